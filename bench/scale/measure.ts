@@ -1,0 +1,216 @@
+import { fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type pg from 'pg'
+import { openDatabase } from '../../src/store/open.ts'
+import { leaseLookups, releaseByToken } from '../../src/store/lookup-leases.ts'
+import { freePort } from '../../test/support/free-port.ts'
+import { onServer } from '../../test/support/server.ts'
+import type { Task } from '../throughput/candidate.ts'
+import { median } from '../throughput/table.ts'
+import { createSettledTable, scaleConfig } from './settled-table.ts'
+
+const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname
+const REPORT_USAGE = new URL('report-usage.ts', import.meta.url).pathname
+
+/** Wall time in milliseconds, and peak memory in bytes. */
+export interface CommandCost {
+  readonly ms: number
+  readonly peakBytes: number
+}
+
+export interface ScaleMeasurement {
+  readonly rows: number
+  /** The one statement that finds the rows to pick. */
+  readonly floorMs: number
+  readonly commands: Readonly<Record<CommandName, CommandCost>>
+  readonly dashboardMs: number
+  /** The 99th of 100 claims of 32 lookups. */
+  readonly claimP99Ms: number
+  /** Bytes on disk. */
+  readonly tableBytes: number
+  readonly fillrateBytes: number
+}
+
+export const COMMANDS = {
+  idle: 'run, nothing to do',
+  changed: 'run, 0.1% of the rows changed',
+  changedAt: 'run with `changedAt`, nothing changed',
+  plan: 'plan',
+  planChangedAt: 'plan with `changedAt`',
+  status: 'status',
+} as const
+export type CommandName = keyof typeof COMMANDS
+
+export async function measureScale(
+  url: string,
+  service: Task['service'],
+  { rows, rounds }: { readonly rows: number; readonly rounds: number },
+): Promise<ScaleMeasurement> {
+  const folder = await mkdtemp(join(tmpdir(), 'fillrate-scale-'))
+  try {
+    return await onServer(url, async (client) => {
+      const log = (text: string): void => console.error(`${rows.toLocaleString('en')} rows: ${text}`)
+      await createSettledTable(client, url, service, rows)
+      log('the table is made')
+      const run = await commandRunner(folder, url, service)
+      const floor: number[] = []
+      const costs: Record<CommandName, CommandCost[]> = {
+        idle: [],
+        changed: [],
+        changedAt: [],
+        plan: [],
+        planChangedAt: [],
+        status: [],
+      }
+      // The first run stores where the next one with `changedAt` starts.
+      await run('--config', 'changed-at.json', 'run')
+      for (let round = 1; round <= rounds; round++) {
+        floor.push(await timeOf(() => client.query(FLOOR)))
+        costs.idle.push(await run('run'))
+        costs.plan.push(await run('plan'))
+        costs.status.push(await run('status'))
+        costs.changedAt.push(await run('--config', 'changed-at.json', 'run'))
+        costs.planChangedAt.push(await run('--config', 'changed-at.json', 'plan'))
+        // New addresses, which the service has to be asked for.
+        await client.query(
+          `update crm.people set email = 'changed' || $1 || '.' || email, updated_at = now() where id % 1000 = $1`,
+          [round],
+        )
+        costs.changed.push(await run('run'))
+        log(
+          `round ${round}: floor ${floor.at(-1)?.toFixed(0)} ms, ` +
+            Object.entries(costs)
+              .map(([name, all]) => `${name} ${all.at(-1)?.ms.toFixed(0)} ms`)
+              .join(', '),
+        )
+      }
+      return {
+        rows,
+        floorMs: median(floor),
+        commands: Object.fromEntries(
+          Object.entries(costs).map(([name, all]) => [
+            name,
+            { ms: median(all.map(({ ms }) => ms)), peakBytes: median(all.map(({ peakBytes }) => peakBytes)) },
+          ]),
+        ) as Record<CommandName, CommandCost>,
+        dashboardMs: await dashboardMs(folder, url, service),
+        claimP99Ms: await claimP99(client, url),
+        ...(await sizes(client)),
+      }
+    })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The rows that lack something and were not finished with the same inputs. */
+const FLOOR = `
+  select t.id from crm.people t left join fillrate.rows r on r.source = 'people' and r.key = t.id::text
+   where (t.title is null or t.phone is null or t.seniority is null or t.nickname is null)
+     and (r.key is null or r.due_at <= now()
+          or r.input_hash is distinct from md5(array_to_json(array[t.email, null, null, null, null])::text))`
+
+async function timeOf(act: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await act()
+  return performance.now() - startedAt
+}
+
+const environment = (
+  url: string,
+  { url: baseUrl, keys, webhookSecret }: Task['service'],
+): NodeJS.ProcessEnv => ({
+  ...process.env,
+  DATABASE_URL: url,
+  FILLRATE_BASE_URL: baseUrl,
+  FILLRATE_API_KEY: keys.join(','),
+  FILLRATE_WEBHOOK_SECRET: webhookSecret,
+  LOG_LEVEL: 'warn',
+})
+
+/** Runs the built program as its user does, start-up included. */
+async function commandRunner(
+  folder: string,
+  url: string,
+  service: Task['service'],
+): Promise<(...args: string[]) => Promise<CommandCost>> {
+  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(scaleConfig()))
+  await writeFile(join(folder, 'changed-at.json'), JSON.stringify(scaleConfig({ changedAt: true })))
+  return async (...args) => {
+    const startedAt = performance.now()
+    const child = fork(MAIN, args, {
+      cwd: folder,
+      env: environment(url, service),
+      execArgv: ['--import', REPORT_USAGE],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    })
+    let peakBytes = 0
+    let errors = ''
+    child.on('message', (message: { readonly maxRss: number }) => {
+      peakBytes = message.maxRss * 1024
+    })
+    child.stderr?.on('data', (text: Buffer) => {
+      errors += text.toString()
+    })
+    const [code] = (await once(child, 'exit')) as [number | null]
+    if (code !== 0) throw new Error(`fillrate ${args.join(' ')} exited with ${code}\n${errors}`)
+    return { ms: performance.now() - startedAt, peakBytes }
+  }
+}
+
+/** The dashboard's start page, the first time after the start of the process. */
+async function dashboardMs(folder: string, url: string, service: Task['service']): Promise<number> {
+  const port = await freePort()
+  const child = spawn(process.execPath, [MAIN, 'serve', '--port', String(port)], {
+    cwd: folder,
+    env: environment(url, service),
+    stdio: 'ignore',
+  })
+  try {
+    const page = `http://127.0.0.1:${port}/`
+    const deadline = performance.now() + 30_000
+    while (
+      !(await fetch(`${page}readyz`).then(
+        (response) => response.ok,
+        () => false,
+      ))
+    ) {
+      if (performance.now() > deadline) throw new Error('fillrate serve is not ready after 30 s')
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    return await timeOf(async () => (await fetch(page)).text())
+  } finally {
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    await exited
+  }
+}
+
+async function claimP99(client: pg.Client, url: string): Promise<number> {
+  await client.query(
+    `update fillrate.lookups set state = 'pending', resolved_at = null, run_id = 1 where id % 100 = 1 and id <= 1000000`,
+  )
+  await client.query('analyze fillrate.lookups')
+  const db = openDatabase({ url, max: 1 })
+  const times: number[] = []
+  for (let n = 0; n < 100; n++) {
+    const token = crypto.randomUUID()
+    times.push(
+      await timeOf(() => leaseLookups(db, { run: 1, limit: 32, token, leaseMs: 60_000, emails: true })),
+    )
+    await releaseByToken(db, token)
+  }
+  await db.destroy()
+  return times.toSorted((a, b) => a - b)[98] ?? Number.NaN
+}
+
+async function sizes(client: pg.Client): Promise<Pick<ScaleMeasurement, 'tableBytes' | 'fillrateBytes'>> {
+  const { rows } = await client.query<{ table: number; fillrate: number }>(`
+    select pg_total_relation_size('crm.people')::float8 as table,
+           (select sum(pg_total_relation_size(c.oid))::float8 from pg_class c
+             where c.relnamespace = 'fillrate'::regnamespace and c.relkind = 'r') as fillrate`)
+  return { tableBytes: rows[0]?.table ?? 0, fillrateBytes: rows[0]?.fillrate ?? 0 }
+}

@@ -1,0 +1,27 @@
+import { COMMANDS, type CommandName, type ScaleMeasurement } from './measure.ts'
+
+/** A Markdown table: one column a size. */
+export function scaleTable(measurements: readonly ScaleMeasurement[]): string {
+  const line = (name: string, value: (measurement: ScaleMeasurement) => string): string =>
+    `| ${[name, ...measurements.map(value)].join(' | ')} |`
+  const commands = Object.keys(COMMANDS) as CommandName[]
+  return [
+    line('', ({ rows }) => `${rows.toLocaleString('en')} rows`),
+    `| --- |${measurements.map(() => ' ---: |').join('')}`,
+    line('the one statement (floor)', ({ floorMs }) => seconds(floorMs)),
+    ...commands.map((name) =>
+      line(COMMANDS[name], (measurement) => {
+        const { ms } = measurement.commands[name]
+        return `${seconds(ms)} (${(ms / measurement.floorMs).toFixed(1)}× the floor)`
+      }),
+    ),
+    line('dashboard, first page', ({ dashboardMs }) => seconds(dashboardMs)),
+    line('claim of 32 lookups, p99', ({ claimP99Ms }) => `${claimP99Ms.toFixed(1)} ms`),
+    line('peak memory of the idle run', ({ commands: { idle } }) => megabytes(idle.peakBytes)),
+    line('the table on disk', ({ tableBytes }) => megabytes(tableBytes)),
+    line('the schema fillrate on disk', ({ fillrateBytes }) => megabytes(fillrateBytes)),
+  ].join('\n')
+}
+
+const seconds = (ms: number): string => `${(ms / 1_000).toFixed(2)} s`
+const megabytes = (bytes: number): string => `${Math.round(bytes / 1024 / 1024).toLocaleString('en')} MiB`
