@@ -72,10 +72,6 @@ export default defineConfig({
         // An expression over $value (text), $json (jsonb) and $confidence computes another value.
         employer_id: { field: 'company.domain', sql: '(select id from crm.accounts where domain = $value)' },
 
-        // A group is written as a whole or not at all.
-        phone_country: { field: 'phone', sql: 'substr($value, 2, 2)', group: 'split phone' },
-        phone_number: { field: 'phone', sql: 'substr($value, 4)', group: 'split phone' },
-
         // A field that the service sends but does not document.
         twitter: { field: 'social.twitter', unlisted: true },
       },
@@ -94,7 +90,9 @@ export default defineConfig({
       outputs: {
         industry: 'industry',
         employees: 'employee_count',
-        city: 'location.city',
+        // A group is written as a whole or not at all: a typed city never stands beside another country.
+        city: { field: 'location.city', group: 'place' },
+        country: { field: 'location.country', group: 'place' },
         // An array is written to a text[] or jsonb column unchanged, and to a text column as JSON.
         technologies: { field: 'technologies', as: 'json' },
       },

@@ -1,0 +1,111 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { codeBlocks } from '../../support/code-blocks.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+// The schema that fillrate.config.example.ts and the configurations of README and docs are written for.
+const SCHEMA = `
+  create schema crm;
+  create type crm.seniority as enum ('Executive', 'VP', 'Director', 'Manager', 'Other');
+  create table crm.accounts (
+    id bigint generated always as identity primary key,
+    name text not null,
+    domain text unique,
+    website text,
+    industry text,
+    employees integer,
+    city text,
+    country text,
+    technologies text
+  );
+  create table crm.contacts (
+    id bigint generated always as identity primary key,
+    account_id bigint references crm.accounts,
+    employer_id bigint references crm.accounts,
+    first_name text,
+    last_name text,
+    email text,
+    linkedin text,
+    twitter text,
+    title text,
+    headline varchar(40),
+    phone text,
+    seniority crm.seniority,
+    attributes jsonb not null default '{}',
+    confidence real,
+    enriched_at timestamptz,
+    updated_at timestamptz not null default now(),
+    deleted_at timestamptz
+  );
+  create index on crm.contacts (updated_at);
+  insert into crm.accounts (name, domain, website) values ('Acme', 'acme.example', 'https://acme.example');
+  insert into crm.contacts (account_id, email) values (1, 'ada@acme.example')`
+
+interface Check {
+  readonly name: string
+  readonly verdict: string
+  readonly problems: readonly { readonly place: string }[]
+}
+
+let database: TestDatabase
+let sandbox: Sandbox
+let folder: string
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(SCHEMA)
+  sandbox = await startSandbox()
+  folder = await mkdtemp(join(tmpdir(), 'fillrate-example-'))
+})
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+  await sandbox.close()
+  await database.drop()
+})
+
+/** In a process of its own: under vitest a TypeScript file would go through Vite. */
+async function check(config: string): Promise<readonly Check[]> {
+  const env = {
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+    DATABASE_URL: database.url,
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: sandbox.keys.join(','),
+    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+  }
+  const words = [resolve('src/main.ts'), 'check', '--json', '--config', config]
+  const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(
+    (error: { stdout: string }) => error,
+  )
+  return (JSON.parse(stdout) as { checks: Check[] }).checks
+}
+
+/** The findings about configuration and sources that are not in order, with their places. */
+const remarks = (checks: readonly Check[]): string[] =>
+  checks
+    .filter(({ name, verdict }) => /^(?:configuration|source)/.test(name) && verdict !== 'ok')
+    .flatMap(({ name, verdict, problems }) => problems.map(({ place }) => `${verdict}: ${name}: ${place}`))
+
+test('the example configuration passes check, without a warning about its sources', async () => {
+  const checks = await check(resolve('fillrate.config.example.ts'))
+  expect(remarks(checks)).toEqual([])
+  expect(checks.filter(({ verdict }) => verdict === 'error')).toEqual([])
+  // Its triggers are installed by a command of its own; until then, it is polled.
+  expect(checks.find(({ name }) => name === 'follow contacts')).toMatchObject({ verdict: 'warning' })
+})
+
+const blocks = codeBlocks().filter(
+  ({ language, code }) => language === 'ts' && code.includes('export default defineConfig'),
+)
+
+test.each(blocks.map((block) => [`${block.file}:${block.line}`, block] as const))(
+  'the configuration of %s passes check',
+  async (name, { code }) => {
+    const file = join(folder, `${name.replaceAll(/\W/g, '-')}.ts`)
+    await writeFile(file, code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`))
+    expect(remarks(await check(file))).toEqual([])
+  },
+)
