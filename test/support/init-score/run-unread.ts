@@ -9,6 +9,7 @@ import { createCommandLine } from '../cli.ts'
 import type { TestDatabase } from '../database.ts'
 import { environmentFor, runRequest } from '../environment.ts'
 import { compareSnapshots, takeSnapshot } from './cells.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
 import type { SchemaExpectation } from './expectation.ts'
 import { judgeCells, prepareJudgement } from './judge-cells.ts'
 
@@ -23,8 +24,15 @@ export interface UnreadRun {
   readonly wrong: readonly string[]
   /** Tables that the dry run has changed. */
   readonly changedByDryRun: readonly string[]
+  /** Lookups requested and cells written by a second run, and by a run after the undo. */
+  readonly again: readonly WorkDone[]
   /** Tables that are not as before, to the byte, after the run was undone. */
   readonly changedAfterUndo: readonly string[]
+}
+
+interface WorkDone {
+  readonly requested: number
+  readonly written: number
 }
 
 const NOTHING: UnreadRun = {
@@ -33,6 +41,7 @@ const NOTHING: UnreadRun = {
   written: 0,
   wrong: [],
   changedByDryRun: [],
+  again: [],
   changedAfterUndo: [],
 }
 
@@ -81,17 +90,26 @@ async function runAndUndo(
   const changedTables = (checksums: typeof before.checksums): string[] =>
     Object.keys(before.checksums).filter((name) => checksums[name] !== before.checksums[name])
 
+  const run = (): Promise<RunReport> => app.run(runRequest({ budget: 'unlimited' }))
+  const runAgain = async (): Promise<WorkDone> => {
+    const { lookups, cells } = await run()
+    return { requested: lookups.requested, written: cells.written }
+  }
+
   await app.run(runRequest({ dryRun: { sample: 5 }, budget: 'unlimited' }))
   const changedByDryRun = changedTables((await takeSnapshot(pool)).checksums)
-  const report = await app.run(runRequest({ budget: 'unlimited' }))
+  const report = await run()
   const cells = compareSnapshots(before, await takeSnapshot(pool))
   const wrong = await judgeCells(pool, judged, cells, RECORDS)
+  const second = await runAgain()
   await app.undo({ run: report.run, dryRun: false, signal: new AbortController().signal })
+  const third = await runAgain()
   return {
     status: report.status,
     written: cells.length,
     wrong,
     changedByDryRun,
+    again: [second, third],
     changedAfterUndo: changedTables((await takeSnapshot(pool)).checksums),
   }
 }
