@@ -1,4 +1,5 @@
 import type { RowState } from '../domain/row.ts'
+import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import type { Source } from '../sources/source.ts'
 import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
@@ -8,6 +9,7 @@ import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
+import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { readRateLimits, type RateLimitStatus } from './status.ts'
 
 /** Everything on the dashboard's first page, read at one moment. */
@@ -23,6 +25,8 @@ export interface DashboardData {
   /** Of the last hour. */
   readonly calls: readonly meters.RequestCount[]
   readonly failures: readonly FailureReason[]
+  /** Skipped cells of all rows, most frequent first. */
+  readonly skippedCells: readonly SkippedGroup[]
   /** Of the last 30 days. */
   readonly usage: overview.Usage
 }
@@ -82,6 +86,7 @@ export async function readDashboardData(
     rateLimits: await readRateLimits(db),
     calls: await meters.listRequestCounts(db, HOUR_MS),
     failures: await countFailureReasons(db, { source: null, states: null }),
+    skippedCells: await groupSkippedCells(db, {}),
     usage: await overview.usageWithin(db, USAGE_MS),
   }
 }

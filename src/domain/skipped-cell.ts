@@ -1,3 +1,5 @@
+import { formatCount, pluralize } from '../util/format.ts'
+
 /**
  * Why a value of the record was not written to its cell. `absent` (the record has no value) is not stored: there is
  * nothing to list.
@@ -64,6 +66,27 @@ export interface SkippedGroup extends Pick<SkippedCell, 'column' | 'reason' | 'd
 
 /** Values kept of a group. */
 export const MAX_LISTED_VALUES = 25
+
+/** Reasons that lie in the value: all values are listed with their numbers, and examples for the other reasons. */
+const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_match', 'no_value'])
+
+const MAX_VALUES = 10
+const MAX_EXAMPLES = 3
+
+/** The most frequent values of a group as text: `Fintech (7), Biotech (5), 12 more values`. */
+export function listValues(
+  { reason, values, distinct_values: distinct }: SkippedGroup,
+  format: (value: unknown) => string,
+): string {
+  const isAboutValues = ABOUT_VALUES.has(reason)
+  const shown = values.slice(0, isAboutValues ? MAX_VALUES : MAX_EXAMPLES)
+  if (shown.length === 0) return ''
+  const texts = shown.map(({ value, rows }) =>
+    rows === 1 && !isAboutValues ? format(value) : `${format(value)} (${formatCount(rows)})`,
+  )
+  const more = distinct - shown.length
+  return [...texts, ...(more > 0 ? [pluralize(more, 'more value')] : [])].join(', ')
+}
 
 const nameOfGroup = ({
   source,

@@ -65,7 +65,7 @@ function nextPick({ row, lookupKind, inputsChanged, isBack }: RowSituation): Nex
   const otherCause = isBack ? 'it is in the source again' : 'it was finished with another service'
   const cause = inputsChanged ? 'its inputs have changed' : otherCause
   const reason = row === null ? '' : `, because ${cause}`
-  if (lookupKind === null) return { what: `the next run finishes it as invalid_input${reason}`, at: null }
+  if (lookupKind === null) return { what: `the next run finishes it as invalid input${reason}`, at: null }
   return { what: `the next run picks it${reason}, and looks it up by ${lookupKind}`, at: null }
 }
 

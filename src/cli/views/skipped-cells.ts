@@ -1,14 +1,9 @@
-import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
+import { listValues, type SkippedGroup } from '../../domain/skipped-cell.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 import { sanitize } from '../../util/text.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { formatValue } from './layout.ts'
 
-/** Reasons that lie in the value: all values are listed with their numbers, and examples for the other reasons. */
-const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_match', 'no_value'])
-
-const MAX_VALUES = 10
-const MAX_EXAMPLES = 3
 const MAX_VALUE_COLUMNS = 40
 /** Narrower than this, the reason stands below the column. */
 const MIN_REASON_COLUMNS = 24
@@ -53,7 +48,10 @@ export function renderSkippedGroups(
       const count = `  ${formatCount(group.rows).padStart(numbers)}  `
       const texts = [
         ...wrapText(group.description, room),
-        ...wrapText(describeValues(group), room).map((line) => paint('quiet', line)),
+        ...wrapText(
+          listValues(group, (value) => truncate(formatValue(value), MAX_VALUE_COLUMNS)),
+          room,
+        ).map((line) => paint('quiet', line)),
       ].filter((line) => line !== '')
       const lines = texts.map((line) => indent + line)
       return isWide
@@ -62,18 +60,6 @@ export function renderSkippedGroups(
     }),
     ...(rest.length === 0 ? [] : [`  ${paint('quiet', describeRest(rest))}`]),
   ]
-}
-
-function describeValues({ reason, values, distinct_values: distinct }: SkippedGroup): string {
-  const isListed = ABOUT_VALUES.has(reason)
-  const shown = values.slice(0, isListed ? MAX_VALUES : MAX_EXAMPLES)
-  if (shown.length === 0) return ''
-  const texts = shown.map(({ value, rows }) => {
-    const text = truncate(formatValue(value), MAX_VALUE_COLUMNS)
-    return rows === 1 && !isListed ? text : `${text} (${formatCount(rows)})`
-  })
-  const more = distinct - shown.length
-  return `${[...texts, ...(more > 0 ? [pluralize(more, 'more value')] : [])].join(', ')}`
 }
 
 function describeRest(rest: readonly SkippedGroup[]): string {

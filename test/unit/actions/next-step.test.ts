@@ -44,8 +44,16 @@ describe('next step', () => {
   test('a row that was never picked, or whose inputs have changed, is picked by the next run', () => {
     expect(what({ ...settled, row: null })).toBe('the next run picks it, and looks it up by email')
     expect(what({ ...settled, inputsChanged: true })).toMatch(/picks it, because its inputs have changed/)
-    expect(what({ ...settled, row: null, lookupKind: null })).toMatch(/invalid_input/)
+    expect(what({ ...settled, row: null, lookupKind: null })).toMatch(/as invalid input$/)
     expect(what({ ...settled, row: null, isSuppressed: true })).toMatch(/erased/)
+  })
+
+  test('a row whose identifier was erased is not announced as looked up, in whatever state it is', () => {
+    for (const state of ROW_STATES)
+      for (const due_at of [null, later, new Date(now)])
+        expect(what({ ...settled, row: { ...settled.row!, state, due_at }, isSuppressed: true })).toBe(
+          'nothing: its identifier was erased and is never looked up again',
+        )
   })
 
   test('a finished row waits for its due time, or for the user', () => {

@@ -103,6 +103,7 @@ const empty = {
   rateLimits: [],
   calls: [],
   failures: [],
+  skippedCells: [],
   usage: { requested: 0, written: 0, runs: 0 },
 }
 const known = new Set(

@@ -214,6 +214,7 @@ test('the remaining limit is what an active leader reported last', async () => {
           jobs: [],
           calls: [],
           failures: [],
+          skippedCells: [],
           rateLimits: [
             { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
           ],

@@ -1,5 +1,6 @@
 import { formatCount, pluralize } from '../../../util/format.ts'
 import { FAILURE_ADVICE } from '../../../domain/row.ts'
+import { listValues, type SkippedGroup } from '../../../domain/skipped-cell.ts'
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { FailedRow, FailureReason, ReasonFilter } from '../../../store/failures.ts'
 import { type Html, type HtmlPart, buildUrl, html, rowUrl } from '../html.ts'
@@ -12,9 +13,7 @@ export function failuresSection(data: DashboardData): Html {
   const reasons = data.failures.toSorted((a, b) => b.rows - a.rows)
   const total = reasons.reduce((sum, one) => sum + one.rows, 0)
   const rest = reasons.slice(MAX_REASONS)
-  return card(
-    'failures',
-    'Failures by reason',
+  return card('failures', 'Failures by reason', [
     total === 0
       ? html`<p class="empty">No failed rows.</p>`
       : [
@@ -26,11 +25,63 @@ export function failuresSection(data: DashboardData): Html {
                 rest.reduce((sum, one) => sum + one.rows, 0),
                 'row',
               )}
-              for ${pluralize(rest.length, 'more reason')}
+              for ${pluralize(rest.length, 'rarer reason')}
             </p>`,
           html`<p class="sub"><a href="/failures">All ${pluralize(total, 'row')}</a></p>`,
         ],
-  )
+    data.skippedCells.length > 0 && skippedCellsTable(data.skippedCells),
+  ])
+}
+
+/** Values that were not written to their cells, by reason: the most frequent first. */
+export function skippedCellsTable(groups: readonly SkippedGroup[]): Html {
+  const rest = groups.slice(MAX_REASONS)
+  const hasValues = groups.some((group) => group.values.length > 0)
+  return html`${scrollable(
+      'Skipped cells',
+      html`<table>
+        <caption>
+          Skipped cells
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col" class="n">cells</th>
+            <th scope="col">column</th>
+            <th scope="col">reason</th>
+            ${hasValues && html`<th scope="col">values</th>`}
+            <th scope="col">source</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${groups.slice(0, MAX_REASONS).map(
+            (group) =>
+              html`<tr>
+                <td class="n">${formatCount(group.rows)}</td>
+                <th scope="row">${group.column}</th>
+                <td class="reason">${withCode(group.description)}</td>
+                ${hasValues && html`<td class="reason">${listValues(group, valueText)}</td>`}
+                <td>${group.source}</td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>`,
+    )}
+    <p class="sub">
+      ${
+        rest.length > 0 &&
+        `and ${pluralize(
+          rest.reduce((sum, group) => sum + group.rows, 0),
+          'cell',
+        )} for ${pluralize(rest.length, 'rarer reason')}; `
+      }<code>fillrate failures --csv FILE</code> lists each cell.
+    </p>`
+}
+
+const MAX_VALUE_LENGTH = 60
+
+function valueText(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH - 1)}…` : text
 }
 
 const reasonsTable = (reasons: readonly FailureReason[]): Html =>

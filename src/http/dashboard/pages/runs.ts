@@ -11,9 +11,11 @@ import {
   timeAgo,
 } from '../components.ts'
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
+import type { SkippedGroup } from '../../../domain/skipped-cell.ts'
 import type { RunReport } from '../../../runs/report.ts'
 import type { StoredRun } from '../../../store/runs.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
+import { skippedCellsTable } from './failures.ts'
 import { funnelTable } from '../funnel.ts'
 
 export function runsSection(data: DashboardData): Html {
@@ -152,6 +154,7 @@ export function runPage(run: StoredRun, live: RowStateCounts | null, now: number
   const states = live ?? readStates(run.totals)
   const took = (run.finished_at?.getTime() ?? now) - run.started_at.getTime()
   const { options } = run
+  const skipped = readSkippedCells(run.totals)
   return html`<h1>Run ${run.id} ${stateBadge(run.state)}</h1>
     <div class="grid">
       ${card(
@@ -170,8 +173,15 @@ export function runPage(run: StoredRun, live: RowStateCounts | null, now: number
         ]),
       )}
       ${states !== null && card('rows', 'Rows', funnelTable(options.dry === true ? 'Projected row states' : 'From picked to enriched', states))}
+      ${skipped.length > 0 && card('skipped', options.dry === true ? 'Cells that would be skipped' : 'Skipped cells', skippedCellsTable(skipped))}
       ${card('numbers', 'API calls and cells', run.totals === null ? html`<p class="empty">Available when the run ends.</p>` : definitionList(TOTALS.map(([name, part, field]) => [name, totalText(run.totals, part, field)])))}
     </div>`
+}
+
+/** The skipped cells of a report; empty if it was stored by another version. */
+function readSkippedCells(totals: unknown): readonly SkippedGroup[] {
+  const groups = isObject(totals) ? totals['skipped_cells'] : null
+  return Array.isArray(groups) ? (groups as SkippedGroup[]) : []
 }
 
 /** A label and the number of the report that it shows. */
