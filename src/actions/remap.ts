@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAnswer, Row } from '../domain/row.ts'
 import { toDiffRow, type DiffRow, type DryRunReport } from '../pipeline/preview.ts'
+import { RandomSample } from '../pipeline/random-sample.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps } from '../runs/maintenance.ts'
 import { createRunReport, type RunReport } from '../runs/report.ts'
@@ -68,14 +69,14 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
     cells: 0,
   }
   const columns = source.outputs.map(({ column }) => ({ source: source.name, column, written: 0 }))
-  const sample: DiffRow[] = []
+  const sample = new RandomSample<DiffRow>(options.sample, deps.random)
   const tally = new SkippedTally()
   const findings = () => ({
     source: source.name,
     examined: counts,
     skipped_cells: tally.groups(),
     columns,
-    sample,
+    sample: sample.take(),
   })
   const addPage = (previewed: readonly PreviewedRemap[]): void => {
     counts.rows += previewed.length
@@ -88,7 +89,7 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
       counts.cells += one.diff.cells.length
       for (const cell of one.diff.cells)
         for (const count of columns) if (count.column === cell.column) count.written++
-      if (sample.length < options.sample && one.diff.cells.length > 0) sample.push(one.diff)
+      if (one.diff.cells.length > 0) sample.add(one.diff)
     }
   }
   if (dryRun) {

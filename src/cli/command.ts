@@ -1,6 +1,6 @@
 import { Command, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
 import { LOG_LEVELS } from '../config/environment.ts'
-import { booleanOption, formatChoices, choiceOption, textOption } from './options.ts'
+import { booleanOption, formatChoices, choiceOption, DRY_RUN_SAMPLE_ROWS, textOption } from './options.ts'
 import type { Readable } from 'node:stream'
 import type { Output } from './terminal.ts'
 
@@ -161,6 +161,21 @@ export const createUsageError = (
     help: command === null ? 'fillrate help' : `fillrate ${command.name} --help`,
     suggestion,
   })
+
+/**
+ * The rows that a dry run shows before and after.
+ * @throws UsageError if a sample is requested without a dry run
+ */
+export function chooseSampleRows({
+  command,
+  flags: { dryRun, sample },
+}: {
+  readonly command: CliCommand
+  readonly flags: { readonly dryRun: boolean; readonly sample: number | null }
+}): number {
+  if (sample !== null && !dryRun) throw createUsageError(command, '--sample requires --dry-run')
+  return sample ?? DRY_RUN_SAMPLE_ROWS
+}
 
 /** Exit codes, for shells and cron. */
 export const Exit = {

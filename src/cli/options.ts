@@ -210,17 +210,28 @@ export function formatChoices(words: readonly string[]): string {
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} or ${last}`
 }
 
+/** Rows that a dry run shows by default. */
+export const DRY_RUN_SAMPLE_ROWS = 20
+
+/** The sample of a dry run, of `run` and `remap`. */
+export const dryRunSampleOption = wholeNumberOption(
+  '--sample <N>',
+  `rows to show before and after, with --dry-run; default: ${DRY_RUN_SAMPLE_ROWS}`,
+  0,
+  null,
+)
+
 // The options of `plan` and `run` that select rows.
 
 export const limitOption = wholeNumberOption(
   '--limit <N>',
-  'maximum number of rows per source, including those of an interrupted run',
+  'maximum number of rows per source, including those of an interrupted run and those beyond the budget',
   1,
   null,
 )
 export const budgetOption = lookupBudgetOption(
   '--budget <N|unlimited>',
-  "maximum number of lookups; default: the configuration's budget",
+  "maximum number of lookups, shared over the sources; 0: only rows that cost nothing; default: the configuration's budget",
 )
 export const whereOption = textOption(
   '--where <SQL>',

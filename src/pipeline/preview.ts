@@ -7,6 +7,7 @@ import * as dryRows from '../store/stored-records.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import type { AnsweredRow, FinishedRow } from '../store/write-back-queue.ts'
 import type { Deps } from './deps.ts'
+import { RandomSample, sampleEvenly } from './random-sample.ts'
 import { partitionAnswered, toFinishedRow } from './row-results.ts'
 
 /** One row before and after a write, as far as that is known without writing: before any trigger. */
@@ -40,19 +41,6 @@ export function toDiffRow(source: Source, result: WriteResult, confidence: numbe
     cells: source.outputs.flatMap(cell),
     touched: source.touches.flatMap(cell),
   }
-}
-
-/** Takes items from each list as evenly as their lengths allow, up to `max` in all. Pure. */
-export function sampleEvenly<Item>(lists: readonly (readonly Item[])[], most: number): Item[] {
-  const shareByList = new Map<readonly Item[], number>()
-  let remaining = most
-  const shortestFirst = lists.toSorted((a, b) => a.length - b.length)
-  for (const [n, list] of shortestFirst.entries()) {
-    const share = Math.min(list.length, Math.floor(remaining / (lists.length - n)))
-    shareByList.set(list, share)
-    remaining -= share
-  }
-  return lists.flatMap((list) => list.slice(0, shareByList.get(list)))
 }
 
 export interface PreviewedRow {
@@ -97,7 +85,7 @@ export interface DryRunReport {
     readonly column: string
     readonly written: number
   }>
-  /** Some of the rows that would be written, evenly from each source. */
+  /** Some of the rows that would be written, at random, evenly from each source. */
   readonly sample: readonly DiffRow[]
 }
 
@@ -125,7 +113,7 @@ export const EMPTY_PREVIEW: Preview = {
  * @param options.sample number of rows to return
  */
 export async function previewRun(
-  deps: Pick<Deps, 'db' | 'policy'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'random'>,
   run: number,
   options: { readonly sources: readonly Source[]; readonly sample: number; readonly signal: AbortSignal },
 ): Promise<Preview> {
@@ -133,12 +121,12 @@ export async function previewRun(
   const cells = { written: 0, protected: 0, skipped: 0 }
   const skipped = new SkippedTally()
   const columns: { source: string; column: string; written: number }[] = []
-  const samples: DiffRow[][] = []
+  const samples: RandomSample<DiffRow>[] = []
   for (const source of options.sources) {
     const counts = new Map(
       source.outputs.map(({ column }) => [column, { source: source.name, column, written: 0 }]),
     )
-    const sample: DiffRow[] = []
+    const sample = new RandomSample<DiffRow>(options.sample, deps.random)
     for await (const { row, diff } of previewRows(deps, source, run, options.signal)) {
       states[row.state]++
       for (const count of ['written', 'protected', 'skipped'] as const) cells[count] += row.cells[count]
@@ -147,7 +135,7 @@ export async function previewRun(
         const count = counts.get(column)
         if (count) count.written++
       }
-      if (diff !== null && sample.length < options.sample) sample.push(diff)
+      if (diff !== null) sample.add(diff)
     }
     columns.push(...counts.values())
     samples.push(sample)

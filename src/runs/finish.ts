@@ -112,7 +112,9 @@ const describeOtherRuns = (
     : null
 
 const describeSample = ({ sampledSources }: RunObservations): string | null =>
-  sampledSources.size === 0 ? null : `a random sample of the rows of ${[...sampledSources].sort().join(', ')}`
+  sampledSources.size === 0
+    ? null
+    : `the rows are a random sample of ${[...sampledSources].sort().join(', ')}`
 
 /** What still waits, why, and who continues with it. */
 function describeLeftover({
@@ -155,15 +157,18 @@ function decideStatus(
   if (failure !== undefined) return ['failed', failureSummary(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted) return ['interrupted', 'stopped on request']
-  if (run.budget.isReached) return ['budget_reached', describeBudget(run.budget)]
+  if (run.budget.isReached) return ['budget_reached', describeBudget(run)]
   return ['completed', null]
 }
 
 /** What is left, as far as it was read. */
-function describeBudget({ limit, rowsSkipped, rowsAwaitingBudget, unreadSources }: RunBudget): string {
-  const isUnread = unreadSources.length > 0
+function describeBudget({ budget, observations }: Parameters<typeof decideStatus>[0]): string {
+  const { limit, rowsSkipped, rowsAwaitingBudget } = budget
+  // A sample is described as such.
+  const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))
+  const isUnread = budget.unreadSources.length > 0
   return [
-    `stopped at the budget of ${pluralize(limit ?? 0, 'lookup')}`,
+    `Stopped at the budget of ${pluralize(limit ?? 0, 'lookup')}`,
     ...(rowsSkipped > 0
       ? [
           `${isUnread ? 'at least ' : ''}${pluralize(rowsSkipped, 'row')} ${rowsSkipped === 1 ? 'remains' : 'remain'}`,
@@ -174,7 +179,7 @@ function describeBudget({ limit, rowsSkipped, rowsAwaitingBudget, unreadSources 
           `${pluralize(rowsAwaitingBudget, 'row')} ${rowsAwaitingBudget === 1 ? 'waits' : 'wait'} for the next lookup`,
         ]
       : []),
-    ...(isUnread ? [`not read to the end: ${unreadSources.join(', ')}`] : []),
+    ...(unread.length > 0 ? [`not read to the end: ${unread.join(', ')}`] : []),
   ].join('; ')
 }
 

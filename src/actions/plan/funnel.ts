@@ -11,6 +11,7 @@ import {
 } from '../../pipeline/pick/choose.ts'
 import { PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
 import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
+import { RandomSample } from '../../pipeline/random-sample.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
@@ -68,16 +69,19 @@ export interface FunnelOptions {
  * @returns its funnel, and rows with the values that stored records would give them
  */
 export async function planSource(
-  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random'>,
   source: Source,
   options: FunnelOptions,
   estimate: LookupEstimate,
-): Promise<{ funnel: SourcePlan; sample: DiffRow[] }> {
+): Promise<{ funnel: SourcePlan; sample: RandomSample<DiffRow> }> {
   const { limit, signal } = options
   const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
   const invalid: Record<string, number> = {}
-  const sample: DiffRow[] = []
   let recentlyEnriched = 0
+  const answered = new RandomSample<AnsweredCandidate>(
+    options.sample * CANDIDATES_PER_SAMPLED_ROW,
+    deps.random,
+  )
   const readAhead = new ReadAhead()
   let stoppedAt: SourcePlan['stopped_at'] = null
   let after: string | null = null
@@ -88,7 +92,7 @@ export async function planSource(
     counts.rows += page.scanned
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
     recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
-    const answeredCandidates: AnsweredCandidate[] = []
+    let free = 0
     for (const [index, chain] of page.chains.entries()) {
       const { candidate } = chain
       if (!candidate.lacks) counts.complete++
@@ -99,15 +103,13 @@ export async function planSource(
         else if (outcome === 'invalid_input') invalid[chain.reason] = (invalid[chain.reason] ?? 0) + 1
         else {
           counts.valid_input++
-          answeredCandidates.push({ candidate, lookup: outcome })
+          free++
+          answered.add({ candidate, lookup: outcome })
         }
       }
     }
-    sample.push(
-      ...(await sampleStoredRecords(deps, source, answeredCandidates, options.sample - sample.length)),
-    )
     after = page.next
-    if (isBeyondBudget) readAhead.add(page.scanned, answeredCandidates.length)
+    if (isBeyondBudget) readAhead.add(page.scanned, free)
     if (after !== null && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
     else if (after !== null && readAhead.isOver) stoppedAt = 'budget'
     signal.throwIfAborted()
@@ -127,7 +129,7 @@ export async function planSource(
     recently_enriched: stamped,
     invalid_input: invalid,
   }
-  return { funnel, sample }
+  return { funnel, sample: await sampleStoredRecords(deps, source, answered.take(), options.sample) }
 }
 
 /** A row's usable lookups, in the order in which they would be requested. */
@@ -253,35 +255,32 @@ async function countFilteredOut(
 }
 
 /** A row whose lookup costs nothing. */
-export interface AnsweredCandidate {
+interface AnsweredCandidate {
   readonly candidate: PickCandidate
   readonly lookup: LookupSpec
 }
 
+/** Some stored records change nothing. */
+const CANDIDATES_PER_SAMPLED_ROW = 10
+
 /** Rows previewed at once. */
 const SAMPLE_BATCH_SIZE = 200
 
-/** Previews the values that stored records would give to the first of these rows. Writes nothing, calls nothing. */
-export async function sampleStoredRecords(
-  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
+/** Previews the values that stored records would give to some of these rows. Writes nothing, calls nothing. */
+async function sampleStoredRecords(
+  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random'>,
   source: Source,
-  answeredCandidates: readonly AnsweredCandidate[],
+  candidates: readonly AnsweredCandidate[],
   max: number,
-): Promise<DiffRow[]> {
-  const sample: DiffRow[] = []
-  for (
-    let offset = 0;
-    offset < answeredCandidates.length && sample.length < max;
-    offset += SAMPLE_BATCH_SIZE
-  ) {
-    const requests = answeredCandidates
-      .slice(offset, offset + SAMPLE_BATCH_SIZE)
-      .map(({ candidate, lookup }) => ({
-        row: candidate.key,
-        inputHash: candidate.input_hash,
-        kind: lookup.kind,
-        key: lookup.key,
-      }))
+): Promise<RandomSample<DiffRow>> {
+  const sample = new RandomSample<DiffRow>(max, deps.random)
+  for (let offset = 0; offset < candidates.length; offset += SAMPLE_BATCH_SIZE) {
+    const requests = candidates.slice(offset, offset + SAMPLE_BATCH_SIZE).map(({ candidate, lookup }) => ({
+      row: candidate.key,
+      inputHash: candidate.input_hash,
+      kind: lookup.kind,
+      key: lookup.key,
+    }))
     const previewed = await inTransaction(
       deps.db,
       async (tx) =>
@@ -292,7 +291,7 @@ export async function sampleStoredRecords(
         ),
       deps.policy.sourceTimeoutMs,
     )
-    sample.push(...previewed.flatMap(({ diff }) => diff ?? []))
+    for (const { diff } of previewed) if (diff !== null) sample.add(diff)
   }
-  return sample.slice(0, max)
+  return sample
 }

@@ -3,7 +3,8 @@ import { JOB_SIZE } from '../../domain/job.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
 import { routeEmails, type RouteOption } from '../../domain/route.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { sampleEvenly, type DiffRow } from '../../pipeline/preview.ts'
+import type { DiffRow } from '../../pipeline/preview.ts'
+import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
 import type { Source } from '../../sources/source.ts'
 import * as pauses from '../../store/paused-sources.ts'
 import { readMatchRate } from '../../store/run-progress.ts'
@@ -66,13 +67,13 @@ export interface Plan {
 
 /** Plans what a run would pick, request and cost, using the same steps as a run. Writes nothing and calls nothing. */
 export async function createPlan(
-  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random'>,
   options: PlanOptions,
 ): Promise<Plan> {
   const { knownLimit, sample = null } = options
   const estimate = new LookupEstimate()
   const sources: SourcePlan[] = []
-  const samples: DiffRow[][] = []
+  const samples: RandomSample<DiffRow>[] = []
   const paused = await pauses.filterPaused(
     deps.db,
     options.sources.map((source) => source.name),

@@ -9,7 +9,7 @@ export const planCommand = defineCommand(
     .summary('estimates lookups, API calls, cost and time; makes no call and writes nothing')
     .description(
       'Takes the same steps as a run, up to the first call: rows, distinct lookups, stored results, calls by route, ' +
-        'cost and time.',
+        'cost and time. With --limit or --budget it reads no further than a run; without them it reads every row.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(limitOption)

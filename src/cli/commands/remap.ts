@@ -3,17 +3,14 @@ import {
   Exit,
   FINISHING_MESSAGE,
   createParser,
-  createUsageError,
+  chooseSampleRows,
   defineCommand,
 } from '../command.ts'
-import { booleanOption, wholeNumberOption } from '../options.ts'
+import { booleanOption, dryRunSampleOption } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { writeJson } from '../terminal.ts'
 import { renderRemap } from '../views/remap.ts'
 import { withApp } from '../settings.ts'
-
-/** Rows that a dry run shows by default. */
-const SAMPLE = 20
 
 export const remapCommand = defineCommand(
   createParser('remap')
@@ -27,14 +24,7 @@ export const remapCommand = defineCommand(
     .addOption(
       booleanOption('--dry-run', 'show what would be written, with a sample of rows, without writing it'),
     )
-    .addOption(
-      wholeNumberOption(
-        '--sample <N>',
-        'rows to show before and after, with --dry-run; default: 20',
-        0,
-        null,
-      ),
-    ),
+    .addOption(dryRunSampleOption),
   {
     group: 'work',
     examples: [['fillrate remap contacts --dry-run', 'preview; then the same without --dry-run']],
@@ -44,10 +34,9 @@ export const remapCommand = defineCommand(
 
     async handler(invocation, context) {
       const { stdout, stderr, signal, now } = context
-      const { dryRun, sample, json } = invocation.flags
+      const { dryRun, json } = invocation.flags
       const [source] = invocation.args
-      if (sample !== null && !dryRun)
-        throw createUsageError(invocation.command, '--sample requires --dry-run')
+      const sample = chooseSampleRows(invocation)
       const { runExitCode } = await import('../../runs/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new ProgressView(stderr)
@@ -56,7 +45,7 @@ export const remapCommand = defineCommand(
           const remapped = await app.remap({
             source,
             dryRun,
-            sample: sample ?? SAMPLE,
+            sample,
             signal,
             onProgress: (done, all) => view.showCount(done, all, 'rows', now() - startedAt),
           })

@@ -5,7 +5,7 @@ import {
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
   createParser,
-  createUsageError,
+  chooseSampleRows,
   defineCommand,
 } from '../command.ts'
 import {
@@ -15,15 +15,12 @@ import {
   limitOption,
   routeOption,
   whereOption,
-  wholeNumberOption,
+  dryRunSampleOption,
 } from '../options.ts'
 import { type Output, writeJson } from '../terminal.ts'
 import { ProgressView } from '../views/progress.ts'
 import { renderReport } from '../views/report.ts'
 import { explainWhereError, withApp } from '../settings.ts'
-
-/** Rows that a dry run shows by default. */
-const SAMPLE = 20
 
 const MINUTE = 60_000
 
@@ -53,14 +50,7 @@ export const runCommand = defineCommand(
         'look up and store the records, and show what would be written without writing it',
       ),
     )
-    .addOption(
-      wholeNumberOption(
-        '--sample <N>',
-        'rows to show before and after, with --dry-run; default: 20',
-        0,
-        null,
-      ),
-    ),
+    .addOption(dryRunSampleOption),
   {
     group: 'work',
     examples: [
@@ -77,8 +67,7 @@ export const runCommand = defineCommand(
       const { flags, args } = invocation
       const [sources] = args
       const { stdout, stderr, signal } = context
-      if (flags.sample !== null && !flags.dryRun)
-        throw createUsageError(invocation.command, '--sample requires --dry-run')
+      const sample = chooseSampleRows(invocation)
       const { runExitCode } = await import('../../runs/report.ts')
       return withApp(invocation, context, async (app) => {
         const view = new ProgressView(stderr)
@@ -96,7 +85,7 @@ export const runCommand = defineCommand(
               route: flags.route,
               trigger: flags.backfill ? 'backfill' : 'manual',
               waitMs: flags.wait,
-              dryRun: flags.dryRun ? { sample: flags.sample ?? SAMPLE } : null,
+              dryRun: flags.dryRun ? { sample } : null,
               signal,
               onProgress: (progress) => view.showRun(progress),
             }),

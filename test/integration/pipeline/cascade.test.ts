@@ -112,7 +112,7 @@ test('a run whose budget ends within a cascade says so, and the next run continu
   expect(report.rows.waiting).toBeGreaterThan(0)
   expect(stateSum(report)).toBe(PEOPLE)
   expect(report.reason).toBe(
-    `stopped at the budget of ${first.size + 5} lookups; ${report.rows.waiting} rows wait for the next lookup`,
+    `Stopped at the budget of ${first.size + 5} lookups; ${report.rows.waiting} rows wait for the next lookup`,
   )
 
   const next = await harness.run({ route: 'sync' })

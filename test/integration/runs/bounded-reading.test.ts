@@ -61,7 +61,7 @@ test('a run with a limit and a smaller budget reads no further than its limit', 
   const report = await app.run(runRequest({ ...CONTACTS, limit: 100, budget: 50 }))
   expect(report).toMatchObject({
     status: 'budget_reached',
-    reason: 'stopped at the budget of 50 lookups; 50 rows remain',
+    reason: 'Stopped at the budget of 50 lookups; 50 rows remain',
     rows: { picked: 50 },
     skipped_over_budget: 50,
     lookups: { requested: 50 },
@@ -99,7 +99,7 @@ test('a run without a limit stops reading some pages after its budget, and says 
     lookups: { requested: 50 },
   })
   expect(report.reason).toBe(
-    'stopped at the budget of 50 lookups; at least 10,950 rows remain; not read to the end: contacts',
+    'Stopped at the budget of 50 lookups; at least 10,950 rows remain; not read to the end: contacts',
   )
   expect(reads.filter(isPage)).toHaveLength(11)
 })
@@ -155,7 +155,7 @@ test.each([1, 2, 3])(
     const report = await app.run(runRequest({ ...CONTACTS, budget: 100, dryRun: { sample: 5 } }))
     expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 100 } })
     expect(report.reason).toBe(
-      'stopped at the budget of 100 lookups; not read to the end: contacts; a random sample of the rows of contacts',
+      'Stopped at the budget of 100 lookups; the rows are a random sample of contacts',
     )
     const share = report.rows.invalid_input / report.rows.picked
     expect(share).toBeGreaterThan(0.15)

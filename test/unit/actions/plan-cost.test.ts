@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { sampleEvenly } from '../../../src/pipeline/preview.ts'
 import { estimateMatches } from '../../../src/actions/plan/plan.ts'
 
 const soFar = fc
@@ -30,20 +29,4 @@ test('the range narrows with more data; without data there is none', () => {
   expect(width(1_000)).toBeLessThan(width(100))
   expect(width(100_000)).toBeLessThan(200)
   expect(estimateMatches(10, { requested: 0, found: 0 })).toBeNull()
-})
-
-test('a sample takes evenly from each list, up to its limit', () => {
-  const list = (name: string, length: number): string[] => Array.from({ length }, (_, n) => `${name}${n}`)
-  expect(sampleEvenly([list('a', 9), list('b', 1), list('c', 9)], 7)).toEqual([
-    ...list('a', 3),
-    ...list('b', 1),
-    ...list('c', 3),
-  ])
-  fc.assert(
-    fc.property(fc.array(fc.nat(30), { minLength: 1, maxLength: 5 }), fc.nat(60), (lengths, most) => {
-      const lists = lengths.map((length, n) => list(`${n}:`, length))
-      const all = lengths.reduce((sum, length) => sum + length, 0)
-      expect(sampleEvenly(lists, most)).toHaveLength(Math.min(all, most))
-    }),
-  )
 })
