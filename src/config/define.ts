@@ -21,6 +21,11 @@ interface OutputOptions {
   readonly sql?: string
   /** Outputs with the same group are written together or not at all. */
   readonly group?: string
+  /**
+   * The value is written only if no other row has it that agrees in these columns; with `[]`, no other row of the table.
+   * For columns without a unique index.
+   */
+  readonly unique?: readonly string[]
   /** Only matching values are written. A string is a regular expression without its slashes. */
   readonly matches?: RegExp | string
   /** What happens to text that is longer than the column. Default: `skip`. */

@@ -155,6 +155,7 @@ function resolveOutput(column: string, output: ParsedOutput): OutputMapping {
     map: options.map ?? null,
     sql: options.sql ?? null,
     group: options.group ?? null,
+    unique: options.unique ?? null,
     matches: options.matches ?? null,
     tooLong: options.tooLong ?? 'skip',
     as: options.as ?? null,

@@ -35,6 +35,12 @@ const outputOptions = {
   group: requiredString('the name of a group')
     .optional()
     .describe('Outputs with the same group are written together or not at all.'),
+  unique: z
+    .array(columnNameText, { error: "a list of columns of the table, such as ['account_id']" })
+    .optional()
+    .describe(
+      'The value is written only if no other row has it that agrees in these columns; with [], no other row of the table. For columns without a unique index.',
+    ),
   matches: regularExpression.optional().describe('The value must match it to be written.'),
   tooLong: oneOfStrings(['skip', 'truncate'])
     .optional()

@@ -30,6 +30,8 @@ export interface OutputMapping {
   readonly sql: string | null
   /** Outputs of one group are written together or not at all. */
   readonly group: string | null
+  /** The value may occur once among the rows that agree in these columns; in the whole table if the list is empty. */
+  readonly unique: readonly string[] | null
   /** A regular expression, by its source text and flags, that a value must match to be written. */
   readonly matches: { readonly source: string; readonly flags: string } | null
   readonly tooLong: 'skip' | 'truncate'

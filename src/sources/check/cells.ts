@@ -23,13 +23,37 @@ export function resolveOutputs(
     const cell = resolveCell(table, output.column, place, keyNames, report)
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
-    const resolved: MappedOutput = { ...cell, mapping: output, fit, valueType: 'text' }
+    const unique = output.unique === null ? null : resolveUnique(table, output.unique, place, report)
+    const resolved: MappedOutput = { ...cell, mapping: { ...output, unique }, fit, valueType: 'text' }
     checkDuplicate(outputs, resolved, place, report)
     checkInputs(table, mapping, resolved, place, report)
     checkMap(resolved, place, report)
     outputs.push(resolved)
   }
   return outputs
+}
+
+/** The real names of the columns within which a value occurs once. */
+function resolveUnique(
+  table: Table,
+  names: readonly string[],
+  place: string,
+  report: ProblemList,
+): readonly string[] {
+  return names.flatMap((name) => {
+    const column = table.columns.find((one) => one.name === name || one.name === splitName(name)[0])
+    if (column?.canSelect && column.type.fit.kind !== 'json') return [column.name]
+    const all = table.columns.map((one) => one.name)
+    report.add(
+      `${place}.unique`,
+      column === undefined
+        ? `'${name}', which is not a column of ${table.schema}.${table.name}`
+        : `'${name}', ${column.canSelect ? 'which is json and has no equality' : 'which this role may not read'}`,
+      'columns of the table, within which the value may occur once',
+      `Its columns are ${listNames(all)}.${suggestion(name, all)}`,
+    )
+    return []
+  })
 }
 
 /** The same for `touch`. */

@@ -13,6 +13,7 @@ export const output = (
   map: null,
   sql: null,
   group: null,
+  unique: null,
   matches: null,
   tooLong: 'skip',
   as: null,

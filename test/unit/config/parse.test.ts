@@ -32,6 +32,7 @@ describe('a valid configuration', () => {
               map: null,
               sql: null,
               group: null,
+              unique: null,
               matches: null,
               tooLong: 'skip',
               as: null,

@@ -31,6 +31,7 @@ function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): So
       map: null,
       sql: null,
       group: null,
+      unique: null,
       matches: null,
       tooLong: 'skip' as const,
       as: null,
