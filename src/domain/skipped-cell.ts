@@ -24,11 +24,14 @@ export const SKIP_REASONS = {
   group_incomplete: () => 'another cell of its group has no value, and a group is written as a whole',
   no_value: () => 'its `sql` returns nothing for the value',
   sql_failed: (error) => `its \`sql\` fails for the value${after(error)}`,
-  duplicate: () => 'another row of the same batch has the value, and it must be unique',
-  unique: (constraint) => `another row holds the value, and it must be unique${named(constraint)}`,
+  touch_failed: (error) => `its expression in \`touch\` fails${after(error)}`,
+  duplicate: (scope) =>
+    `duplicate value: another row has it, and \`unique\` allows it once${scope === null ? '' : ` ${scope}`}`,
+  unique: (constraint) => `duplicate value: another row has it, and it must be unique${named(constraint)}`,
   exclusion: (constraint) => `it conflicts with another row${named(constraint)}`,
   check: (constraint) => `a CHECK constraint does not allow the value${named(constraint)}`,
-  foreign_key: (constraint) => `the other table has no such row${named(constraint)}`,
+  foreign_key: (target) =>
+    target === null ? 'there is no such row to refer to' : `there is no such row in ${target}`,
   not_null: () => 'the column may not be empty',
   rejected: (error) => `the database rejects the value${after(error)}`,
   row_rejected: (error) => `the row could not be written${after(error)}`,

@@ -36,7 +36,8 @@ export function partitionAnswered(
 function fitRow(source: Source, row: writeBackQueue.AnsweredRow): FittedRow {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
-  return { row, skipped, write: { key, inputHash, values, lastWritten: written, confidence } }
+  const misfits = skipped.filter(({ reason }) => reason !== 'absent').map(({ column }) => column)
+  return { row, skipped, write: { key, inputHash, values, misfits, lastWritten: written, confidence } }
 }
 
 const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
@@ -102,7 +103,7 @@ function listTexts(value: unknown): string[] {
 
 /**
  * The values of the record that were not written: those that do not fit, those that the database did not take, and all
- * of a rejected row. A field that the record lacks is none.
+ * of a rejected row. A field that the record lacks is none, and neither is a cell that the policy protects anyway.
  */
 export function listSkippedCells(
   source: Source,
@@ -114,16 +115,19 @@ export function listSkippedCells(
   result: WriteResult,
 ): SkippedCell[] {
   if (result.outcome === 'row_missing') return []
+  const accountedFor = new Set([...result.protectedColumns, ...result.skipped.map(({ column }) => column)])
   const rejected: WriteResult['skipped'] =
-    result.outcome === 'rejected'
-      ? Object.keys(write.values).map((column) => ({ column, reason: 'row_rejected', detail: result.reason }))
-      : result.skipped
+    result.outcome === 'rejected' && result.reason !== null
+      ? Object.keys(write.values)
+          .filter((column) => !accountedFor.has(column))
+          .map((column) => ({ column, reason: 'row_rejected', detail: result.reason }))
+      : []
   const fields = new Map(source.outputs.map((output) => [output.column, output.mapping.field]))
   return [
-    ...skipped.filter((cell) => cell.reason !== 'absent'),
-    ...rejected.map((cell) => ({
+    ...skipped.filter((cell) => cell.reason !== 'absent' && !result.protectedColumns.includes(cell.column)),
+    ...[...result.skipped, ...rejected].map((cell) => ({
       ...cell,
-      value: readField(row.record, fields.get(cell.column) ?? '') ?? null,
+      value: cell.value ?? readField(row.record, fields.get(cell.column) ?? '') ?? null,
     })),
   ]
 }

@@ -37,7 +37,7 @@ export interface Table {
   readonly uniqueKeys: ReadonlyArray<readonly string[]>
   /** For each of `uniqueKeys`, the operators that order and look up its columns. */
   readonly keyOperators: ReadonlyArray<readonly KeyOperators[]>
-  /** Some constraint is checked only at commit unless set to immediate. */
+  /** Some constraint of the database, perhaps of a table that a trigger writes, is checked only at commit by default. */
   readonly hasDeferred: boolean
   /** The user's triggers may change a row again after its update, which RETURNING does not show. */
   readonly hasAfterTriggers: boolean
@@ -146,7 +146,7 @@ const hasTriggers = (which: string): string => `
 const tableQuery = `
   select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
          pg_table_is_visible(c.oid) as is_visible,
-         exists (select from pg_constraint k where k.condeferred and c.oid in (k.conrelid, k.confrelid)) as has_deferred,
+         exists (select from pg_constraint k where k.condeferred) as has_deferred,
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
          -- other tables; Fillrate's own triggers only record keys.
          ${hasTriggers('g.tgtype & 82 = 16')} as has_after_triggers, ${hasTriggers('g.tgtype & 80 = 16')} as has_update_triggers,

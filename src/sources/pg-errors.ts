@@ -7,6 +7,8 @@ export interface DatabaseError {
   readonly message: string
   readonly constraint?: string | null | undefined
   readonly column?: string | null | undefined
+  /** Of a domain's constraint: the domain. */
+  readonly type?: string | null | undefined
 }
 
 /**

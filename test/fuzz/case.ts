@@ -283,20 +283,17 @@ class FuzzCase {
     for (const [nr, row] of before) {
       const sent = this.#sent.get(nr) ?? null
       const cells: (string | null)[] = []
-      let isRejected = false
       for (const [n, column] of this.#columns.entries()) {
         const field = sent?.[n] ?? null
         const value =
           field !== null && field.text !== null && (await this.#isWritable(nr, n))
             ? await this.#expectedValue(nr, column, field.text)
             : null
-        isRejected ||= value === 'rejected'
-        cells.push(value === null || value === 'rejected' ? (row.cells[n] ?? null) : value)
+        cells.push(value ?? row.cells[n] ?? null)
       }
-      const kept = isRejected ? row.cells : cells
-      for (const [n, cell] of kept.entries())
+      for (const [n, cell] of cells.entries())
         if (cell !== row.cells[n]) this.#lastWritten.set(`${nr} ${n}`, cell)
-      after.set(nr, { cells: kept, whole: row.whole })
+      after.set(nr, { cells, whole: row.whole })
     }
     return after
   }
@@ -332,7 +329,7 @@ class FuzzCase {
       )
       return row?.same ? null : (row?.made ?? null)
     } catch (error) {
-      if (type.isForeign) return 'rejected'
+      if (type.isForeign) return null
       throw error
     }
   }

@@ -1,80 +1,270 @@
 import { parseExactJson } from '../../domain/json.ts'
 import { type Db, query } from '../db.ts'
 import { type DatabaseError, NON_ROW_CLASSES } from '../pg-errors.ts'
+import { quoteLiteral } from '../quote.ts'
 
-/** A row that the database rejects on its own. */
+/** A row that the database rejects, whichever of its cells are left out. */
 export interface RejectedRow {
   readonly index: number
   readonly error: DatabaseError
 }
 
-/**
- * Bisects a rejected batch until each bad row stands alone, in the database: ten bad rows in a thousand take about 150
- * tries, which would be as many round trips from here, and as many statements in everyone's statistics.
- * Each try is a subtransaction, which PL/pgSQL opens for its EXCEPTION clause. The settings are local to the transaction,
- * so this works behind a pooler.
+/** A cell that the database rejects, or a group of cells; the row's others are written. */
+export interface RejectedUnit {
+  readonly index: number
+  readonly unit: number
+  readonly error: DatabaseError
+}
+
+/** Cells that are written together or not at all: an output, the outputs of a group, a touched column. */
+export interface CellUnit {
+  readonly columns: readonly string[]
+  readonly isTouch: boolean
+}
+
+/** What a rejected batch is tried with. */
+export interface Trials {
+  /** Takes rows as `$1::jsonb`, and leaves out the touched columns in a row's `without`. */
+  readonly statement: string
+  readonly units: readonly CellUnit[]
+  /** By what an error names (`constraint x`, `column x`, `type x`): the units that it may mean. */
+  readonly suspects: Readonly<Record<string, readonly number[]>>
+}
+
+/*
+ * Finds what a batch was rejected for, in the database: ten bad rows in a thousand take about 150 tries, which would be as
+ * many round trips from here. Each try is a subtransaction, which PL/pgSQL opens for its EXCEPTION clause. The statement
+ * stands in the block once, so that it is planned a few times and not for each try. The settings are local to the
+ * transaction, so this works behind a pooler.
+ *
+ * `rows`: a range of rows that is rejected is halved, until each bad row stands alone. The first rows come first: of two
+ * that exclude one another, the first is written. Then, for each bad row:
+ * `nothing`: the row without any cell, which locks it. If that fails, no cell is to blame.
+ * `suspects`: without the units that the error points to (by constraint, column or domain), or else without the unit that
+ *   an earlier row was rejected for with the same SQLSTATE. It costs one try for most bad cells.
+ * `adding`: otherwise the units are added to those that are fine, half by half; rolled back each time.
+ * `fine`: the row with all units that are fine.
+ * A row takes at most four tries for each of its units.
  */
-const BISECT_SQL = `
-do $fillrate$
+const trialsSql = (statement: string): string => `
+#variable_conflict use_column
 declare
   batch constant jsonb[] := array(
     select row from jsonb_array_elements(current_setting('fillrate.batch')::jsonb) with ordinality as e(row, place)
      order by place);
+  units constant jsonb := current_setting('fillrate.units');
+  suspects constant jsonb := current_setting('fillrate.suspects');
   firsts int[] := array[1];
   lasts int[] := array[cardinality(batch)];
-  results jsonb := '[]';
-  result jsonb;
   one int;
   last int;
   middle int;
+  phase text := 'rows';
+  is_rolled_back boolean;
+  "~parameter" jsonb;
+  "~results" text;
+  results text[] := '{}';
+  rejected jsonb[] := '{}';
+  unchanged text;
+  bad_row jsonb;
+  present int[];
+  fine int[];
+  tried int[];
+  suspected int[];
+  removed int[];
+  adding int[];
+  froms int[] := '{}';
+  tos int[] := '{}';
+  left_out text[];
+  errors jsonb;
+  learned jsonb := '{}';
+  row_error jsonb;
+  failure jsonb;
   code text;
   message text;
   broken_constraint text;
   broken_column text;
+  broken_type text;
 begin
-  while cardinality(firsts) > 0 loop
-    one := firsts[cardinality(firsts)];
-    last := lasts[cardinality(lasts)];
-    firsts := trim_array(firsts, 1);
-    lasts := trim_array(lasts, 1);
-    begin
+  loop
+    if phase = 'rows' then
+      exit when cardinality(firsts) = 0;
+      one := firsts[cardinality(firsts)];
+      last := lasts[cardinality(lasts)];
+      firsts := trim_array(firsts, 1);
+      lasts := trim_array(lasts, 1);
       -- The whole batch has been rejected already.
       if one = 1 and last = cardinality(batch) and last > 1 then
-        raise exception using errcode = 'P0001';
+        middle := last / 2;
+        firsts := array[middle + 1, 1];
+        lasts := array[last, middle];
+        continue;
       end if;
-      execute current_setting('fillrate.statement') into result using to_jsonb(batch[one:last]);
-      results := results || result;
+      "~parameter" := to_jsonb(batch[one:last]);
+    else
+      tried := case phase
+        when 'nothing' then '{}'
+        when 'suspects' then array(select u from unnest(present) u where u <> all(removed))
+        when 'adding' then fine || adding[froms[cardinality(froms)]:tos[cardinality(tos)]]
+        else fine end;
+      left_out := array(
+        select name from unnest(present) u, jsonb_array_elements_text(units -> u -> 'columns') name where u <> all(tried));
+      "~parameter" := jsonb_build_array(bad_row || jsonb_build_object(
+        'without', to_jsonb(left_out), 'values', ${VALUES_LEFT_OUT}));
+    end if;
+    is_rolled_back := phase = 'adding' or (phase = 'suspects' and cardinality(removed) > 1);
+    failure := null;
+    begin
+      ${statement.replace('$1::jsonb', '"~parameter"')} into "~results";
+      if is_rolled_back then
+        raise exception using errcode = '${ROLLED_BACK}';
+      end if;
     exception when others or assert_failure then
       get stacked diagnostics code = returned_sqlstate, message = message_text, broken_constraint = constraint_name,
-        broken_column = column_name;
+        broken_column = column_name, broken_type = pg_datatype_name;
       if left(code, 2) in (${NON_ROW_CLASSES.map((kind) => `'${kind}'`).join(', ')}) then
         raise;
-      elsif one = last then
-        results := results || jsonb_build_array(jsonb_build_object('index', batch[one] -> 'index', 'error', jsonb_build_object(
-          'code', code, 'message', message, 'constraint', nullif(broken_constraint, ''),
-          'column', nullif(broken_column, ''))));
-      else
+      elsif code <> '${ROLLED_BACK}' then
+        failure := jsonb_build_object(
+          'code', code, 'message', message, 'constraint', nullif(broken_constraint, ''), 'column', nullif(broken_column, ''),
+          'type', nullif(broken_type, ''));
+      end if;
+    end;
+
+    if phase = 'rows' then
+      if failure is null then
+        results := results || "~results";
+      elsif one < last then
         middle := (one + last) / 2;
         firsts := firsts || array[middle + 1, one];
         lasts := lasts || array[last, middle];
+      else
+        bad_row := batch[one];
+        row_error := failure;
+        present := array(
+          select u from generate_series(0, jsonb_array_length(units) - 1) u
+           where (units -> u -> 'isTouch')::boolean
+              or exists (select from jsonb_array_elements_text(units -> u -> 'columns') name
+                          where coalesce(bad_row -> 'values' -> name, 'null') <> 'null'));
+        phase := 'nothing';
       end if;
-    end;
-  end loop;
-  perform set_config('fillrate.results', results::text, true);
-end $fillrate$`
+      continue;
+    elsif phase = 'nothing' then
+      if failure is not null or not coalesce(${IS_WRITABLE_ROW}, true) then
+        results := results || case when failure is null then "~results"
+          else jsonb_build_array(jsonb_build_object('index', bad_row -> 'index', 'error', failure))::text end;
+        phase := 'rows';
+        continue;
+      end if;
+      unchanged := "~results";
+      errors := '{}';
+      removed := '{}';
+      failure := row_error;
+    elsif phase = 'adding' then
+      one := froms[cardinality(froms)];
+      last := tos[cardinality(tos)];
+      froms := trim_array(froms, 1);
+      tos := trim_array(tos, 1);
+      if failure is null then
+        fine := fine || adding[one:last];
+      elsif one < last then
+        middle := (one + last) / 2;
+        froms := froms || array[middle + 1, one];
+        tos := tos || array[last, middle];
+      else
+        errors := errors || jsonb_build_object(adding[one], failure);
+        learned := learned || jsonb_build_object(failure ->> 'code', adding[one]);
+      end if;
+      if cardinality(froms) > 0 then
+        continue;
+      elsif cardinality(fine) > 0 then
+        phase := 'fine';
+        continue;
+      end if;
+      "~results" := unchanged;
+      failure := null;
+    elsif phase = 'suspects' and failure is null then
+      fine := array(select u from unnest(present) u where u <> all(removed));
+      if is_rolled_back then
+        -- Perhaps only one of them is bad.
+        adding := removed;
+        froms := array[1];
+        tos := array[cardinality(adding)];
+        phase := 'adding';
+        continue;
+      end if;
+    end if;
 
-/** Runs a rejected batch for its good rows and returns the error of each bad one, in three statements. */
+    if phase in ('nothing', 'suspects') and failure is not null then
+      suspected := array(
+        select u::int from jsonb_array_elements_text(coalesce(
+          suspects -> ('column ' || (failure ->> 'column')), suspects -> ('constraint ' || (failure ->> 'constraint')),
+          suspects -> ('type ' || (failure ->> 'type')), '[]')) u where u::int = any(present) and u::int <> all(removed));
+      if cardinality(suspected) = 0 then
+        suspected := array(select u from unnest(present) u where u = (learned ->> (failure ->> 'code'))::int and u <> all(removed));
+      end if;
+      if cardinality(suspected) > 0 then
+        errors := errors || (select jsonb_object_agg(u, failure) from unnest(suspected) u);
+        removed := removed || suspected;
+        phase := 'suspects';
+      else
+        fine := '{}';
+        adding := present;
+        froms := array[1];
+        tos := array[cardinality(adding)];
+        phase := 'adding';
+      end if;
+      continue;
+    end if;
+
+    -- The row is done.
+    if failure is not null then
+      results := results || jsonb_build_array(jsonb_build_object('index', bad_row -> 'index', 'error', failure))::text;
+    else
+      results := results || "~results";
+      rejected := rejected || array(
+        select jsonb_build_object('index', bad_row -> 'index', 'unit', u, 'error', errors -> u::text)
+          from unnest(present) u where u <> all(fine));
+    end if;
+    phase := 'rows';
+  end loop;
+  perform set_config('fillrate.results', '[' || array_to_string(results, ',') || ']', true),
+          set_config('fillrate.rejected', to_jsonb(rejected)::text, true);
+end`
+
+/** Ends a try whose writes must not stay. No class of SQLSTATE begins with FR. */
+const ROLLED_BACK = 'FRTRY'
+
+/** JSON null, and not no entry: the statement then still reports a cell that the policy protects. */
+const VALUES_LEFT_OUT = `(bad_row -> 'values') || coalesce(
+          (select jsonb_object_agg(name, null) from unnest(left_out) name where bad_row -> 'values' ? name), '{}')`
+
+/** Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. */
+const IS_WRITABLE_ROW = `(select (r -> 'found')::boolean and not (r -> 'locked')::boolean and coalesce((r ->> 'same')::boolean, true)
+          and coalesce((r ->> 'copies')::int, 1) = 1 from (select "~results"::jsonb -> 0 as r) as first)`
+
+/** Runs a rejected batch for its good rows and cells, in three statements. */
 export async function bisectBatch<Result>(
   tx: Db,
-  statement: string,
   batch: ReadonlyArray<{ readonly index: number }>,
-): Promise<ReadonlyArray<Result | RejectedRow>> {
+  trials: Trials,
+): Promise<{
+  readonly results: ReadonlyArray<Result | RejectedRow>
+  readonly rejected: readonly RejectedUnit[]
+}> {
   await query(
     tx,
-    `select set_config('fillrate.statement', $1, true), set_config('fillrate.batch', $2, true)`,
-    [statement, JSON.stringify(batch)],
+    `select set_config('fillrate.batch', $1, true), set_config('fillrate.units', $2, true), set_config('fillrate.suspects', $3, true)`,
+    [JSON.stringify(batch), JSON.stringify(trials.units), JSON.stringify(trials.suspects)],
   )
-  await query(tx, BISECT_SQL)
-  const [row] = await query<{ results: string }>(tx, `select current_setting('fillrate.results') as results`)
-  return row === undefined ? [] : (parseExactJson(row.results) as Array<Result | RejectedRow>)
+  await query(tx, `do ${quoteLiteral(trialsSql(trials.statement))}`)
+  const [row] = await query<{ results: string; rejected: string }>(
+    tx,
+    `select current_setting('fillrate.results') as results, current_setting('fillrate.rejected') as rejected`,
+  )
+  if (row === undefined) return { results: [], rejected: [] }
+  return {
+    results: (parseExactJson(row.results) as Array<Array<Result | RejectedRow>>).flat(),
+    rejected: parseExactJson(row.rejected) as RejectedUnit[],
+  }
 }

@@ -134,14 +134,11 @@ export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>
 const isDifferentSql = ({ output, index }: IndexedOutput): string =>
   differsSql(`"~fitted${index}"`, currentCellSql(output), output.fit)
 
-/** SQL: whether a touched column is set: together with an output, and only where it can be reached. */
-export const isTouchedSql = (touch: MappedTouch): string => `("~changes" and ${isReachableSql(touch)})`
-
-/** SQL for a touched column's value, evaluated only in rows that are written. */
-export function touchValueSql(touch: MappedTouch): string {
+/** SQL for a touched column's value, evaluated only where it is set: together with an output. */
+export function touchValueSql(touch: MappedTouch, n: number): string {
   const { sql } = renderExpression(touch.expression, { confidence: '"~confidence"' })
   const value = touch.path.length > 0 ? `to_jsonb((select (${sql}\n)))` : `(${sql}\n)`
-  return `case when "~changes" then ${value} end`
+  return `case when "~touched${n}" then ${value} end`
 }
 
 /** An output and its index, which names its columns in the statement: `~has0`, `~fitted0`, `~changed0`. */

@@ -1,13 +1,14 @@
 import { parseExactJson } from '../../domain/json.ts'
 import { cellJsonSql } from '../cell.ts'
 import { type Db, query, tryQuery } from '../db.ts'
-import { keyMatchesSql } from '../key.ts'
+import { keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
 import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
-import { isAmbiguousError, isRowError } from '../pg-errors.ts'
+import { type DatabaseError, isAmbiguousError, isRowError } from '../pg-errors.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import { bisectBatch, type RejectedRow } from './bisect.ts'
+import { bisectBatch, type CellUnit, type RejectedRow } from './bisect.ts'
+import { findConstraint, listSuspects, readTableConstraints, type TableConstraint } from './constraints.ts'
 import { concatJson, jsonEntry } from './result-sql.ts'
 
 /** A row of a batch, and its index in it. */
@@ -27,37 +28,113 @@ interface StatementResult {
   readonly given?: Record<string, unknown> | null
 }
 
+/** A statement that takes a batch as `$1` and returns a result for each of its rows, in JSON as text. */
+export interface BatchStatement {
+  readonly sql: string
+  /**
+   * Its form for a batch whose cells are tried apart, and these cells. Without it, only rows are: an undo that is rejected
+   * stays to be done, as a whole.
+   */
+  readonly prepareApart?: () => {
+    readonly sql: string
+    readonly cells: readonly MappedCell[]
+    readonly units: readonly CellUnit[]
+  }
+}
+
+/** Cells of one row that the database rejects, and the constraint, if it names one. */
+export interface RejectedCells extends CellUnit {
+  readonly error: DatabaseError
+  readonly constraint: TableConstraint | null
+}
+
+export interface BatchResults<One> {
+  /** By the index of each row. */
+  readonly rows: ReadonlyMap<number, One | RejectedRow>
+  readonly cells: ReadonlyMap<number, readonly RejectedCells[]>
+}
+
 /**
- * Executes a statement that takes a batch as `$1` and returns a result for each of its rows, in JSON as text. If the
- * database rejects the batch, it is bisected: the bad rows are reported, the statement is executed for the others.
+ * Executes a statement for a batch. If the database rejects the batch, its rows and their cells are tried apart: what it
+ * rejects is reported, the statement is executed for all else.
  * @param missingRow the result for a row whose key can no longer be a key of the source
  */
 export async function executeBatch<One extends StatementResult>(
   tx: Db,
   source: Source,
-  statement: string,
+  statement: BatchStatement,
   batch: readonly BatchItem[],
   missingRow: (index: number) => One,
-): Promise<ReadonlyMap<number, One | RejectedRow>> {
+): Promise<BatchResults<One>> {
   await query(tx, 'savepoint fillrate_batch')
-  let results: ReadonlyArray<One | RejectedRow>
   try {
-    results = await runStatement<One>(tx, statement, batch)
+    const results = await runStatement<One>(tx, statement.sql, batch)
     await query(tx, 'release savepoint fillrate_batch')
+    return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
   } catch (error) {
     if (!isRowError(error)) throw error
     await query(tx, 'rollback to savepoint fillrate_batch')
     // If it fails without any row too, the statement itself is wrong: a privilege, a column that was dropped.
-    if (isAmbiguousError(error) && (await tryQuery(tx, statement, ['[]'])) !== null) throw error
-    results = await bisectBatch<One>(tx, statement, batch)
-    const rejected = new Set(results.flatMap((one) => ('error' in one ? [one.index] : [])))
-    const rejectedRows = batch.filter((row) => rejected.has(row.index))
-    const keys = rejectedRows.map((row) => row.key)
-    const castable = new Set(await filterCastableKeys(tx, source, keys))
-    const missing = new Set(rejectedRows.filter((row) => !castable.has(row.key)).map((row) => row.index))
-    results = results.map((one) => (missing.has(one.index) ? missingRow(one.index) : one))
+    if (isAmbiguousError(error) && (await tryQuery(tx, statement.sql, ['[]'])) !== null) throw error
+    return await executeApart(tx, source, statement, batch, missingRow)
   }
-  return new Map(results.map((one) => [one.index, one]))
+}
+
+async function executeApart<One extends StatementResult>(
+  tx: Db,
+  source: Source,
+  { sql, prepareApart }: BatchStatement,
+  batch: readonly BatchItem[],
+  missingRow: (index: number) => One,
+): Promise<BatchResults<One>> {
+  const apart = prepareApart?.() ?? { sql, cells: [], units: [] }
+  const constraints = prepareApart === undefined ? [] : await readTableConstraints(tx, source)
+  const ordered = await sortByKey(tx, source, batch)
+  const { results, rejected } = await bisectBatch<One>(tx, ordered, {
+    statement: apart.sql,
+    units: apart.units,
+    suspects: listSuspects(apart.cells, apart.units, constraints),
+  })
+  const found = new Set(ordered.map(({ index }) => index))
+  const missing = batch.filter(({ index }) => !found.has(index)).map(({ index }) => missingRow(index))
+  const rejectedCells = rejected.flatMap(({ index, unit, error }) => {
+    const one = apart.units[unit]
+    return one === undefined
+      ? []
+      : [{ index, cells: { ...one, error, constraint: findConstraint(error, constraints) } }]
+  })
+  return {
+    rows: new Map([...results, ...missing].map((one) => [one.index, one])),
+    cells: new Map(
+      [...Map.groupBy(rejectedCells, ({ index }) => index)].map(([index, ofRow]) => [
+        index,
+        ofRow.map((one) => one.cells),
+      ]),
+    ),
+  }
+}
+
+/**
+ * Sorts a batch by key, so that of two rows that exclude one another the first is written. Leaves out keys that can no
+ * longer be keys of the source.
+ */
+async function sortByKey(tx: Db, source: Source, batch: readonly BatchItem[]): Promise<BatchItem[]> {
+  const castable = new Set(
+    await filterCastableKeys(
+      tx,
+      source,
+      batch.map(({ key }) => key),
+    ),
+  )
+  const items = batch.filter(({ key }) => castable.has(key))
+  const sorted = await query<{ place: number }>(
+    tx,
+    `select k.place::int as place
+       from unnest($1::text[]) with ordinality as k(key, place) cross join lateral ${keyFromTextSql(source, 'k.key')} as p
+      order by ${keyOrderSql(source, 'p')}`,
+    [items.map(({ key }) => key)],
+  )
+  return sorted.flatMap(({ place }) => items[place - 1] ?? [])
 }
 
 async function runStatement<Answer>(
@@ -78,8 +155,8 @@ export async function rereadAfterTriggers<One extends StatementResult>(
   source: Source,
   cells: readonly MappedCell[],
   batch: readonly BatchItem[],
-  results: ReadonlyMap<number, One | RejectedRow>,
-): Promise<ReadonlyMap<number, One | RejectedRow>> {
+  results: BatchResults<One>['rows'],
+): Promise<BatchResults<One>['rows']> {
   if (!source.table.hasAfterTriggers) return results
   const written = batch.flatMap(({ index, key }) => {
     const one = results.get(index)

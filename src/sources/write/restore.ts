@@ -50,8 +50,8 @@ export async function restoreBatch<Schema>(
   if (cells.length === 0) return toResults(null)
   if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
   const rows = toRestoreRows(batch)
-  const sent = await executeBatch(tx, source, restoreStatement(source, cells), rows, missingRow)
-  return toResults(await rereadAfterTriggers(tx, source, cells, rows, sent))
+  const sent = await executeBatch(tx, source, { sql: restoreStatement(source, cells) }, rows, missingRow)
+  return toResults(await rereadAfterTriggers(tx, source, cells, rows, sent.rows))
 }
 
 /**
@@ -65,10 +65,10 @@ export async function previewRestore(
 ): Promise<UndoResult[]> {
   const { cells, toResults } = prepare(source, batch)
   if (cells.length === 0) return toResults(null)
-  const statement = restoreStatement(source, cells, { preview: true })
-  const results = await executeBatch(db, source, statement, toRestoreRows(batch), missingRow)
+  const sql = restoreStatement(source, cells, { preview: true })
+  const { rows } = await executeBatch(db, source, { sql }, toRestoreRows(batch), missingRow)
   return toResults(
-    new Map([...results].map(([index, one]) => [index, 'error' in one ? one : { ...one, after: null }])),
+    new Map([...rows].map(([index, one]) => [index, 'error' in one ? one : { ...one, after: null }])),
   )
 }
 

@@ -1,9 +1,13 @@
 import type { SkippedCell } from '../../domain/skipped-cell.ts'
-import { cellJsonSql, isBlankValueSql } from '../cell.ts'
+import { cellJsonSql, isBlankValueSql, valueJsonSql } from '../cell.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import { hasNewValueSql, type IndexedOutput, isTouchedSql } from './cell-sql.ts'
+import { hasNewValueSql, type IndexedOutput } from './cell-sql.ts'
 import { listParents } from './json-cells.ts'
+import { duplicateReasonSql } from './unique-sql.ts'
+
+/** A cell that the database did not take. `value`: what its expression gave; without it, the record's value. */
+export type RefusedCell = Omit<SkippedCell, 'value'> & { readonly value?: unknown }
 
 /** What the write statement returns for one row. */
 export interface WriteResultRow {
@@ -27,14 +31,14 @@ export interface WriteResultRow {
   /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
   readonly given?: Record<string, unknown> | null
   readonly protected: readonly string[] | null
-  readonly skipped: ReadonlyArray<Omit<SkippedCell, 'value'>> | null
+  readonly skipped: readonly RefusedCell[] | null
 }
 
 /** SQL for the earlier values of the cells that are written, touched ones included. */
 export const beforeJsonSql = (source: Source, cells: readonly IndexedOutput[]): string =>
   concatJson([
     ...cells.flatMap(({ output, index }) => previousValueEntries(output, `"~changed${index}"`)),
-    ...source.touches.flatMap((touch) => previousValueEntries(touch, isTouchedSql(touch))),
+    ...source.touches.flatMap((touch, n) => previousValueEntries(touch, `"~touched${n}"`)),
   ])
 
 /**
@@ -67,33 +71,47 @@ export function afterJsonSql(
   ])
 }
 
-/** SQL for the names of the cells with a value that the policy protects. */
+/**
+ * SQL for the names of the cells with a value that the policy protects. The record may have a value that does not fit: the
+ * batch then has JSON null.
+ */
 export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
-  const names = cells.map(
-    ({ output, index }) =>
-      `case when "~has${index}" and not "~writable${index}" then ${quoteLiteral(output.column)} end`,
-  )
+  const names = cells.map(({ output, index }) => {
+    const name = quoteLiteral(output.column)
+    return `case when "~values" ? ${name} and not "~writable${index}" then ${name} end`
+  })
   return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
 }
 
-/** SQL for the cells whose own expression gave no value, or a text that is too long. */
+/** SQL for the cells whose own expression gave no value, a text that is too long, or a duplicate where `unique` is set. */
 export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
-  const parts = cells
-    .filter(
-      ({ output }) => output.mapping.sql !== null || output.fit.kind === 'text' || output.fit.kind === 'bits',
-    )
-    .map(({ output, index }) => {
-      const isNothing = `"~cast${index}" is null or ${isBlankValueSql(`"~cast${index}"`, output.fit)}`
-      const isShort =
-        output.fit.kind === 'bits' && output.fit.exact
-          ? `length("~cast${index}") < ${output.fit.length}`
-          : 'false'
-      const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
-      const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason}, 'detail', null)`
-      const when = `"~same" and "~ready${index}" and not (${hasNewValueSql({ output, index })})`
-      return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
-    })
+  const parts = cells.flatMap((cell) => {
+    const { output, index } = cell
+    const duplicate = duplicateReasonSql(cell, cells)
+    const found = duplicate === null ? [] : [skippedItemSql(cell, `"~fitted${index}"`, duplicate)]
+    if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found
+    const isNothing = `"~cast${index}" is null or ${isBlankValueSql(`"~cast${index}"`, output.fit)}`
+    const isShort =
+      output.fit.kind === 'bits' && output.fit.exact
+        ? `length("~cast${index}") < ${output.fit.length}`
+        : 'false'
+    const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
+    const when = `"~same" and "~ready${index}" and not (${hasNewValueSql(cell)})`
+    const value = `case when not (${isNothing}) then "~cast${index}" end`
+    return [...found, skippedItemSql(cell, value, { when, reason, detail: 'null' })]
+  })
   return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`
+}
+
+/** SQL for an array with a skipped cell, or an empty one. The value of an expression is what only the database knows. */
+function skippedItemSql(
+  { output }: IndexedOutput,
+  value: string,
+  { when, reason, detail }: { readonly when: string; readonly reason: string; readonly detail: string },
+): string {
+  const made = output.mapping.sql === null ? '' : `, 'value', ${valueJsonSql(output, `(${value})`)}`
+  const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason}, 'detail', ${detail}${made})`
+  return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
 }
 
 /** SQL for a JSON object with one entry, or an empty one. */

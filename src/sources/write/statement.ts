@@ -1,21 +1,22 @@
-import { cellJsonSql, valueJsonSql } from '../cell.ts'
+import { cellJsonSql, isReachableSql, valueJsonSql } from '../cell.ts'
+import { wideCast } from '../column-type.ts'
 import { eligibleSql, joinsSql, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { leftByWriteSql } from '../own-writes.ts'
-import { quoteName } from '../quote.ts'
-import type { MappedCell, Source } from '../source-model.ts'
+import { quoteLiteral, quoteName } from '../quote.ts'
+import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
 import {
   castValueSql,
   fitValueSql,
   hasValueSql,
   type IndexedOutput,
   isChangedSql,
-  isTouchedSql,
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
 import { composeJsonSql } from './json-cells.ts'
 import { afterJsonSql, beforeJsonSql, protectedJsonSql, skippedJsonSql } from './result-sql.ts'
+import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
 
 /** One row of the statement's `$1`, a JSON array. */
 export interface BatchRow {
@@ -29,6 +30,15 @@ export interface BatchRow {
   readonly lastWritten: Readonly<Record<string, unknown>>
   /** The record's confidence. */
   readonly confidence: number | null
+  /** Touched columns to leave as they are; only the variant `apart` reads it. */
+  readonly without?: readonly string[]
+}
+
+interface StatementOptions {
+  /** Leaves out the lock and the update: `after` is then what would be written, before any trigger. */
+  readonly preview?: boolean
+  /** Each touched column can be left out by row (`without`): for a batch that failed, tried apart. */
+  readonly apart?: boolean
 }
 
 /**
@@ -42,24 +52,26 @@ export interface BatchRow {
  *    values. `t` and the names of the joins mean what they mean in the configuration; all others begin with a tilde, so
  *    that none can be confused with a table or column of the user's.
  * 3. `~written` updates the rows in which something changes, and no others.
- *
- * @param preview leaves out the lock and the third step: `after` is then what would be written, before any trigger
  */
-export function writeStatement(source: Source, { preview = false } = {}): string {
+export function writeStatement(
+  source: Source,
+  { preview = false, apart = false }: StatementOptions = {},
+): string {
   const cells = source.outputs.map((output, index) => ({ output, index }))
   const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
   const writesNothing = preview || cells.length === 0
   return `
     with "~batch" as (
       select index as "~row", key as "~key", hash as "~hash", "values" as "~values", "lastWritten" as "~last written",
-             confidence as "~confidence"
-        from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, confidence double precision)
+             confidence as "~confidence"${apart ? ', without as "~without"' : ''}
+        from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, confidence double precision${apart ? ', without jsonb' : ''})
     ), "~locked" as materialized (
       select "~row" as "~i", ${columns.join(', ')}
         from "~batch" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~batch"."~key"')}
        order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
-    ), "~evaluated" as materialized (${evaluatedRowsSql(source, cells)}
-    ), "~written" as (${writesNothing ? previewRowsSql(source, cells) : updateRowsSql(source, cells)}
+    ), ${duplicatesSql(source, cells, stepsSql(source, cells, 'different'), isCandidateSql(source))}
+    "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart)}
+    ), "~written" as (${writesNothing ? previewRowsSql(source, cells) : updateRowsSql(source, cells, apart)}
     )
     select coalesce(json_agg(json_build_object(
              'index', "~row", 'found', j."~i" is not null, 'locked', ${isLockedElsewhereSql(source)}, 'left', j."~i" is null and exists (select from "~locked" as l where l."~i" = "~row"), 'copies', "~copies", 'same', "~same",
@@ -71,17 +83,42 @@ export function writeStatement(source: Source, { preview = false } = {}): string
       left join "~written" as w on w."~i" = "~row"`
 }
 
-function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[]): string {
+function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[], apart: boolean): string {
+  const anyChanged = [...cells.map(({ index }) => `"~changed${index}"`), 'false'].join(' or ')
+  const touched = source.touches.map((touch, n) => {
+    const kept = apart ? ` and not coalesce("~without" ? ${quoteLiteral(touch.column)}, false)` : ''
+    return `(${anyChanged}) and ${isReachableSql(touch)}${kept} as "~touched${n}"`
+  })
+  return `
+      select ${evaluatedColumns(source, cells).join(',\n             ')}
+        ${changedCellsSql(source, cells)}
+       ${stepSql('any', [`${anyChanged} as "~changes"`, ...touched])}
+       ${stepSql(
+         'touch',
+         source.touches.map((touch, n) => `${touchValueSql(touch, n)} as "~touch${n}"`),
+       )}
+       where ${isCandidateSql(source)}`
+}
+
+/** FROM, up to which cells are written. */
+function changedCellsSql(source: Source, cells: readonly IndexedOutput[]): string {
+  if (!hasUniqueOutputs(source)) return stepsSql(source, cells, 'changed')
+  return `${stepsSql(source, cells, 'different')}
+       ${stepSql(
+         'changed',
+         indexedColumns(cells, (cell) => isUniqueChangeSql(cell, cells), 'changed'),
+       )}`
+}
+
+/** FROM, up to the cells that have a new value. @param last the name of that step and of its columns */
+function stepsSql(source: Source, cells: readonly IndexedOutput[], last: 'changed' | 'different'): string {
   const columns = readableColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
   const allowed = cells.flatMap((cell) => [
     `${hasValueSql(cell)} as "~has${cell.index}"`,
     `${isWritableSql(cell)} as "~writable${cell.index}"`,
   ])
   const inputs = rowInputsSql(source, { recorded: true })
-  const anyChanged = [...cells.map(({ index }) => `"~changed${index}"`), 'false'].join(' or ')
-  return `
-      select ${evaluatedColumns(source, cells).join(',\n             ')}
-        from "~locked" join "~batch" on "~row" = "~i"
+  return `from "~locked" join "~batch" on "~row" = "~i"
        cross join lateral (select ${columns.join(', ')}) as t
        ${joinsSql(source)} ${inputs.from}
        ${stepSql('writable', [`"~hash" = ${inputs.hash} as "~same"`, ...allowed])}
@@ -95,16 +132,12 @@ function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[]): stri
        )}
        ${stepSql('fitted', indexedColumns(cells, fitValueSql, 'fitted'))}
        ${stepSql(
-         'changed',
-         indexedColumns(cells, (cell) => isChangedSql(cell, cells), 'changed'),
-       )}
-       ${stepSql('any', [`${anyChanged} as "~changes"`])}
-       ${stepSql(
-         'touch',
-         source.touches.map((touch, n) => `${touchValueSql(touch)} as "~touch${n}"`),
-       )}
-       where "~i" is not null and ${eligibleSql(source)}`
+         last,
+         indexedColumns(cells, (cell) => isChangedSql(cell, cells), last),
+       )}`
 }
+
+const isCandidateSql = (source: Source): string => `"~i" is not null and ${eligibleSql(source)}`
 
 /**
  * Fenced by OFFSET 0: flattened into the next step, an expression would run once for each reference to it. The row's own
@@ -124,7 +157,7 @@ const evaluatedColumns = (source: Source, cells: readonly IndexedOutput[]): stri
   `"~i", count(*) over (partition by "~i") as "~copies", "~same", "~changes"`,
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
   ...cells.map(({ index }) => `"~fitted${index}", "~changed${index}"`),
-  ...source.touches.map((touch, n) => `"~touch${n}", ${isTouchedSql(touch)} as "~touched${n}"`),
+  ...source.touches.map((_, n) => `"~touch${n}", "~touched${n}"`),
   ...jsonColumns(source, cells).map(
     ({ written, value }, n) =>
       `${written} as "~changedjson${n}", case when ${written} then ${value} end as "~json${n}"`,
@@ -150,7 +183,7 @@ function jsonColumns(source: Source, cells: readonly IndexedOutput[]): JsonColum
     })),
     ...source.touches.map((touch, n) => ({
       cell: touch as MappedCell,
-      written: isTouchedSql(touch),
+      written: `"~touched${n}"`,
       value: `coalesce("~touch${n}", 'null')`,
     })),
   ].filter(({ cell }) => cell.path.length > 0)
@@ -161,7 +194,7 @@ function jsonColumns(source: Source, cells: readonly IndexedOutput[]): JsonColum
   }))
 }
 
-function updateRowsSql(source: Source, cells: readonly IndexedOutput[]): string {
+function updateRowsSql(source: Source, cells: readonly IndexedOutput[], apart: boolean): string {
   const plain = cells
     .filter(({ output }) => output.path.length === 0)
     .map(({ output, index }) =>
@@ -171,7 +204,7 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[]): string 
     assignmentSql(attribute, `j."~changedjson${n}"`, `j."~json${n}"`),
   )
   const touched = source.touches.flatMap((touch, n) =>
-    touch.path.length === 0 ? [`${quoteName(touch.attribute)} = j."~touch${n}"`] : [],
+    touch.path.length === 0 ? [touchAssignmentSql(touch, n, apart)] : [],
   )
   const matches = source.keyColumns.map((column, n) => keyEqualsSql(column, `j."~key${n}"`))
   const after = afterJsonSql(source, cells, (cell) => `coalesce(${cellJsonSql(cell)}, 'null')`)
@@ -184,6 +217,19 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[]): string 
 
 const assignmentSql = (attribute: string, when: string, value: string): string =>
   `${quoteName(attribute)} = case when ${when} then ${value} else t.${quoteName(attribute)} end`
+
+/**
+ * Tried apart, a touched column may stay as it is. The cast makes both branches one type; without a length, because that
+ * of an explicit cast truncates silently, and the assignment rejects what is too long.
+ */
+const touchAssignmentSql = (touch: MappedTouch, n: number, apart: boolean): string =>
+  apart
+    ? assignmentSql(
+        touch.attribute,
+        `j."~touched${n}"`,
+        domainCastSql(touch, `j."~touch${n}"::${wideCast(touch.type)}`),
+      )
+    : `${quoteName(touch.attribute)} = j."~touch${n}"`
 
 /** A domain must be named, or the row's old value would be checked against it too. */
 const domainCastSql = (cell: MappedCell, value: string): string =>

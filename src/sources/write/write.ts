@@ -1,13 +1,15 @@
 import type { Transaction } from 'kysely'
-import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { query } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
 import type { Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
-import { executeBatch, rereadAfterTriggers } from './execute.ts'
-import type { WriteResultRow } from './result-sql.ts'
+import { listUnits } from './constraints.ts'
+import { type BatchStatement, executeBatch, type RejectedCells, rereadAfterTriggers } from './execute.ts'
+import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
+import type { RefusedCell, WriteResultRow } from './result-sql.ts'
 import { maskRowTexts } from './row-texts.ts'
 import { type BatchRow, writeStatement } from './statement.ts'
+import { hasUniqueOutputs, lockUniqueSql } from './unique-sql.ts'
 
 export interface WriteRow {
   readonly key: string
@@ -15,6 +17,8 @@ export interface WriteRow {
   readonly inputHash: string
   /** Output column to value, as `coerceRecord` gives them. */
   readonly values: Readonly<Record<string, unknown>>
+  /** Outputs for which the record has a value that does not fit. */
+  readonly misfits?: readonly string[]
   /** Output column to what Fillrate last wrote, as in an earlier `after`. */
   readonly lastWritten: Readonly<Record<string, unknown>> | null
   /** 0..1. */
@@ -28,7 +32,7 @@ export interface WriteResult {
    * touched, because another transaction had locked it.
    */
   readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
-  /** Why a row was rejected, without its values. */
+  /** Why a row was rejected, without its values; null: its skipped cells have the reasons. */
   readonly reason: string | null
   /**
    * The earlier values of the written and touched columns. No entry: NULL, or no such key. Parents of a json key that
@@ -42,14 +46,14 @@ export interface WriteResult {
   /** Cells with a value that the policy protects. */
   readonly protectedCount: number
   readonly protectedColumns: readonly string[]
-  /** Cells that the database did not take: their `sql` gave no value (`no_value`), or a text that is `too_long`. */
-  readonly skipped: readonly Omit<SkippedCell, 'value'>[]
+  /** Cells that the database did not take, touched ones among them. */
+  readonly skipped: readonly RefusedCell[]
 }
 
 /**
  * Writes a batch in one statement. Checks hash and policies on the locked rows. Skips a row that another transaction has
- * locked, so that a user's edit wins. If the database rejects the batch, its bad rows are isolated and the others
- * written. One result per row, in the order of the batch.
+ * locked, so that a user's edit wins. If the database rejects the batch, the cells that it rejects are found and left
+ * out, and all others are written. One result per row, in the order of the batch.
  * @param tx the caller commits; the rows stay locked until then
  * @throws what does not concern a row: a lost connection, a timeout, a deadlock, a missing privilege
  */
@@ -61,18 +65,21 @@ export async function writeBatch<Schema>(
   if (batch.length === 0) return []
   const rows = batch.map(toBatchRow)
   if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
-  const sent = await executeBatch(tx, source, writeStatement(source), rows, missingRow)
-  const results = await rereadAfterTriggers(tx, source, [...source.outputs, ...source.touches], rows, sent)
+  if (hasUniqueOutputs(source)) await query(tx, lockUniqueSql(source))
+  const sent = await executeBatch(tx, source, toBatchStatement(source), rows, missingRow)
+  const cells = [...source.outputs, ...source.touches]
+  const results = await rereadAfterTriggers(tx, source, cells, rows, sent.rows)
+  const made = await readRejectedValues(tx, source, rows, sent.cells)
   return await maskRowTexts(
     tx,
     source,
-    batch.map(({ key }, i) => toWriteResult(key, results.get(i))),
+    rows.map((row, i) => toWriteResult(source, row, results.get(i), sent.cells.get(i), made.get(i))),
   )
 }
 
 /**
- * Previews `writeBatch` without a lock or a write. `after` is the state before any trigger. A row whose expression fails
- * is rejected; what only a write raises is not found.
+ * Previews `writeBatch` without a lock or a write. `after` is the state before any trigger. A cell whose expression fails
+ * is skipped; what only a write raises is not found.
  * @param tx nothing is written in it
  */
 export async function previewWrites<Schema>(
@@ -81,23 +88,33 @@ export async function previewWrites<Schema>(
   batch: readonly WriteRow[],
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
-  const statement = writeStatement(source, { preview: true })
-  const results = await executeBatch(tx, source, statement, batch.map(toBatchRow), missingRow)
+  const statement = toBatchStatement(source, { preview: true })
+  const rows = batch.map(toBatchRow)
+  const results = await executeBatch(tx, source, statement, rows, missingRow)
   return await maskRowTexts(
     tx,
     source,
-    batch.map(({ key }, i) => toWriteResult(key, results.get(i))),
+    rows.map((row, i) => toWriteResult(source, row, results.rows.get(i), results.cells.get(i))),
   )
 }
 
+const toBatchStatement = (source: Source, options: { readonly preview?: boolean } = {}): BatchStatement => ({
+  sql: writeStatement(source, options),
+  prepareApart: () => ({
+    sql: writeStatement(source, { ...options, apart: true }),
+    cells: [...source.outputs, ...source.touches],
+    units: listUnits(source),
+  }),
+})
+
 const toBatchRow = (
-  { key, inputHash, values, lastWritten, confidence }: WriteRow,
+  { key, inputHash, values, misfits = [], lastWritten, confidence }: WriteRow,
   index: number,
 ): BatchRow => ({
   index,
   key,
   hash: inputHash,
-  values,
+  values: { ...values, ...Object.fromEntries(misfits.map((column) => [column, null])) },
   lastWritten: lastWritten ?? {},
   confidence,
 })
@@ -126,7 +143,14 @@ const EMPTY_RESULT = {
   skipped: [],
 } as const
 
-function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undefined): WriteResult {
+function toWriteResult(
+  source: Source,
+  row: BatchRow,
+  result: WriteResultRow | RejectedRow | undefined,
+  rejected: readonly RejectedCells[] = [],
+  made: Readonly<Record<string, unknown>> = {},
+): WriteResult {
+  const { key } = row
   if (result === undefined) throw new Error(`the statement returned no result for row ${key}`)
   if ('error' in result)
     return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeRowError(result.error) }
@@ -141,11 +165,14 @@ function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undef
   }
   if (!result.same) return { ...EMPTY_RESULT, key, outcome: 'inputs_changed' }
   const protectedColumns = result.protected ?? []
+  const refused = rejected
+    .flatMap((cells) => toSkippedCells(source, cells, { ...pickPlainValues(source, row), ...made }))
+    .filter(({ column }) => !protectedColumns.includes(column))
   const common = {
     key,
     protectedCount: protectedColumns.length,
     protectedColumns,
-    skipped: result.skipped ?? [],
+    skipped: [...(result.skipped ?? []), ...refused],
   }
   if (result.written)
     return {
@@ -156,12 +183,7 @@ function toWriteResult(key: string, result: WriteResultRow | RejectedRow | undef
       after: result.after,
       ...(result.ownWrites && { ownWrites: result.ownWrites }),
     }
-  if (!result.changes) return { ...common, outcome: 'unchanged', reason: null, before: null, after: null }
-  return {
-    ...common,
-    outcome: 'rejected',
-    reason: 'a trigger prevented the update',
-    before: null,
-    after: null,
-  }
+  const nothing = { ...common, before: null, after: null }
+  if (result.changes) return { ...nothing, outcome: 'rejected', reason: 'a trigger prevented the update' }
+  return { ...nothing, outcome: refused.length > 0 ? 'rejected' : 'unchanged', reason: null }
 }

@@ -341,7 +341,7 @@ describe('expressions', () => {
     const source = await openSource(database.db, mapping({ outputs }))
     const record = { title: `o'x`, domain: 'x.no', tags: ['a', 'b'], millions: 1.5, empty: 'x' }
     const [result] = await write(database, source, ['1', '2'], record)
-    expect(result?.skipped).toEqual([{ column: 'phone', reason: 'no_value', detail: null }])
+    expect(result?.skipped).toEqual([{ column: 'phone', reason: 'no_value', detail: null, value: null }])
     expect((await rows('title, level, tags, country, attributes, phone'))[0]).toEqual({
       title: `O'X $value`,
       level: 7,

@@ -1,0 +1,97 @@
+import { type Db, query } from '../db.ts'
+import type { DatabaseError } from '../pg-errors.ts'
+import type { MappedCell, Source } from '../source-model.ts'
+import type { CellUnit } from './bisect.ts'
+
+/** A constraint, a unique index or a domain that a write to the source's table can break. */
+export interface TableConstraint {
+  /** What an error names: a constraint by its name, a domain by its type. */
+  readonly names: 'constraint' | 'type'
+  readonly name: string
+  /** Columns of the source's table. */
+  readonly columns: readonly string[]
+  /** Of a foreign key from the source's table: `countries (id)`. */
+  readonly target: string | null
+}
+
+/**
+ * The constraints of the source's table, of its partitions and of the tables that inherit from it, with the columns of
+ * each. A unique index may have expressions and a condition: it depends on their columns.
+ */
+export const readTableConstraints = (db: Db, source: Source): Promise<readonly TableConstraint[]> =>
+  query(
+    db,
+    `
+    with recursive tables as (
+      select $1::regclass::oid as oid union all select h.inhrelid from pg_inherits h join tables on tables.oid = h.inhparent
+    )
+    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns,
+           case when k.contype = 'f' then
+             k.confrelid::regclass || ' (' || array_to_string(${columnNames('k.confrelid', 'k.confkey')}, ', ') || ')' end as target
+      from pg_constraint k join tables on tables.oid = k.conrelid
+     where k.contype <> 't' and k.conkey is not null
+     union all
+    select 'constraint', k.conname::text, ${columnNames('k.confrelid', 'k.confkey')}, null
+      from pg_constraint k join tables on tables.oid = k.confrelid
+     union all
+    select 'constraint', c.relname::text, array(
+             select distinct a.attname::text from pg_attribute a
+              where a.attrelid = i.indrelid
+                and (a.attnum = any(i.indkey::int2[]) and a.attnum > 0
+                     or exists (select from pg_depend d
+                                 where d.classid = 'pg_class'::regclass and d.objid = i.indexrelid
+                                   and d.refclassid = 'pg_class'::regclass and d.refobjid = a.attrelid and d.refobjsubid = a.attnum))), null
+      from pg_index i join tables on tables.oid = i.indrelid join pg_class c on c.oid = i.indexrelid
+     where (i.indisunique or i.indisexclusion)
+     union all
+    select 'type', y.typname::text, array_agg(a.attname::text), null
+      from pg_attribute a join pg_type y on y.oid = a.atttypid
+     where a.attrelid = $1::regclass and a.attnum > 0 and y.typtype = 'd' group by y.typname`,
+    [source.table.sql],
+  )
+
+const columnNames = (table: string, numbers: string): string =>
+  `array(select a.attname::text from unnest(${numbers}) with ordinality as n(attnum, place)
+           join pg_attribute a on a.attrelid = ${table} and a.attnum = n.attnum order by n.place)`
+
+/** Outputs and touched columns, as far as they are written together. */
+export function listUnits(source: Source): CellUnit[] {
+  const groups = new Map<string, string[]>()
+  for (const { column, mapping } of source.outputs) {
+    const name = mapping.group === null ? `column ${column}` : `group ${mapping.group}`
+    groups.set(name, [...(groups.get(name) ?? []), column])
+  }
+  return [
+    ...[...groups.values()].map((columns) => ({ columns, isTouch: false })),
+    ...source.touches.map(({ column }) => ({ columns: [column], isTouch: true })),
+  ]
+}
+
+/** For what an error may name, the units that it may mean: those with a cell in one of its columns. */
+export function listSuspects(
+  cells: readonly MappedCell[],
+  units: readonly CellUnit[],
+  constraints: readonly TableConstraint[],
+): Record<string, number[]> {
+  const suspects: Record<string, number[]> = {}
+  const add = (name: string, columns: readonly string[]): void => {
+    const numbers = units.flatMap((unit, number) =>
+      cells.some((cell) => columns.includes(cell.attribute) && unit.columns.includes(cell.column))
+        ? [number]
+        : [],
+    )
+    if (numbers.length > 0) suspects[name] = [...new Set([...(suspects[name] ?? []), ...numbers])]
+  }
+  for (const { attribute } of cells) add(`column ${attribute}`, [attribute])
+  for (const { names, name, columns } of constraints) add(`${names} ${name}`, columns)
+  return suspects
+}
+
+/** The constraint that an error names. */
+export const findConstraint = (
+  error: DatabaseError,
+  constraints: readonly TableConstraint[],
+): TableConstraint | null =>
+  constraints.find(({ names, name }) => names === 'constraint' && name === error.constraint) ??
+  constraints.find(({ names, name }) => names === 'type' && name === error.type) ??
+  null

@@ -1,0 +1,511 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { previewWrites, writeBatch } from '../../../src/sources/write/write.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping, output } from './mapping.ts'
+import { prepare, transact, write } from './writing.ts'
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(async () => {
+  await database.drop()
+})
+beforeEach(async () => {
+  await database.pool.query(`
+    drop table if exists people, countries, regions, offices, log cascade;
+    drop domain if exists extension_number cascade;
+    create domain extension_number as text constraint is_short check (value is null or length(value) < 5) default null;
+    create table countries (id text primary key);
+    insert into countries values ('NO');
+    create table regions (country text, code text, primary key (country, code));
+    insert into regions values ('NO', '03');
+    create table log (note text, primary key (note) deferrable initially deferred);
+    create table people (
+      id int primary key, email text, title text, phone text constraint people_phone_key unique, mobile text,
+      is_active boolean not null default true, level int check (level < 10), rank int not null default 0,
+      country text references countries, region_country text, region text,
+      extension extension_number, score smallint, tags text[], data jsonb, at tstzrange,
+      low int, high int, touched_at timestamptz, note text, confidence int check (confidence < 50),
+      constraint a_region foreign key (region_country, region) references regions,
+      constraint in_order check (low <= high),
+      exclude using gist (at with &&));
+    create unique index one_active_mobile on people (lower(mobile)) where is_active;
+    create unique index one_handle on people ((data ->> 'handle'));
+    create table offices (id int primary key, phone text references people (phone));
+    insert into people (id, email) select n, 'p' || n from generate_series(1, 20) n;
+    insert into people (id, email, phone, mobile, data, at)
+      values (100, 'x', '+47', 'AB', '{"handle": "ab"}', '[2020-01-01, 2021-01-01)')`)
+})
+
+const open = (outputs: readonly OutputMapping[], more: Partial<SourceMapping> = {}) =>
+  openSource(database.db, mapping({ outputs: [output('title', 'title'), ...outputs], ...more }))
+
+const row = async (id: number, columns: string): Promise<unknown> =>
+  (await database.pool.query(`select ${columns} from people where id = ${id}`)).rows[0]
+
+interface Misfit {
+  readonly name: string
+  readonly outputs: readonly OutputMapping[]
+  readonly bad: object
+  readonly skipped: readonly object[]
+  readonly before?: string
+  readonly touch?: Readonly<Record<string, string>>
+}
+
+const misfits: readonly Misfit[] = [
+  {
+    name: 'a unique constraint',
+    outputs: [output('phone', 'phone')],
+    bad: { phone: '+47' },
+    skipped: [{ column: 'phone', reason: 'unique', detail: 'people_phone_key' }],
+  },
+  {
+    name: 'a partial unique index on an expression',
+    outputs: [output('mobile', 'mobile')],
+    bad: { mobile: 'aB' },
+    skipped: [{ column: 'mobile', reason: 'unique', detail: 'one_active_mobile' }],
+  },
+  {
+    name: 'a unique index on a key inside jsonb, which costs the other key nothing',
+    outputs: [output('data.handle', 'handle'), output('data.team', 'team')],
+    bad: { handle: 'ab', team: 'A' },
+    skipped: [{ column: 'data.handle', reason: 'unique', detail: 'one_handle' }],
+  },
+  {
+    name: 'a check constraint',
+    outputs: [output('level', 'level')],
+    bad: { level: 11 },
+    skipped: [{ column: 'level', reason: 'check', detail: 'people_level_check' }],
+  },
+  {
+    name: 'a check constraint over two outputs, of which the first is written',
+    outputs: [output('low', 'low'), output('high', 'high')],
+    bad: { low: 5, high: 1 },
+    skipped: [{ column: 'high', reason: 'check', detail: 'in_order' }],
+  },
+  {
+    name: 'an exclusion constraint',
+    outputs: [output('at', 'at')],
+    bad: { at: '[2020-06-01, 2020-07-01)' },
+    skipped: [{ column: 'at', reason: 'exclusion', detail: 'people_at_excl' }],
+  },
+  {
+    name: 'a foreign key',
+    outputs: [output('country', 'country')],
+    bad: { country: 'XX' },
+    skipped: [{ column: 'country', reason: 'foreign_key', detail: 'countries (id), people_country_fkey' }],
+  },
+  {
+    name: 'a composite foreign key, of which the first column is written',
+    outputs: [output('region_country', 'country'), output('region', 'region')],
+    bad: { country: 'NO', region: '99' },
+    skipped: [{ column: 'region', reason: 'foreign_key', detail: 'regions (country, code), a_region' }],
+  },
+  {
+    name: 'a composite foreign key over a group, which is left out as a whole',
+    outputs: [
+      output('region_country', 'country', { group: 'region' }),
+      output('region', 'region', { group: 'region' }),
+      output('level', 'level'),
+    ],
+    bad: { country: 'NO', region: '99', level: 3 },
+    skipped: [
+      { column: 'region_country', reason: 'foreign_key' },
+      { column: 'region', reason: 'foreign_key' },
+    ],
+  },
+  {
+    name: 'a unique cell of a group, which takes the other cell with it',
+    outputs: [
+      output('phone', 'phone', { group: 'phone' }),
+      output('region_country', 'country', { group: 'phone' }),
+    ],
+    bad: { phone: '+47', country: 'NO' },
+    skipped: [
+      { column: 'phone', reason: 'unique', detail: 'people_phone_key' },
+      { column: 'region_country', reason: 'group_incomplete', detail: null },
+    ],
+  },
+  {
+    name: 'a domain',
+    outputs: [output('extension', 'extension')],
+    bad: { extension: '123456' },
+    skipped: [{ column: 'extension', reason: 'check', detail: 'is_short, domain extension_number' }],
+  },
+  {
+    name: 'an overflow in its own sql',
+    outputs: [output('score', 'score', { sql: '$value::int' })],
+    bad: { score: '70000' },
+    skipped: [{ column: 'score', reason: 'sql_failed', detail: 'a number is out of range for its column' }],
+  },
+  {
+    name: 'two rows in its own sql',
+    outputs: [output('note', 'note', { sql: `(select id from countries union all select $value)` })],
+    bad: { note: 'x' },
+    skipped: [{ column: 'note', reason: 'sql_failed', detail: 'a sub-select gives more than one row' }],
+  },
+  {
+    name: 'NOT NULL, by a trigger',
+    outputs: [output('rank', 'rank', { policy: 'always' })],
+    bad: { rank: 7 },
+    before: `create trigger guard before update on people for each row when (new.rank = 7) execute function set_null()`,
+    skipped: [{ column: 'rank', reason: 'not_null' }],
+  },
+  {
+    name: 'a trigger that names a column',
+    outputs: [output('level', 'level'), output('note', 'note')],
+    bad: { level: 1, note: 'secret' },
+    before: `create trigger guard before update on people for each row execute function refuse_secret()`,
+    skipped: [{ column: 'note', reason: 'rejected', detail: 'raised by a trigger or function: no secrets' }],
+  },
+  {
+    name: 'a trigger that names nothing',
+    outputs: [output('level', 'level'), output('note', 'note'), output('score', 'score')],
+    bad: { level: 1, note: 'hidden', score: 2 },
+    before: `create trigger guard before update on people for each row execute function refuse_secret()`,
+    skipped: [
+      { column: 'note', reason: 'rejected', detail: 'raised by a trigger or function: no hidden notes' },
+    ],
+  },
+  {
+    name: 'a deferred constraint trigger',
+    outputs: [output('level', 'level'), output('note', 'note')],
+    bad: { level: 1, note: 'hidden' },
+    before: `create constraint trigger guard after update on people deferrable initially deferred for each row execute function refuse_secret()`,
+    skipped: [
+      { column: 'note', reason: 'rejected', detail: 'raised by a trigger or function: no hidden notes' },
+    ],
+  },
+  {
+    name: 'a deferred constraint of another table that a trigger writes',
+    outputs: [output('level', 'level'), output('note', 'note')],
+    bad: { level: 1, note: 'twice' },
+    before: `create trigger guard after update on people for each row execute function write_log()`,
+    skipped: [{ column: 'note', reason: 'unique', detail: 'log_pkey' }],
+  },
+  {
+    name: 'a foreign key of another table that refers to the earlier value',
+    outputs: [output('phone', 'phone', { policy: 'always' })],
+    bad: { phone: '+46' },
+    before: `update people set phone = '2' where id = 2; insert into offices values (1, '2')`,
+    skipped: [{ column: 'phone', reason: 'foreign_key', detail: 'offices_phone_fkey' }],
+  },
+  {
+    name: 'a touched column whose expression fails',
+    outputs: [output('level', 'level')],
+    touch: { touched_at: 'now()', score: '1 / (t.id - 2)', 'data.note': `'x'::text` },
+    bad: { level: 1 },
+    skipped: [{ column: 'score', reason: 'touch_failed', detail: 'division by zero (22012)' }],
+  },
+  {
+    name: 'a key inside jsonb that is touched and fails',
+    outputs: [output('level', 'level')],
+    touch: { touched_at: 'now()', 'data.ratio': '1 / (t.id - 2)', 'data.note': `'x'::text` },
+    bad: { level: 1 },
+    skipped: [{ column: 'data.ratio', reason: 'touch_failed', detail: 'division by zero (22012)' }],
+  },
+  {
+    name: 'a touched column that breaks a constraint',
+    outputs: [output('level', 'level')],
+    touch: { touched_at: 'now()', confidence: '($confidence * 100)::int * (t.id - 1)' },
+    bad: { level: 1 },
+    skipped: [{ column: 'confidence', reason: 'check', detail: 'people_confidence_check' }],
+  },
+  {
+    name: 'three cells for three reasons',
+    outputs: [
+      output('phone', 'phone'),
+      output('level', 'level'),
+      output('score', 'score', { sql: '$value::int' }),
+      output('note', 'note'),
+    ],
+    touch: { touched_at: 'now()' },
+    bad: { phone: '+47', level: 99, score: 'many', note: 'fine' },
+    skipped: [
+      { column: 'phone', reason: 'unique' },
+      { column: 'level', reason: 'check' },
+      { column: 'score', reason: 'sql_failed' },
+    ],
+  },
+]
+
+const FUNCTIONS = `
+  create or replace function set_null() returns trigger language plpgsql as $$ begin new.rank := null; return new; end $$;
+  create or replace function refuse_secret() returns trigger language plpgsql as $$
+    begin
+      if new.note = 'secret' then raise 'no secrets' using column = 'note'; end if;
+      if new.note = 'hidden' then raise 'no hidden notes'; end if;
+      return new;
+    end $$;
+  create or replace function write_log() returns trigger language plpgsql as $$
+    begin
+      if new.note = 'twice' then insert into log values ('a'), ('a'); end if;
+      return new;
+    end $$;`
+
+describe('a cell that the database rejects costs no other cell', () => {
+  test.each(misfits)('$name', async ({ outputs, bad, skipped, before = '', touch = {} }) => {
+    await database.pool.query(FUNCTIONS + before)
+    const source = await open(outputs, { touch })
+    const results = await write(database, source, ['1', '2', '3'], (key: string) =>
+      key === '2' ? { title: 'CTO', ...bad } : { title: 'CTO' },
+    )
+    expect(results.map(({ outcome }) => outcome)).toEqual(['written', 'written', 'written'])
+    expect(results[1]?.skipped).toHaveLength(skipped.length)
+    for (const cell of skipped) expect(results[1]?.skipped).toContainEqual(expect.objectContaining(cell))
+    const names = new Set(results[1]?.skipped.map(({ column }) => column))
+    const written = [...source.outputs, ...source.touches].map(({ column }) => column)
+    expect(Object.keys(results[1]?.after ?? {}).toSorted()).toEqual(
+      written.filter((column) => !names.has(column)).toSorted(),
+    )
+    expect(await row(2, 'title')).toEqual({ title: 'CTO' })
+    expect(await row(3, 'title')).toEqual({ title: 'CTO' })
+  })
+})
+
+const outputsWithMisfits = [
+  output('phone', 'phone'),
+  output('level', 'level'),
+  output('score', 'score', { sql: '$value::int' }),
+  output('country', 'country', { sql: 'upper($value)' }),
+  output('note', 'note'),
+]
+
+test('a preview shows the cells that fit, and skips those whose expression fails', async () => {
+  const source = await open(outputsWithMisfits, { touch: { touched_at: 'now()', low: '1 / (t.id - 2)' } })
+  const batch = await prepare(database, source, ['1', '2'], { title: 'CTO', score: 'many', note: 'x' })
+  const results = await transact(database, (tx) => previewWrites(tx, source, batch))
+  const score = { column: 'score', reason: 'sql_failed' }
+  expect(results).toMatchObject([
+    { outcome: 'written', after: { title: 'CTO', note: 'x', low: -1 }, skipped: [score] },
+    { outcome: 'written', after: { title: 'CTO', note: 'x' }, skipped: [score, { column: 'low' }] },
+  ])
+  expect(await row(2, 'title')).toEqual({ title: null })
+})
+
+test('a skipped cell has the value that its expression gave, if a constraint rejects it', async () => {
+  const source = await open(outputsWithMisfits)
+  const [result] = await write(database, source, ['1'], { country: 'xx', score: 'many', level: 99 })
+  expect(result?.skipped.toSorted((a, b) => (a.column < b.column ? -1 : 1))).toEqual([
+    { column: 'country', reason: 'foreign_key', detail: 'countries (id), people_country_fkey', value: 'XX' },
+    { column: 'level', reason: 'check', detail: 'people_level_check', value: 99 },
+    { column: 'score', reason: 'sql_failed', detail: 'invalid input syntax for type integer (22P02)' },
+  ])
+})
+
+test('a cell that the policy protects is protected, whatever its value', async () => {
+  await database.pool.query(`update people set country = 'NO', score = 1 where id = 1`)
+  const source = await open(outputsWithMisfits)
+  const batch = await prepare(database, source, ['1'], {
+    title: 'CTO',
+    country: 'xx',
+    score: 'many',
+    phone: '+47',
+  })
+  const misfits = ['level', 'score']
+  const results = await transact(database, (tx) =>
+    writeBatch(
+      tx,
+      source,
+      batch.map((one) => ({ ...one, misfits })),
+    ),
+  )
+  expect(results).toMatchObject([
+    { outcome: 'written', protectedColumns: ['score', 'country'], skipped: [{ column: 'phone' }] },
+  ])
+})
+
+test('600 rows with bad cells among 1,000 take fewer than 20 statements, and lose nothing else', async () => {
+  await database.pool.query(
+    `insert into people (id, email) select n, 'p' || n from generate_series(1001, 2000) n`,
+  )
+  const source = await open(outputsWithMisfits, { touch: { touched_at: 'now()', low: '1 / (t.id % 3)' } })
+  const keys = Array.from({ length: 1000 }, (_, n) => String(n + 1001))
+  const record = (key: string): object => ({
+    title: 'CTO',
+    note: 'x',
+    ...(Number(key) % 5 === 0 && { phone: '+47', country: 'xx' }),
+    ...(Number(key) % 7 === 0 && { score: 'many' }),
+  })
+  const batch = await prepare(database, source, keys, record)
+  database.statements()
+  const results = await transact(database, (tx) => writeBatch(tx, source, batch))
+  expect(database.statements().length).toBeLessThan(20)
+  expect(results.every(({ outcome }) => outcome === 'written')).toBe(true)
+  for (const { key, skipped } of results)
+    expect(skipped.map(({ column }) => column).toSorted()).toEqual([
+      ...(Number(key) % 5 === 0 ? ['country'] : []),
+      ...(Number(key) % 3 === 0 ? ['low'] : []),
+      ...(Number(key) % 5 === 0 ? ['phone'] : []),
+      ...(Number(key) % 7 === 0 ? ['score'] : []),
+    ])
+  const { rows } = await database.pool.query(
+    `select count(*)::int as n from people where id > 1000 and title = 'CTO' and note = 'x' and touched_at is not null`,
+  )
+  expect(rows).toEqual([{ n: 1000 }])
+})
+
+test('a cell of a partition is found by the constraint of the partition', async () => {
+  await database.pool.query(`
+    drop table if exists parts;
+    create table parts (id int primary key, email text, title text, level int) partition by range (id);
+    create table low_parts partition of parts for values from (1) to (10);
+    alter table low_parts add constraint low_level check (level < 10);
+    insert into parts values (1, 'a'), (2, 'b')`)
+  const outputs = [output('title', 'title'), output('level', 'level')]
+  const source = await openSource(database.db, mapping({ table: 'parts', outputs }))
+  const results = await write(database, source, ['1', '2'], { title: 'CTO', level: 11 })
+  const skipped = [{ column: 'level', reason: 'check', detail: 'low_level' }]
+  expect(results).toMatchObject([
+    { outcome: 'written', skipped },
+    { outcome: 'written', skipped },
+  ])
+})
+
+test('a row level policy costs the cell that it does not allow', async () => {
+  const source = await open([output('note', 'note'), output('country', 'country')])
+  await database.pool.query(`
+    drop role if exists clerk_of_cells; create role clerk_of_cells; grant all on people to clerk_of_cells; grant select on countries to clerk_of_cells;
+    alter table people enable row level security;
+    create policy everything on people using (true) with check (note is distinct from 'theirs')`)
+  const batch = await prepare(database, source, ['1'], { title: 'CTO', note: 'theirs', country: 'NO' })
+  const results = await transact(database, async (tx) => {
+    await sql`set local role clerk_of_cells`.execute(tx)
+    return await writeBatch(tx, source, batch)
+  })
+  expect(results).toMatchObject([
+    { outcome: 'written', after: { title: 'CTO', country: 'NO' }, skipped: [{ column: 'note' }] },
+  ])
+  await database.pool.query('drop owned by clerk_of_cells; drop role clerk_of_cells')
+})
+
+describe('unique', () => {
+  const within = (columns: readonly string[] | null, more: Partial<OutputMapping> = {}) =>
+    openSource(
+      database.db,
+      mapping({
+        outputs: [output('title', 'title'), output('note', 'note', { unique: columns, ...more })],
+        touch: { touched_at: 'now()' },
+      }),
+    )
+  const accounts = (text: string): Promise<unknown> =>
+    database.pool.query(`update people set rank = case ${text} end where id <= 20`)
+  const noteOf = async (): Promise<unknown[]> =>
+    (
+      await database.pool.query<{ id: number }>('select id from people where note is not null order by id')
+    ).rows.map(({ id }) => id)
+
+  test('keeps the first row of a batch, in key order, within the columns', async () => {
+    await accounts('when id < 10 then 1 else 2')
+    const source = await within(['rank'])
+    const results = await write(database, source, ['11', '10', '9', '2'], { title: 'CTO', note: 'x' })
+    const skipped = [{ column: 'note', reason: 'duplicate', detail: 'within rank' }]
+    expect(results).toMatchObject([
+      { outcome: 'written', after: { title: 'CTO' }, skipped },
+      { outcome: 'written', after: { note: 'x' }, skipped: [] },
+      { outcome: 'written', after: { title: 'CTO' }, skipped },
+      { outcome: 'written', after: { note: 'x' }, skipped: [] },
+    ])
+    expect(await noteOf()).toEqual([2, 10])
+  })
+
+  test('sees the rows of the table, also those outside the source', async () => {
+    await database.pool.query(`update people set note = 'x', rank = 1 where id = 20`)
+    await accounts('when id in (1, 20) then 1 else 2')
+    const source = await within(['rank'])
+    const results = await write(database, source, ['1', '2'], { note: 'x' })
+    expect(results.map(({ outcome }) => outcome)).toEqual(['unchanged', 'written'])
+    expect(results[0]?.skipped).toEqual([{ column: 'note', reason: 'duplicate', detail: 'within rank' }])
+    expect(await noteOf()).toEqual([2, 20])
+  })
+
+  test('without columns holds for the whole table; NULL in a column is compared with nothing', async () => {
+    expect(
+      (await write(database, await within([]), ['1', '2'], { note: 'x' })).map((one) => one.outcome),
+    ).toEqual(['written', 'unchanged'])
+    const source = await within(['country'])
+    const results = await write(database, source, ['3', '4'], { note: 'x' })
+    expect(results.map(({ outcome }) => outcome)).toEqual(['written', 'written'])
+  })
+
+  test('holds for what an expression gives, and takes the rest of its group with it', async () => {
+    const source = await openSource(
+      database.db,
+      mapping({
+        outputs: [
+          output('note', 'note', { unique: [], sql: 'lower($value)', group: 'g' }),
+          output('mobile', 'mobile', { group: 'g' }),
+          output('data.handle', 'handle', { unique: ['rank'] }),
+        ],
+      }),
+    )
+    const results = await write(database, source, ['1', '2', '3'], (key: string) => ({
+      note: key === '2' ? 'X' : 'x',
+      mobile: key,
+      handle: key === '3' ? 'a' : 'b',
+    }))
+    expect(results).toMatchObject([
+      { after: { note: 'x', mobile: '1', 'data.handle': 'b' }, skipped: [] },
+      {
+        outcome: 'unchanged',
+        skipped: [
+          { column: 'note', reason: 'duplicate', detail: 'in the whole table', value: 'x' },
+          { column: 'mobile', reason: 'group_incomplete' },
+          { column: 'data.handle', reason: 'duplicate' },
+        ],
+      },
+      { after: { 'data.handle': 'a' }, skipped: [{ column: 'note' }, { column: 'mobile' }] },
+    ])
+  })
+
+  test('lets a row keep or change its own value', async () => {
+    await database.pool.query(`update people set note = 'x' where id = 1`)
+    const source = await within([], { policy: 'always' })
+    expect(await write(database, source, ['1'], { note: 'x' })).toMatchObject([
+      { outcome: 'unchanged', skipped: [] },
+    ])
+    expect(await write(database, source, ['1'], { note: 'y' })).toMatchObject([
+      { outcome: 'written', skipped: [] },
+    ])
+  })
+
+  test('holds when the batch is tried apart, too', async () => {
+    await database.pool.query(`alter table people add constraint short_title check (length(title) < 10)`)
+    const results = await write(database, await within([]), ['3', '1', '2'], (key: string) => ({
+      title: key === '1' ? 'Chief Technology Officer' : 'CTO',
+      note: 'x',
+    }))
+    expect(results).toMatchObject([
+      { after: { title: 'CTO' }, skipped: [{ column: 'note', reason: 'duplicate' }] },
+      { after: { note: 'x' }, skipped: [{ column: 'title', reason: 'check', detail: 'short_title' }] },
+      { after: { title: 'CTO' }, skipped: [{ column: 'note', reason: 'duplicate' }] },
+    ])
+  })
+
+  test('holds between two batches at once', async () => {
+    const source = await within([])
+    const batches = await Promise.all(
+      Array.from({ length: 10 }, (_, n) => prepare(database, source, [String(n + 1)], { note: 'x' })),
+    )
+    const results = await Promise.all(
+      batches.map((batch) =>
+        transact(database, async (tx) => {
+          const written = await writeBatch(tx, source, batch)
+          await sql`select pg_sleep(0.02)`.execute(tx)
+          return written
+        }),
+      ),
+    )
+    expect(results.flat().filter(({ outcome }) => outcome === 'written')).toHaveLength(1)
+    expect(await noteOf()).toHaveLength(1)
+  })
+
+  test('is refused for a column that the table lacks', async () => {
+    await expect(within(['rang'])).rejects.toThrow(/outputs\.note\.unique[^]*'rang'[^]*Did you mean 'rank'/)
+  })
+})
