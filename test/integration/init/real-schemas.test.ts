@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { SchemaExpectation } from '../../support/init-score/expectation.ts'
-import { proposeMappings } from '../../support/init-score/propose.ts'
+import { expectedMappings, proposeMappings } from '../../support/init-score/propose.ts'
 import { readExpectedRows } from '../../support/init-score/rows.ts'
 import { runUnread } from '../../support/init-score/run-unread.ts'
 import { createSchema, readExpectation, schemaNames } from '../../support/init-score/schemas.ts'
@@ -51,6 +51,12 @@ describe.each(schemaNames())('%s', (name) => {
         expect({ table: source.table, shared }).toEqual({ table: source.table, shared: [] })
         expect(rows.filter(({ excludedBy }) => excludedBy.length === 0).length).toBeGreaterThan(30)
       }
+    }))
+
+  test('the expected mapping itself has the full score, and nothing wrong', () =>
+    withSchema(name, async ({ pool }, expectation) => {
+      const score = await scoreProposal(pool, expectation, expectedMappings(expectation))
+      expect(SCORED_KINDS.flatMap((kind) => [...score[kind].missed, ...score[kind].wrong])).toEqual([])
     }))
 
   test('init finds what it found before, and no more that is wrong', () =>

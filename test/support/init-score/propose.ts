@@ -4,6 +4,7 @@ import { toConfigObject } from '../../../src/init/config-object.ts'
 import { proposeForTables } from '../../../src/init/propose.ts'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import type { TestDatabase } from '../database.ts'
+import { fieldOf, type SchemaExpectation } from './expectation.ts'
 
 /** The sources that `init` would write into its file for this database. */
 export async function proposeMappings({ db }: TestDatabase): Promise<SourceMapping[]> {
@@ -12,4 +13,27 @@ export async function proposeMappings({ db }: TestDatabase): Promise<SourceMappi
   for (const source of sources) verified.push(await verifyProposedSource(db, source))
   const accepted = verified.flatMap((one) => ('reason' in one ? [] : [one.source]))
   return accepted.length === 0 ? [] : Object.values(parseConfig(toConfigObject(accepted), null).sources)
+}
+
+/** The sources that the expectation describes: what its score must be full for. */
+export function expectedMappings({ sources }: SchemaExpectation): SourceMapping[] {
+  const entries = sources.flatMap((source, n) => {
+    const { kind, table, joins, inputs, excluded, freshness } = source
+    const outputs = Object.entries(source.outputs).map(
+      ([column, output]) => [column, fieldOf(output)] as const,
+    )
+    const conditions = Object.values(excluded).map((condition) => `(${condition}) is not true`)
+    if (outputs.length === 0) return []
+    const mapping = {
+      kind,
+      table,
+      ...(joins !== undefined && { joins }),
+      ...(conditions.length > 0 && { where: conditions.join(' and ') }),
+      ...(freshness !== undefined && { freshness: { column: freshness } }),
+      inputs,
+      outputs: Object.fromEntries(outputs),
+    }
+    return [[`source_${n}`, mapping] as const]
+  })
+  return Object.values(parseConfig({ sources: Object.fromEntries(entries) }, null).sources)
 }

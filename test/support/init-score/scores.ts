@@ -23,8 +23,15 @@ export interface Measured {
   cells: { readonly written: number; readonly wrong: readonly string[] } | null
 }
 
-/** By schema: the score when `init` saw it for the first time, and now. */
-export type Scores = Readonly<Record<string, { readonly first: ScoreFigures; readonly now: ScoreFigures }>>
+interface SchemaScores {
+  /** The schema was first seen by an `init` that was finished. */
+  readonly isUnseen?: boolean
+  /** When `init` saw the schema for the first time. */
+  readonly first: ScoreFigures
+  readonly now: ScoreFigures
+}
+
+export type Scores = Readonly<Record<string, SchemaScores>>
 
 export const readScores = (): Scores => JSON.parse(readFileSync(FILE, 'utf8')) as Scores
 
@@ -38,11 +45,11 @@ export function toFigures({ inputs, outputs, filters }: InitScore): Omit<ScoreFi
 
 /** Stores measured scores; the first of a schema stays. With SCORE_DETAILS, prints what is missed and wrong. */
 export function writeScores(measured: ReadonlyMap<string, Measured>): void {
-  const scores: Record<string, { first: ScoreFigures; now: ScoreFigures }> = { ...readScores() }
+  const scores: Record<string, SchemaScores> = { ...readScores() }
   for (const [name, { score, cells }] of measured) {
     if (score === null || cells === null) continue
     const now = { ...toFigures(score), cells: { written: cells.written, wrong: cells.wrong.length } }
-    scores[name] = { first: scores[name]?.first ?? now, now }
+    scores[name] = { first: now, ...scores[name], now }
     if (process.env['SCORE_DETAILS'] !== undefined) printDetails(name, score, cells.wrong)
   }
   const sorted = Object.fromEntries(Object.entries(scores).toSorted(([a], [b]) => a.localeCompare(b)))
