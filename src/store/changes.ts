@@ -105,19 +105,24 @@ export async function insertReverting(
 const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
 
-/** The latest run that wrote a row's cells after a change, by key; ignores undone writes. */
+/**
+ * The latest run that wrote a row's cells after a change, by key; ignores undone writes.
+ * @param sources those that share the rows
+ * @param undoing the undo itself, whose writes do not count
+ */
 export async function findLaterWriters(
   db: Connection,
-  source: string,
+  sources: readonly string[],
+  undoing: number | null,
   cells: readonly { readonly change: number; readonly key: string; readonly columns: readonly string[] }[],
 ): Promise<Map<string, number>> {
   if (cells.length === 0) return new Map()
   const { rows } = await sql<{ key: string; run: number }>`
     select c.key, max(c.run_id) as run
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
-      join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.change
+      join fillrate.changes c on c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.change
       join fillrate.runs r on r.id = c.run_id
-     where ${isStandingSql} and c.after ?| array(select jsonb_array_elements_text(v.columns))
+     where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ?| array(select jsonb_array_elements_text(v.columns))
      group by c.key`.execute(db)
   return new Map(rows.map((row) => [row.key, row.run]))
 }
@@ -125,10 +130,13 @@ export async function findLaterWriters(
 /**
  * The columns of each change that a later, not undone write has written again: they belong to the later write, even if
  * both wrote the same value.
+ * @param sources those that share the rows
+ * @param undoing the undo itself, whose writes do not count
  */
 export async function findColumnsWrittenLater(
   db: Connection,
-  source: string,
+  sources: readonly string[],
+  undoing: number | null,
   open: readonly Pick<UndoableChange, 'id' | 'key' | 'after'>[],
 ): Promise<Map<number, readonly string[]>> {
   if (open.length === 0) return new Map()
@@ -136,12 +144,39 @@ export async function findColumnsWrittenLater(
   const { rows } = await sql<{ id: number; columns: readonly string[] }>`
     select v.id, jsonb_agg(distinct n.name) as columns
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (id bigint, key text, columns jsonb)
-      join fillrate.changes c on c.source = ${source} and c.key = v.key and c.id > v.id
+      join fillrate.changes c on c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id
       join fillrate.runs r on r.id = c.run_id
      cross join lateral jsonb_array_elements_text(v.columns) as n (name)
-     where ${isStandingSql} and c.after ? n.name
+     where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ? n.name
      group by v.id`.execute(db)
   return new Map(rows.map((row) => [row.id, row.columns]))
+}
+
+export interface UndoneParents {
+  /** The id of the undone change. */
+  readonly id: number
+  readonly key: string
+  /** The empty objects and JSON nulls in which it had created keys. */
+  readonly parents: Values
+}
+
+/**
+ * Gives the later writes into an object that was empty before an undone one: only the last undo of them leaves it without
+ * a key, and must know that it was there.
+ * @param sources those that share the rows
+ */
+export async function passOnParents(
+  tx: Tx,
+  sources: readonly string[],
+  undone: readonly UndoneParents[],
+): Promise<void> {
+  if (undone.length === 0) return
+  await sql`
+    update fillrate.changes c set before = v.parents || c.before
+      from jsonb_to_recordset(${jsonBatch(undone)}) as v (id bigint, key text, parents jsonb), fillrate.runs r
+     where c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id and r.id = c.run_id and ${isStandingSql}`.execute(
+    tx,
+  )
 }
 
 export interface RunChanges {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { afterUndo } from '../../domain/row.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { Deps } from '../../pipeline/deps.ts'
@@ -33,6 +34,8 @@ export interface RevertResult {
   readonly lockedChanges: readonly changes.UndoableChange[]
 }
 
+type RevertDeps = Pick<Deps, 'db' | 'policy'> & { readonly sources: ReadonlyMap<string, Source> }
+
 export interface UndoContext {
   readonly run: number
   readonly undoes: number
@@ -46,7 +49,7 @@ export interface UndoContext {
  * @throws TableBusy if the table is locked or too slow for the batch
  */
 export function revertBatch(
-  deps: Pick<Deps, 'db' | 'policy'>,
+  deps: RevertDeps,
   context: UndoContext,
   { source, changes: batch }: RevertBatch,
 ): Promise<RevertResult> {
@@ -59,13 +62,15 @@ export function revertBatch(
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)
       const lastWritten = await lockRows(tx, source.name, keys)
-      const laterColumns = await changes.findColumnsWrittenLater(tx, source.name, undoable)
+      const sharing = listSharingSources(source, deps.sources)
+      const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, context.run, undoable)
       const limitMs = statementTimeoutMs(undoable.length, deps.policy.sourceTimeoutMs)
       const results = await withTableTimeouts(tx, limitMs, () =>
         restoreBatch(tx, source, withLaterColumns(undoable, laterColumns)),
       )
       const revertingChanges: changes.RevertingChange[] = []
       const revertedRows: RevertedRow[] = []
+      const parents: changes.UndoneParents[] = []
       for (const [n, change] of undoable.entries()) {
         const { key, before, after, ownWrites = null } = results[n] ?? {}
         if (key !== change.key || !before || !after) continue
@@ -81,6 +86,9 @@ export function revertBatch(
           after,
           writtenBefore: previousClaim,
         })
+        const emptyParents = Object.keys(change.before).filter((name) => !Object.hasOwn(change.after, name))
+        if (emptyParents.length > 0)
+          parents.push({ id, key, parents: pickColumns(emptyParents, change.before) ?? {} })
         const cells = columns.filter((column) => !isTouchColumn(source, column)).length
         revertedRows.push({
           key,
@@ -91,28 +99,62 @@ export function revertBatch(
         })
       }
       await changes.insertReverting(tx, source.name, revertingChanges)
+      await changes.passOnParents(tx, sharing, parents)
       await revertRows(tx, source.name, context, afterUndo(context), revertedRows)
-      return toRevertResult(tx, source, undoable, results)
+      return toRevertResult(tx, source, { sharing, undoing: context.run }, undoable, results)
     },
     deps.policy.sourceTimeoutMs,
   )
 }
 
-/** The same without writing or locking. */
+/** What the cells of rows would hold after the undo of their newer changes, by row and column. */
+export type PreviewedCells = Map<string, Map<string, unknown>>
+
+/**
+ * The same without writing or locking.
+ * @param previewed the changes before this batch; null if no row has several
+ */
 export function previewRevert(
-  deps: Pick<Deps, 'db' | 'policy'>,
+  deps: RevertDeps,
   { source, changes: batch }: RevertBatch,
+  previewed: PreviewedCells | null,
 ): Promise<RevertResult> {
   return inTransaction(
     deps.db,
     async (tx) => {
-      const laterColumns = await changes.findColumnsWrittenLater(tx, source.name, batch)
+      const sharing = listSharingSources(source, deps.sources)
+      const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, null, batch)
       const limitMs = statementTimeoutMs(batch.length, deps.policy.sourceTimeoutMs)
-      const preview = () => previewRestore(tx, source, withLaterColumns(batch, laterColumns))
-      return toRevertResult(tx, source, batch, await withTableTimeouts(tx, limitMs, preview))
+      const results = await withTableTimeouts(tx, limitMs, () =>
+        previewRestore(tx, source, withLaterColumns(batch, laterColumns)),
+      )
+      const adjusted =
+        previewed === null
+          ? results
+          : results.map((result, n) => afterNewerUndos(source, batch[n], result, previewed))
+      return toRevertResult(tx, source, { sharing, undoing: null }, batch, adjusted)
     },
     deps.policy.sourceTimeoutMs,
   )
+}
+
+/** A cell that was written twice gets the older value back first: the preview of the older change sees the newer one. */
+function afterNewerUndos(
+  source: Source,
+  change: UndoableChange | undefined,
+  result: UndoResult,
+  previewed: PreviewedCells,
+): UndoResult {
+  if (change === undefined || (result.outcome !== 'restored' && result.outcome !== 'unchanged')) return result
+  const row = rowIdentity(source, change.key)
+  const cells = previewed.get(row) ?? new Map<string, unknown>()
+  previewed.set(row, cells)
+  const isBack = (column: string): boolean =>
+    cells.has(column) && isDeepStrictEqual(cells.get(column), change.after[column])
+  const keptColumns = result.keptColumns.filter((column) => !isBack(column))
+  const restored = Object.keys(change.after).filter((column) => !keptColumns.includes(column))
+  for (const column of restored) cells.set(column, change.before[column] ?? null)
+  return { ...result, keptColumns, outcome: restored.length > 0 ? 'restored' : result.outcome }
 }
 
 const withLaterColumns = (
@@ -124,13 +166,14 @@ const withLaterColumns = (
 async function toRevertResult(
   tx: Parameters<typeof changes.findLaterWriters>[0],
   source: Source,
+  { sharing, undoing }: { readonly sharing: readonly string[]; readonly undoing: number | null },
   batch: readonly changes.UndoableChange[],
   results: readonly UndoResult[],
 ): Promise<RevertResult> {
   const protectedCells = results.flatMap(({ key, keptColumns: columns }, n) =>
     columns.length > 0 ? [{ change: batch[n]?.id ?? 0, key, columns }] : [],
   )
-  const laterWriters = await changes.findLaterWriters(tx, source.name, protectedCells)
+  const laterWriters = await changes.findLaterWriters(tx, sharing, undoing, protectedCells)
   const lockedChanges = batch.filter((_, n) => results[n]?.outcome === 'locked')
   const outcomes = results.flatMap((result, n): RevertOutcome[] => {
     const { key, outcome, reason, keptColumns } = result
@@ -195,3 +238,9 @@ export function toRevertBatches(
 /** Identifies a row: the same for two sources that share table and key. */
 export const rowIdentity = (source: Source, key: string): string =>
   JSON.stringify([source.table.sql, source.keyColumns.map((column) => column.name), key])
+
+/** The names of the sources that share table and key with a source, its own included. */
+export const listSharingSources = (source: Source, sources: ReadonlyMap<string, Source>): string[] =>
+  [...new Map([...sources, [source.name, source]]).values()]
+    .filter((other) => rowIdentity(other, '') === rowIdentity(source, ''))
+    .map(({ name }) => name)

@@ -6,6 +6,8 @@ import * as waiting from '../../store/run-progress.ts'
 import * as runs from '../../store/runs.ts'
 import { UndoSummary, type UndoReport } from './report.ts'
 import {
+  listSharingSources,
+  type PreviewedCells,
   previewRevert,
   revertBatch,
   toRevertBatches,
@@ -62,7 +64,12 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   }
   if (totals.total === totals.undone) return report(null, false)
   if (dryRun) {
-    await forEachBatch(deps, options, totals, summary, (batch) => previewRevert(deps, batch))
+    const hasShared = [...deps.sources.values()].some(
+      (source) =>
+        listSharingSources(source, deps.sources).filter((name) => name in totals.bySource).length > 1,
+    )
+    const previewed: PreviewedCells | null = hasShared ? new Map() : null
+    await forEachBatch(deps, options, totals, summary, (batch) => previewRevert(deps, batch, previewed))
     return report(null, signal.aborted)
   }
   const run = { sources: Object.keys(totals.bySource), options: { undoes, writesAgain } }

@@ -1,0 +1,89 @@
+import { afterEach, expect, test } from 'vitest'
+import type { UndoReport } from '../../../src/actions/undo/report.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+/* Two sources fill one table: their writes are undone in any order. */
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const source = (outputs: object, more: object = {}) => ({
+  kind: 'person',
+  table: 'people',
+  inputs: { email: 't.email' },
+  outputs,
+  minConfidence: 0,
+  ...more,
+})
+
+async function start(sources: object): Promise<void> {
+  harness = await startHarness({
+    config: { sources, budget: 'unlimited' },
+    sandbox: { notFoundShare: 0, missingShare: 0 },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table people (id int primary key, email text, title text, attributes jsonb, enriched_at timestamptz);
+        insert into people (id, email, attributes)
+        select n, 'person' || n || '@example.com',
+               case n % 4 when 0 then '{}'::jsonb when 1 then null when 2 then '{"contact": {}}' else '{"own": 1}' end
+          from generate_series(1, 8) n`)
+    },
+  })
+}
+
+const table = async (): Promise<unknown> =>
+  (await harness.database.pool.query('select * from people order by id')).rows
+
+async function undo(run: number, dryRun = false): Promise<UndoReport> {
+  const app = await harness.open()
+  try {
+    return await app.undo({ run, dryRun, signal: new AbortController().signal })
+  } finally {
+    await app.close()
+  }
+}
+
+const first = source({ 'attributes.title': 'title', 'attributes.contact.phone': 'phone' })
+const second = source({ 'attributes.seniority': 'seniority', 'attributes.contact.email': 'email' })
+
+test.each([
+  ['newest first', [1, 0]],
+  ['oldest first', [0, 1]],
+])('keys inside jsonb: %s, an object that was empty is empty again', async (_, order) => {
+  await start({ first, second })
+  const before = await table()
+  const runs = [await harness.run({ sources: ['first'] }), await harness.run({ sources: ['second'] })]
+  for (const n of order)
+    expect((await undo(runs[n]?.run ?? 0)).changes).toMatchObject({ restored: 8, kept: 0 })
+  expect(await table()).toEqual(before)
+})
+
+test('the same source, after its mapping has grown', async () => {
+  await start({ people: first })
+  const before = await table()
+  const one = await harness.run()
+  const app = await harness.open({
+    config: {
+      sources: { people: { ...first, outputs: { ...first.outputs, ...second.outputs } } },
+      budget: 'unlimited',
+    },
+  })
+  await app.remap({ source: 'people', dryRun: false, sample: 0, signal: new AbortController().signal })
+  await undo(one.run)
+  await undo(one.run + 1)
+  expect(await table()).toEqual(before)
+})
+
+test('a dry run counts as the undo does, where one run wrote a cell twice', async () => {
+  const touch = { enriched_at: 'clock_timestamp()' }
+  await start({
+    one: source({ title: 'title' }, { touch }),
+    two: source({ 'attributes.seniority': 'seniority' }, { touch }),
+  })
+  const { run } = await harness.run()
+  const planned = await undo(run, true)
+  const done = await undo(run)
+  expect(done.cells).toEqual({ restored: 16, touched: 16, kept: 0 })
+  expect(planned.cells).toEqual(done.cells)
+  expect(planned.changes).toEqual(done.changes)
+})
