@@ -71,7 +71,7 @@ export interface SkippedGroup extends Pick<SkippedCell, 'column' | 'reason' | 'd
 export const MAX_LISTED_VALUES = 25
 
 /** Reasons that lie in the value: all values are listed with their numbers, and examples for the other reasons. */
-const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_match', 'no_value'])
+const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_value'])
 
 const MAX_VALUES = 10
 const MAX_EXAMPLES = 3
@@ -131,7 +131,10 @@ export class SkippedTally {
       .map(({ group, values }) => ({
         ...group,
         distinct_values: values.size,
-        values: [...values.values()].sort((a, b) => b.rows - a.rows).slice(0, MAX_LISTED_VALUES),
+        values: [...values]
+          .sort(([a, x], [b, y]) => y.rows - x.rows || compareText(a, b))
+          .slice(0, MAX_LISTED_VALUES)
+          .map(([, counted]) => counted),
       }))
       .sort((a, b) => b.rows - a.rows || compareText(nameOfGroup(a), nameOfGroup(b)))
   }

@@ -41,7 +41,7 @@ export function renderFailures(
         ...(sources > 1
           ? [{ title: 'source', text: (one: FailureReason) => one.source, minColumns: 6 }]
           : []),
-        { title: 'reason', text: (one) => one.reason, minColumns: 12 },
+        { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
       ],
       output,
     ),
@@ -71,11 +71,16 @@ export function renderFailures(
     ...renderTable(
       rows,
       [
-        { title: 'source', text: (row) => row.source, minColumns: 6 },
-        { title: 'key', text: (row) => row.key, minColumns: 8 },
-        { title: 'state', text: (row) => formatState(row.state), style: (row) => stateStyle(row.state) },
-        { title: 'when', text: (row) => relativeTime(row.settled_at, now) },
-        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 },
+        { title: 'source', text: (row) => row.source, minColumns: 4 },
+        { title: 'key', text: (row) => row.key, minColumns: 4 },
+        {
+          title: 'state',
+          text: (row) => formatState(row.state),
+          style: (row) => stateStyle(row.state),
+          minColumns: 6,
+        },
+        { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
+        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
       ],
       output,
     ),

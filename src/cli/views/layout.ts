@@ -18,6 +18,8 @@ export interface TableColumn<Row> {
   readonly number?: boolean
   /** On a narrow terminal the column is cut to no less than this. The widest column is cut first. */
   readonly minColumns?: number
+  /** The last column only: a text that does not fit is wrapped and not cut. */
+  readonly wraps?: boolean
   readonly style?: (row: Row) => TextStyle | null
 }
 
@@ -46,7 +48,7 @@ export function renderTable<Row>(
     texts
       .map((text, n) => {
         const space = widths[n] ?? 0
-        const short = truncate(text, space)
+        const short = columns[n]?.wraps === true ? text : truncate(text, space)
         const isLast = n === texts.length - 1
         // The last column needs no padding, unless it is aligned right.
         const padded =
@@ -65,7 +67,16 @@ export function renderTable<Row>(
       columns.map((column) => column.title),
       () => 'quiet',
     ),
-    ...rows.map((row, n) => line(cells[n] ?? [], (at) => columns[at]?.style?.(row) ?? null)),
+    ...rows.flatMap((row, n) => {
+      const texts = cells[n] ?? []
+      const style = (at: number) => columns[at]?.style?.(row) ?? null
+      const last = columns.length - 1
+      const width = widths[last] ?? 0
+      if (columns[last]?.wraps !== true) return [line(texts, style)]
+      const [first = '', ...more] = wrapText(texts[last] ?? '', width)
+      const indent = ' '.repeat(widths.slice(0, -1).reduce((sum, one) => sum + one + COLUMN_GAP, 0))
+      return [line([...texts.slice(0, -1), first], style), ...more.map((text) => indent + text)]
+    }),
   ]
 }
 
@@ -135,17 +146,27 @@ export type LabeledText = readonly [label: string, text: string, more?: string]
 const INDENT = 2
 const LABEL_GAP = 3
 
+/** With less room than this, a text stands below its label. */
+const MIN_FIELD_COLUMNS = 22
+
 /** Labels with wrapped texts beside them. */
 export function renderFields(list: readonly LabeledText[], output: Output): string[] {
   const { paint, textColumns } = output
   const labels = Math.max(...list.map(([label]) => textWidth(label)))
-  const room = Math.max(20, textColumns - INDENT - labels - LABEL_GAP)
+  const beside = textColumns - INDENT - labels - LABEL_GAP
+  const isNarrow = beside < MIN_FIELD_COLUMNS
+  const room = isNarrow ? textColumns - 2 * INDENT : beside
   return list.flatMap(([label, text, more = '']) => {
     const joined = more === '' ? text : `${text} (${more})`
     const lines =
       textWidth(joined) <= room || more === ''
         ? wrapText(joined, room)
         : [...wrapText(text, room), ...wrapText(more, room)]
+    if (isNarrow)
+      return [
+        ' '.repeat(INDENT) + paint('quiet', label),
+        ...lines.map((line) => ' '.repeat(2 * INDENT) + line),
+      ]
     return lines.map((line, n) => {
       const start = padText(n === 0 ? label : '', labels)
       return `${' '.repeat(INDENT)}${paint('quiet', start)}${' '.repeat(LABEL_GAP)}${line}`.trimEnd()

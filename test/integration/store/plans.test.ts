@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { SkippedCell } from '../../../src/domain/skipped-cell.ts'
 import * as changedRows from '../../../src/store/changed-rows.ts'
 import { completeFromDelivery } from '../../../src/store/complete-lookups.ts'
 import * as jobs from '../../../src/store/jobs.ts'
@@ -10,6 +11,7 @@ import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
 import { hasRequeuedRows, hasWaitingRows } from '../../../src/store/run-progress.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
+import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -31,6 +33,8 @@ beforeAll(async () => {
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
     insert into fillrate.rows (source, key, lookup_id, state, run_id)
     select 'contacts', n, n, 'waiting', 1 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
+    insert into fillrate.skipped_cells (source, key, "column", reason)
+    select 'contacts', n, 'phone', 'too_long' from generate_series(1, ${WRITTEN}) n;
     insert into fillrate.write_back_queue select generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING});
     insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', 'q' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${PENDING}) n`)
@@ -60,6 +64,7 @@ async function countTuplesRead(step: (tx: Tx) => Promise<unknown>): Promise<numb
   return reads
 }
 
+const skip: SkippedCell = { column: 'phone', reason: 'too_long', detail: null, value: '+47' }
 const keys = Array.from({ length: WAITING }, (_, n) => String(WRITTEN + 1 + n))
 const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   key,
@@ -69,14 +74,14 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   notes: null,
   nextAt: null,
   cells: { written: 1, protected: 0, skipped: 0 },
-  skipped: [],
+  skipped: [skip],
 }))
 const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
 
 // A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
 describe.each([
   ['just filled, with no statistics', []],
-  ['analyzed', ['lookups', 'rows', 'write_back_queue']],
+  ['analyzed', ['lookups', 'rows', 'write_back_queue', 'skipped_cells']],
 ])('in tables that are %s, no step reads more than it works on', (_, analyzed) => {
   beforeAll(async () => {
     for (const table of analyzed) await database.pool.query(`analyze fillrate.${table}`)
@@ -85,6 +90,15 @@ describe.each([
   test.each<[string, (tx: Tx) => Promise<unknown>]>([
     ['claim rows for write-back', (tx) => writeBackQueue.claimForWriteBack(tx, 'contacts', 1_000)],
     ['finish rows', (tx) => writeBackQueue.finishRows(tx, 'contacts', finished)],
+    [
+      'replace skipped cells',
+      (tx) =>
+        replaceSkippedCells(
+          tx,
+          'contacts',
+          Array.from({ length: PENDING }, (_, n) => ({ key: String(n + 1), lookup: n + 1, skipped: [skip] })),
+        ),
+    ],
     ['dequeue written lookups', (tx) => writeBackQueue.dequeueWritten(tx, keys.map(Number))],
     ['dequeue orphaned lookups', (tx) => writeBackQueue.dequeueOrphaned(tx, 1_000)],
     ['lease lookups', (tx) => leases.leaseLookups(tx, { ...options, token: randomUUID() })],
