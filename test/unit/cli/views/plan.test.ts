@@ -70,6 +70,16 @@ test('each source is a funnel whose numbers add up', () => {
   expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
 })
 
+test('a plan that stops at the limit or the budget says what it read, and nothing of the rest', () => {
+  const unread = { table: null, filtered_out: null, where_out: null }
+  const limited = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'limit' }] })
+  expect(limited).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, up to the limit\n/)
+  expect(limited).not.toContain('at least')
+  const bounded = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'budget' }] })
+  expect(bounded).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, until the budget pays no more;/)
+  expect(bounded).toContain('3,000 lookups (at least 204 lookups beyond the budget of 3,000)')
+})
+
 test('counts the reasons beyond the limit, and wraps long ones', () => {
   const long =
     'email: address with a display name; linkedin_url: company page; name: name is missing; company: none'

@@ -182,6 +182,11 @@ describe('suggested commands', () => {
       ['fillrate jobs', 'fillrate run'],
     ],
     ['plan, at the budget', { status: 'budget_reached', skipped_over_budget: 5 }, ['fillrate plan']],
+    [
+      'plan, if a source was not read to its end',
+      { status: 'budget_reached', skipped_over_budget: 5, unread_over_budget: ['contacts'] },
+      ['fillrate plan'],
+    ],
     ['check, if the service rejects the key', { status: 'unauthorized' }, ['fillrate check']],
   ] as const)('%s', (_, changes, types) => {
     expect(after(changes)).toEqual(types)
