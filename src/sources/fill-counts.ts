@@ -1,6 +1,6 @@
 import { isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
-import { eligibleSql, joinsSql } from './inputs.ts'
+import { belongsSql, joinsSql } from './inputs.ts'
 import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 
@@ -20,7 +20,7 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
     db,
     `select ${['count(*)::float8 as eligible', ...counts].join(', ')}
        from ${source.table.sql} as t ${joinsSql(source)}
-      where ${eligibleSql(source)}`,
+      where ${belongsSql(source, { outputs: true })}`,
   )
   return {
     eligible: row?.['eligible'] ?? 0,
@@ -45,7 +45,7 @@ export async function countEligibleRows(db: Db, source: Source): Promise<number>
   const [row] = await query<{ count: number }>(
     db,
     `select count(*)::float8 as count from ${source.table.sql} as t ${joinsSql(source)}
-      where ${[eligibleSql(source), ...keyed].join(' and ')}`,
+      where ${[belongsSql(source), ...keyed].join(' and ')}`,
   )
   return row?.count ?? 0
 }

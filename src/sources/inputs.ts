@@ -33,7 +33,7 @@ export interface RowInputsSql {
 export function rowInputsSql(source: Source, { recorded = false } = {}): RowInputsSql {
   const { ownWrites } = source
   const stands = toRecord((name) => inputSql(source, name))
-  if (ownWrites === undefined)
+  if (ownWrites === undefined || (!recorded && !ownWrites.isInput))
     return { from: '', values: stands, hash: hashSql(stands), filled: 'null::jsonb' }
   const values = toRecord((name) => `"~inputs".${name}`)
   const filled = MAPPING_INPUTS.filter((name) => source.mapping.inputs[name] !== undefined).map(
@@ -81,7 +81,24 @@ const hashSql = (values: Readonly<Record<InputName, string>>): string =>
 export const joinsSql = (source: Pick<Source, 'mapping'>): string =>
   source.mapping.joins === null ? '' : renderExpression(source.mapping.joins).sql
 
-/** SQL: whether a row belongs to the source. */
+/**
+ * SQL: whether a row belongs to the source, or did until Fillrate touched it: a stamp that Fillrate set counts as what the
+ * column held before, as long as it is there. What a user or another program has changed since counts as it stands.
+ * @param outputs also of the columns that it filled: only to count, because such a condition may exclude their values
+ */
+export function belongsSql(
+  source: Pick<Source, 'mapping' | 'table' | 'ownWrites'>,
+  { outputs = false } = {},
+): string {
+  const eligible = eligibleSql(source)
+  const writer = source.ownWrites?.where
+  const cells = (writer?.cells ?? []).filter((cell) => outputs || !cell.isOutput)
+  if (writer === undefined || cells.length === 0) return eligible
+  const given = givenRowSql(source.table.columns, [{ ...writer, cells }])
+  return `(${eligible} or exists (select from (select) as "~one" ${given} where ${eligible}))`
+}
+
+/** SQL: whether a row meets the condition of the source. */
 export const eligibleSql = (source: Pick<Source, 'mapping'>): string =>
   source.mapping.where === null ? 'true' : `(${renderExpression(source.mapping.where).sql}\n)`
 

@@ -44,7 +44,7 @@ function listTables(sources: readonly Source[]): WrittenTable[] {
   const tables = new Map(sources.map(({ table }) => [table.sql, table]))
   return [...tables.values()].map((table) => {
     const on = sources.filter((source) => source.table.sql === table.sql)
-    const names = new Set(sources.flatMap((source) => listReadColumns(source, table)).map(({ name }) => name))
+    const names = namesOf(sources.flatMap((source) => listReadColumns(source, table)))
     const covered = new Set(
       on.flatMap(({ outputs, touches }) => [...outputs, ...touches]).map((cell) => cell.attribute),
     )
@@ -56,7 +56,7 @@ function listTables(sources: readonly Source[]): WrittenTable[] {
         (column.isGenerated || table.hasUpdateTriggers),
     )
     const writers = on
-      .map((source) => toWriter(source, names, derived))
+      .map((source) => withStamps(source, toWriter(source, names, derived)))
       .filter(({ cells }) => cells.length > 0)
     return { table, writers }
   })
@@ -87,6 +87,19 @@ function toWriter(
     })),
   ]
   return { source: name, keyColumns, cells: cells.filter((cell) => read.has(cell.attribute)) }
+}
+
+const namesOf = (columns: readonly Column[]): ReadonlySet<string> => new Set(columns.map(({ name }) => name))
+
+/** The source as a writer of what its own `where` reads. */
+const toWhereWriter = (source: Source): Writer =>
+  toWriter(source, namesOf(findNamedColumns(source.mapping.where ?? '', source.table)), [])
+
+/** Records the touched columns that `where` reads too: a stamp makes a row leave its source. */
+function withStamps(source: Source, writer: Writer): Writer {
+  const known = new Set(writer.cells.map((cell) => cell.column))
+  const stamps = toWhereWriter(source).cells.filter((cell) => !cell.isOutput && !known.has(cell.column))
+  return { ...writer, cells: [...writer.cells, ...stamps] }
 }
 
 /** The columns of a table that a source's inputs may read, as rows of its own or by a join or a sub-select. */
@@ -130,16 +143,21 @@ function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere
   const isReplaced =
     joins !== mapping.joins ||
     Object.entries(mapping.inputs).some(([name, text]) => inputs[name as keyof typeof inputs] !== text)
+  const joinsAgain =
+    joins !== mapping.joins ||
+    writers.some(({ cells }) => cells.some(isNamedIn(findNamedColumns(mapping.joins ?? '', source.table))))
+  const inputWriters = readFrom.filter(({ cells }) => cells.length > 0)
+  const where = toWhereWriter(source)
   const ownWrites: OwnWrites = {
     writers,
-    readFrom: readFrom.filter(({ cells }) => cells.length > 0),
+    readFrom: inputWriters,
+    isInput: inputWriters.length > 0 || isReplaced || joinsAgain,
     inputs,
     joins,
-    joinsAgain:
-      joins !== mapping.joins ||
-      writers.some(({ cells }) => cells.some(isNamedIn(findNamedColumns(mapping.joins ?? '', source.table)))),
+    joinsAgain,
+    where,
   }
-  return writers.length > 0 || isReplaced ? { ...source, ownWrites } : source
+  return writers.length > 0 || isReplaced || where.cells.length > 0 ? { ...source, ownWrites } : source
 }
 
 const isNamedIn =

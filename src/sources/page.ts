@@ -4,7 +4,7 @@ import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from 
 import { type Db, query, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
 import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
-import { eligibleSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
+import { belongsSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { afterKeySql, keyFromTextSql, keyMatchesSql, keyOrderSql, keyTextSql, orderBySql } from './key.ts'
 import { isRowError, NON_ROW_CLASSES } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
@@ -76,7 +76,7 @@ export function pageConditions(
   options: Omit<SourcePageOptions, 'limit'>,
 ): RawBuilder<unknown> {
   const { changedAt } = source.mapping
-  const conditions = [sql.raw<boolean>(eligibleSql(source)), ...notNullKeys(source)]
+  const conditions = [sql.raw<boolean>(belongsSql(source)), ...notNullKeys(source)]
   if (options.where !== null) conditions.push(sql.raw(`(${checkedWhere(source, options.where)}\n)`))
   if (options.changedSince !== null && changedAt !== null) {
     const changed = sql<boolean>`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`
@@ -111,7 +111,7 @@ export function keysQuery(
 ): RawBuilder<PageRow> {
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
   const matches = sql.raw(keyMatchesSql(source, '"~keys"."~key"'))
-  const conditions = sql`${sql.raw(eligibleSql(source))}`
+  const conditions = sql`${sql.raw(belongsSql(source))}`
   return pageRelation(source, conditions, written, { keys: sql` join ${given} as "~keys" on ${matches}` })
 }
 

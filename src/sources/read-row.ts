@@ -1,7 +1,7 @@
 import type { InputName } from '../domain/mapping.ts'
 import { cellJsonSql, isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
-import { eligibleSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
+import { belongsSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
 import type { PageRow } from './page.ts'
 import { isRowError } from './pg-errors.ts'
@@ -88,7 +88,7 @@ export async function evaluateRow(db: Db, source: Source, key: string): Promise<
   const { values, hash: hashSql, filled: filledSql, from } = rowInputsSql(source)
   const columns = MAPPING_INPUTS.map((name) => `${values[name]} as ${name}`)
   const text = `
-    select ${columns.join(', ')}, ${hashSql} as hash, ${filledSql} as filled, ${eligibleSql(source)} as eligible
+    select ${columns.join(', ')}, ${hashSql} as hash, ${filledSql} as filled, ${belongsSql(source)} as eligible
       from ${source.table.sql} as t ${joinsSql(source)} ${from} where ${keyMatchesSql(source, '$1::text')}`
   type Row = Record<InputName, string | null> &
     Pick<PageRow, 'filled'> & { hash: string; eligible: boolean | null }

@@ -23,15 +23,19 @@ export interface Source {
 
 /** How a source's inputs are evaluated without what Fillrate wrote. */
 export interface OwnWrites {
-  /** The sources that write to the table, this one included, with all cells that an input of some source reads. */
+  /** The sources that write to the table, this one included, with all cells that an input of some source reads, and the touched ones that `where` reads. */
   readonly writers: readonly Writer[]
   /** Those of them whose cells this source's inputs read. */
   readonly readFrom: readonly Writer[]
+  /** The inputs read something that Fillrate writes. */
+  readonly isInput: boolean
   /** The inputs and the joins, in which other tables that Fillrate fills stand as the user gave them. */
   readonly inputs: SourceMapping['inputs']
   readonly joins: string | null
   /** The joins read something that Fillrate writes: they are made again on the row as the user gave it. */
   readonly joinsAgain: boolean
+  /** This source, with the cells that its `where` reads. */
+  readonly where: Writer
 }
 
 /** A source, as one that writes to a table. */

@@ -76,9 +76,11 @@ async function readMappings(
 /** @returns the reason if it can't be counted */
 async function countFilled(db: Database, mapping: SourceMapping): Promise<FillCounts | string> {
   const { countFillRates } = await import('../../actions/status.ts')
+  const { linkSources } = await import('../../sources/link.ts')
   const { openSource } = await import('../../sources/source.ts')
   try {
-    return await countFillRates(db, await openSource(db, mapping))
+    const [source] = await linkSources(db, [await openSource(db, mapping)])
+    return source === undefined ? 'unknown' : await countFillRates(db, source)
   } catch (error) {
     if (error instanceof SourceProblems)
       return 'unknown: the mapping does not match the database; see fillrate check'

@@ -1,6 +1,6 @@
 import { cellJsonSql, isReachableSql, valueJsonSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
-import { eligibleSql, joinsSql, rowInputsSql } from '../inputs.ts'
+import { belongsSql, joinsSql, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
@@ -137,7 +137,7 @@ function stepsSql(source: Source, cells: readonly IndexedOutput[], last: 'change
        )}`
 }
 
-const isCandidateSql = (source: Source): string => `"~i" is not null and ${eligibleSql(source)}`
+const isCandidateSql = (source: Source): string => `"~i" is not null and ${belongsSql(source)}`
 
 /**
  * Fenced by OFFSET 0: flattened into the next step, an expression would run once for each reference to it. The row's own

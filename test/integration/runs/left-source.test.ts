@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { countFillRates } from '../../../src/actions/status.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
@@ -82,5 +83,83 @@ describe('a row that leaves the source between pick and write', () => {
     expect(await query(`select reason from fillrate.rows where state = 'unchanged'`)).toEqual([
       { reason: 'the row is no longer in the source' },
     ])
+  })
+})
+
+describe('a row that leaves the source by its own write', () => {
+  const fillRate = async (changes: object = config): Promise<unknown> => {
+    const app = await harness.open({ config: changes })
+    const source = app.sources.get('contacts')
+    const counts = source && (await countFillRates(app.db, source))
+    await app.close()
+    return counts
+  }
+  const remap = async () => {
+    const app = await harness.open()
+    const signal = new AbortController().signal
+    const { examined, report } = await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal })
+    await app.close()
+    return { examined, report }
+  }
+  const clear = () => query('update crm.contacts set phone = null, title = null')
+  /** Rows into which a record would be written again. */
+  const writable = () =>
+    query<{ id: number }>(
+      'select id from crm.contacts where phone is not null or title is not null order by id',
+    )
+
+  test('is counted in the fill rate, whether a stamp or a filled column made it leave', async () => {
+    await run()
+    expect(await fillRate()).toMatchObject({ eligible: 20 })
+    const blank = { ...config, sources: { contacts: { ...once, where: 't.title is null' } } }
+    const [filled] = await query<{ count: number }>('select count(title)::int from crm.contacts')
+    expect(filled?.count).toBeGreaterThan(10)
+    expect(await fillRate(blank)).toMatchObject({
+      eligible: 20,
+      columns: [{ column: 'title', filled: filled?.count }, {}, {}, {}],
+    })
+  })
+
+  test('is reached by remap', async () => {
+    await run()
+    const { length: changed } = await writable()
+    await clear()
+    const { examined, report } = await remap()
+    expect(examined).toMatchObject({ row_missing: 0, inputs_changed: 0, changed })
+    expect(report).toMatchObject({ rows: { enriched: changed } })
+    await clear()
+    expect((await remap()).examined).toMatchObject({ row_missing: 0, changed })
+  })
+
+  test('is refreshed when it is due', async () => {
+    await run()
+    await clear()
+    expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
+    const due = await query(`update fillrate.rows set due_at = now() where state = 'enriched' returning key`)
+    await query(`update fillrate.lookups set refresh_at = now()`)
+    const app = await harness.open()
+    expect((await app.plan(runRequest())).sources[0]).toMatchObject({ rows: 20, picked: due.length })
+    await app.close()
+    expect(await run()).toMatchObject({ rows: { picked: due.length }, calls: due.length })
+  })
+
+  test('is not in it any more if a user excludes it, or another program sets the stamp', async () => {
+    await run()
+    const [first, second, ...rest] = await writable()
+    await clear()
+    await query(`update crm.contacts set first_name = 'Deleted' where id = ${first?.id}`)
+    await query(`update crm.contacts set enriched_at = now() where id = ${second?.id}`)
+    expect((await remap()).examined).toMatchObject({ row_missing: 2, changed: rest.length })
+    expect(await fillRate()).toMatchObject({ eligible: 18 })
+  })
+
+  test('is undone, and the next run requests and writes nothing', async () => {
+    const before = await query('select * from crm.contacts order by id')
+    const { run: id } = await run()
+    const app = await harness.open()
+    await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
+    await app.close()
+    expect(await query('select * from crm.contacts order by id')).toEqual(before)
+    expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })
 })
