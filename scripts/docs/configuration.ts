@@ -29,6 +29,7 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   bulk: 'Jobs of up to 100 emails; see below.',
   schedule: 'Scheduled runs of `fillrate start`; see below.',
   field: 'A field of the record; see below.',
+  unlisted: 'Takes a field that the service does not document.',
 }
 
 /** docs/configuration.md, from the schema of the configuration. */
@@ -73,6 +74,21 @@ export function configurationPage(): string {
       'since. `always` replaces any value. A field that the record lacks never erases a value, whatever the policy. ' +
       'A column that an input is read from may be an output with the policy `blank`: it is filled where it is blank, and ' +
       '[what Fillrate wrote is no input](how-it-works.md#inputs-that-are-filled).',
+    '**Expressions.** A value goes through `map`, then `matches`, then `sql`, and is then fitted to the type of the ' +
+      'column: `matches` looks at the value before `sql`, and with a `map` only mapped values reach it. In `sql`, `t` is ' +
+      'the row as it is when it is written, beside the tables of `joins`; `$value` is the value as text (as a number, if the ' +
+      'expression calculates with it), `$json` the same value as jsonb, and `$confidence` the confidence of the record. ' +
+      "`$json` is the field, not the record: for `technologies` it is the list, and `$json ->> 'title'` of a `title` is " +
+      'always NULL. NULL skips the cell. All rows of a batch are written by one statement and do not see each other: a ' +
+      'sub-select on the same table finds it as it was before the batch. `unique` keeps a value once, within a batch too.',
+    '**Touch.** The names are columns, or keys inside a jsonb column like those of outputs ' +
+      "(`'attributes.enriched_at': 'now()'`). The expressions see `t`, the tables of `joins` and `$confidence`.",
+    '**Unlisted fields.** The service may send more than it documents: ' +
+      "`{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field that is not " +
+      'listed above is an error, because it is mostly a typing error.',
+    '`fillrate check` reports a field that can never fit its column as an error (a list in a text column, a range such as ' +
+      '`51-200` in an integer, a name in a foreign key), and one that seldom fits as a warning. ' +
+      '[Schema shapes](how-it-works.md#schema-shapes) lists what each shape of schema needs.',
     '## `service`',
     fields(objectIn(service)),
     '## `bulk`',
@@ -106,6 +122,7 @@ function fields({ properties = {}, required = [] }: Schema): string {
 function describeValue(name: string, schema: Schema): string {
   if (name === 'kind') return '`person` or `company`'
   if (name === 'field') return 'see below'
+  if (name === 'unlisted') return '`true`'
   if (name === 'matches') return 'a regular expression, as such or as text'
   const { type, enum: values, anyOf, oneOf, minimum, maximum } = schema
   if (schema.properties !== undefined) return 'an object'

@@ -18,7 +18,10 @@ const mapped = (config: Config): string[] =>
     source.outputs.map(({ column, field }) => `${plain(source.table)} ${column} ← ${field}`),
   )
 
-describe.each(exampleNames)('init on %s', (name) => {
+/** Sources for rows that belong to a person or company are written by hand: init proposes the main tables. */
+const proposable = exampleNames.filter((name) => name !== 'related-tables')
+
+describe.each(proposable)('init on %s', (name) => {
   let database: TestDatabase
   let prompt: Prompt
   let before: Tables
