@@ -18,6 +18,10 @@ async function load({ candidate }: Task): Promise<() => Promise<Outcome>> {
     const { runPlainScript } = await import('./plain-script.ts')
     return () => runPlainScript(task)
   }
+  if (candidate === 'graphile-worker' || candidate === 'pg-boss') {
+    const { runGraphileWorker, runPgBoss } = await import('./job-queues.ts')
+    return () => (candidate === 'pg-boss' ? runPgBoss(task) : runGraphileWorker(task))
+  }
   const { runFillrate } = await import('./fillrate.ts')
   return () => runFillrate(task, candidate)
 }

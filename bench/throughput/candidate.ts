@@ -21,11 +21,13 @@ export interface Measured extends Outcome {
   readonly cpuMs: number
 }
 
-export const CANDIDATES = ['plain', 'sync', 'bulk'] as const
+export const CANDIDATES = ['plain', 'graphile-worker', 'pg-boss', 'sync', 'bulk'] as const
 export type CandidateName = (typeof CANDIDATES)[number]
 
 export const TITLES: Readonly<Record<CandidateName, string>> = {
   plain: 'plain script',
+  'graphile-worker': 'graphile-worker, a row a job',
+  'pg-boss': 'pg-boss, a row a job',
   sync: 'Fillrate `--route sync`',
   bulk: 'Fillrate `--route bulk`',
 }

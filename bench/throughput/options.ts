@@ -30,7 +30,7 @@ export const USAGE = `npm run bench -- [--rows 20000] [--rounds 3] [--latency 0,
   --memory          also peak memory and rate at ten times the rows
   --memory-rows N   at N rows instead
   --concurrency N   concurrent calls (32)
-  --only NAME,…     only these of plain, sync and bulk
+  --only NAME,…     only these of plain, graphile-worker, pg-boss, sync and bulk
   --set NAME=VALUE  a Postgres setting; can be repeated (default: Postgres's own settings)
   --postgres-log F  write Postgres's log to F
   --statements      print the statements that cost Postgres most on standard error; slows all candidates slightly

@@ -100,7 +100,7 @@ function logMeasurement(measurement: Measurement, when: string): void {
   )
 }
 
-const pad = (candidate: CandidateName): string => candidate.padEnd(5)
+const pad = (candidate: CandidateName): string => candidate.padEnd(15)
 const number = (value: number): string => Math.round(value).toLocaleString('en')
 
 function describeMachine(environment: BenchEnvironment, options: BenchOptions): string {
