@@ -55,23 +55,27 @@ async function tryMap(
   map: Readonly<Record<string, string | number | boolean>>,
   { foreignKeys, checks }: Constraints,
 ): Promise<Misfit[]> {
-  const misfits: Misfit[] = []
-  const key = foreignKeys.find(({ columns }) => columns.length === 1 && columns[0] === output.attribute)
-  for (const [from, to] of Object.entries(map)) {
+  const entries = Object.entries(map).flatMap(([from, to]) => {
     const coercion = coerceField(output, from)
-    if (!coercion.ok) continue
-    const rejection =
-      (await tryValue(tx, output, coercion.value, checks)) ?? (await tryKey(tx, output, coercion.value, key))
-    if (rejection !== null)
-      misfits.push({
+    return coercion.ok ? [{ from, to, value: coercion.value }] : []
+  })
+  const values = entries.map(({ value }) => value)
+  const rejections = await tryValues(tx, output, values, checks)
+  const key = foreignKeys.find(({ columns }) => columns.length === 1 && columns[0] === output.attribute)
+  const missing = key === undefined ? [] : await findMissingKeys(tx, output, values, key)
+  return entries.flatMap(({ from, to }, index) => {
+    const why = rejections[index] ?? missing[index] ?? null
+    if (why === null) return []
+    return [
+      {
         place: `outputs.${output.column}.map.${from}`,
-        frequency: 'never',
-        found: `'${String(to)}': ${rejection}`,
+        frequency: 'never' as const,
+        found: `'${String(to)}': ${why}`,
         expected: 'a value that the column accepts',
         todo: 'Correct the value.',
-      })
-  }
-  return misfits
+      },
+    ]
+  })
 }
 
 async function tryExamples(
@@ -80,71 +84,83 @@ async function tryExamples(
   shape: FieldShape,
   { checks }: Constraints,
 ): Promise<Misfit[]> {
-  const rejections: { readonly value: unknown; readonly why: string }[] = []
-  for (const value of shape.examples) {
+  const values = shape.examples.flatMap((value) => {
     const coercion = coerceField(output, value)
-    const why = coercion.ok ? await tryValue(tx, output, coercion.value, checks) : null
-    if (why !== null) rejections.push({ value, why })
-  }
-  const last = rejections.at(-1)
-  if (last === undefined) return []
-  const never = shape.form === 'fixed' && rejections.length === shape.examples.length
+    return coercion.ok ? [coercion.value] : []
+  })
+  const rejections = await tryValues(tx, output, values, checks)
+  const last = rejections.findLastIndex((why) => why !== null)
+  if (last === -1) return []
+  const never = shape.form === 'fixed' && rejections.every((why) => why !== null)
   if (!never && shape.form === 'unknown') return []
   return [
     {
       place: `outputs.${output.column}`,
       frequency: never ? 'never' : 'seldom',
-      found: `\`${output.mapping.field}\`, ${shape.description}, into ${output.type.name}; ${JSON.stringify(last.value)}: ${last.why}`,
+      found: `\`${output.mapping.field}\`, ${shape.description}, into ${output.type.name}; ${JSON.stringify(values[last])}: ${rejections[last] ?? ''}`,
       expected: 'values that the column accepts',
       todo: 'Convert them with `map` or `sql`, or name another column.',
     },
   ]
 }
 
-/** Why the database rejects a value of the column's type; null if it does not. */
-async function tryValue(
+/**
+ * Why the database rejects each value of the column's type; null where it does not. One statement, unless the cast of a value
+ * fails: each is then tried alone.
+ */
+async function tryValues(
   tx: Db,
-  { attribute, column, fit, type }: MappedOutput,
-  value: unknown,
+  output: MappedOutput,
+  values: readonly unknown[],
   checks: readonly ColumnCheck[],
-): Promise<string | null> {
+): Promise<readonly (string | null)[]> {
+  const { attribute, column, fit, type } = output
   const own = checks.filter((check) => check.column === attribute)
-  if (own.length === 0 && !type.isDomain && !isUnknown(fit)) return null
+  if (values.length === 0 || (own.length === 0 && !type.isDomain && !isUnknown(fit)))
+    return values.map(() => null)
   const violated = own.map(
     ({ name, condition }) => `case when (${condition}) is false then ${quoteLiteral(name)} end`,
   )
-  const cast = `(${castJsonSql('$1::jsonb', quoteLiteral(column), type.cast, fit)})::${type.name}`
+  const cast = `(${castJsonSql('"~v"."~item"', quoteLiteral(column), type.cast, fit)})::${type.name}`
   const tried = await tryRows<{ violated: readonly string[] }>(
     tx,
     `select array_remove(array[${violated.join(', ')}]::text[], null) as violated, t.${quoteName(attribute)} is null
-       from (select ${cast} as ${quoteName(attribute)} offset 0) as t`,
-    [JSON.stringify({ [column]: value })],
+       from (select "~at", ${cast} as ${quoteName(attribute)}
+               from jsonb_array_elements($1::jsonb) with ordinality as "~v"("~item", "~at") offset 0) as t
+      order by "~at"`,
+    [JSON.stringify(values.map((value) => ({ [column]: value })))],
   )
-  if ('error' in tried) return describeValueError(tried.error)
-  const [name] = tried.rows[0]?.violated ?? []
-  const condition = own.find((check) => check.name === name)?.condition
-  return condition === undefined ? null : `violates the constraint ${name}, ${condition}`
+  if ('error' in tried) {
+    const [first, ...others] = values
+    if (others.length === 0) return [describeValueError(tried.error)]
+    const alone: (string | null)[] = []
+    for (const value of [first, ...others]) alone.push(...(await tryValues(tx, output, [value], checks)))
+    return alone
+  }
+  return tried.rows.map(({ violated: [name] }) => {
+    const condition = own.find((check) => check.name === name)?.condition
+    return condition === undefined ? null : `violates the constraint ${name}, ${condition}`
+  })
 }
 
 const isUnknown = (fit: Fit): boolean =>
   fit.kind === 'other' || (fit.kind === 'array' && fit.element.kind === 'other')
 
-async function tryKey(
+/** Which values of a foreign key no row of the other table has. Null also where this role may not look. */
+async function findMissingKeys(
   tx: Db,
   { type }: MappedOutput,
-  value: unknown,
-  key: SourceForeignKey | undefined,
-): Promise<string | null> {
-  const referenced = key?.referenced[0]
-  if (key === undefined || referenced === undefined) return null
+  values: readonly unknown[],
+  { referenced: [name = ''], table }: SourceForeignKey,
+): Promise<readonly (string | null)[]> {
   const tried = await tryRows<{ exists: boolean }>(
     tx,
-    `select exists (select from ${key.table} where ${quoteName(referenced)} = $1::text::${type.cast}) as exists`,
-    [String(value)],
+    `select exists (select from ${table} as t where t.${quoteName(name)} = "~v"::${type.cast}) as exists
+       from unnest($1::text[]) with ordinality as v("~v", "~at") order by "~at"`,
+    [values.map(String)],
   )
-  return 'rows' in tried && tried.rows[0]?.exists === false
-    ? `no row of ${key.table} has this ${referenced}`
-    : null
+  if ('error' in tried) return []
+  return tried.rows.map(({ exists }) => (exists ? null : `no row of ${table} has this ${name}`))
 }
 
 /** Evaluates the expression with the usual values: alone if it needs no row, otherwise on the first row. */
