@@ -106,6 +106,23 @@ export async function evaluateRow(db: Db, source: Source, key: string): Promise<
   }
 }
 
+/** The keys that other sources of the table give to the row. */
+export async function readKeysIn(
+  db: Db,
+  source: Source,
+  others: readonly Source[],
+  key: string,
+): Promise<readonly (string | null)[]> {
+  if (others.length === 0) return []
+  const keys = others.map((other) => keyTextSql(other)).join(', ')
+  const [row] = await query<{ keys: readonly (string | null)[] }>(
+    db,
+    `select array[${keys}]::text[] as keys from ${source.table.sql} as t where ${keyMatchesSql(source, '$1::text')}`,
+    [key],
+  )
+  return row?.keys ?? []
+}
+
 function assertKeyArray(source: Source, key: string): void {
   if (source.keyColumns.length === 1) return
   let parts: unknown = null

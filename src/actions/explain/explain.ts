@@ -10,6 +10,7 @@ import {
   describeKey,
   evaluateRow,
   InvalidKeyError,
+  readKeysIn,
   readRow,
   type RowEvaluation,
 } from '../../sources/read-row.ts'
@@ -28,9 +29,10 @@ import {
   type LookupSummary,
   type RowHistory,
   type RowStatus,
+  type SourceWrites,
 } from './row-history.ts'
 
-type ExplainDeps = Pick<Deps, 'db' | 'policy' | 'service' | 'now'>
+type ExplainDeps = Pick<Deps, 'db' | 'sources' | 'policy' | 'service' | 'now'>
 
 /**
  * Explains one row. Reads only.
@@ -56,7 +58,8 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const isSuppressed =
     evaluation.inputs !== null &&
     (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size > 0
-  const columns = toColumnStates(source, current, row?.written ?? null, changes)
+  const own = { source, written: row?.written ?? null, changes }
+  const columns = toColumnStates(source, current, [own, ...(await listOtherWrites(deps, source, key))])
   const skipped = await listSkippedCellsOfRow(db, source.name, key)
   const next = decideNextStep(
     {
@@ -109,6 +112,27 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     changes: changes.map((change) => toRowChange(source, change)),
     next,
   }
+}
+
+/** What other sources on the same table have written to the row. */
+async function listOtherWrites(
+  { db, sources }: ExplainDeps,
+  source: Source,
+  key: string,
+): Promise<SourceWrites[]> {
+  const others = [...sources.values()].filter(
+    ({ name, table }) => name !== source.name && table.sql === source.table.sql,
+  )
+  const keys = await readKeysIn(db, source, others, key)
+  return Promise.all(
+    others.map(async (other, n) => {
+      const otherKey = keys[n]
+      if (otherKey == null) return { source: other, written: null, changes: [] }
+      const row = await store.findRowHistory(db, other.name, otherKey)
+      const changes = await store.listChangeHistory(db, other.name, otherKey)
+      return { source: other, written: row?.written ?? null, changes }
+    }),
+  )
 }
 
 function toRowStatus(

@@ -36,7 +36,7 @@ export function explainFields(
       column,
       value: readField(record, field) ?? null,
       skipped: (stored ?? (current?.written_by_fillrate === true ? undefined : misfit))?.reason ?? null,
-      result: describeField(column, current, { stored, misfit, value, ...situation }),
+      result: describeField(source.name, column, current, { stored, misfit, value, ...situation }),
     }
   })
 }
@@ -51,16 +51,19 @@ interface OutputSituation extends Pick<FieldSituation, 'row' | 'changes'> {
 }
 
 function describeField(
+  source: string,
   column: string,
   current: ColumnState | undefined,
   { stored, misfit, value, row, changes }: OutputSituation,
 ): string {
   if (current === undefined) return 'not written: the row does not exist'
-  const { blank, policy, written_by_fillrate: isOurs, written_by: writer } = current
-  const by = writer === null ? 'Fillrate' : `run ${writer}`
+  const { blank, policy, written_by_fillrate: isOurs, written_by_source: other, written_by: writer } = current
+  const isElsewhere = other !== null && other !== source
+  const by = `${writer === null ? 'Fillrate' : `run ${writer}`}${isElsewhere ? ` (source ${other})` : ''}`
   if (stored !== undefined)
     return `not written: ${describeSkip(stored)}${isOurs ? `; the column holds the value of ${by}` : ''}`
-  if (isOurs) return `written by ${by}`
+  if (isElsewhere && policy !== 'always') return `not written: the column holds the value of ${by}`
+  if (isOurs && !isElsewhere) return `written by ${by}`
   if (misfit?.reason === 'absent') return `not written: ${describeSkip(misfit)}`
   if (!blank && value !== undefined && isDeepStrictEqual(current.value, value))
     return 'not written: the column holds the same value'

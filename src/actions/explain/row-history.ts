@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { InputName, WritePolicy } from '../../domain/mapping.ts'
 import type { RowState } from '../../domain/row.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
-import { sortByConfig } from '../../pipeline/row-results.ts'
+import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source.ts'
@@ -67,6 +67,8 @@ export interface ColumnState {
   readonly policy: WritePolicy | null
   /** It still holds the value that Fillrate wrote. */
   readonly written_by_fillrate: boolean
+  /** The source whose write that was: this one, or another one on the same table. */
+  readonly written_by_source: string | null
   /** The run that wrote it; null if unknown. */
   readonly written_by: number | null
 }
@@ -125,29 +127,45 @@ export function toMappedInputs(
   return inputs === null ? {} : Object.fromEntries(names.map((name) => [name, inputs[name]]))
 }
 
-/** The current columns, and where each value comes from. */
+/** What a source has written to the row. */
+export interface SourceWrites {
+  readonly source: Source
+  readonly written: Values | null
+  /** Newest first. */
+  readonly changes: readonly ChangeHistory[]
+}
+
+/**
+ * The current columns, and where each value comes from.
+ * @param writers this source first, then others on the same table
+ */
 export function toColumnStates(
   source: Source,
   current: RowValues,
-  written: Values | null,
-  changes: readonly ChangeHistory[],
+  writers: readonly SourceWrites[],
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
-  return current.cells.map(({ column, value, blank, touched }) => {
-    // `touch` columns are not in `last_written`: use the latest change instead.
-    const latestChange = changes.find((change) => column in change.after && change.undone_by === null)
-    const lastWrittenValue = touched ? latestChange?.after[column] : written?.[column]
-    const isOurs = lastWrittenValue !== undefined && !blank && isDeepStrictEqual(lastWrittenValue, value)
-    const writer = changes.find((change) => isDeepStrictEqual(change.after[column], value))
+  return current.cells.map(({ column, value, blank }) => {
+    const writer = blank ? undefined : writers.find((one) => holdsWrite(one, column, value))
+    const change = writer?.changes.find(({ after }) => isDeepStrictEqual(after[column], value))
     return {
       column,
       value,
       blank,
       policy: policies.get(column) ?? null,
-      written_by_fillrate: isOurs,
-      written_by: isOurs ? (writer?.run ?? null) : null,
+      written_by_fillrate: writer !== undefined,
+      written_by_source: writer?.source.name ?? null,
+      written_by: change?.run ?? null,
     }
   })
+}
+
+/** Whether a cell still holds what a source wrote. */
+function holdsWrite({ source, written, changes }: SourceWrites, column: string, value: unknown): boolean {
+  // `touch` columns are not in `last_written`: use the latest change instead.
+  const latestChange = changes.find((change) => column in change.after && change.undone_by === null)
+  const lastWritten = isTouchColumn(source, column) ? latestChange?.after[column] : written?.[column]
+  return lastWritten !== undefined && isDeepStrictEqual(lastWritten, value)
 }
 
 /** A stored change with its cells in configuration order. */

@@ -75,7 +75,7 @@ function formatNotes({ reason, notes }: RowStatus): string[] {
 const objectsIn = (value: unknown): Record<string, unknown>[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : []
 
-function renderValues({ row }: RowHistory, output: Output): string[] {
+function renderValues({ row, source }: RowHistory, output: Output): string[] {
   const filled: Readonly<Record<string, string>> = row.filled_inputs
   const inputs = Object.entries(row.inputs).map(([name, value]) => ({
     name,
@@ -85,7 +85,7 @@ function renderValues({ row }: RowHistory, output: Output): string[] {
   const columns = row.columns.map((column) => ({
     name: column.column,
     value: formatValue(column.value),
-    from: describeOrigin(column),
+    from: describeOrigin(column, source),
   }))
   if (inputs.length + columns.length === 0) return []
   return indent(
@@ -101,9 +101,13 @@ function renderValues({ row }: RowHistory, output: Output): string[] {
   )
 }
 
-function describeOrigin({ policy, blank, written_by_fillrate, written_by: by }: ColumnState): string {
+function describeOrigin(
+  { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by }: ColumnState,
+  source: string,
+): string {
   if (blank) return policy === null ? '' : 'blank'
-  if (written_by_fillrate) return by === null ? 'Fillrate' : `run ${by}`
+  if (written_by_fillrate)
+    return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
   return policy === 'always' ? 'not Fillrate, overwritten' : 'not Fillrate, protected'
 }

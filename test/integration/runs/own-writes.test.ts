@@ -199,6 +199,25 @@ describe('two sources on one table', () => {
     expect(await run(['byUrl'])).toMatchObject({ picked: 1, requested: 1 })
   })
 
+  test('a value that the other has written is shown as its own', async () => {
+    const again = { ...byUrl, inputs: { email: 't.email' }, outputs: { title: 'title', phone: 'phone' } }
+    await start(
+      { people: { ...people, key: 'code' }, again },
+      `alter table crm.people add code text not null default gen_random_uuid() unique;`,
+    )
+    const { id } = await run(['people'])
+    await run(['again'])
+    const app = await harness.open()
+    const { row, fields } = await app.explain('again', '3')
+    expect(row.columns).toMatchObject([
+      { column: 'title', written_by_fillrate: true, written_by_source: 'people', written_by: id },
+      { column: 'phone', written_by_fillrate: true, written_by_source: 'again', written_by: id + 1 },
+    ])
+    expect(fields[0]).toMatchObject({
+      result: `not written: the column holds the value of run ${id} (source people)`,
+    })
+  })
+
   test('with keys of their own, and undone in either order', async () => {
     await start(
       { byName: { ...byName, key: 'code' }, byUrl },

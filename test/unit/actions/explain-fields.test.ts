@@ -34,6 +34,7 @@ const column: ColumnState = {
   blank: true,
   policy: 'blank',
   written_by_fillrate: false,
+  written_by_source: null,
   written_by: null,
 }
 const typed: Partial<ColumnState> = { value: 'Typed', blank: false }

@@ -6,6 +6,7 @@ import type {
   ExplainedField,
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
+import type { InputName } from '../../../domain/mapping.ts'
 import { withCode } from './failures.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import { scrollable, card, definitionList, stateBadge, timeAgo, stateLabel } from '../components.ts'
@@ -24,7 +25,7 @@ export function rowPage(history: RowHistory, now: number): Html {
         </ul>`,
       ])}
       ${card('next', 'Next step', html`<p>${history.next.at !== null && [timeAgo(history.next.at, now), ': ']}${withCode(history.next.what)}</p>`)}
-      ${card('values', 'Current values', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row.inputs), columnsTable(row.columns)])}
+      ${card('values', 'Current values', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row), columnsTable(row.columns, history.source)])}
       ${card('lookup', 'Lookup', lookupSection(history, now))}
       ${history.fields.length > 0 && card('record', 'Enrichment record', fieldsTable(history.fields))}
       ${card('changes', 'Changes', history.changes.length === 0 ? html`<p class="empty">Fillrate has not written to this row.</p>` : history.changes.map((change) => changeTable(change, now)))}
@@ -52,7 +53,7 @@ function formatValue(given: unknown): HtmlPart {
   return typeof given === 'string' ? given : JSON.stringify(given)
 }
 
-const inputsTable = (inputs: RowHistory['row']['inputs']): Html =>
+const inputsTable = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html =>
   html`<table class="values">
     <caption>
       Inputs
@@ -62,13 +63,15 @@ const inputsTable = (inputs: RowHistory['row']['inputs']): Html =>
         ([name, given]) =>
           html`<tr>
             <th scope="row">${name}</th>
-            <td>${formatValue(given)}</td>
+            <td>
+              ${name in filled ? [formatValue(filled[name as InputName]), ' (filled by Fillrate: not used)'] : formatValue(given)}
+            </td>
           </tr>`,
       )}
     </tbody>
   </table>`
 
-const columnsTable = (columns: readonly ColumnState[]): Html =>
+const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
   scrollable(
     'Columns',
     html`<table class="values">
@@ -88,16 +91,20 @@ const columnsTable = (columns: readonly ColumnState[]): Html =>
             html`<tr>
               <th scope="row">${column.column}</th>
               <td>${formatValue(column.value)}</td>
-              <td>${describeOwner(column)}</td>
+              <td>${describeOwner(column, source)}</td>
             </tr>`,
         )}
       </tbody>
     </table>`,
   )
 
-function describeOwner({ policy, blank, written_by_fillrate, written_by: by }: ColumnState): string {
+function describeOwner(
+  { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by }: ColumnState,
+  source: string,
+): string {
   if (blank) return policy === null ? '' : 'blank'
-  if (written_by_fillrate) return by === null ? 'Fillrate' : `run ${by}`
+  if (written_by_fillrate)
+    return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
   return policy === 'always' ? 'others, overwritten by policy' : 'others, protected'
 }
