@@ -29,10 +29,12 @@ export async function maskRowTexts<Schema, Result extends ReportedResult>(
   const columns = source.table.columns.filter((column) => column.canSelect)
   const rows = await query<{ key: string; texts: string[] }>(
     tx,
-    `select k.key, array(select value from jsonb_each_text(to_jsonb("~row")) where char_length(value) between 3 and ${MAX_TEXT_LENGTH}) as texts
+    // As text and not as jsonb, which has no NUL: a json column may.
+    `select k.key, array(
+              select "~text" from unnest(array[${columns.map(({ name }) => `t.${quoteName(name)}::text`).join(', ')}]) as x ("~text")
+               where char_length("~text") between 3 and ${MAX_TEXT_LENGTH}) as texts
        from unnest($1::text[]) as k (key)
-       join ${source.table.sql} as t on ${keyMatchesSql(source, 'k.key')}
-      cross join lateral (select ${columns.map(({ name }) => `t.${quoteName(name)}`).join(', ')}) as "~row"`,
+       join ${source.table.sql} as t on ${keyMatchesSql(source, 'k.key')}`,
     [keys],
   )
   const textsByKey = new Map(rows.map(({ key, texts }) => [key, texts]))
