@@ -94,10 +94,10 @@ export function renderExpression(
 
 /** The line of a text that has an error, with a caret under it. */
 export function withCaret(text: string, at: number): string {
-  const start = text.lastIndexOf('\n', at - 1) + 1
+  const start = text.slice(0, at).lastIndexOf('\n') + 1
   const end = text.indexOf('\n', at)
-  const line = text.slice(start, end === -1 ? undefined : end)
-  const before = line.slice(0, at - start).replaceAll(/[^\t]/gu, ' ')
+  const line = text.slice(start, end === -1 ? undefined : end).trimEnd()
+  const before = text.slice(start, at).replaceAll(/[^\t]/gu, ' ')
   return `${line}\n${before}^`
 }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { formatProblems } from '../../../src/config/problems.ts'
 import { findFault, findJoinFault, renderExpression, withCaret } from '../../../src/sources/expression.ts'
 
 describe('findFault rejects an expression', () => {
@@ -99,4 +100,15 @@ describe('renderExpression', () => {
 test('withCaret puts a caret under the place, on its line', () => {
   expect(withCaret('one\n\ttwo three\nfour', 9)).toBe('\ttwo three\n\t    ^')
   expect(withCaret('one', 3)).toBe('one\n   ^')
+  expect(withCaret('one\r\n  two\r\n', 7)).toBe('  two\n  ^')
+  expect(withCaret('\n one', 0)).toBe('\n^')
+})
+
+test.each(['\n', '\r\n'])('a fault in SQL of several lines (%j) is shown under its place', (end) => {
+  const text = ['exists (', '      select from accounts', '       where id = $id', '    )'].join(end)
+  const fault = findFault(text, [])
+  const problem = { place: 'where', found: withCaret(text, fault?.at ?? 0), expected: 'SQL', todo: null }
+  const [, line = '', caret = ''] = formatProblems([problem]).split('\n')
+  expect(line).toMatch(/where id = \$id$/)
+  expect(caret.indexOf('^')).toBe(line.indexOf('$id'))
 })
