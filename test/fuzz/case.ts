@@ -72,6 +72,7 @@ class FuzzCase {
   readonly #service: RecordService
   readonly #random: Random
   readonly #columns: Column[]
+  readonly #isTriedApart: boolean
   #key: (typeof KEYS)[number]
   #oracle!: pg.Client
   /** The record of each row, by column; null where the service finds none. */
@@ -85,6 +86,7 @@ class FuzzCase {
     this.#service = service
     this.#random = random
     this.#key = random.pick(KEYS)
+    this.#isTriedApart = random.chance(0.3)
     this.#columns = Array.from({ length: random.int(3, 8) }, (_, n) => {
       const isKey = random.chance(0.12)
       const type = isKey ? (TYPES.find(({ sql }) => sql === 'jsonb') as FuzzType) : random.pick(TYPES)
@@ -174,7 +176,7 @@ class FuzzCase {
     const keys = this.#key.map(([name, type]) => `${name} ${type}`)
     const columns = this.#columns.map(({ name, type }) => `${name} ${type.sql}`)
     await pool.query(`
-      create table public.x (${[...keys, 'nr int unique', 'email text', ...columns, 'touched timestamptz'].join(', ')},
+      create table public.x (${[...keys, 'nr int unique', 'email text', ...columns, 'touched timestamptz', 'share int'].join(', ')},
         primary key (${this.#key
           .map(([name]) => name)
           .toReversed()
@@ -232,7 +234,11 @@ class FuzzCase {
           table: 'public.x',
           inputs: { email: 't.email' },
           outputs: Object.fromEntries(outputs) as object,
-          touch: { touched: 'clock_timestamp()' },
+          touch: {
+            touched: 'clock_timestamp()',
+            // Fails in every third row, so that the batch is tried apart: nothing else may differ.
+            ...(this.#isTriedApart && { share: '1 / (t.nr % 3)' }),
+          },
         },
       },
       budget: 'unlimited',

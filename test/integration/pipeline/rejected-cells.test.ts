@@ -1,0 +1,138 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { scalar } from '../audit/tables.ts'
+
+const config = {
+  sources: {
+    contacts: {
+      kind: 'person',
+      table: 'contacts',
+      inputs: { email: 't.email' },
+      outputs: {
+        title: 'title',
+        // Each is the same for every row.
+        phone: { field: 'phone', sql: `'+47 22 00 00 00'` },
+        switchboard: { field: 'phone', sql: `'+47 22 00 00 00'`, unique: ['account_id'] },
+        company: 'company.name',
+        seniority: { field: 'seniority', sql: `case when t.id % 5 = 0 then ($value || '1')::int else 1 end` },
+      },
+      touch: { enriched_at: 'now()', score: '100 / (t.id % 7)' },
+    },
+  },
+  budget: 'unlimited',
+} as const
+
+let harness: Harness
+beforeEach(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { missingShare: 0, notFoundShare: 0 },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table contacts (
+          id int primary key, email text, account_id int, title text, phone text unique, switchboard text,
+          company text constraint nothing_for_the_fourth check (id <> 4 or company is null), seniority int, enriched_at timestamptz, score int);
+        insert into contacts (id, email, account_id, title, seniority)
+          select n, 'p' || n || '@example.com', n % 4, case when n = 3 then 'typed' end, case when n in (3, 10) then 9 end from generate_series(1, 40) n`)
+    },
+  })
+})
+afterEach(() => harness.close())
+
+const table = () =>
+  scalar<string>(harness.database.pool, 'select md5(string_agg(c::text, $$|$$ order by id)) from contacts c')
+
+test('each bad cell is skipped, listed and counted, and no other cell is lost', async () => {
+  const { pool } = harness.database
+  const before = await table()
+  const report = await harness.run()
+  expect(report.rows).toMatchObject({ picked: 40, enriched: 40, write_rejected: 0 })
+  expect(
+    await scalar(
+      pool,
+      `select json_build_object(
+         'title', count(title), 'phone', array_agg(id) filter (where phone is not null),
+         'switchboard', array_agg(account_id order by account_id) filter (where switchboard is not null),
+         'company', count(company), 'seniority', count(seniority), 'stamp', count(enriched_at), 'score', count(score)) from contacts`,
+    ),
+  ).toEqual({
+    title: 40,
+    phone: [expect.any(Number)],
+    switchboard: [0, 1, 2, 3],
+    company: 39,
+    // Every fifth row fails; the tenth has a typed value.
+    seniority: 33,
+    stamp: 40,
+    score: 35,
+  })
+  const cells = await scalar<Record<string, number>>(
+    pool,
+    `select json_object_agg("column" || ' ' || reason, n) from (
+       select "column", reason, count(*)::int as n from fillrate.skipped_cells group by 1, 2) as c`,
+  )
+  expect(cells).toEqual({
+    'phone unique': 39,
+    'switchboard duplicate': 36,
+    'company check': 1,
+    'seniority sql_failed': 7,
+    'score touch_failed': 5,
+  })
+  expect(report.cells.skipped).toBe(88)
+  expect(report.cells.protected).toBe(3)
+  expect(
+    await scalar(pool, `select value from fillrate.skipped_cells where "column" = 'phone' limit 1`),
+  ).toBe('+47 22 00 00 00')
+
+  expect((await harness.run()).rows.picked).toBe(0)
+  const undone = await (
+    await harness.open()
+  ).undo({ run: report.run, dryRun: false, signal: new AbortController().signal })
+  expect(undone.changes).toMatchObject({ restored: 40, rejected: 0 })
+  expect(await table()).toBe(before)
+})
+
+test('a row of which every cell is rejected is write_rejected, with its cells', async () => {
+  const { pool } = harness.database
+  await pool.query(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'closed'; end $$;
+    create trigger refuse before update on contacts for each row when (old.id = 8) execute function refuse()`)
+  const report = await harness.run()
+  expect(report.rows).toMatchObject({ enriched: 39, write_rejected: 1 })
+  expect(
+    await scalar(
+      pool,
+      `select json_agg(c."column" || ' ' || c.reason order by 1) from fillrate.skipped_cells c where key = '8'`,
+    ),
+  ).toEqual(
+    expect.arrayContaining(['company rejected', 'phone rejected', 'title rejected', 'seniority rejected']),
+  )
+  expect(await scalar(pool, `select reason from fillrate.rows where key = '8'`)).toContain(
+    'title: the database rejects the value: raised by a trigger or function: closed',
+  )
+})
+
+test('once a constraint is dropped, remap writes the cells that it had cost, without a call', async () => {
+  const { pool } = harness.database
+  await harness.run()
+  const calls = harness.sandbox.stats().calls.accepted
+  await pool.query(
+    'alter table contacts drop constraint contacts_phone_key, drop constraint nothing_for_the_fourth',
+  )
+  const app = await harness.open()
+  const { report } = await app.remap({
+    source: 'contacts',
+    dryRun: false,
+    sample: 0,
+    signal: new AbortController().signal,
+  })
+  expect(report?.rows).toMatchObject({ write_rejected: 0 })
+  expect(await scalar(pool, 'select count(phone)::int from contacts')).toBe(40)
+  expect(await scalar(pool, 'select count(company)::int from contacts')).toBe(40)
+  expect(
+    await scalar(
+      pool,
+      `select count(*)::int from fillrate.skipped_cells where "column" in ('phone', 'company')`,
+    ),
+  ).toBe(0)
+  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+})
