@@ -17,6 +17,7 @@ export interface Column {
 /** SQL for the operators of one index column, with their schema: `operator(pg_catalog.=)`. */
 export interface KeyOperators {
   readonly less: string
+  readonly atMost: string
   readonly equal: string
   readonly atLeast: string
   readonly greater: string
@@ -104,9 +105,9 @@ interface FoundTable {
   }>
 }
 
-/** By btree strategy: 1 is `<`, 3 is `=`, 4 is `>=`, 5 is `>`. */
+/** By btree strategy: 1 is `<`, 2 is `<=`, 3 is `=`, 4 is `>=`, 5 is `>`. */
 type FoundOperators = Readonly<
-  Partial<Record<'1' | '3' | '4' | '5', readonly [schema: string, name: string]>>
+  Partial<Record<'1' | '2' | '3' | '4' | '5', readonly [schema: string, name: string]>>
 >
 
 function toOperators(found: FoundOperators): KeyOperators {
@@ -116,6 +117,7 @@ function toOperators(found: FoundOperators): KeyOperators {
   }
   return {
     less: operator('1', '<'),
+    atMost: operator('2', '<='),
     equal: operator('3', '='),
     atLeast: operator('4', '>='),
     greater: operator('5', '>'),
@@ -162,7 +164,7 @@ const tableQuery = `
                              select jsonb_object_agg(o.amopstrategy, jsonb_build_array(s.nspname, p.oprname))
                                from pg_opclass f
                                join pg_amop o on o.amopfamily = f.opcfamily and o.amoplefttype = f.opcintype
-                                             and o.amoprighttype = f.opcintype and o.amopstrategy in (1, 3, 4, 5)
+                                             and o.amoprighttype = f.opcintype and o.amopstrategy between 1 and 5
                                join pg_operator p on p.oid = o.amopopr join pg_namespace s on s.oid = p.oprnamespace
                               where f.oid = k.class), '{}') order by k.place)
                       from unnest(i.indclass::oid[]) with ordinality as k(class, place)

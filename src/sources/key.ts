@@ -44,30 +44,47 @@ export const keyOrderSql = (source: Pick<Source, 'keyOrder'>, alias = 't'): stri
 export const orderBySql = (column: KeyColumn, value: string): string =>
   `${value} using ${column.operators.less}`
 
+/** SQL: rows after a key. */
+export const afterKeySql = (source: Source, key: string): RawBuilder<boolean> =>
+  compareKeySql(source, key, { strict: 'greater', orEqual: 'atLeast', isEqualIncluded: false })
+
+/** SQL: rows up to a key, and the row with it. */
+export const upToKeySql = (source: Source, key: string): RawBuilder<boolean> =>
+  compareKeySql(source, key, { strict: 'less', orEqual: 'atMost', isEqualIncluded: true })
+
 /**
- * SQL: rows after a key, as one row comparison, because only that form walks a composite index. It takes only one
- * operator; if the columns' operators differ, the index is walked by its first column.
+ * As one row comparison, because only that form walks a composite index. It takes only one operator; if the columns'
+ * operators differ, the index is walked by its first column.
  */
-export function afterKeySql(source: Source, after: string): RawBuilder<boolean> {
-  const texts = splitKey(source, after)
+function compareKeySql(
+  source: Source,
+  key: string,
+  by: {
+    readonly strict: 'less' | 'greater'
+    readonly orEqual: 'atMost' | 'atLeast'
+    readonly isEqualIncluded: boolean
+  },
+): RawBuilder<boolean> {
+  const texts = splitKey(source, key)
   const columns = source.keyOrder.map((column) => ({
     name: sql.raw(`t.${quoteName(column.name)}`),
     value: sql`${texts[source.keyColumns.indexOf(column)]}::text::${sql.raw(column.columnType.cast)}`,
     equal: sql.raw(column.operators.equal),
-    atLeast: sql.raw(column.operators.atLeast),
-    greater: sql.raw(column.operators.greater),
+    orEqual: sql.raw(column.operators[by.orEqual]),
+    strict: sql.raw(column.operators[by.strict]),
   }))
-  const operators = new Set(source.keyOrder.map((column) => column.operators.greater))
-  const [greater] = operators
-  if (operators.size === 1 && greater !== undefined)
-    return sql`(${sql.join(columns.map(({ name }) => name))}) ${sql.raw(greater)} (${sql.join(columns.map(({ value }) => value))})`
+  const wholeRow = by.isEqualIncluded ? by.orEqual : by.strict
+  const operators = new Set(source.keyOrder.map((column) => column.operators[wholeRow]))
+  const [operator] = operators
+  if (operators.size === 1 && operator !== undefined)
+    return sql`(${sql.join(columns.map(({ name }) => name))}) ${sql.raw(operator)} (${sql.join(columns.map(({ value }) => value))})`
   const rest = columns.reduceRight<RawBuilder<boolean>>(
-    (later, { name, value, equal, greater: more }) =>
-      sql`(${name} ${more} ${value} or (${name} ${equal} ${value} and ${later}))`,
-    sql`false`,
+    (later, { name, value, equal, strict }) =>
+      sql`(${name} ${strict} ${value} or (${name} ${equal} ${value} and ${later}))`,
+    by.isEqualIncluded ? sql`true` : sql`false`,
   )
   const [first] = columns
-  return first === undefined ? rest : sql`(${first.name} ${first.atLeast} ${first.value} and ${rest})`
+  return first === undefined ? rest : sql`(${first.name} ${first.orEqual} ${first.value} and ${rest})`
 }
 
 /**

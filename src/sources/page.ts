@@ -5,7 +5,15 @@ import { type Db, query, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
 import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
 import { belongsSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
-import { afterKeySql, keyFromTextSql, keyMatchesSql, keyOrderSql, keyTextSql, orderBySql } from './key.ts'
+import {
+  afterKeySql,
+  keyFromTextSql,
+  keyMatchesSql,
+  keyOrderSql,
+  keyTextSql,
+  orderBySql,
+  upToKeySql,
+} from './key.ts'
 import { isRowError, NON_ROW_CLASSES } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
@@ -62,12 +70,8 @@ export interface SourcePageOptions {
 export function pageQuery(source: Source, options: SourcePageOptions): RawBuilder<PageRow> {
   // One row more than requested: it may be a second row for the page's last key.
   const rows = sql`${pageConditions(source, options)} limit ${options.limit + 1}`
-  const { until = null } = options
-  // Not a condition of the page itself: it would read on to the end of the table in search of a full page.
-  const isPast = until === null ? null : afterKeySql(source, until)
-  const page = pageRelation(source, rows, options.lastWritten, { isPast })
-  const isWithin = isPast === null ? sql`` : sql` and not "~past"`
-  return sql`select * from (${page}) as p where n <= ${options.limit}${isWithin} order by n`
+  const page = pageRelation(source, rows, options.lastWritten)
+  return sql`select * from (${page}) as p where n <= ${options.limit} order by n`
 }
 
 /** The conditions and the order of a page: what follows WHERE. */
@@ -88,6 +92,7 @@ export function pageConditions(
     )
   }
   if (options.after !== null) conditions.push(afterKeySql(source, options.after))
+  if (options.until != null) conditions.push(upToKeySql(source, options.until))
   return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrderSql(source))}`
 }
 
@@ -112,14 +117,14 @@ export function keysQuery(
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
   const matches = sql.raw(keyMatchesSql(source, '"~keys"."~key"'))
   const conditions = sql`${sql.raw(belongsSql(source))}`
-  return pageRelation(source, conditions, written, { keys: sql` join ${given} as "~keys" on ${matches}` })
+  return pageRelation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
 }
 
 function pageRelation(
   source: Source,
   conditions: RawBuilder<unknown>,
   written: LastWrittenRelation | undefined,
-  { keys = sql``, isPast = null }: { keys?: RawBuilder<unknown>; isPast?: RawBuilder<boolean> | null },
+  keys: RawBuilder<unknown> = sql``,
 ): RawBuilder<PageRow> {
   const order = source.keyOrder.map((column, i) => orderBySql(column, `k${i}`)).join(', ')
   const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
@@ -134,9 +139,8 @@ function pageRelation(
     `${freshUntilSql(source)} as fresh_until, ${stampJsonSql(source)} as stamp`,
     ...tracked.map((output, i) => `${currentCellSql(output)} as "~tracked${i}"`),
   ]
-  const past = isPast === null ? sql`` : sql`, ${isPast} as "~past"`
   const rows = sql`
-    select ${sql.raw(columns.join(', '))}${past}
+    select ${sql.raw(columns.join(', '))}
       from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joinsSql(source) + inputs.from)}
      where ${conditions}`
   const isOurs = tracked.map((output, i) =>
@@ -149,7 +153,7 @@ function pageRelation(
       : sql`lacks`
   return sql`
     select case when copies = 1 then key else ${sql.raw(duplicateKeySql(source))} end as key,
-           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks, fresh_until, stamp${isPast === null ? sql`` : sql`, "~past"`}
+           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks, fresh_until, stamp
       from (select r.*, count(*) over (partition by key) as copies,
                    (row_number() over (order by ${sql.raw(order)}))::int as n
               from (${rows}) as r) as r`

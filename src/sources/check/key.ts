@@ -41,7 +41,13 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Problem
     return null
   }
   const operators = (name: string): KeyOperators =>
-    table.keyOperators[at]?.[index.indexOf(name)] ?? { less: '<', equal: '=', atLeast: '>=', greater: '>' }
+    table.keyOperators[at]?.[index.indexOf(name)] ?? {
+      less: '<',
+      atMost: '<=',
+      equal: '=',
+      atLeast: '>=',
+      greater: '>',
+    }
   const keyColumns = found
     .map((name) => toKeyColumn(table, name, operators(name), report))
     .filter((column) => column !== null)

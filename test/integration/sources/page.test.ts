@@ -260,6 +260,24 @@ describe('pages', () => {
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
     expect(plan).toMatch(/Index Scan using people_pkey on people t .*rows=1001/)
     expect(plan).not.toMatch(/Seq Scan on people/)
+
+    // A filter that few rows pass does not lead beyond the last key.
+    const rare = { after: '30000', until: '30500', limit: 10, where: `t.email = 'p7'`, changedSince: null }
+    const range = await sql<{
+      'QUERY PLAN': string
+    }>`explain (analyze, costs off, timing off) ${pageQuery(source, rare)}`.execute(database.db)
+    expect(range.rows.map((row) => row['QUERY PLAN']).join('\n')).toMatch(/Rows Removed by Filter: 500$/m)
+  })
+
+  test('read a range of keys up to its last one, of composite keys too', async () => {
+    await execute(
+      `drop table if exists pairs; create table pairs (a text, b int, title text, primary key (a, b))`,
+    )
+    await execute(`insert into pairs select x, n from unnest('{p,q,r}'::text[]) x, generate_series(1, 4) n`)
+    const source = await openSource(database.db, mapping({ table: 'pairs', inputs: { email: 't.a' } }))
+    const range = { after: '["p","3"]', until: '["q","2"]', limit: 10, where: null, changedSince: null }
+    const { rows } = await sql<PageRow>`${pageQuery(source, range)}`.execute(database.db)
+    expect(rows.map((row) => row.key)).toEqual(['["p","4"]', '["q","1"]', '["q","2"]'])
   })
 })
 
