@@ -148,7 +148,7 @@ function describeRemedy(
   reason: SkipReason,
   table: string,
 ): Pick<Misfit, 'expected' | 'todo'> {
-  if (shape.type === 'list')
+  if (shape.type === 'list' && reason === 'not_a_text' && fit.kind !== 'array')
     return {
       expected: 'a text[] or jsonb column, or one text',
       todo: `Write it as JSON with as: 'json', or as one text with sql: ${JOIN_SQL}.`,
@@ -166,8 +166,8 @@ function describeRemedy(
     case 'no_match':
       return { expected: 'a `matches` that usual values match', todo: 'Correct `matches`, or take it out.' }
     case 'too_long': {
-      const length = Math.max(...shape.examples.map((value) => String(value).length))
-      const widen = `alter table ${table} alter column ${quoteName(attribute)} type text`
+      const length = Math.max(...shape.examples.flat().map((value) => String(value).length))
+      const widen = `alter table ${table} alter column ${quoteName(attribute)} type ${fit.kind === 'array' ? 'text[]' : 'text'}`
       // Two letters of a country or of a URL are another value.
       const isCut = !shape.isAtomic && fit.kind === 'text' && (fit.maxLength ?? 0) >= MIN_CUT_LENGTH
       return {

@@ -64,7 +64,7 @@ async function tryMap(
   const key = foreignKeys.find(({ columns }) => columns.length === 1 && columns[0] === output.attribute)
   const missing = key === undefined ? [] : await findMissingKeys(tx, output, values, key)
   return entries.flatMap(({ from, to }, index) => {
-    const why = rejections[index] ?? missing[index] ?? null
+    const why = rejections[index]?.why ?? missing[index] ?? null
     if (why === null) return []
     return [
       {
@@ -89,15 +89,18 @@ async function tryExamples(
     return coercion.ok ? [coercion.value] : []
   })
   const rejections = await tryValues(tx, output, values, checks)
-  const last = rejections.findLastIndex((why) => why !== null)
+  const last = rejections.findLastIndex((rejection) => rejection !== null)
   if (last === -1) return []
-  const never = shape.form === 'fixed' && rejections.every((why) => why !== null)
+  // A constraint may list words that the service does send; no text of this kind has the form of a range or an address.
+  const isCertain = (rejection: Rejection | null): boolean =>
+    rejection !== null && (shape.form === 'fixed' || rejection.isMalformed)
+  const never = rejections.length === shape.examples.length && rejections.every(isCertain)
   if (!never && shape.form === 'unknown') return []
   return [
     {
       place: `outputs.${output.column}`,
       frequency: never ? 'never' : 'seldom',
-      found: `\`${output.mapping.field}\`, ${shape.description}, into ${output.type.name}; ${JSON.stringify(values[last])}: ${rejections[last] ?? ''}`,
+      found: `\`${output.mapping.field}\`, ${shape.description}, into ${output.type.name}; ${JSON.stringify(values[last])}: ${rejections[last]?.why ?? ''}`,
       expected: 'values that the column accepts',
       todo: 'Convert them with `map` or `sql`, or name another column.',
     },
@@ -113,7 +116,7 @@ async function tryValues(
   output: MappedOutput,
   values: readonly unknown[],
   checks: readonly ColumnCheck[],
-): Promise<readonly (string | null)[]> {
+): Promise<readonly (Rejection | null)[]> {
   const { attribute, column, fit, type } = output
   const own = checks.filter((check) => check.column === attribute)
   if (values.length === 0 || (own.length === 0 && !type.isDomain && !isUnknown(fit)))
@@ -132,14 +135,16 @@ async function tryValues(
   )
   if ('error' in tried) {
     const [first, ...others] = values
-    if (others.length === 0) return [describeValueError(tried.error)]
-    const alone: (string | null)[] = []
+    if (others.length === 0) return [toRejection(tried.error)]
+    const alone: (Rejection | null)[] = []
     for (const value of [first, ...others]) alone.push(...(await tryValues(tx, output, [value], checks)))
     return alone
   }
   return tried.rows.map(({ violated: [name] }) => {
     const condition = own.find((check) => check.name === name)?.condition
-    return condition === undefined ? null : `violates the constraint ${name}, ${condition}`
+    return condition === undefined
+      ? null
+      : { why: `violates the constraint ${name}, ${condition}`, isMalformed: false }
   })
 }
 
@@ -183,9 +188,9 @@ async function tryExpression(
     const tried = await tryRows(tx, expressionQuery(source, output, sql, isAlone), [
       JSON.stringify({ [output.column]: value }),
     ])
-    const why = 'error' in tried ? describeValueError(tried.error) : null
-    if (why === null) return []
-    last = { value, why }
+    const rejection = 'error' in tried ? toRejection(tried.error) : null
+    if (rejection === null) return []
+    last = { value, why: rejection.why }
   }
   if (last === null) return []
   const isCertain = shape.form === 'fixed' || (shape.form === 'open' && listLabels(output.fit) === null)
@@ -217,9 +222,16 @@ function expressionQuery(source: Source, output: MappedOutput, sql: string, isAl
   )
 }
 
-/** The message of an error that a value raised; null for other errors. @throws errors of the connection and the timeout */
-function describeValueError(error: unknown): string | null {
+/** Why the database rejects a value. */
+interface Rejection {
+  readonly why: string
+  /** It is no value of the type at all, whatever its words. */
+  readonly isMalformed: boolean
+}
+
+/** An error that a value raised; null for other errors. @throws errors of the connection and the timeout */
+function toRejection(error: unknown): Rejection | null {
   const { code = '', message } = error as { code?: string; message: string }
   if (/^(?:08|53|57|58|XX)/.test(code) || code === '') throw error
-  return /^(?:22|23|21)/.test(code) ? message : null
+  return /^(?:22|23|21)/.test(code) ? { why: message, isMalformed: code.startsWith('22') } : null
 }

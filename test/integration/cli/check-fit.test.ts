@@ -40,6 +40,7 @@ const COMPANY: readonly Case[] = [
     null,
   ],
   ['tech_integers', 'integer[]', 'technologies', ['error', 'into integer[]']],
+  ['tech_short', 'varchar(3)[]', 'technologies', ['error', 'into character varying(3)[]', 'type text[]']],
   [
     'tech_mapped',
     'text',
@@ -197,6 +198,7 @@ const PERSON: readonly Case[] = [
   ['rank', 'rank', { field: 'seniority', map: { vp: 11 } }, ['error', 'rank_check', 'Correct', '.map.vp']],
   ['address', 'inet', 'company.domain', ['error', 'invalid input syntax for type inet']],
   // Types that text never is.
+  ['period', 'int4range', 'title', ['error', 'malformed range literal']],
   ['is_boss', 'boolean', 'title', ['error', 'a job title, into boolean']],
   ['is_vp', 'boolean', { field: 'seniority', sql: "$value = 'vp'" }, null],
   ['born', 'date', 'title', ['error', 'a job title, into date']],
