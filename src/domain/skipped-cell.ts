@@ -42,6 +42,15 @@ const named = (detail: string | null): string => (detail === null ? '' : ` (${de
 
 export type SkipReason = keyof typeof SKIP_REASONS
 
+const DATABASE_REASONS: ReadonlySet<SkipReason> = new Set([
+  ...(['sql_failed', 'touch_failed', 'duplicate', 'unique', 'exclusion', 'check', 'foreign_key'] as const),
+  ...(['not_null', 'rejected', 'row_rejected'] as const),
+])
+
+/** Whether the database has rejected the value; other values did not fit before the write. */
+export const isRejectedByDatabase = ({ reason }: Pick<SkippedCell, 'reason'>): boolean =>
+  DATABASE_REASONS.has(reason)
+
 /** A cell that a write left as it was although the record has a value for it. */
 export interface SkippedCell {
   readonly column: string

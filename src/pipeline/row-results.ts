@@ -1,6 +1,6 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import { afterAnswer, afterWrite, Row, ROW_MISSING_REASON } from '../domain/row.ts'
-import { describeSkip, type SkippedCell } from '../domain/skipped-cell.ts'
+import { describeSkip, isRejectedByDatabase, type SkippedCell } from '../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
 import type { WriteResult, WriteRow } from '../sources/write/write.ts'
@@ -134,11 +134,17 @@ export function listSkippedCells(
 
 function describeWrite(result: WriteResult, write: WriteRow, skipped: readonly SkippedCell[]): string | null {
   if (result.reason !== null) return result.reason
-  if (skipped.length > 0) return skipped.map((cell) => `${cell.column}: ${describeSkip(cell)}`).join('; ')
+  // What rejects a row is what the database says; values that did not fit have not.
+  const named = result.outcome === 'rejected' ? skipped.filter(isRejectedByDatabase) : skipped
+  if (named.length > 0) return [...new Set(named.map(describeSkippedCell))].join('; ')
   if (result.outcome !== 'unchanged') return null
   if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
   return result.protectedCount > 0 ? 'its columns already hold values' : null
 }
+
+/** An error that a trigger raises for one cell is the same for the others: without the column they share a reason. */
+const describeSkippedCell = (cell: SkippedCell): string =>
+  cell.reason === 'rejected' && cell.detail !== null ? cell.detail : `${cell.column}: ${describeSkip(cell)}`
 
 /** Without `touch` columns, which are no outputs. */
 function writtenOutputs(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {

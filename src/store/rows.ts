@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
+import { deleteSkippedCells } from './skipped-cells.ts'
 import { jsonBatch, opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -52,7 +53,15 @@ export async function claimRows(
       cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
     where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
     returning r.key`.execute(tx)
-  return rows.map((row) => row.key)
+  const claimed = rows.map((row) => row.key)
+  // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
+  const finished = new Set(picked.filter((row) => row.state !== 'waiting').map((row) => row.key))
+  await deleteSkippedCells(
+    tx,
+    source,
+    claimed.filter((key) => finished.has(key)),
+  )
+  return claimed
 }
 
 /**

@@ -28,8 +28,8 @@ export const deleteSkippedCellsSql = (source: string, keys: readonly string[]): 
    where c.ctid = target.ctid`
 
 /**
- * Stores skipped cells with the run and lookup of their rows, in one statement; none if there are none. Those that the
- * rows had before must have been deleted.
+ * Stores skipped cells with the run and lookup of their rows, in one statement; none if there are none. Of two reasons for
+ * one cell, the first counts. Those that the rows had before must have been deleted.
  */
 export async function insertSkippedCells(
   tx: Connection,
@@ -44,9 +44,17 @@ export async function insertSkippedCells(
       from jsonb_to_recordset(${jsonBatch(cells)}) as v
            (key text, "column" text, reason text, detail text, value jsonb)
      cross join lateral (
-       select run_id, lookup_id from fillrate.rows where source = ${source} and key = v.key offset 0) as r`.execute(
-    tx,
-  )
+       select run_id, lookup_id from fillrate.rows where source = ${source} and key = v.key offset 0) as r
+        on conflict do nothing`.execute(tx)
+}
+
+/** Deletes the skipped cells of rows. */
+export async function deleteSkippedCells(
+  tx: Connection,
+  source: string,
+  keys: readonly string[],
+): Promise<void> {
+  if (keys.length > 0) await deleteSkippedCellsSql(source, keys).execute(tx)
 }
 
 /**
@@ -66,7 +74,7 @@ export async function replaceSkippedCells(
      where r.lookup_id = v.lookup and r.state <> 'waiting'
        for no key update of r skip locked`.execute(tx)
   const held = new Set(locked.map((row) => row.key))
-  await sql`${deleteSkippedCellsSql(source, [...held])}`.execute(tx)
+  await deleteSkippedCells(tx, source, [...held])
   await insertSkippedCells(
     tx,
     source,

@@ -131,7 +131,7 @@ export function oneOf(words: readonly string[]): string {
  */
 export function maskValues(text: string): string {
   return text
-    .replaceAll(/"[^"]*"|(?<!\w)'[^']*'(?!\w)|[^\s(),;:=<>[\]]*[@\d][^\s(),;:=<>[\]]*/g, '…')
+    .replaceAll(/<NULL>|"[^"]*"|(?<!\w)'[^']*'(?!\w)|[^\s(),;:=<>[\]]*[@\d][^\s(),;:=<>[\]]*/g, '…')
     .replaceAll(/…(?:[\s:.,–-]*…)+/g, '…')
 }
 

@@ -176,6 +176,15 @@ test('a cell is no longer listed once it is written, and a remap lists what its 
   ).toBe(0)
 })
 
+test('a row that is picked again and not looked up has no skipped cells any more', async () => {
+  const { pool } = harness.database
+  await harness.run()
+  const key = await scalar<string>(pool, 'select min(key) from fillrate.skipped_cells')
+  await pool.query(`update crm.contacts set email = 'no address' where id = ${key}`)
+  expect((await harness.run()).rows.invalid_input).toBe(1)
+  expect(await scalar(pool, `select count(*)::int from fillrate.skipped_cells where key = '${key}'`)).toBe(0)
+})
+
 test('an undo leaves the skipped cells listed: their values are not written', async () => {
   const { pool, db } = harness.database
   const { run } = await harness.run()
@@ -239,8 +248,8 @@ test('an error text of a trigger is stored without values, so that rows share a 
   expect(reason).toEqual(['raised by a trigger or function: contact … (…) … may not become …'])
   const { stdout } = await cli.run('failures', '--json')
   expect((JSON.parse(stdout) as { reasons: object[] }).reasons).toHaveLength(1)
-  // Each value that the rejected row did not get is listed.
-  const rejected = (await groupSkippedCells(db, {})).filter((group) => group.reason === 'row_rejected')
+  // Each value that a rejected row did not get is listed.
+  const rejected = (await groupSkippedCells(db, {})).filter((group) => group.reason === 'rejected')
   expect(rejected.map(({ column }) => column)).toEqual(expect.arrayContaining(['title']))
   expect(rejected.every((group) => group.description.endsWith('may not become …'))).toBe(true)
 })

@@ -8,6 +8,7 @@ describe('error texts of triggers', () => {
     ['contact 4711 (ada@example.com, +47 22 00 00 00) is locked', 'contact … (…) is locked'],
     ['contact 9f1c2b3a-0000-4000-8000-000000000000 is locked', 'contact … is locked'],
     ['"Ada Lovelace" may not change \'title\' of cust_0017', '… may not change … of …'],
+    ['it may not become <NULL>', 'it may not become …'],
     ['changed at 2026-11-22 06:00:00, retry', 'changed at …, retry'],
     ["can't change it, it's closed", "can't change it, it's closed"],
     ['titles like this are not allowed', 'titles like this are not allowed'],
