@@ -1,8 +1,10 @@
 import { sql } from 'kysely'
+import { findWrittenInWhere } from './check/written-where.ts'
 import { type Db, query } from './db.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery, type SourcePageOptions } from './page.ts'
 import type { SourceProblem } from './problems.ts'
+import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 
 /** Above this, reading the whole table page after page is worth a warning. */
@@ -37,6 +39,9 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
           ),
     )
 
+  for (const { place, found, expected, todo } of findWrittenInWhere(source))
+    findings.push(add(place, found, expected, todo))
+
   const page = { after: null, limit: 1000, where: null, changedSince: null }
   const first = await explainPage(db, source, page)
   // If one page holds all rows, reading the whole table once is the best plan.
@@ -62,6 +67,18 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
         `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
       ),
     )
+  else if (changed !== null && source.freshness !== null && source.freshness.cell.path.length === 0) {
+    const stale = await explainPage(db, source, { ...ahead, staleSince: new Date() })
+    if (stale !== null && scansWholeTable(source, stale))
+      findings.push(
+        add(
+          'freshness.column',
+          `${source.freshness.cell.column}, which no index serves: each pass reads the whole table`,
+          'an index on it, so that a pass finds the rows whose time is out of date',
+          `create index concurrently on ${source.table.sql} (${quoteName(source.freshness.cell.attribute)})`,
+        ),
+      )
+  }
   return findings
 }
 

@@ -92,4 +92,16 @@ describe('describeSource', () => {
       ),
     ])
   })
+
+  test('reports a freshness column without an index, where changedAt has one', async () => {
+    const freshness = { column: 'updated_at', maxAgeMs: 86_400_000 }
+    expect(await places({ changedAt: 't.seen_at', freshness })).toEqual([
+      expect.stringMatching(
+        /^freshness\.column: updated_at, which no index serves.* → create index concurrently on "public"\."people" \("updated_at"\)$/s,
+      ),
+    ])
+    expect(
+      await places({ changedAt: 't.seen_at', freshness: { column: 'seen_at', maxAgeMs: 86_400_000 } }),
+    ).toEqual([])
+  })
 })
