@@ -1,4 +1,4 @@
-import type { CandidateField } from './fields.ts'
+import { type CandidateField, isInList, serializedAs } from './fields.ts'
 import { type ColumnRole, isSecondary, scoreName } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { singularize, splitIdentifier } from './identifier-words.ts'
@@ -71,6 +71,19 @@ export function assignRoles(
   return roleFields
 }
 
+/** A name with fewer points needs values that show what the column holds. */
+const CERTAIN_POINTS = 75
+
+/** Whether a column has its role by a weak name alone. Pure. */
+export function isGuess(
+  role: ColumnRole,
+  field: CandidateField,
+  { table }: Pick<IntrospectedTable, 'table'>,
+): boolean {
+  const own = new Set(splitIdentifier(table.name).flatMap((word) => [word, singularize(word)]))
+  return scoreField(role, field, own) < CERTAIN_POINTS
+}
+
 function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<string>): number {
   const byLooks = roleFromValues(field.values) === role
   const named = scoreName(role, field.words, own)
@@ -78,6 +91,22 @@ function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<st
   const looks = byLooks ? MIN_POINTS - (isSecondary(field.words) ? 5 : 0) : 0
   return Math.max(named, looks) + scoreValues(role, field.values)
 }
+
+/** Inside a list of objects nothing is written, so only identifiers are of use there. */
+const OUTPUT_ONLY: ReadonlySet<ColumnRole> = new Set([
+  'title',
+  'seniority',
+  'department',
+  'phone',
+  'industry',
+  'employees',
+  'revenue',
+  'city',
+  'state',
+  'country',
+  'technologies',
+  'twitter',
+])
 
 const NUMERIC_ROLES: ReadonlySet<ColumnRole> = new Set(['employees', 'revenue', 'founded'])
 
@@ -95,10 +124,33 @@ function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateFiel
       return fit.element.kind === 'text' || fit.element.kind === 'enum'
     case 'json':
     case 'jsonb':
-      return path.length > 0 || holdsArrays || role === 'technologies'
+      return (
+        (path.length > 0 && !(isInList({ path }) && OUTPUT_ONLY.has(role))) ||
+        holdsArrays ||
+        role === 'technologies'
+      )
     default:
       return false
   }
+}
+
+const NORMALIZED_WORDS = /\b(?:normalized|canonical|lower|lowercase|clean|sanitized)\b/
+
+/**
+ * The column in which the user's program keeps the address in its normal form, beside the one that was typed. Pure.
+ * @param typed the email column with the best name
+ */
+export function normalizedEmail(
+  { fields }: Pick<IntrospectedTable, 'fields'>,
+  typed: CandidateField | undefined,
+): CandidateField | undefined {
+  if (typed === undefined) return undefined
+  return fields.find((field) => {
+    const words = field.words.join(' ')
+    const isNamed = NORMALIZED_WORDS.test(words) && (words.includes('email') || field.words.length === 1)
+    if (field === typed || field.path.length > 0 || field.fit.kind !== 'text' || !isNamed) return false
+    return field.values.length > 0 && scoreValues('email', field.values) >= 0
+  })
 }
 
 /** Fewer sampled values than this prove nothing. */
@@ -107,6 +159,13 @@ const MIN_VALUES = 5
 const isEmail = (value: string): boolean => normalizeEmail(value)?.ok === true
 const isProfile = (value: string): boolean => normalizeProfileUrl(value)?.ok === true
 const isCompanyPage = (value: string): boolean => /linkedin\.com\/(?:company|school|showcase)\//i.test(value)
+
+/** The last part of a profile's URL: it can be filled, and not looked up. */
+const isHandle = (value: string): boolean => /^@?[\p{L}\d_-]{3,60}$/u.test(value.trim())
+
+/** Whether some value of a column can be looked up in this role. Pure. */
+export const holdsAny = (role: 'email' | 'domain' | 'profile', values: readonly string[]): boolean =>
+  values.some({ email: isEmail, domain: isSite, profile: isProfile }[role])
 
 /**
  * A host or a URL. A social network's or a free mailer's host identifies no company, but shows what the column is
@@ -120,6 +179,11 @@ function isSite(value: string): boolean {
 const isPhone = (value: string): boolean =>
   /^[+(]?[\d\s().\-/]{5,}(?:\s*(?:ext|x)\.?\s*\d+)?$/i.test(value.trim()) &&
   value.replaceAll(/\D/g, '').length >= 5
+
+const isJobTitle = (value: string): boolean =>
+  /\b(?:chief|c[efimot]o|president|vp|head|director|manager|lead|owner|founder|partner|officer|engineer|developer|architect|consultant|analyst|designer|specialist|coordinator|assistant|accountant|buyer|sales|marketing|executive|representative|administrator|technician|supervisor|advisor|lawyer|counsel|nurse|teacher|professor|intern)\b/i.test(
+    value,
+  )
 
 const isNumber = (value: string): boolean => /^-?[\d.,\s]+$/.test(value.trim())
 
@@ -141,18 +205,24 @@ export function scoreValues(role: ColumnRole, values: readonly string[]): number
     case 'email':
       return weighMatches(matchShare(values, isEmail))
     case 'profile':
-      return weighMatches(matchShare(values, (value) => isProfile(value) || isCompanyPage(value)))
+      return weighMatches(
+        matchShare(values, (value) => isProfile(value) || isCompanyPage(value) || isHandle(value)),
+      )
     case 'domain':
     case 'company_domain':
       return weighMatches(matchShare(values, isSite))
     case 'phone':
       return weighMatches(matchShare(values, isPhone))
     case 'title':
-      return (matchShare(values, isSalutation) ?? 0) > 0.5
-        ? -1_000
-        : penalizeMismatch(matchShare(values, isNumber))
+      if ((matchShare(values, isSalutation) ?? 0) > 0.5) return -1_000
+      return (
+        penalizeMismatch(matchShare(values, isNumber)) +
+        ((matchShare(values, isJobTitle) ?? 0) >= 0.4 ? 15 : 0)
+      )
     case 'twitter':
-      return weighMatches(matchShare(values, (value) => /^https?:\/\/|\.com\//i.test(value)))
+      return weighMatches(
+        matchShare(values, (value) => /^https?:\/\/|\.com\//i.test(value) || isHandle(value)),
+      )
     case 'founded':
       return weighMatches(matchShare(values, (value) => /^(?:1[5-9]|20)\d\d$/.test(value.trim())))
     case 'employees':
@@ -161,6 +231,7 @@ export function scoreValues(role: ColumnRole, values: readonly string[]): number
     case 'technologies':
       return 0
     default:
+      if (serializedAs(values) !== null) return -1_000
       return penalizeMismatch(
         matchShare(values, (value) => isNumber(value) || isEmail(value) || /^https?:\/\//i.test(value)),
       )

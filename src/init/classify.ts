@@ -1,10 +1,20 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { COMPANY_ROLES, PERSON_ROLES, type RoleFields, assignRoles } from './assign-roles.ts'
 import type { TableRelation } from './relations.ts'
-import { type ColumnRole, scoreName } from './roles.ts'
+import type { ColumnRole } from './roles.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
-import type { IntrospectedTable, TableOverview } from './introspect.ts'
-import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
+import type { IntrospectedTable } from './introspect.ts'
+import type { LookupColumn } from './lookup-tables.ts'
+import {
+  customerCondition,
+  hasLoginColumns,
+  isStaffName,
+  ownRecordConditions,
+  ownUserConditions,
+  sharedKeyConditions,
+} from './staff.ts'
+import type { TenantChoice } from './tenants.ts'
+import { headNoun, splitIdentifier } from './identifier-words.ts'
 
 /** A table with the roles of its columns, and whether its rows are people or companies. */
 export interface ClassifiedTable extends IntrospectedTable {
@@ -12,6 +22,12 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly references: ReadonlySet<string>
   readonly person: RoleFields
   readonly company: RoleFields
+  /** Columns that refer to lists of labels, by the kind of source that fills them. */
+  readonly lookups: Readonly<Record<SourceKind, readonly LookupColumn[]>>
+  /** The tenant to propose, if the rows belong to several. */
+  readonly tenant: TenantChoice | null
+  /** Conditions from other tables: roles, own records of staff, the row of which this one is a part. */
+  readonly conditions: readonly string[]
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
   /** Conditions that separate people from companies, if the table has a column for it. */
@@ -27,24 +43,27 @@ export interface ClassifiedSchema {
   readonly relations: readonly TableRelation[]
 }
 
-/**
- * Classifies each table. Pure.
- * @param isNamed whether the user named the table: it is then classified however weak the evidence
- */
-export function classifyTables(
-  tables: readonly IntrospectedTable[],
-  relations: readonly TableRelation[],
-  isNamed: (table: IntrospectedTable) => boolean,
-): ClassifiedSchema {
-  return { tables: tables.map((one) => classifyTable(one, relations, isNamed(one))), relations }
+/** What is known of a database beside the tables themselves. */
+export interface ClassifyContext {
+  readonly relations: readonly TableRelation[]
+  /** Whether the user named the table: it is then classified however weak the evidence. */
+  readonly isNamed: (table: IntrospectedTable) => boolean
+  readonly isStaff: (table: IntrospectedTable) => boolean
+  readonly isTenantTable: (table: IntrospectedTable) => boolean
 }
 
-function classifyTable(
-  surveyed: IntrospectedTable,
-  relations: readonly TableRelation[],
-  isNamed: boolean,
-): ClassifiedTable {
+/** Classifies each table. Pure. */
+export function classifyTables(
+  tables: readonly IntrospectedTable[],
+  context: ClassifyContext,
+): ClassifiedSchema {
+  return { tables: tables.map((one) => classifyTable(one, context)), relations: context.relations }
+}
+
+function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): ClassifiedTable {
   const { table } = surveyed
+  const { relations } = context
+  const isNamed = context.isNamed(surveyed)
   const references = new Set(
     relations.filter((one) => one.from.table.sql === table.sql).flatMap((one) => one.columns),
   )
@@ -55,11 +74,22 @@ function classifyTable(
     company: assignRoles(surveyed, COMPANY_ROLES, references),
     partyType: findPartyTypeFilter(surveyed),
   }
-  const kinds = findKinds(classified, isNamed)
+  const customers = context.isStaff(surveyed) ? customerCondition(surveyed, relations) : null
+  const kinds = findKinds(classified, isNamed).filter((kind) => customers === null || kind === 'person')
   const isUncertain = kinds.length === 0 && isNearMiss(classified)
-  const objection = kinds.length > 0 || isUncertain ? findRejection(classified, isNamed) : null
+  const objection =
+    kinds.length > 0 || isUncertain ? findRejection(classified, { ...context, isNamed, customers }) : null
+  const isOurs = (one: IntrospectedTable): boolean => context.isStaff(one) || context.isTenantTable(one)
   return {
     ...classified,
+    lookups: { person: [], company: [] },
+    tenant: null,
+    conditions: [
+      ...(customers === null ? [] : [customers]),
+      ...sharedKeyConditions(surveyed, relations),
+      ...ownRecordConditions(surveyed, relations, isOurs),
+      ...ownUserConditions(surveyed, relations, context.isStaff),
+    ],
     isUncertain,
     kinds: objection === null ? kinds : [],
     rejection: objection ?? (isUncertain ? UNCERTAIN_REASON : null),
@@ -76,7 +106,7 @@ const isNearMiss = ({
   Math.max(scoreTable('person', table.name, person), scoreTable('company', table.name, company)) >=
   MIN_SCORE - 1
 
-type UnclassifiedTable = Omit<ClassifiedTable, 'kinds' | 'rejection' | 'isUncertain'>
+type UnclassifiedTable = Pick<ClassifiedTable, 'table' | 'person' | 'company' | 'partyType'>
 
 function findKinds({ table, person, company, partyType }: UnclassifiedTable, isNamed: boolean): SourceKind[] {
   const roleFields = { person, company }
@@ -92,10 +122,12 @@ function findKinds({ table, person, company, partyType }: UnclassifiedTable, isN
     return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
   }
   const like = (['person', 'company'] as const).filter(isLike)
+  if (like.length > 0 && partyType !== null) return ['person', 'company']
   const likelier: SourceKind[] = scores.company > scores.person ? ['company'] : ['person']
   if (like.length === 0 && isNamed) return likelier
-  if (like.length < 2 || partyType !== null) return like
-  if (hints.person === 'strong') return hasOwnFacts(company) ? like : ['person']
+  if (like.includes('person') && hints.person === 'strong')
+    return hasOwnFacts(company) ? ['person', 'company'] : ['person']
+  if (like.length < 2) return like
   if (hints.company === 'strong') return ['company']
   return likelier
 }
@@ -116,19 +148,29 @@ const hasIdentity = (kind: SourceKind, roleFields: RoleFields): boolean =>
 export const hasOwnFacts = (company: RoleFields): boolean =>
   company.has('domain') && (company.has('industry') || company.has('employees') || company.has('revenue'))
 
-/** @param isNamed whether the user named the table, and so knows what it holds */
-function findRejection({ table }: Pick<IntrospectedTable, 'table'>, isNamed: boolean): string | null {
+function findRejection(
+  surveyed: Pick<ClassifiedTable, keyof IntrospectedTable>,
+  context: { isNamed: boolean; customers: string | null } & Pick<
+    ClassifyContext,
+    'isStaff' | 'isTenantTable'
+  >,
+): string | null {
+  const { table } = surveyed
   if (table.kind !== 'table') return `a ${table.kind}: rows can only be locked in a table`
   if (table.uniqueKeys.length === 0)
     return 'it has no primary key and no unique index: its rows cannot be identified'
   if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
-  if (isNamed) return null
+  // The user knows what a named table holds.
+  if (context.isNamed) return null
   const past = findHistoryWord(table.name)
   if (past !== null) return `its name indicates other content: '${past}'`
-  if (isStaffTable(table.name)) return 'its name indicates your own staff'
+  if (context.isTenantTable(surveyed))
+    return 'its rows are the tenants of your software: other tables belong to them'
+  if (context.customers !== null || !context.isStaff(surveyed)) return null
+  if (isStaffName(table.name)) return 'its name indicates your own staff'
   return hasLoginColumns(table.columns.map((column) => column.name))
     ? 'it holds passwords, so its rows are application users'
-    : null
+    : 'its rows own those of other tables, so they are your own staff'
 }
 
 /** Relations from one table to another. */
@@ -205,74 +247,3 @@ const HISTORY_WORDS = new Set(
 /** The word in a table's name that says it holds history, copies or temporary data; null if there is none. */
 export const findHistoryWord = (table: string): string | null =>
   splitIdentifier(table).find((word) => HISTORY_WORDS.has(word)) ?? null
-
-/** Employees are known already. */
-export const isStaffTable = (table: string): boolean => STAFF_WORDS.has(headNoun(table))
-
-const STAFF_WORDS = new Set('employee staff worker colleague'.split(' '))
-
-/** Columns used to sign in: a table of application users is not enriched. */
-export const hasLoginColumns = (columns: readonly string[]): boolean =>
-  columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
-
-const LOGIN_WORDS = new Set('password passwd pwd passhash'.split(' '))
-
-/** Tables that are read closely. A database has thousands; people and companies are in a few. */
-const MAX_TABLES = 60
-
-/** Roles whose names among a table's columns justify a closer look. */
-const TELLING_ROLES: ReadonlySet<ColumnRole> = new Set([
-  'email',
-  'profile',
-  'first_name',
-  'last_name',
-  'company_name',
-  'title',
-  'seniority',
-  'department',
-  'domain',
-  'industry',
-  'employees',
-  'revenue',
-  'city',
-])
-
-const SCORED_ROLES = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((role) =>
-  TELLING_ROLES.has(role),
-)
-
-/**
- * The tables that may hold people, companies, their addresses or links between them, most likely first. Reads only
- * table and column names, so a database of thousands of tables is read once. Pure.
- */
-export function shortlistTables(all: readonly TableOverview[]): TableOverview[] {
-  const scored = all.map((one) => ({ one, points: scoreOverview(one) }))
-  const likely = scored.filter(({ points }) => points >= 3).sort((a, b) => b.points - a.points)
-  const main = likely.slice(0, MAX_TABLES).map(({ one }) => one)
-  const things = new Set(main.map((one) => singularize(splitIdentifier(one.name).at(-1) ?? '')))
-  const links = all.filter((one) => !main.includes(one) && isLinkTable(one, things)).slice(0, MAX_TABLES)
-  return [...main, ...links]
-}
-
-/** Points for a table's name and its columns' names. */
-export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
-  const own = new Set(splitIdentifier(name).flatMap((word) => [word, singularize(word)]))
-  const roles = SCORED_ROLES.filter((role) =>
-    columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
-  )
-  const hints = (['person', 'company'] as const).map(
-    (kind) => ({ strong: 3, weak: 2, none: 0 })[nameHint(kind, name)],
-  )
-  const holdsAddresses = splitIdentifier(name).some((word) => CONTACT_TABLE_WORDS.has(singularize(word)))
-    ? 3
-    : 0
-  return Math.max(...hints) + roles.length + holdsAddresses
-}
-
-const CONTACT_TABLE_WORDS = new Set('email mail address domain website url location'.split(' '))
-
-/** Two foreign keys, one to a table found before: `account_contacts`, `entity_email_address`. */
-function isLinkTable({ columns }: TableOverview, things: ReadonlySet<string>): boolean {
-  const keys = columns.map(splitIdentifier).filter((words) => words.length > 1 && words.at(-1) === 'id')
-  return keys.length >= 2 && keys.some((words) => things.has(singularize(words.at(-2) ?? '')))
-}

@@ -3,9 +3,6 @@ import type { ProposedOutput, ProposedSource } from './proposal.ts'
 /** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100
 
-/** Below this, a match is as likely another person. Companies have no confidence, so no threshold applies to them. */
-export const DEFAULT_MIN_CONFIDENCE = 0.7
-
 /** The source as an entry of a configuration. */
 export function toSourceConfig(source: ProposedSource): Readonly<Record<string, unknown>> {
   return {
@@ -15,8 +12,8 @@ export function toSourceConfig(source: ProposedSource): Readonly<Record<string, 
     ...(source.key !== null && { key: source.key.length === 1 ? source.key[0] : source.key }),
     ...(source.where !== null && { where: source.where }),
     ...(source.changedAt !== null && { changedAt: source.changedAt }),
+    ...(source.freshness !== null && { freshness: { column: source.freshness } }),
     inputs: Object.fromEntries(source.inputs.map(({ input, sql }) => [input, sql])),
-    ...(source.kind === 'person' && { minConfidence: DEFAULT_MIN_CONFIDENCE }),
     outputs: Object.fromEntries(source.outputs.map((output) => [output.column, toOutputConfig(output)])),
   }
 }
@@ -28,11 +25,13 @@ export function toOutputConfig({
   sql,
   group,
   as,
+  matches,
 }: ProposedOutput): string | Readonly<Record<string, unknown>> {
   const options = {
     ...(map && { map }),
     ...(sql !== undefined && { sql }),
     ...(as && { as }),
+    ...(matches !== undefined && { matches }),
     ...(group !== undefined && { group }),
   }
   return Object.keys(options).length === 0 ? field : { field, ...options }

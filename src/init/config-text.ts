@@ -1,7 +1,7 @@
-import type { ProposedOutput, ProposedSource } from './proposal.ts'
+import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import { formatCount, formatPercent } from '../util/format.ts'
 import type { AcceptedSource } from './verify.ts'
-import { DEFAULT_MIN_CONFIDENCE, FIRST_BUDGET } from './config-object.ts'
+import { FIRST_BUDGET } from './config-object.ts'
 import wrapAnsi from 'wrap-ansi'
 import { sanitize } from '../util/text.ts'
 
@@ -63,22 +63,31 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
         MAX_INLINE_WIDTH,
       ),
     ),
-    ...(source.kind === 'person'
-      ? [
-          ...once('Records with a lower confidence, 0 to 1, are not used.'),
-          property('minConfidence', String(DEFAULT_MIN_CONFIDENCE)),
-        ]
-      : []),
+    ...(source.freshness === null ? [] : freshnessLines(source.freshness, at)),
     ...once('Column on the left, field of the record on the right. Only blank cells are written.'),
-    ...source.skippedColumns.flatMap(({ column, reason }) =>
-      commentLines(`Not ${column}: it ${reason}.`, at),
-    ),
     `${at}outputs: {`,
     ...source.outputs.flatMap((output) => outputConfigLines(output, one, `${at}  `)),
+    ...source.skippedColumns.flatMap((skipped) => skippedColumnLines(skipped, `${at}  `)),
     `${at}},`,
     ...touchLines(source, at),
     '    },',
   ]
+}
+
+const freshnessLines = (column: string, at: string): string[] => [
+  ...commentLines('A row with a recent stamp is left alone; a write sets it.', at),
+  `${at}freshness: { column: ${textLiteral(column)} },`,
+]
+
+/** A column that is not filled, with the reason; as a line to uncomment, if it may be right. */
+function skippedColumnLines({ column, reason, output }: SkippedColumn, at: string): string[] {
+  if (output === undefined) return commentLines(`Not ${sanitize(column)}: it ${reason}.`, at)
+  const lines = `${keyLiteral(column)}: ${outputLiteral(output, '')},`.split('\n')
+  const [first = ''] = lines
+  const said = `${sanitize(column)} ${reason}`
+  return lines.length === 1 && first.length + reason.length + at.length < LINE_WIDTH
+    ? [`${at}// ${first} // ${reason}`]
+    : [...commentLines(`Unsure, ${said}:`, at), ...lines.map((line) => `${at}// ${line}`)]
 }
 
 function keyLine(source: ProposedSource, property: (name: string, value: string) => string): string[] {
@@ -135,7 +144,7 @@ export function outputConfigLines(
   { source, coverage }: AcceptedSource,
   at: string,
 ): string[] {
-  const { column, field, map, sql, as, group } = output
+  const { column } = output
   const filled = coverage?.columns.find((one) => one.column === column)?.filled
   const note = [
     ...(filled === undefined || coverage === null
@@ -143,6 +152,17 @@ export function outputConfigLines(
       : [`${formatPercent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled`]),
     sanitize(output.type),
   ].join(', ')
+  const value = outputLiteral(output, at)
+  const line = `${at}${keyLiteral(column)}: ${value},`
+  const said = outputComment(output, source)
+  const fits = !line.includes('\n') && line.length + note.length + 4 <= LINE_WIDTH + 10
+  return fits
+    ? [...commentLines(said, at), `${line} // ${note}`]
+    : [...commentLines(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
+}
+
+/** The right side of an output. */
+function outputLiteral({ field, map, sql, as, group, matches }: ProposedOutput, at: string): string {
   const entries: Array<readonly [string, string]> = [['field', textLiteral(field)]]
   if (map)
     entries.push([
@@ -153,16 +173,11 @@ export function outputConfigLines(
         LINE_WIDTH,
       ),
     ])
-  if (sql !== undefined) entries.push(['sql', textLiteral(sql)])
+  if (sql !== undefined) entries.push(['sql', textLiteral(sql, `${at}    `)])
   if (as) entries.push(['as', textLiteral(as)])
+  if (matches !== undefined) entries.push(['matches', `/${matches}/`])
   if (group !== undefined) entries.push(['group', textLiteral(group)])
-  const value = entries.length === 1 ? textLiteral(field) : objectLiteral(entries, at, LINE_WIDTH)
-  const line = `${at}${keyLiteral(column)}: ${value},`
-  const said = outputComment(output, source)
-  const fits = !line.includes('\n') && line.length + note.length + 4 <= LINE_WIDTH + 10
-  return fits
-    ? [...commentLines(said, at), `${line} // ${note}`]
-    : [...commentLines(`${note}.${said === '' ? '' : ` ${said}`}`, at), line]
+  return entries.length === 1 ? textLiteral(field) : objectLiteral(entries, at, LINE_WIDTH)
 }
 
 /** An explanation at the first occurrence of an unusual option. */

@@ -1,9 +1,12 @@
 import type { InputName, SourceKind } from '../domain/mapping.ts'
 import type { Column } from '../sources/catalogue.ts'
-import { findChangeColumn, findTenantColumns, notDeletedConditions } from './row-filters.ts'
-import { type CandidateField, quoteIfNeeded } from './fields.ts'
-import { groupPlaceOutputs, outputRoles, proposeOutput, splitPhoneOutput } from './outputs.ts'
-import type { RoleFields } from './assign-roles.ts'
+import { findChangeColumn, findFreshnessColumn } from './row-filters.ts'
+import { type RowContext, exclusionConditions } from './exclusions.ts'
+import { type CandidateField, isInList, quoteIfNeeded } from './fields.ts'
+import { onePlace, outputField, outputRoles, proposeOutput } from './outputs.ts'
+import { phoneOutputs } from './phone.ts'
+import { type RoleFields, isGuess } from './assign-roles.ts'
+import { tenantCondition } from './tenants.ts'
 import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
@@ -27,15 +30,21 @@ export interface Draft {
 export function createDraftBase(
   classified: ClassifiedTable,
   kind: SourceKind,
-  more: { readonly name: string; readonly joins: string | null; readonly where: readonly string[] },
+  more: {
+    readonly name: string
+    readonly joins: string | null
+    readonly where: readonly string[]
+    readonly context?: RowContext
+  },
 ): Draft['base'] {
-  const { table } = classified
-  const conditions = [...notDeletedConditions(classified, 't'), ...more.where]
+  const { table, tenant } = classified
+  const conditions = [
+    ...exclusionConditions(classified, 't', more.context ?? kind),
+    ...more.where,
+    ...(tenant === null ? [] : [tenantCondition(tenant, classified)]),
+  ]
   const changed = findChangeColumn(classified)
   const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
-  const tenants = findTenantColumns(classified, classified.references).map(
-    (column) => `t.${quoteIfNeeded(column)}`,
-  )
   return {
     name: more.name,
     kind,
@@ -43,16 +52,26 @@ export function createDraftBase(
     rows: classified.rows,
     joins: more.joins,
     key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),
-    where: conditions.length === 0 ? null : conditions.join(' and '),
+    where: joinConditions(conditions),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
+    freshness: findFreshnessColumn(classified),
     touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,
     notes: [
-      ...(tenants.length > 0
-        ? [`Includes the rows of every tenant. For a single one, add to \`where\`: ${tenants.join(', ')} = …`]
-        : []),
+      ...(tenant === null
+        ? []
+        : [`Of ${tenant.tenants} tenants only the one with the most rows: see ${tenant.column} in where.`]),
       ...(changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : []),
     ],
   }
+}
+
+const MAX_CONDITION_WIDTH = 76
+
+/** On one line if it is short. */
+function joinConditions(conditions: readonly string[]): string | null {
+  if (conditions.length === 0) return null
+  const line = conditions.join(' and ')
+  return line.length <= MAX_CONDITION_WIDTH ? line : conditions.join('\nand ')
 }
 
 /** How to make a pass read only what changed. */
@@ -71,7 +90,7 @@ function findUniqueKey({ table }: ClassifiedTable): readonly string[] | null {
   return table.uniqueKeys.find(isWhole) ?? table.uniqueKeys[0] ?? null
 }
 
-/** The outputs among the assigned fields. A field that an input reads is not filled. Pure. */
+/** The outputs among the assigned fields and the columns that refer to lists of labels. Pure. */
 export function proposeOutputs(
   draft: Pick<Draft, 'table' | 'roleFields' | 'base'>,
   inputs: ReadonlySet<CandidateField>,
@@ -80,20 +99,35 @@ export function proposeOutputs(
   const { table, roleFields, base } = draft
   const outputs: ProposedOutput[] = []
   const skippedColumns: SkippedColumn[] = []
+  const add = (made: ProposedOutput | SkippedColumn): void => {
+    if ('reason' in made) skippedColumns.push(made)
+    else outputs.push(made)
+  }
   for (const role of roles) {
+    for (const lookup of table.lookups[base.kind].filter((one) => one.role === role)) {
+      const { field, sql, reason } = lookup
+      const refusal = writeObstacle(field, { ...table, references: new Set() }, base.key)
+      if (refusal !== null || sql === null) add({ column: field.name, reason: refusal ?? reason })
+      else add({ column: field.name, field: outputField(base.kind, role), type: field.column.type.name, sql })
+    }
     const field = roleFields.get(role)
-    if (field === undefined || inputs.has(field)) continue
+    if (field === undefined || (inputs.has(field) && !INPUT_AND_OUTPUT.has(role))) continue
     const refusal = writeObstacle(field, table, base.key)
     if (refusal !== null) {
-      skippedColumns.push({ column: field.name, reason: refusal })
+      add({ column: field.name, reason: refusal })
       continue
     }
     const made = proposeOutput(base.kind, role, field, table)
-    if ('reason' in made) skippedColumns.push(made)
-    else outputs.push(...(role === 'phone' ? splitPhoneOutput(made, field, table) : [made]))
+    if ('reason' in made) add(made)
+    else if (isGuess(role, field, table))
+      add({ column: field.name, reason: 'is a guess by its name', output: made })
+    else for (const one of role === 'phone' ? phoneOutputs(made, field, table) : [made]) add(one)
   }
-  return { outputs: groupPlaceOutputs(outputs, table), skippedColumns }
+  return { outputs: onePlace(outputs, table), skippedColumns }
 }
+
+/** An input that is filled where it is blank: it is then not looked up by what Fillrate wrote. */
+const INPUT_AND_OUTPUT: ReadonlySet<ColumnRole> = new Set(['profile', 'company_name'])
 
 /** Why the column cannot be written, whatever it holds; null if it can. */
 function writeObstacle(
@@ -106,6 +140,7 @@ function writeObstacle(
   if (column.isGenerated) return 'is generated by the database'
   if (column.isIdentity) return 'is an identity column'
   if (classified.references.has(name) && path.length === 0) return 'refers to another row'
+  if (isInList({ path })) return 'is inside a list'
   if (!column.canUpdate) return 'may not be updated by this role'
   return null
 }

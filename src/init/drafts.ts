@@ -4,8 +4,11 @@ import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from '.
 import type { InputName } from '../domain/mapping.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
-import { notDeletedConditions } from './row-filters.ts'
-import { linkedCompanySql, relatedRowSql, relatedValueSql } from './related-value.ts'
+import { normalizedEmail } from './assign-roles.ts'
+import { draftParts } from './part-drafts.ts'
+import { exclusionConditions } from './exclusions.ts'
+import { suppressionConditions } from './staff.ts'
+import { linkedCompanySql, relatedOptOutConditions, relatedRowSql, relatedValueSql } from './related-value.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 
 /** Every source that the tables may make: people, companies, then addresses of companies. Pure. */
@@ -23,6 +26,8 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
         : draftCompanies(schema, classified, name)
     })
   })
+  const people = drafts.filter((draft) => draft.base.kind === 'person')
+  const parts = people.flatMap((draft) => draftParts(schema, draft, nameFor))
   const companies = drafts.filter((draft) => draft.base.kind === 'company')
   const addresses = schema.tables.flatMap((classified) => {
     const draft = draftAddresses(schema, classified, companies, (company) =>
@@ -30,7 +35,7 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
     )
     return draft === null ? [] : [draft]
   })
-  return [...drafts.filter((draft) => draft.base.kind === 'person'), ...companies, ...addresses]
+  return [...people, ...parts, ...companies, ...addresses]
 }
 
 /** Gives each source a unique name of letters, digits and `_`, as typed in commands. */
@@ -53,8 +58,7 @@ function createNamer(): (wanted: string) => string {
 export function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { person: roleFields, partyType } = table
   const work = findWorkplace(schema, table)
-  const email = roleFields.get('email')
-  const mail = email === undefined ? relatedValueSql(schema, table, 'email') : fieldSql(email, 't')
+  const mail = emailSql(schema, table)
   const profile = roleFields.get('profile')
   const sideProfile = profile === undefined ? relatedValueSql(schema, table, 'profile') : null
   const fullName = fullNameSql(table)
@@ -69,13 +73,30 @@ export function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, na
     base: createDraftBase(table, 'person', {
       name,
       joins: work?.joins ?? null,
-      where: table.kinds.length > 1 && partyType !== null ? [partyType.person('t')] : [],
+      where: [
+        ...(partyType === null ? [] : [partyType.person('t')]),
+        ...table.conditions,
+        ...suppressionConditions(table, schema.tables, schema.relations, mail),
+        ...(mail?.startsWith('(select') === true ? relatedOptOutConditions(schema, table) : []),
+      ],
     }),
     table,
     roleFields,
     inputs,
     fallbackInputs: { ...(profile && { profile }), ...(company && { company }) },
   }
+}
+
+/** The address in its normal form, where the user's program keeps it for each row that has one. */
+function emailSql(schema: ClassifiedSchema, table: ClassifiedTable): string | null {
+  const email = table.person.get('email')
+  if (email === undefined || (email.values.length === 0 && table.sampled > 0))
+    return relatedValueSql(schema, table, 'email') ?? (email ? fieldSql(email, 't') : null)
+  const normal = normalizedEmail(table, email)
+  const typed = fieldSql(email, 't')
+  if (normal === undefined) return typed
+  const sql = fieldSql(normal, 't')
+  return normal.values.length >= email.values.length ? sql : `coalesce(nullif(btrim(${sql}), ''), ${typed})`
 }
 
 /** First and last name go before a single name column, which may hold a nickname or the reverse order. */
@@ -105,11 +126,11 @@ function findWorkplace(
   const [best] = direct
   if (best) {
     const { company, relation } = best
-    const isSame = company.table.sql === classified.table.sql
+    const isShared = company.partyType !== null && company.kinds.length > 1
     const conditions = [
       joinCondition(relation, 't', 'a'),
-      ...(isSame && classified.partyType !== null ? [classified.partyType.company('a')] : []),
-      ...notDeletedConditions(company, 'a'),
+      ...(isShared && company.partyType !== null ? [company.partyType.company('a')] : []),
+      ...exclusionConditions(company, 'a', 'employer'),
     ]
     return {
       name: fieldSql(companyNameField(company), 'a'),
@@ -150,13 +171,24 @@ export function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable,
   const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : fieldSql(domain, 't')
   const email = roleFields.get('email')
   const isShared = kinds.length > 1
+  const base = createDraftBase(table, 'company', {
+    name,
+    joins: null,
+    where: [...(partyType === null ? [] : [partyType.company('t')]), ...table.conditions],
+  })
   return {
-    base: createDraftBase(table, 'company', {
-      name,
-      joins: null,
-      where: isShared && partyType !== null ? [partyType.company('t')] : [],
-    }),
-    table,
+    // Of a person's row, the stamp is that of the person.
+    base: isShared && partyType === null ? { ...base, freshness: null } : base,
+    table:
+      isShared && partyType === null
+        ? {
+            ...table,
+            lookups: {
+              ...table.lookups,
+              company: table.lookups.company.filter(({ role }) => !SHARED_ROLES.has(role)),
+            },
+          }
+        : table,
     // Of a person's row, only what is certainly the company's: city and profile belong to the person.
     roleFields:
       isShared && partyType === null
@@ -165,7 +197,7 @@ export function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable,
     inputs: site === null ? {} : { domain: site },
     fallbackInputs:
       email && (!isShared || partyType !== null)
-        ? { mail: `split_part(${fieldSql(email, 't')}, '@', 2)` }
+        ? { mail: `split_part(${emailSql(schema, table) ?? fieldSql(email, 't')}, '@', 2)` }
         : {},
   }
 }
@@ -182,6 +214,10 @@ const SHARED_ROLES: ReadonlySet<string> = new Set([
 
 const ADDRESS_WORDS = new Set('address location site office branch'.split(' '))
 
+/** Whether a table lists addresses. */
+export const isAddressList = ({ table }: Pick<ClassifiedTable, 'table'>): boolean =>
+  ADDRESS_WORDS.has(headNoun(table.name))
+
 /**
  * A separate table of company addresses. It reuses the company's lookup, so it costs no further call. Null if the
  * table is not one. Pure.
@@ -194,19 +230,22 @@ export function draftAddresses(
   name: (company: string) => string,
 ): Draft | null {
   const { company: roleFields } = table
-  if (table.kinds.length > 0 || !ADDRESS_WORDS.has(headNoun(table.table.name))) return null
-  if (!roleFields.has('city') && !roleFields.has('country')) return null
+  if (table.kinds.length > 0) return null
+  if (!roleFields.has('city') && !roleFields.has('country') && table.lookups.company.length === 0) return null
   if (table.table.uniqueKeys.length === 0) return null
   for (const company of companies) {
     const [relation] = relationsBetween(schema, table, company.table)
     const domain = company.inputs.domain?.replaceAll(/\bt\./g, 'a.')
     // `t` inside a nested sub-select would refer to the wrong table.
     if (relation === undefined || domain === undefined || domain.startsWith('(')) continue
+    const isPart = relation.columns.join() === table.table.primaryKey.join() && roleFields.has('city')
+    if (!isPart && !isAddressList(table)) continue
     const { type } = relation
     const base = createDraftBase(table, 'company', {
       name: name(company.base.name),
       joins: null,
       where: type === null ? [] : [`t.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`],
+      context: 'address',
     })
     return {
       base: {

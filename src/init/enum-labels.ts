@@ -70,7 +70,7 @@ const MEANINGS: Readonly<Partial<Record<ColumnRole, readonly Meaning[]>>> = {
 }
 
 /** Employee ranges, as the service names them. */
-const EMPLOYEE_RANGES = [
+export const EMPLOYEE_RANGES = [
   '1-10',
   '11-50',
   '51-200',
@@ -97,14 +97,19 @@ export function mapToLabels(role: ColumnRole, labels: readonly string[]): Record
   return map.size === 0 ? null : Object.fromEntries(map)
 }
 
+/** Whether the label is one of the usual ones for the role. */
+export const isKnownLabel = (role: ColumnRole, label: string): boolean =>
+  role === 'employees' ? rangesForLabel(label).length > 0 : findMeaning(role, label) !== undefined
+
+const findMeaning = (role: ColumnRole, label: string): Meaning | undefined =>
+  MEANINGS[role]?.find(({ sent, also = [] }) =>
+    [...sent, ...also].some((word) => foldText(word) === foldText(label)),
+  )
+
 /** Values of the service that mean the label. An unknown label stands for itself. */
 function valuesForLabel(role: ColumnRole, label: string): readonly string[] {
-  const meanings = MEANINGS[role]
-  if (meanings === undefined) return []
-  const said = foldText(label)
-  const meaning = meanings.find(({ sent, also = [] }) =>
-    [...sent, ...also].some((word) => foldText(word) === said),
-  )
+  if (MEANINGS[role] === undefined) return []
+  const meaning = findMeaning(role, label)
   if (meaning) return meaning.sent
   const words = splitIdentifier(label)
   return role === 'industry'

@@ -9,13 +9,15 @@ export interface CandidateField {
   /** The output name: `title`, `attributes.work.title`. */
   readonly name: string
   readonly column: Column
-  /** Keys inside a json column; empty for the column itself. */
+  /** Keys inside a json column, and `0` for the first element of a list; empty for the column itself. */
   readonly path: readonly string[]
   /** What a value must look like; jsonb for a key. */
   readonly fit: Fit
   readonly words: readonly string[]
   /** Sampled values that are not blank, as text; for arrays, the first element. */
   readonly values: readonly string[]
+  /** All labels in use, of a column of labels; otherwise unknown. */
+  readonly labels?: readonly string[]
   /** A key inside json whose values are all arrays. */
   readonly holdsArrays: boolean
 }
@@ -24,7 +26,11 @@ export interface CandidateField {
 export type SampledRow = Readonly<Record<string, unknown>>
 
 /** The columns of a table, and the keys of its json columns that occur in the sample. Pure. */
-export function listCandidateFields(table: Table, sample: readonly SampledRow[]): CandidateField[] {
+export function listCandidateFields(
+  table: Table,
+  sample: readonly SampledRow[],
+  labels: Readonly<Record<string, readonly string[]>> = {},
+): CandidateField[] {
   return table.columns.flatMap((column) => {
     const whole = sample.map((row) => row[column.name])
     const { fit } = column.type
@@ -36,6 +42,7 @@ export function listCandidateFields(table: Table, sample: readonly SampledRow[])
       fit,
       words: splitIdentifier(column.name),
       values: toTexts(isJson ? whole.filter(Array.isArray) : whole),
+      ...(labels[column.name] && { labels: labels[column.name] ?? [] }),
       holdsArrays: isJson && areAllArrays(whole),
     }
     return isJson ? [self, ...jsonKeyFields(column, whole)] : [self]
@@ -50,10 +57,15 @@ const MAX_KEYS = 200
 function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateField[] {
   const found = new Map<string, { path: string[]; values: unknown[] }>()
   const visit = (value: unknown, path: readonly string[]): void => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return
+    if (Array.isArray(value)) {
+      if (isPlainObject(value[0]) && !path.includes(FIRST)) visit(value[0], [...path, FIRST])
+      return
+    }
+    if (!isPlainObject(value)) return
     for (const [key, inner] of Object.entries(value)) {
       const at = [...path, key]
       const id = JSON.stringify(at)
+      if (/^\d*$/.test(key)) continue
       if (!found.has(id) && found.size >= MAX_KEYS) return
       const entry = found.get(id) ?? { path: at, values: [] }
       entry.values.push(inner)
@@ -63,18 +75,18 @@ function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateFie
   }
   for (const value of values) visit(value, [])
   return [...found.values()].flatMap(({ path, values }) => {
-    // An object holds fields and is none itself. A number as a key means a list or a map.
-    const holdsObjects = values.some(
-      (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    )
-    if (holdsObjects || path.some((key) => /^\d*$/.test(key))) return []
+    // An object holds fields and is none itself.
+    if (values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value))) return []
     return [
       {
         name: joinName([column.name, ...path]),
         column,
         path,
         fit: { kind: 'jsonb' as const },
-        words: path.flatMap(splitIdentifier),
+        words: [
+          ...(path.includes(FIRST) ? [column.name] : []),
+          ...path.filter((key) => key !== FIRST),
+        ].flatMap(splitIdentifier),
         values: toTexts(values),
         holdsArrays: areAllArrays(values),
       },
@@ -93,7 +105,25 @@ function toTexts(values: readonly unknown[]): string[] {
 
 function areAllArrays(values: readonly unknown[]): boolean {
   const there = values.filter((value) => value !== null && value !== undefined)
-  return there.length > 0 && there.every((value) => Array.isArray(value))
+  return there.length > 0 && there.every((value) => Array.isArray(value) && !isPlainObject(value[0]))
+}
+
+const isPlainObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The step of a path into the first element of a list of objects: `emails -> 0 ->> 'value'`. */
+const FIRST = '0'
+
+/** Whether the field is inside a list of objects: it can be read, not written. */
+export const isInList = ({ path }: Pick<CandidateField, 'path'>): boolean => path.includes(FIRST)
+
+/** How a text column holds structured values, by its sample; null for plain text. Pure. */
+export function serializedAs(values: readonly string[]): 'JSON' | 'YAML' | 'serialized PHP' | null {
+  const share = (pattern: RegExp): boolean =>
+    values.length > 0 && values.filter((value) => pattern.test(value)).length * 2 > values.length
+  if (share(/^\s*(?:\[|\{\s*["}])/)) return 'JSON'
+  if (share(/^---(?:\s|$)|^- \S[^\n]*\n- /)) return 'YAML'
+  return share(/^(?:[aOs]:\d+:|N;|[bi]:\d+;)/) ? 'serialized PHP' : null
 }
 
 /** SQL for a field's value; for an array, its first element. */
@@ -103,7 +133,10 @@ export function fieldSql(
 ): string {
   const column = `${alias}.${quoteIfNeeded(field.column.name)}`
   if (field.fit.kind === 'array') return `${column}[1]`
-  const steps = [...field.path.map(quoteLiteral), ...(field.holdsArrays ? ['0'] : [])]
+  const steps = [
+    ...field.path.map((key) => (key === FIRST ? key : quoteLiteral(key))),
+    ...(field.holdsArrays ? ['0'] : []),
+  ]
   const last = steps.pop()
   return last === undefined ? column : `${[column, ...steps].join(' -> ')} ->> ${last}`
 }

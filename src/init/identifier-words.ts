@@ -1,43 +1,77 @@
-/** Compounds written without a separator. */
+/** Words that mean another one, or several: irregular compounds, British spelling, and the usual French and Spanish names. */
 const COMPOUND_WORDS: Readonly<Record<string, readonly string[]>> = {
-  firstname: ['first', 'name'],
-  lastname: ['last', 'name'],
-  fullname: ['full', 'name'],
-  displayname: ['display', 'name'],
-  givenname: ['given', 'name'],
-  familyname: ['family', 'name'],
   surname: ['last', 'name'],
   forename: ['first', 'name'],
-  jobtitle: ['job', 'title'],
-  emailaddress: ['email', 'address'],
-  mailaddress: ['email', 'address'],
-  phonenumber: ['phone', 'number'],
+  firstname: ['first', 'name'],
+  lastname: ['last', 'name'],
   telephone: ['phone'],
-  companyname: ['company', 'name'],
-  companyid: ['company', 'id'],
-  accountid: ['account', 'id'],
-  contactid: ['contact', 'id'],
-  websiteurl: ['website', 'url'],
   homepage: ['website'],
-  linkedinurl: ['linkedin', 'url'],
   headcount: ['employees'],
-  numberofemployees: ['number', 'of', 'employees'],
-  employeecount: ['employee', 'count'],
-  companysize: ['company', 'size'],
-  annualrevenue: ['annual', 'revenue'],
-  foundedyear: ['founded', 'year'],
-  mobilephone: ['mobile', 'phone'],
-  workemail: ['work', 'email'],
   techstack: ['technologies'],
-  iscompany: ['is', 'company'],
-  isdeleted: ['is', 'deleted'],
-  deletedat: ['deleted', 'at'],
-  updatedat: ['updated', 'at'],
-  modifiedat: ['modified', 'at'],
+  jobtitle: ['job', 'title'],
+  socpeople: ['company', 'people'],
+  optout: ['opt', 'out'],
+  optin: ['opt', 'in'],
+  donotcall: ['do', 'not', 'call'],
+  org: ['organization'],
+  orgs: ['organizations'],
   organisation: ['organization'],
   organisations: ['organizations'],
   organisational: ['organizational'],
+  inactive: ['inactive'],
   anonymised: ['anonymized'],
+  anonymisation: ['anonymization'],
+  normalised: ['normalized'],
+  nom: ['name'],
+  prenom: ['first', 'name'],
+  nombre: ['name'],
+  apellido: ['last', 'name'],
+  apellidos: ['last', 'name'],
+  nachname: ['last', 'name'],
+  vorname: ['first', 'name'],
+  societe: ['company'],
+  soc: ['company'],
+  entreprise: ['company'],
+  empresa: ['company'],
+  firma: ['company'],
+  poste: ['job', 'title'],
+  cargo: ['job', 'title'],
+  courriel: ['email'],
+  correo: ['email'],
+  telefon: ['phone'],
+  telefono: ['phone'],
+  ville: ['city'],
+  ciudad: ['city'],
+  pays: ['country'],
+  pais: ['country'],
+  effectif: ['employees'],
+  statut: ['status'],
+  fk: [],
+}
+
+/** Words that compounds without a separator consist of: `annualrevenue`, `companycity`, `emailoptout`. */
+const SEGMENTS = new Set(
+  `account active annual archived address billing blocked call city company companies contact count country created customer date deleted department
+   disabled display do domain email emails employee employees family first founded full given id industry is job last lead linkedin
+   mail mobile modified name not number of opt organization out person phone primary revenue secondary size state status
+   tenant title updated url website work workspace year zipcode at in by`
+    .split(/\s+/)
+    .filter((word) => word !== ''),
+)
+
+/** The fewest segments that a compound consists of; itself if it does not. */
+function segmentWord(word: string): readonly string[] {
+  if (word.length < 6 || word.length > 40 || SEGMENTS.has(word)) return [word]
+  const best: Array<readonly string[] | null> = [[]]
+  for (let end = 1; end <= word.length; end++) {
+    best[end] = null
+    for (let start = 0; start < end; start++) {
+      const [before, segment] = [best[start], word.slice(start, end)]
+      if (!before || !SEGMENTS.has(segment)) continue
+      if (before.length + 1 < (best[end]?.length ?? Infinity)) best[end] = [...before, segment]
+    }
+  }
+  return best[word.length] ?? [word]
 }
 
 /** Adjacent words that mean one word, or another one. */
@@ -50,6 +84,10 @@ const WORD_PAIRS: Readonly<Record<string, readonly string[]>> = {
   'head count': ['employees'],
   'sur name': ['last', 'name'],
   'tele phone': ['phone'],
+  'opted out': ['opt', 'out'],
+  'do not': ['no'],
+  'black list': ['blacklist'],
+  'block list': ['blocklist'],
 }
 
 /**
@@ -64,7 +102,7 @@ export function splitIdentifier(name: string): string[] {
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
     .filter((word) => word !== '')
-    .flatMap((word) => COMPOUND_WORDS[word] ?? [word])
+    .flatMap((word) => COMPOUND_WORDS[word] ?? segmentWord(word))
   const words: string[] = []
   for (const word of parts) {
     const pair = WORD_PAIRS[`${words.at(-1) ?? ''} ${word}`]

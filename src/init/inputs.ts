@@ -2,9 +2,10 @@ import type { InputName, SourceKind } from '../domain/mapping.ts'
 import { type Draft, proposeOutputs } from './draft.ts'
 import type { InputSample, ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
+import { holdsAny } from './assign-roles.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type Db, query } from '../sources/db.ts'
-import { SAMPLE_ROWS, tableSampleSql } from './introspect.ts'
+import { SAMPLE_ROWS, spreadOrderSql, tableSampleSql } from './introspect.ts'
 
 /**
  * Chooses the inputs by what they yield on sampled rows. A profile or a company name becomes an input if it
@@ -103,7 +104,7 @@ export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): 
   const profiles = countIdentified(byProfile)['linkedin_url'] ?? 0
   const isProfileInput =
     fallbackInputs.profile !== undefined &&
-    (inputs.email === undefined || profiles > rows.length * MIN_COVERAGE)
+    (inputs.email === undefined || profiles > 0 || holdsAny('profile', fallbackInputs.profile.values))
   const before = isProfileInput ? byProfile : byEmail
 
   const hasName = inputs.name !== undefined
@@ -197,15 +198,15 @@ export async function measureInputs(db: Db, draft: Draft): Promise<readonly Meas
     [fallbackInputs.mail, 'mail'] as const,
   ]
   const columns = list.map(([sql, name]) => `${sql === undefined ? 'null' : `(${sql})`}::text as ${name}`)
-  const read = (spread: string): Promise<readonly MeasuredRow[]> =>
+  const read = (spread: string, order = ''): Promise<readonly MeasuredRow[]> =>
     query(
       db,
       `select ${columns.join(', ')} from ${table.table.sql} as t ${spread} ${base.joins ?? ''}
-        where ${base.where ?? 'true'} limit ${SAMPLE_ROWS}`,
+        where ${base.where ?? 'true'} ${order} limit ${SAMPLE_ROWS}`,
     )
   const spread = tableSampleSql(base.rows)
   const rows = spread === null ? [] : await read(spread)
-  return rows.length >= SAMPLE_ROWS / 2 ? rows : read('')
+  return rows.length >= SAMPLE_ROWS / 2 ? rows : read('', await spreadOrderSql(db, table.table))
 }
 
 /** Counts which identifier each row would be looked up by. Pure. */

@@ -1,6 +1,7 @@
 import { type Table, readTable } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
 import { quoteName } from '../sources/quote.ts'
+import { splitIdentifier } from './identifier-words.ts'
 import type { CandidateField, SampledRow } from './fields.ts'
 
 /** A table as listed in the first pass over the database. */
@@ -12,6 +13,10 @@ export interface TableOverview {
   /** Estimated by Postgres; null before its first ANALYZE. */
   readonly rows: number | null
 }
+
+/** Qualified and quoted, as `Table.sql`. */
+export const overviewSql = ({ schema, name }: Pick<TableOverview, 'schema' | 'name'>): string =>
+  `${quoteName(schema)}.${quoteName(name)}`
 
 /** Columns that hold the key of another table's rows. */
 export interface ForeignKey {
@@ -33,6 +38,8 @@ export interface IntrospectedTable {
   /** Labels that a check constraint allows, by column. */
   readonly checkLabels: Readonly<Record<string, readonly string[]>>
   readonly fields: readonly CandidateField[]
+  /** The number of rows sampled. */
+  readonly sampled: number
 }
 
 /** All user tables and views that this role may read. Partitions are left out: their parent is listed. */
@@ -76,7 +83,7 @@ const columnNamesSql = (table: string, numbers: string): string =>
 export async function introspectTable(
   db: Db,
   overview: TableOverview,
-): Promise<Omit<IntrospectedTable, 'fields'> | null> {
+): Promise<Omit<IntrospectedTable, 'fields' | 'sampled'> | null> {
   const name = `${quoteName(overview.schema)}.${quoteName(overview.name)}`
   const table = await readTable(db, name)
   if (table === null) return null
@@ -156,17 +163,57 @@ export async function sampleTableRows(
     query(db, `select ${list.join(', ')} from ${table.sql} as t ${from} limit ${SAMPLE_ROWS}`)
   const spread = tableSampleSql(rows)
   const some = spread === null ? [] : await read(spread)
-  const found = some.length >= SAMPLE_ROWS / 2 ? some : await read('')
+  const found = some.length >= SAMPLE_ROWS / 2 ? some : await read(await spreadOrderSql(db, table))
   return found.map((row) => Object.fromEntries(columns.map(({ name }, n) => [name, row[`c${n}`]])))
 }
 
+/** A table of more bytes is not read whole. */
+const MAX_WHOLE_BYTES = 50_000_000
+
+async function isSmall(db: Db, { sql }: Pick<Table, 'sql'>): Promise<boolean> {
+  const [size] = await query<{ bytes: number }>(
+    db,
+    `select coalesce((select sum(pg_relation_size(relid)) from pg_partition_tree($1::regclass)), pg_relation_size($1::regclass))::float8 as bytes`,
+    [sql],
+  )
+  return (size?.bytes ?? Infinity) <= MAX_WHOLE_BYTES
+}
+
+/** SQL that spreads the sample over a small table: its first and its last rows may be of one kind. */
+export const spreadOrderSql = async (db: Db, table: Pick<Table, 'sql'>): Promise<string> =>
+  (await isSmall(db, table)) ? 'order by md5(t.ctid::text)' : ''
+
+/** Columns whose few labels decide about rows; a rare one would be missing in the sample. */
+const LABEL_COLUMN =
+  /(?:^|_)(?:type|kind|category|class|status|statut|state|lifecycle|stage|role|channel|module|model)$/i
+const MAX_LABELS = 40
+
+/** All labels of such columns, by column; of a small table only. */
+export async function readLabels(db: Db, table: Table): Promise<Readonly<Record<string, readonly string[]>>> {
+  const columns = table.columns.filter(
+    ({ name, type, canSelect }) =>
+      canSelect && type.fit.kind === 'text' && LABEL_COLUMN.test(splitIdentifier(name).join('_')),
+  )
+  if (columns.length === 0 || !(await isSmall(db, table))) return {}
+  const lists = columns.map(
+    ({ name }, n) =>
+      `(select array_agg(label) from (select distinct left(t.${quoteName(name)}, 80) as label from ${table.sql} t limit ${MAX_LABELS + 1}) as few where btrim(label) <> '') as c${n}`,
+  )
+  const [found] = await query<Readonly<Record<string, string[] | null>>>(db, `select ${lists.join(', ')}`)
+  return Object.fromEntries(
+    columns.flatMap(({ name }, n) => {
+      const labels = found?.[`c${n}`] ?? []
+      return labels.length === 0 || labels.length > MAX_LABELS ? [] : [[name, labels.toSorted()]]
+    }),
+  )
+}
+
 /**
- * SQL that samples a whole table. A large table: some pages, four times as many as should hold the rows wanted,
- * because pages may be half empty. A smaller one: single rows. Null if the table is read whole or its size is
- * unknown. The sample is repeatable, so that a proposal does not change between runs.
+ * SQL that samples a large table: some pages, four times as many as should hold the rows wanted, because pages may be
+ * half empty. Null if the table is smaller or its size is unknown. The sample is repeatable, so that a proposal does
+ * not change between runs.
  */
 export function tableSampleSql(rows: number | null): string | null {
-  if (rows === null || rows <= SAMPLE_ROWS) return null
-  const [method, times] = rows > LARGE_TABLE_ROWS ? (['system', 4] as const) : (['bernoulli', 1] as const)
-  return `tablesample ${method} (${Math.min(100, (100 * times * SAMPLE_ROWS) / rows).toFixed(6)}) repeatable (1)`
+  if (rows === null || rows <= LARGE_TABLE_ROWS) return null
+  return `tablesample system (${Math.min(100, (400 * SAMPLE_ROWS) / rows).toFixed(6)}) repeatable (1)`
 }

@@ -1,9 +1,19 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import type { Fit } from '../sources/column-type.ts'
-import type { CandidateField } from './fields.ts'
-import { mapToLabels } from './enum-labels.ts'
+import { type CandidateField, serializedAs } from './fields.ts'
+import { EMPLOYEE_RANGES, isKnownLabel, mapToLabels } from './enum-labels.ts'
+import {
+  countryCodeMap,
+  isCountryName,
+  isPicklist,
+  labelsInUse,
+  rangeSql,
+  widerRangeMap,
+} from './picklists.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
+import { quoteLiteral } from '../sources/quote.ts'
+import { pluralize } from '../util/format.ts'
 import type { IntrospectedTable } from './introspect.ts'
 
 /** The record field that fills each role. */
@@ -37,6 +47,8 @@ const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnR
 export const outputRoles = (kind: SourceKind): ColumnRole[] =>
   Object.keys(OUTPUT_FIELDS[kind]) as ColumnRole[]
 
+export const outputField = (kind: SourceKind, role: ColumnRole): string => OUTPUT_FIELDS[kind][role] ?? role
+
 /** Minimum length of a text column, in characters. Shorter columns hold a code, not the value. */
 const MIN_LENGTHS: Readonly<Partial<Record<ColumnRole, number>>> = {
   title: 16,
@@ -53,80 +65,209 @@ const MIN_LENGTHS: Readonly<Partial<Record<ColumnRole, number>>> = {
   twitter: 20,
 }
 
-/** How a field is filled, or why it cannot be. Pure. */
+/** How a field is filled, or why it is not. Pure. */
 export function proposeOutput(
   kind: SourceKind,
   role: ColumnRole,
   field: CandidateField,
   { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
 ): ProposedOutput | SkippedColumn {
-  const recordField = OUTPUT_FIELDS[kind][role] ?? role
-  const output = { column: field.name, field: recordField, type: field.column.type.name }
-  const leaveOut = (reason: string): SkippedColumn => ({ column: field.name, reason })
+  const output: ProposedOutput = {
+    column: field.name,
+    field: outputField(kind, role),
+    type: field.column.type.name,
+  }
   const labels =
     field.fit.kind === 'enum'
       ? field.fit.labels
       : field.path.length === 0
         ? checkLabels[field.name]
         : undefined
-  if (labels) {
-    const map = mapToLabels(role, labels)
-    const filled = role === 'employees' ? 'employee_range' : recordField
-    return map === null
-      ? leaveOut(`accepts only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
-      : { ...output, field: filled, map }
-  }
+  if (labels) return labelOutput(output, role, labels)
   switch (field.fit.kind) {
     case 'text':
-      return textOutput(output, role, field, field.fit, leaveOut)
+      return textOutput(output, role, field, field.fit)
     case 'integer':
     case 'float':
     case 'numeric':
-      return { ...output, ...unitConversion(field.words) }
+      return numberOutput(output, role, field)
     case 'array':
       return output
     case 'json':
     case 'jsonb':
       if (role === 'technologies') return output
-      if (field.path.length === 0 || field.holdsArrays) return leaveOut('holds a list')
-      return {
-        ...output,
-        field: rangeField(role, field) ?? recordField,
-        ...(isNumericRole(role) && unitConversion(field.words)),
-      }
+      if (field.path.length === 0 || field.holdsArrays) return skipColumn(output, 'holds a list')
+      return jsonOutput(output, role, field)
     default:
-      return leaveOut(`is ${field.column.type.name}`)
+      return skipColumn(output, `is ${field.column.type.name}`)
   }
 }
+
+const skipColumn = ({ column }: ProposedOutput, reason: string): SkippedColumn => ({ column, reason })
+
+/** Written as a comment: it may be right. */
+const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => ({
+  column: output.column,
+  reason,
+  output,
+})
+
+/** An output into a column that accepts only these labels. */
+function labelOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  labels: readonly string[],
+): ProposedOutput | SkippedColumn {
+  if (isRangeRole(role) && !labels.every((label) => isKnownLabel(role, label))) {
+    const made = rangesOutput(output, role, labels)
+    if (made !== null) return made
+  }
+  const map = role === 'country' ? countryCodeMap(labels) : mapToLabels(role, labels)
+  const filled = role === 'employees' ? 'employee_range' : output.field
+  return map === null
+    ? skipColumn(output, `accepts only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
+    : { ...output, field: filled, map }
+}
+
+const LIST_SEPARATORS = [', ', ',', '; ', ';', ' | ', '|', '\n']
 
 function textOutput(
   output: ProposedOutput,
   role: ColumnRole,
   field: CandidateField,
   { maxLength }: Extract<Fit, { kind: 'text' }>,
-  leaveOut: (why: string) => SkippedColumn,
 ): ProposedOutput | SkippedColumn {
+  const { values, words } = field
   if (maxLength !== null && maxLength < (MIN_LENGTHS[role] ?? 0))
-    return leaveOut(`holds ${maxLength} characters, which is too short for ${output.field}`)
-  if (role === 'technologies')
-    return field.values.some((value) => value.trim().startsWith('['))
-      ? { ...output, as: 'json' }
-      : { ...output, sql: "array_to_string(array(select jsonb_array_elements_text($json)), ', ')" }
-  return { ...output, field: rangeField(role, field) ?? output.field }
+    return skipColumn(output, `holds ${maxLength} characters, which is too short for ${output.field}`)
+  const serialized = serializedAs(values)
+  if (role === 'technologies') {
+    if (serialized === 'JSON') return { ...output, as: 'json' }
+    if (serialized !== null) return skipColumn(output, `holds ${serialized}`)
+    const separator = LIST_SEPARATORS.find((one) => values.filter((value) => value.includes(one)).length >= 2)
+    const joined = {
+      ...output,
+      sql: `array_to_string(array(select jsonb_array_elements_text($json)), ${quoteLiteral(separator ?? ', ')})`,
+    }
+    return separator === undefined ? doubtOutput(joined, 'shows no separator of a list') : joined
+  }
+  if (serialized !== null) return skipColumn(output, `holds ${serialized}`)
+  if (role === 'country') return countryOutput(output, values)
+  if (role === 'state' && isMostly(values, (value) => /^[A-Z]{2,3}$/.test(value.trim())))
+    return doubtOutput(output, 'holds abbreviations, the record has names')
+  if (role === 'profile' || role === 'twitter') return urlOutput(output, role, values)
+  if (role === 'company_domain' && isMostly(values, (value) => /^https?:/i.test(value)))
+    return { ...output, sql: "'https://' || $value" }
+  const labels = labelsInUse(field)
+  if (isRangeRole(role)) return rangeOutput(output, role, labels ?? [...new Set(values)], words)
+  if (!PICKLIST_ROLES.has(role) || labels === null || !isPicklist(role, labels)) return output
+  const known = labels.filter((label) => isKnownLabel(role, label))
+  const map = mapToLabels(role, labels)
+  return map === null || known.length === 0
+    ? skipColumn(
+        output,
+        `holds codes of its own: ${labels.slice(0, 3).join(', ')}${labels.length > 3 ? ' …' : ''}`,
+      )
+    : { ...output, map }
 }
 
-const isNumericRole = (role: ColumnRole): boolean => role === 'employees' || role === 'revenue'
+const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
+  'seniority',
+  'department',
+  'industry',
+  'sub_industry',
+])
+const isRangeRole = (role: ColumnRole): boolean => role === 'employees' || role === 'revenue'
 
-/** Whether a text column holds a range such as `51-200` rather than a number, by its name or its values. */
-function rangeField(role: ColumnRole, { words, values }: CandidateField): string | null {
-  if (!isNumericRole(role)) return null
-  const named = words.some(
-    (word) => word === 'range' || word === 'band' || word === 'size' || word === 'bucket',
+const isMostly = (values: readonly string[], test: (value: string) => boolean): boolean =>
+  values.length > 0 && values.filter(test).length * 2 > values.length
+
+function countryOutput(output: ProposedOutput, values: readonly string[]): ProposedOutput | SkippedColumn {
+  if (values.length === 0 || isMostly(values, isCountryName)) return output
+  const codes = values.length < 3 ? null : countryCodeMap(values)
+  if (codes !== null) return { ...output, map: codes }
+  return doubtOutput(
+    output,
+    isMostly(values, (value) => /^[A-Za-z]{2,3}$/.test(value.trim()))
+      ? 'holds codes, the record has names'
+      : 'holds other names than English ones',
   )
-  const ranged =
-    values.filter((value) => /\d\s*[-–]\s*\d|\d\s*\+|[<>]\s*\d/.test(value)).length * 2 > values.length
-  if (!named && !ranged) return null
-  return role === 'employees' ? 'employee_range' : 'revenue_range'
+}
+
+/** A profile as a URL, or its last part where the column holds only that. */
+function urlOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  values: readonly string[],
+): ProposedOutput | SkippedColumn {
+  if (values.length < 3 || isMostly(values, (value) => /[./]/.test(value))) return output
+  const isAt = isMostly(values, (value) => value.startsWith('@'))
+  const handle = role === 'twitter' ? '(?:twitter|x)' : 'linkedin'
+  const part = `substring($value from '${handle}\\.com/(?:in/|company/)?([^/?#]+)')`
+  return { ...output, sql: isAt ? `'@' || ${part}` : part }
+}
+
+/** A number of employees or a revenue in a text column: a number, or a range of the column's own. */
+function rangeOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  labels: readonly string[],
+  words: readonly string[],
+): ProposedOutput | SkippedColumn {
+  const isRanged = isMostly(labels, (value) => /\d\D*[-–—]\D*\d|\d\s*\+|[<>]\s*\D?\d|\d to \d/i.test(value))
+  const range = { ...output, field: role === 'employees' ? 'employee_range' : 'revenue_range' }
+  if (labels.length === 0) {
+    const isNamed = words.some((word) => RANGE_WORDS.has(word))
+    return isNamed ? doubtOutput(range, 'has no values to show its ranges') : output
+  }
+  if (!isRanged)
+    return isMostly(labels, (value) => /^[\d.,\s]+$/.test(value.trim()))
+      ? output
+      : doubtOutput(output, 'holds neither numbers nor ranges')
+  if (role === 'employees' && labels.every((label) => isKnownLabel(role, label)))
+    return { ...range, map: mapToLabels(role, labels) ?? {} }
+  return rangesOutput(output, role, labels) ?? doubtOutput(range, 'holds ranges of its own')
+}
+
+/** Into ranges of the column's own: the service's ranges if each is inside of one, else the number. */
+function rangesOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  labels: readonly string[],
+): ProposedOutput | null {
+  const map = role === 'employees' ? widerRangeMap(labels, EMPLOYEE_RANGES) : null
+  if (map !== null) return { ...output, field: 'employee_range', map }
+  const sql = rangeSql(labels)
+  return sql === null ? null : { ...output, sql }
+}
+
+const RANGE_WORDS = new Set('range band size bucket'.split(' '))
+
+function numberOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  { values, words }: CandidateField,
+): ProposedOutput | SkippedColumn {
+  const numbers = values.filter((value) => Number(value) !== 0)
+  const distinct = new Set(numbers).size
+  if (isRangeRole(role) && numbers.length >= 15 && distinct <= 8)
+    return doubtOutput(output, `holds only ${pluralize(distinct, 'number')}: codes, perhaps`)
+  return { ...output, ...unitConversion(words) }
+}
+
+function jsonOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  field: CandidateField,
+): ProposedOutput | SkippedColumn {
+  const { values } = field
+  if (role === 'country' || role === 'profile' || role === 'twitter')
+    return textOutput(output, role, field, { kind: 'text', maxLength: null })
+  if (!isRangeRole(role)) return output
+  const isNumeric = values.length === 0 || isMostly(values, (value) => /^-?[\d.]+$/.test(value.trim()))
+  return isNumeric
+    ? { ...output, ...unitConversion(field.words) }
+    : rangeOutput(output, role, [...new Set(values)], field.words)
 }
 
 const UNIT_SQL: Readonly<Record<string, string>> = {
@@ -143,85 +284,28 @@ function unitConversion(words: readonly string[]): { sql?: string } {
   return sql === undefined ? {} : { sql }
 }
 
-/** Calling codes have one to three digits, and none is a prefix of another (ITU-T E.164.D). */
-const CALLING_CODES = String.raw`1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|\d{3}`
-
-/**
- * Splits a phone number into calling code and number if the table has a column for each. Both are written, or
- * neither. Pure.
- */
-export function splitPhoneOutput(
-  output: ProposedOutput,
-  number: CandidateField,
-  { fields }: Pick<IntrospectedTable, 'fields'>,
-): ProposedOutput[] {
-  const code = fields.find((field) => isCallingCodeColumn(field, number))
-  if (
-    code === undefined ||
-    number.values.filter((value) => value.startsWith('+')).length * 2 > number.values.length
-  )
-    return [output]
-  const plus = code.values.length === 0 || code.values.some((value) => value.startsWith('+'))
-  const [before, after] = plus ? [String.raw`^\+(?:`, ')'] : [String.raw`^\+(`, ')']
-  const pattern = `'${before}${CALLING_CODES}${after}'`
-  const part = (column: string, type: string, sql: string): ProposedOutput => ({
-    column,
-    type,
-    sql,
-    field: 'phone',
-    group: 'phone',
-  })
-  return [
-    part(code.name, code.column.type.name, `substring($value from ${pattern})`),
-    part(output.column, output.type, `regexp_replace($value, ${pattern}, '')`),
-  ]
-}
-
-/** `phoneCallingCode` beside `phoneNumber`. A country code of letters is not a calling code. */
-function isCallingCodeColumn(field: CandidateField, number: CandidateField): boolean {
-  const { words, fit, values, path, column } = field
-  if (
-    !words.includes('code') ||
-    path.length > 0 ||
-    fit.kind !== 'text' ||
-    !column.canUpdate ||
-    column.isGenerated
-  )
-    return false
-  const isCalling = words.includes('calling') || words.includes('dial') || words.includes('dialling')
-  const isCountry = words.includes('country') && values.length > 0
-  if (!isCalling && !isCountry) return false
-  if (!values.every((value) => /^\+?\d{1,4}$/.test(value.trim()))) return false
-  const shared = words.filter((word) => word !== 'code' && number.words.includes(word))
-  return shared.length > 0
-}
-
 const PLACE_FIELDS = new Set(['location.city', 'location.state', 'location.country'])
 
-/**
- * Groups city, state and country, so that a manually entered city is never paired with another address's country. A
- * state alone is dropped: it may be the state of an order. Pure.
- */
-export function groupPlaceOutputs(
+/** Keeps the parts of one address: a state alone may be that of an order, and another address is not the company's. Pure. */
+export function onePlace(
   outputs: readonly ProposedOutput[],
   { fields }: Pick<IntrospectedTable, 'fields'>,
 ): ProposedOutput[] {
   const parts = outputs.filter(({ field }) => PLACE_FIELDS.has(field))
-  const first = parts[0]
+  const [first] = parts
   if (first === undefined) return [...outputs]
   const lead = namePrefix(first, fields)
   const together = parts.filter((one) => namePrefix(one, fields) === lead)
   const isStateAlone = together.length === 1 && first.field === 'location.state'
-  return outputs.flatMap((output) => {
-    if (!PLACE_FIELDS.has(output.field)) return [output]
-    if (!together.includes(output) || isStateAlone) return []
-    return [together.length > 1 ? { ...output, group: 'place' } : output]
-  })
+  return outputs.filter(
+    (output) => !PLACE_FIELDS.has(output.field) || (together.includes(output) && !isStateAlone),
+  )
 }
 
-/** The name without its part: `billing_address_city` → billing address. */
+/** The name without its part: `billing_address_city` and `billing_address_country_id` → billing address. */
 const namePrefix = ({ column }: ProposedOutput, fields: IntrospectedTable['fields']): string =>
   fields
     .find((field) => field.name === column)
-    ?.words.slice(0, -1)
+    ?.words.filter((word) => word !== 'id')
+    .slice(0, -1)
     .join(' ') ?? ''

@@ -16,12 +16,16 @@ export interface ProposedOutput {
   readonly sql?: string
   readonly group?: string
   readonly as?: 'json'
+  /** The source of a regular expression that values must match. */
+  readonly matches?: string
 }
 
 /** A column that looks suitable and is not proposed. */
 export interface SkippedColumn {
   readonly column: string
   readonly reason: string
+  /** The output that it would be: written as a comment. */
+  readonly output?: ProposedOutput
 }
 
 export interface ProposedSource {
@@ -36,6 +40,8 @@ export interface ProposedSource {
   readonly key: readonly string[] | null
   readonly where: string | null
   readonly changedAt: string | null
+  /** The column in which the user keeps when a row was enriched. */
+  readonly freshness: string | null
   /** The column that records when a row changed, for tables without a trigger that sets it. */
   readonly touch: { readonly column: string; readonly sql: string } | null
   readonly inputs: readonly ProposedInput[]

@@ -1,18 +1,26 @@
 import type { Db } from '../sources/db.ts'
-import { draftSources } from './drafts.ts'
+import type { SourceKind } from '../domain/mapping.ts'
+import { draftSources, isAddressList } from './drafts.ts'
 import { listCandidateFields } from './fields.ts'
 import { chooseInputs, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
-import { confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
+import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
+import { type LookupColumn, findLookupColumns, suggestedTextLookups } from './lookup-tables.ts'
+import { findStaffTables } from './staff.ts'
+import { type TenantChoice, chooseTenant, findTenantColumns, isTenantName } from './tenants.ts'
+
 import {
+  type ForeignKey,
   type IntrospectedTable,
   type TableOverview,
   introspectTable,
   listForeignKeys,
   listTableOverviews,
+  readLabels,
   sampleTableRows,
 } from './introspect.ts'
-import { type ClassifiedSchema, classifyTables, shortlistTables } from './classify.ts'
+import { type ClassifiedSchema, type ClassifiedTable, classifyTables } from './classify.ts'
+import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { listTables } from '../sources/catalogue.ts'
 import { didYouMean } from '../util/text.ts'
@@ -49,7 +57,7 @@ export async function proposeSources(
 ): Promise<Proposal> {
   const all = await read(listTableOverviews, CATALOGUE_TIMEOUT_MS)
   const references = await read(listForeignKeys, CATALOGUE_TIMEOUT_MS)
-  const likely = shortlistTables(all)
+  const likely = shortlistTables(all, references)
   const named = wanted === null ? [] : all.filter((one) => wanted(one) && !likely.includes(one))
   const tables: IntrospectedTable[] = []
   for (const [n, one] of [...likely, ...named].entries()) {
@@ -58,10 +66,16 @@ export async function proposeSources(
     if (surveyed) tables.push(surveyed)
   }
   const declared = declaredRelations(tables, references)
-  const suggested = suggestedRelations(tables, declared)
+  const suggested = [...suggestedRelations(tables, declared), ...suggestedTextLookups(tables)]
   const confirmed = await withTimeoutFallback(read, (db) => confirmRelations(db, suggested), [])
   const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
-  const schema = classifyTables(tables, [...declared, ...confirmed], wanted === null ? () => false : isWanted)
+  const schema = await classifySchema(read, {
+    all,
+    references,
+    tables,
+    relations: [...declared, ...confirmed],
+    isNamed: wanted === null ? () => false : isWanted,
+  })
 
   const sources: ProposedSource[] = []
   const skippedTables: SkippedTable[] = []
@@ -82,6 +96,60 @@ export async function proposeSources(
   }
 }
 
+/** Classifies the tables, and reads the tenants and the lists of labels of those to propose. */
+async function classifySchema(
+  read: ReadTransaction,
+  found: {
+    readonly all: readonly TableOverview[]
+    readonly references: readonly ForeignKey[]
+    readonly tables: readonly IntrospectedTable[]
+    readonly relations: readonly TableRelation[]
+    readonly isNamed: (table: IntrospectedTable) => boolean
+  },
+): Promise<ClassifiedSchema> {
+  const { all, relations, tables, isNamed } = found
+  const suggested = relations.map(({ from, to, columns }) => ({
+    from: from.table.sql,
+    to: to.table.sql,
+    columns,
+  }))
+  const staff = findStaffTables(all, [...found.references, ...suggested])
+  const isStaff = ({ table }: IntrospectedTable): boolean => staff.has(table.sql)
+  const context = { relations, isNamed, isStaff, isTenantTable: () => false }
+  const parties = classifyTables(tables, context).tables.filter((one) => one.kinds.length > 0)
+  const tenantColumns = new Map(
+    tables.map((table) => [
+      table.table.sql,
+      findTenantColumns(table, { overviews: all, relations, isStaff: (sql) => staff.has(sql) }),
+    ]),
+  )
+  const tenantTables = new Set(
+    parties.flatMap(({ table }) => (tenantColumns.get(table.sql) ?? []).map((one) => one.table?.table.sql)),
+  )
+  const schema = classifyTables(tables, {
+    ...context,
+    isTenantTable: ({ table }) => tenantTables.has(table.sql) || isTenantName(table.name),
+  })
+  const complete: ClassifiedTable[] = []
+  for (const table of schema.tables) {
+    if (table.kinds.length === 0 && !isAddressList(table) && !table.company.has('city')) {
+      complete.push(table)
+      continue
+    }
+    let tenant: TenantChoice | null = null
+    for (const column of tenantColumns.get(table.table.sql) ?? [])
+      if (!column.isOwnCompany)
+        tenant ??= await withTimeoutFallback(read, (db) => chooseTenant(db, table, column), null)
+    const lookupsFor = (kind: SourceKind): Promise<LookupColumn[]> =>
+      withTimeoutFallback(read, (db) => findLookupColumns(db, kind, table, relations, isParty), [])
+    const isParty = (one: IntrospectedTable): boolean =>
+      schema.tables.some((other) => other.table.sql === one.table.sql && other.kinds.length > 0)
+    const lookups = { person: await lookupsFor('person'), company: await lookupsFor('company') }
+    complete.push({ ...table, tenant, lookups })
+  }
+  return { ...schema, tables: complete }
+}
+
 async function introspectWithSample(
   read: ReadTransaction,
   overview: TableOverview,
@@ -93,7 +161,8 @@ async function introspectWithSample(
   const rows = isReadable
     ? await withTimeoutFallback(read, (db) => sampleTableRows(db, table, surveyed.rows), [])
     : []
-  return { ...surveyed, fields: listCandidateFields(table, rows) }
+  const labels = isReadable ? await withTimeoutFallback(read, (db) => readLabels(db, table), {}) : {}
+  return { ...surveyed, fields: listCandidateFields(table, rows, labels), sampled: rows.length }
 }
 
 const listRejections = (

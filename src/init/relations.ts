@@ -39,22 +39,55 @@ export function suggestedRelations(
   const known = new Set(
     declared.flatMap(({ from, columns }) => columns.map((column) => `${from.table.sql}.${column}`)),
   )
-  return tables.flatMap((from) =>
-    from.fields
-      .filter((field) => field.path.length === 0 && field.words.at(-1) === 'id')
-      .filter((field) => !known.has(`${from.table.sql}.${field.name}`))
-      .flatMap((field) => suggestForField(field, from, tables)),
+  return [
+    ...suggestedParts(tables, known),
+    ...tables.flatMap((from) =>
+      from.fields
+        .filter((field) => field.path.length === 0 && isKeyName(field))
+        .filter((field) => !known.has(`${from.table.sql}.${field.name}`))
+        .flatMap((field) => suggestForField(field, from, tables)),
+    ),
+  ]
+}
+
+const PART_WORDS = new Set('cstm custom cdata details detail extra fields info data'.split(' '))
+
+/** Whether a name says that a table holds further columns of another: `contacts_cstm` of `contacts`. Pure. */
+export function isPartName(part: string, owner: string): boolean {
+  const words = splitIdentifier(part)
+  return (
+    PART_WORDS.has(words.at(-1) ?? '') && words.slice(0, -1).join(' ') === splitIdentifier(owner).join(' ')
   )
 }
+
+/** Tables of further columns with the same key. */
+function suggestedParts(tables: readonly IntrospectedTable[], known: ReadonlySet<string>): TableRelation[] {
+  return tables.flatMap((from) => {
+    const [key, ...more] = from.table.primaryKey
+    const field = from.fields.find((one) => one.name === key && one.path.length === 0)
+    if (!key || !field || more.length > 0 || known.has(`${from.table.sql}.${key}`)) return []
+    const to = tables.find((one) => isPartName(from.table.name, one.table.name))
+    const [target, ...others] = to?.table.primaryKey ?? []
+    const type = to?.table.columns.find((column) => column.name === target)?.type.name
+    if (!to || !target || others.length > 0 || type === undefined || !isSameTypeFamily(field, type)) return []
+    return [{ from, to, columns: [key], targets: [target], type: null }]
+  })
+}
+
+/** `account_id` or `fk_account`. */
+const isKeyName = ({ name, words }: CandidateField): boolean => words.at(-1) === 'id' || /^fk_/i.test(name)
+
+/** What a polymorphic reference calls the column beside it: `owner_type`, `bean_module`. */
+const TYPE_NAMES = new Set('type module class model table kind'.split(' '))
 
 function suggestForField(
   field: CandidateField,
   from: IntrospectedTable,
   tables: readonly IntrospectedTable[],
 ): TableRelation[] {
-  const said = field.words.slice(0, -1)
+  const said = field.words.at(-1) === 'id' ? field.words.slice(0, -1) : field.words
   const type = from.fields.find(
-    ({ words }) => words.at(-1) === 'type' && words.slice(0, -1).join(' ') === said.join(' '),
+    ({ words }) => TYPE_NAMES.has(words.at(-1) ?? '') && words.slice(0, -1).join(' ') === said.join(' '),
   )
   const possible = tables.flatMap((to): Array<TableRelation & { readonly rank: number }> => {
     const [key, ...more] = to.table.primaryKey
@@ -73,7 +106,7 @@ function suggestForField(
 }
 
 /** How well words name a table: `contact` fits contacts better than crm_contacts, and `primary contact` fits it too. */
-function nameRank(said: readonly string[], table: string): number {
+export function nameRank(said: readonly string[], table: string): number {
   const words = said.map(singularize).join(' ')
   const meant = splitIdentifier(table).map(singularize).join(' ')
   if (words === '') return 0

@@ -26,16 +26,24 @@ export type ColumnRole =
 
 /** Phrases that name a role, with up to 110 points. The words of a phrase must be adjacent. */
 const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>>> = {
-  email: { email: 100, emails: 95, mail: 75 },
+  email: { email: 100, emails: 95, mail: 75, 'email id': 80 },
   profile: { linkedin: 100, 'profile url': 60, 'social url': 50 },
   first_name: { 'first name': 100, 'given name': 100, 'name first': 95 },
   last_name: { 'last name': 100, 'family name': 100, 'name last': 95 },
-  name: { 'full name': 100, 'display name': 85, name: 90 },
+  name: {
+    'full name': 100,
+    'contact name': 96,
+    'person name': 96,
+    'lead name': 96,
+    'display name': 85,
+    name: 90,
+  },
   company_name: {
     'company name': 100,
     'organization name': 100,
     'account name': 95,
     'employer name': 100,
+    'partner name': 80,
     company: 90,
     employer: 90,
     organization: 85,
@@ -55,6 +63,8 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
     position: 78,
     function: 78,
     occupation: 80,
+    designation: 84,
+    job: 80,
     role: 66,
   },
   seniority: { seniority: 100, 'job level': 85, 'management level': 90 },
@@ -64,6 +74,7 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
     'direct dial': 90,
     tel: 90,
     phones: 90,
+    telephone: 100,
     mobile: 76,
     cell: 70,
   },
@@ -85,7 +96,10 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
     'employee range': 105,
     'company size': 95,
     'staff count': 95,
+    'no of employees': 105,
+    'employees range': 105,
     size: 64,
+    'organization size': 95,
   },
   revenue: { revenue: 100, turnover: 95 },
   founded: {
@@ -99,9 +113,9 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
   city: { city: 100, town: 90, locality: 90 },
   state: { state: 90, province: 95, region: 80 },
   country: { country: 100, 'country name': 105 },
-  technologies: { technologies: 100, technology: 80, tech: 66 },
-  twitter: { twitter: 100 },
-  legal_name: { 'legal name': 110, 'registered name': 105 },
+  technologies: { technologies: 100, technology: 80, tech: 66, 'technology stack': 100 },
+  twitter: { twitter: 100, 'x link': 90, 'x url': 90, 'x profile': 90 },
+  legal_name: { 'legal name': 110, 'registered name': 105, 'legal entity name': 110 },
 }
 
 /**
@@ -109,6 +123,8 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
  * @param own words of the table's own name, which add nothing here
  */
 export function scoreName(role: ColumnRole, words: readonly string[], own: ReadonlySet<string>): number {
+  // `no_email` is a flag, `no_of_employees` a count.
+  if (words[0] === 'no' && words[1] !== 'of') return 0
   let best = 0
   for (const [phrase, points] of Object.entries(ROLE_PHRASES[role])) {
     const rest = removePhrase(words, phrase.split(' '))
@@ -144,8 +160,10 @@ export const EXCLUDING_WORDS = new Set(
    rank manager assistant owner recruiter referrer referral creator author sender recipient reply cc bcc spouse emergency
    previous former old birth born place recurring forecast expected lifetime target quota password reset
    consent preference preferences frequency note notes description comment comments handle username
-   facebook instagram github skype xing blog search vector timezone zone locale lang language index tax vat
-   street zip postal postcode lat latitude lng longitude geo distance rating confidence enriched`
+   thumbnail permalink callback webhook calendar booking meeting unsubscribe tracking redirect cover banner favicon
+   feed rss api endpoint support facebook instagram github skype xing blog search vector timezone zone locale lang language index tax vat
+   abbr abbreviation alpha iso caps slug key reason street zip postal postcode lat latitude lng longitude geo distance
+   rating confidence enriched`
     .split(/\s+/)
     .filter((word) => word !== ''),
 )
@@ -155,14 +173,14 @@ export const NEUTRAL_WORDS = new Set(
   `primary main work business contact person people customer client lead company account organization the x custom default
    current address link links url number no num of value text raw name emails attributes properties data fields profile
    job direct office hq headquarters head annual yearly amount usd eur micros cents in million range band list page web
-   partner member details info 1`
+   partner member details info billing bill studio jsonb json c cf 1`
     .split(/\s+/)
     .filter((word) => word !== ''),
 )
 
 /** Words of a secondary value: another column is preferred. */
 export const SECONDARY_WORDS = new Set(
-  `secondary alternate alternative alt other additional second home private personal shipping mailing delivery visiting
+  `secondary alternate alternative alt other additional second home private personal ship shipping mailing delivery visiting
    mobile cell invoice registered lower normalized canonical original 2 3 4 5`
     .split(/\s+/)
     .filter((word) => word !== ''),

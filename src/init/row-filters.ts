@@ -84,64 +84,11 @@ export function listKnownLabels(
   const allowed = checked[field.name]
   if (allowed) return allowed
   const distinct = [...new Set(field.values)]
-  return distinct.length <= 12 && distinct.length < field.values.length ? distinct : []
+  return distinct.length <= 12 && distinct.length < field.values.length ? (field.labels ?? distinct) : []
 }
 
 const matchesAnyWord = (label: string, words: ReadonlySet<string>): boolean =>
   splitIdentifier(label).some((word) => words.has(singularize(word)) || words.has(word))
-
-/** The context of a condition: some words mean "deleted" for a link or an address only. */
-type RowContext = 'row' | 'address' | 'link'
-
-const DELETED_WORDS = new Set(
-  'deleted removed archived trashed discarded anonymized erased voided'.split(' '),
-)
-const DELETED_WORDS_BY_CONTEXT: Readonly<Record<RowContext, ReadonlySet<string>>> = {
-  row: new Set(),
-  address: new Set(['invalid', 'bounced', 'undeliverable']),
-  link: new Set(['ended', 'left', 'end', 'expired', 'until', 'invalid']),
-}
-const FILLER_WORDS = new Set(['at', 'on', 'date', 'time', 'is'])
-
-/**
- * Conditions for rows that are not deleted, archived or erased, from the columns that such systems use: `deleted_at`,
- * `is_deleted`, `archived`, `active`. Pure.
- */
-export function notDeletedConditions(
-  { fields }: Pick<IntrospectedTable, 'fields'>,
-  alias: string,
-  of: RowContext = 'row',
-): string[] {
-  return fields.flatMap((field) => {
-    if (field.path.length > 0) return []
-    const condition = notDeletedCondition(field, fieldSql(field, alias), of)
-    return condition === null ? [] : [condition]
-  })
-}
-
-function notDeletedCondition(field: CandidateField, sql: string, of: RowContext): string | null {
-  const [word, ...others] = field.words.filter((one) => !FILLER_WORDS.has(one))
-  if (word === undefined || others.length > 0) return null
-  const { kind } = field.fit
-  if (word === 'active') return kind === 'boolean' ? isTrueSql(field.column, sql) : null
-  if (!DELETED_WORDS.has(word) && !DELETED_WORDS_BY_CONTEXT[of].has(word)) return null
-  switch (kind) {
-    case 'timestamp':
-    case 'timestamptz':
-    case 'date':
-      return `${sql} is null`
-    case 'boolean':
-      return field.column.notNull ? `not ${sql}` : `${sql} is not true`
-    case 'integer':
-      // 0 and 1 are false and true; any other number is a time or a counter.
-      if (field.values.some((value) => value !== '0' && value !== '1')) return null
-      return field.column.notNull ? `${sql} = 0` : `coalesce(${sql}, 0) = 0`
-    default:
-      return null
-  }
-}
-
-const isTrueSql = (column: Column, sql: string): string => (column.notNull ? sql : `${sql} is not false`)
 
 /** The column that changes with every update of a row, if there is one. Pure. */
 export function findChangeColumn({ table }: Pick<IntrospectedTable, 'table'>): Column | null {
@@ -169,16 +116,19 @@ const CHANGE_COLUMN_NAMES = new Set(
   ].flatMap((words) => [words, `${words} at`, `${words} on`, `${words} date`, `${words} time`]),
 )
 
-/** Columns that separate tenants, unless the sample holds a single tenant. Pure. */
-export const findTenantColumns = (
-  { fields }: Pick<IntrospectedTable, 'fields'>,
-  references: ReadonlySet<string>,
-): string[] =>
-  fields
-    .filter(({ path, words }) => path.length === 0 && TENANT_COLUMN.test(words.join(' ')))
-    // An organization is the tenant in some systems, and the employer in others.
-    .filter(({ name, words }) => words[0] === 'tenant' || !references.has(name))
-    .filter(({ values }) => new Set(values).size !== 1)
-    .map((field) => field.name)
+/** The timestamp in which the user keeps when a row was enriched, if there is one. Pure. */
+export function findFreshnessColumn({ fields }: Pick<IntrospectedTable, 'fields'>): string | null {
+  const found = fields.find(({ fit, words, path, column }) => {
+    const isTime = fit.kind === 'timestamptz' || fit.kind === 'timestamp' || fit.kind === 'date'
+    const isStamp =
+      words.some((word) => FRESHNESS_WORDS.has(word)) && !words.some((word) => OTHER_STAMPS.has(word))
+    return isTime && isStamp && path.length === 0 && column.canUpdate && !column.isGenerated
+  })
+  return found?.name ?? null
+}
 
-const TENANT_COLUMN = /^(?:tenant|workspace|organization|org|team|instance|realm)(?: id| uuid| key)$/
+const FRESHNESS_WORDS = new Set('enriched enrichment'.split(' '))
+/** Stamps of something else than a finished enrichment. */
+const OTHER_STAMPS = new Set(
+  'next failed error requested started queued scheduled skip until due locked'.split(' '),
+)

@@ -45,7 +45,7 @@ const LABELS = 14
 export function renderProposedSource({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint, textColumns } = output
   const room = textColumns - 2
-  const where = source.where === null ? '' : ` where ${source.where}`
+  const where = source.where === null ? '' : ` where ${source.where.replaceAll(/\s+/g, ' ')}`
   return [
     ...wrapText(
       `${paint('heading', source.name)}  ${describeKind(source)} in ${source.table}${where}`,

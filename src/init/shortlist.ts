@@ -1,0 +1,105 @@
+import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
+import { nameHint } from './classify.ts'
+import { singularize, splitIdentifier } from './identifier-words.ts'
+import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
+import { isPartName, nameRank } from './relations.ts'
+import { type ColumnRole, scoreName } from './roles.ts'
+import { isStaffName, isSuppressionName } from './staff.ts'
+
+/** Tables that are read closely. A database has thousands; people and companies are in a few. */
+const MAX_TABLES = 60
+
+/** Roles whose names among a table's columns justify a closer look. */
+const TELLING_ROLES: ReadonlySet<ColumnRole> = new Set([
+  'email',
+  'profile',
+  'first_name',
+  'last_name',
+  'company_name',
+  'title',
+  'seniority',
+  'department',
+  'domain',
+  'industry',
+  'employees',
+  'revenue',
+  'city',
+])
+
+const SCORED_ROLES = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((role) =>
+  TELLING_ROLES.has(role),
+)
+
+/**
+ * The tables that may hold people, companies, their addresses or links between them, most likely first, then those
+ * that they refer to. Reads only names and foreign keys, so a database of thousands of tables is read once. Pure.
+ */
+export function shortlistTables(
+  all: readonly TableOverview[],
+  references: readonly ForeignKey[],
+): TableOverview[] {
+  const scored = all.map((one) => ({ one, points: scoreOverview(one) }))
+  const likely = scored.filter(({ points }) => points >= 3).sort((a, b) => b.points - a.points)
+  const main = likely.slice(0, MAX_TABLES).map(({ one }) => one)
+  const things = new Set(main.map((one) => singularize(splitIdentifier(one.name).at(-1) ?? '')))
+  const links = all.filter((one) => !main.includes(one) && isLinkTable(one, things)).slice(0, MAX_TABLES)
+  const read = [...main, ...links]
+  const others = all.filter((one) => !read.includes(one) && isReferred(one, read, references))
+  return [...read, ...others.slice(0, MAX_TABLES)]
+}
+
+/** Whether tables that are read refer to this one, by a foreign key or by the name of a column, or it lists opt-outs. */
+function isReferred(
+  table: TableOverview,
+  read: readonly TableOverview[],
+  references: readonly ForeignKey[],
+): boolean {
+  if (isSuppressionName(table.name) || read.some((one) => isPartName(table.name, one.name))) return true
+  const [own, names] = [overviewSql(table), new Set(read.map(overviewSql))]
+  if (
+    references.some(
+      (one) =>
+        (one.to === own && names.has(one.from)) ||
+        (one.from === own && names.has(one.to) && (isStaffName(table.name) || scoreOverview(table) > 0)),
+    )
+  )
+    return true
+  return read.some(({ columns }) =>
+    columns.some((column) => {
+      const words = splitIdentifier(column)
+      if (words.at(-1) === 'id' || /^fk_/i.test(column))
+        return nameRank(words.at(-1) === 'id' ? words.slice(0, -1) : words, table.name) > 0
+      return LIST_ROLES.some(
+        (role) => words.includes(role) && splitIdentifier(table.name).map(singularize).includes(role),
+      )
+    }),
+  )
+}
+
+/** Columns that may hold the key of a list of that name. */
+const LIST_ROLES = ['country', 'industry', 'department', 'seniority', 'sector']
+
+/** Points for a table's name and its columns' names. */
+export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
+  const own = new Set(splitIdentifier(name).flatMap((word) => [word, singularize(word)]))
+  const roles = SCORED_ROLES.filter((role) =>
+    columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
+  )
+  const hints = (['person', 'company'] as const).map(
+    (kind) => ({ strong: 3, weak: 2, none: 0 })[nameHint(kind, name)],
+  )
+  const holdsAddresses = splitIdentifier(name).some((word) => CONTACT_TABLE_WORDS.has(singularize(word)))
+    ? 3
+    : 0
+  return Math.max(...hints) + roles.length + holdsAddresses
+}
+
+const CONTACT_TABLE_WORDS = new Set(
+  'email mail address domain website url location information field mechanism'.split(' '),
+)
+
+/** Two foreign keys, one to a table found before: `account_contacts`, `entity_email_address`. */
+function isLinkTable({ columns }: TableOverview, things: ReadonlySet<string>): boolean {
+  const keys = columns.map(splitIdentifier).filter((words) => words.length > 1 && words.at(-1) === 'id')
+  return keys.length >= 2 && keys.some((words) => things.has(singularize(words.at(-2) ?? '')))
+}

@@ -1,0 +1,233 @@
+import { quoteLiteral } from '../sources/quote.ts'
+import { exclusionConditions } from './exclusions.ts'
+import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
+import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
+import { type ForeignKey, type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
+import { type TableRelation, joinCondition } from './relations.ts'
+import { listKnownLabels } from './row-filters.ts'
+
+const STAFF_NOUNS = new Set('employee staff worker colleague agent operator salesperson'.split(' '))
+/** Whose members use the software. */
+const TEAM_WORDS = new Set('workspace team tenant organization account project company'.split(' '))
+
+/** Whether a table's name says that its rows are the users' own staff. */
+export function isStaffName(table: string): boolean {
+  const words = splitIdentifier(table).map(singularize)
+  const [before = '', last = ''] = words.slice(-2)
+  return STAFF_NOUNS.has(headNoun(table)) || (last === 'member' && TEAM_WORDS.has(before))
+}
+
+/** Columns used to sign in: the rows are users of an application. */
+export const hasLoginColumns = (columns: readonly string[]): boolean =>
+  columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
+
+const LOGIN_WORDS = new Set('password passwd pwd passhash'.split(' '))
+
+/** A column that names who works on a row: it refers to staff. */
+const isOwnerColumn = (column: string): boolean => {
+  const words = splitIdentifier(column).filter((word) => word !== 'id')
+  return (
+    words.some((word) => OWNER_WORDS.has(word)) ||
+    /^(?:created|updated|modified|deleted) by(?: user)?$/.test(words.join(' '))
+  )
+}
+const OWNER_WORDS = new Set(
+  'owner assigned assignee author salesperson responsible agent rep sales user'.split(' '),
+)
+
+/**
+ * The tables of the users' own staff: by name, by login columns, or because other tables name them as owner, assignee
+ * or author. Pure.
+ */
+export function findStaffTables(
+  overviews: readonly TableOverview[],
+  references: readonly Pick<ForeignKey, 'from' | 'to' | 'columns'>[],
+): ReadonlySet<string> {
+  const owned = new Map<string, Set<string>>()
+  for (const { from, to, columns } of references)
+    if (from !== to && columns.some(isOwnerColumn)) owned.set(to, (owned.get(to) ?? new Set()).add(from))
+  return new Set(
+    overviews
+      .filter(
+        (one) =>
+          isStaffName(one.name) ||
+          hasLoginColumns(one.columns) ||
+          ((owned.get(overviewSql(one))?.size ?? 0) >= 2 && !PARTY_NOUNS.has(headNoun(one.name))),
+      )
+      .map(overviewSql),
+  )
+}
+
+/** Rows of these tables own other rows as customers do. */
+const PARTY_NOUNS = new Set(
+  'person contact lead customer client prospect company account organization partner'.split(' '),
+)
+
+const CUSTOMER_WORDS = new Set(
+  'customer client contact lead requester requestor visitor guest subscriber external portal person'.split(
+    ' ',
+  ),
+)
+const isCustomerLabel = (label: string): boolean =>
+  splitIdentifier(label).some((word) => CUSTOMER_WORDS.has(singularize(word))) || /end.?user/i.test(label)
+
+const KIND_WORDS = new Set('role roles type kind profile'.split(' '))
+
+/**
+ * A table of users may hold customers beside staff: the condition for customers, by a type or role column or a table
+ * of roles. Null if nothing separates them. Pure.
+ */
+export function customerCondition(
+  table: IntrospectedTable,
+  relations: readonly TableRelation[],
+): string | null {
+  for (const field of table.fields) {
+    if (field.path.length > 0 || !KIND_WORDS.has(field.words.at(-1) ?? '')) continue
+    const labels = listKnownLabels(field, table.checkLabels)
+    const customers = labels.filter(isCustomerLabel)
+    if (customers.length > 0 && customers.length < labels.length)
+      return labelsSql(fieldSql(field, 't'), customers)
+  }
+  for (const link of relations) {
+    const isOwn = link.from.table.sql === table.table.sql
+    if (!isOwn && link.to.table.sql !== table.table.sql) continue
+    for (const toRole of isOwn ? [link] : relations.filter((one) => one.from === link.from && one !== link)) {
+      const condition = isOwn ? ownRoleSql(toRole) : linkedRoleSql(link, toRole)
+      if (condition !== null) return condition
+    }
+  }
+  return null
+}
+
+/** The label column of a table of roles, and its labels. */
+function roleLabels({ to }: TableRelation): { field: CandidateField; customers: string[] } | null {
+  if (!KIND_WORDS.has(headNoun(to.table.name))) return null
+  for (const field of to.fields) {
+    if (field.fit.kind !== 'text') continue
+    const labels = [...new Set(field.values)]
+    const customers = labels.filter(isCustomerLabel)
+    if (customers.length > 0 && customers.length < labels.length) return { field, customers }
+  }
+  return null
+}
+
+function ownRoleSql(toRole: TableRelation): string | null {
+  const found = roleLabels(toRole)
+  if (found === null) return null
+  return `exists (select from ${toRole.to.sqlName} r where ${joinCondition(toRole, 't', 'r')} and ${labelsSql(fieldSql(found.field, 'r'), found.customers)})`
+}
+
+function linkedRoleSql(toUser: TableRelation, toRole: TableRelation): string | null {
+  const found = roleLabels(toRole)
+  if (found === null) return null
+  const isCustomer = labelsSql(fieldSql(found.field, 'r'), found.customers)
+  const roles = (condition: string): string =>
+    `exists (select from ${toUser.from.sqlName} l join ${toRole.to.sqlName} r on ${joinCondition(toRole, 'l', 'r')} where ${joinCondition(toUser, 'l', 't')} and ${condition})`
+  return `${roles(isCustomer)}\nand not ${roles(labelsSql(fieldSql(found.field, 'r'), found.customers, true))}`
+}
+
+const labelsSql = (sql: string, labels: readonly string[], isOther = false): string =>
+  labels.length === 1
+    ? `${sql} ${isOther ? '<>' : '='} ${quoteLiteral(labels[0] ?? '')}`
+    : `${sql} ${isOther ? 'not in' : 'in'} (${labels.map(quoteLiteral).join(', ')})`
+
+/** Conditions that leave out rows which a table of staff or tenants refers to as its own. Pure. */
+export function ownRecordConditions(
+  table: IntrospectedTable,
+  relations: readonly TableRelation[],
+  isOurs: (table: IntrospectedTable) => boolean,
+): string[] {
+  return relations.flatMap((relation) => {
+    const { from, to, type, columns } = relation
+    const isOneToOne = columns.some((column) => splitIdentifier(column).some((word) => SELF_WORDS.has(word)))
+    if (to.table.sql !== table.table.sql || from === to || type !== null || !isOneToOne || !isOurs(from))
+      return []
+    const portal = from.fields.filter(
+      ({ fit, words, path }) =>
+        fit.kind === 'boolean' && path.length === 0 && words.length === 1 && PORTAL_WORDS.has(words[0] ?? ''),
+    )
+    const conditions = [
+      joinCondition(relation, 's', 't'),
+      ...portal.map((field) => `s.${quoteIfNeeded(field.name)} is not true`),
+    ]
+    return [`not exists (select from ${from.sqlName} s where ${conditions.join(' and ')})`]
+  })
+}
+
+/**
+ * Leaves out people who are users: a key to staff that most rows lack, and that no two rows share. An owner has many rows.
+ * Pure.
+ */
+export function ownUserConditions(
+  table: IntrospectedTable,
+  relations: readonly TableRelation[],
+  isStaff: (table: IntrospectedTable) => boolean,
+): string[] {
+  return relations.flatMap(({ from, to, columns, type }) => {
+    const field = from.fields.find((one) => one.name === columns[0] && one.path.length === 0)
+    if (from.table.sql !== table.table.sql || from === to || type !== null || !field || !isStaff(to))
+      return []
+    const { values, words } = field
+    const isUser = /^(?:portal |login )?(?:user|employee)(?: id)?$/.test(words.join(' '))
+    const isAlone =
+      values.length >= 3 && new Set(values).size === values.length && values.length * 2 < from.sampled
+    if (!isUser || !isAlone) return []
+    const sql = fieldSql(field, 't')
+    return [field.fit.kind === 'text' ? `coalesce(${sql}, '') = ''` : `${sql} is null`]
+  })
+}
+
+/** A user's own entry among the contacts, unlike the company that a user belongs to. */
+const SELF_WORDS = new Set('partner contact person party profile'.split(' '))
+
+/** A user with such a flag is a customer who signs in. */
+const PORTAL_WORDS = new Set('share portal external customer'.split(' '))
+
+const SUPPRESSION_WORDS =
+  /\b(?:no (?:contact|call|email|mail)|donotcontact|dnc|blacklist|blocklist|suppression|suppressed|unsubscribe|unsubscribed|unsubscription|opt out)\b/
+
+/** Whether a table lists people who must not be contacted: `lead_donotcontact`, `mail_blacklist`. */
+export const isSuppressionName = (table: string): boolean =>
+  SUPPRESSION_WORDS.test(splitIdentifier(table).map(singularize).join(' '))
+
+/** Conditions that leave out rows on a list of people who must not be contacted. Pure. */
+export function suppressionConditions(
+  table: IntrospectedTable,
+  tables: readonly IntrospectedTable[],
+  relations: readonly TableRelation[],
+  email: string | null,
+): string[] {
+  return tables.flatMap((list) => {
+    if (!isSuppressionName(list.table.name) || list.table.sql === table.table.sql) return []
+    const alive = exclusionConditions(list, 'd', 'link')
+    const relation = relations.find(
+      (one) => one.from.table.sql === list.table.sql && one.to.table.sql === table.table.sql,
+    )
+    const address = list.fields.find(
+      ({ words, path, fit }) => path.length === 0 && fit.kind === 'text' && words.includes('email'),
+    )
+    const same =
+      relation !== undefined
+        ? joinCondition(relation, 'd', 't')
+        : address && email !== null && !email.startsWith('(')
+          ? `lower(${fieldSql(address, 'd')}) = lower(${email})`
+          : null
+    if (same === null) return []
+    return [`not exists (select from ${list.sqlName} d where ${[same, ...alive].join(' and ')})`]
+  })
+}
+
+/** Conditions on the row of which this one is a part: the same key, in a table that marks deleted rows. Pure. */
+export function sharedKeyConditions(table: IntrospectedTable, relations: readonly TableRelation[]): string[] {
+  return relations.flatMap((relation) => {
+    const { from, to, columns, targets } = relation
+    if (from.table.sql !== table.table.sql || from === to || relation.type !== null) return []
+    if (columns.join() !== table.table.primaryKey.join() || targets.join() !== to.table.primaryKey.join())
+      return []
+    const conditions = exclusionConditions(to, 'p', 'company')
+    if (conditions.length === 0) return []
+    return [
+      `exists (select from ${to.sqlName} p where ${[joinCondition(relation, 't', 'p'), ...conditions].join(' and ')})`,
+    ]
+  })
+}
