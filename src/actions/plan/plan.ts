@@ -74,22 +74,25 @@ export async function createPlan(
   const estimate = new LookupEstimate()
   const sources: SourcePlan[] = []
   const samples: RandomSample<DiffRow>[] = []
+  const requests: Record<LookupKind, number>[] = []
   const paused = await pauses.filterPaused(
     deps.db,
     options.sources.map((source) => source.name),
   )
   for (const source of options.sources.filter(({ name }) => !paused.includes(name))) {
+    const before = estimate.countsByKind()
     const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, estimate)
     sources.push(planned.funnel)
     samples.push(planned.sample)
+    requests.push(mapKinds(estimate.countsByKind(), (count, kind) => count - before[kind]))
   }
 
   const { distinct, requests: requested, maxRequests } = estimate
   const byKind = estimate.countsByKind()
-  const calls = estimateCalls(byKind, options, deps.policy.bulkMinimum)
   const history = await readMatchRate(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
   const cost = Math.min(requested, budget)
+  const calls = estimateCalls(countPayable(requests, budget), options, deps.policy.bulkMinimum)
   const matchRate = history.requested === 0 ? null : history.found / history.requested
   return {
     sources,
@@ -110,12 +113,55 @@ export async function createPlan(
       window_ms: knownLimit?.windowMs ?? null,
       ms: estimateDurationMs(calls.total, knownLimit),
       // Fallbacks after a miss are single calls.
-      max_ms: estimateDurationMs(calls.total + maxRequests - requested, knownLimit),
+      max_ms: estimateDurationMs(calls.total + Math.min(maxRequests, budget) - cost, knownLimit),
     },
     ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
 
+const mapKinds = (
+  counts: Readonly<Record<LookupKind, number>>,
+  toCount: (count: number, kind: LookupKind) => number,
+): Record<LookupKind, number> => ({
+  email: toCount(counts.email, 'email'),
+  linkedin_url: toCount(counts.linkedin_url, 'linkedin_url'),
+  name_company: toCount(counts.name_company, 'name_company'),
+  domain: toCount(counts.domain, 'domain'),
+})
+
+/**
+ * The lookups that a budget pays, by kind: sources share it as in a run, and within a source the kinds are taken in
+ * proportion. Pure.
+ * @param requests lookups of each source
+ */
+export function countPayable(
+  requests: readonly Readonly<Record<LookupKind, number>>[],
+  budget: number,
+): Record<LookupKind, number> {
+  const totals = requests.map((counts) => Object.values(counts).reduce((sum, count) => sum + count, 0))
+  const paid = totals.map(() => 0)
+  let left = budget
+  for (const isShared of [true, false])
+    for (const [n, total] of totals.entries()) {
+      const share = isShared ? Math.ceil(left / (totals.length - n)) : left
+      const added = Math.min(share, total - (paid[n] ?? 0))
+      paid[n] = (paid[n] ?? 0) + added
+      left -= added
+    }
+  const payable = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
+  for (const [n, counts] of requests.entries()) {
+    let [open, openPaid] = [totals[n] ?? 0, paid[n] ?? 0]
+    mapKinds(counts, (count, kind) => {
+      const part = open === 0 ? 0 : Math.round((count * openPaid) / open)
+      open -= count
+      openPaid -= part
+      return (payable[kind] += part)
+    })
+  }
+  return payable
+}
+
+/** API calls that a run would make within its budget. */
 export interface CallCounts {
   readonly person: number
   readonly company: number
