@@ -21,6 +21,13 @@ import type { Source, Writer, WrittenCell } from './source-model.ts'
  * Names begin with a tilde, as in `writeStatement`.
  */
 
+/** Set while a source writes, to its name, until the transaction ends: its own triggers need not record the write. */
+export const WRITING_SETTING = 'fillrate.writing'
+
+/** SQL: always true, and marks the transaction as one in which the source writes. */
+export const isWritingSql = ({ name }: Pick<Source, 'name'>): string =>
+  `set_config('${WRITING_SETTING}', ${quoteLiteral(name)}, true) is not null`
+
 /** A readable column of a row as the user gave it. */
 interface GivenColumn {
   /** Quoted. */

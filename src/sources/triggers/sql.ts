@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { keyEqualsSql, keyTextSql } from '../key.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
+import { WRITING_SETTING } from '../own-writes.ts'
 import type { Source } from '../source-model.ts'
 import { listFollowedColumns } from './columns.ts'
 
@@ -97,6 +98,8 @@ function functionSettings(source: Source): readonly (readonly [string, string])[
  *   at commit, where there is no handler.
  * - No NOTIFY: commits that notify wait for each other, and such a transaction cannot be prepared (XA). The table is
  *   polled instead.
+ * - A write of the source itself is not recorded: it changes none of its inputs (`own-writes.ts`). What a user's trigger
+ *   does beside it is, and so is what the write changes for other sources.
  * - If the table is locked, the keys go to the spare one. If that is locked too, or anything is missing, the change is
  *   not recorded, and the server's log says so; the next run of the source finds the row.
  */
@@ -111,6 +114,9 @@ declare
   changed text[];
   is_locked boolean := false;
 begin
+  if pg_trigger_depth() = 1 and current_setting('${WRITING_SETTING}', true) = ${name} then
+    return null;
+  end if;
   begin
     if tg_op = 'INSERT' then
       select array_agg(${keyTextSql(source, 'n')}) into changed from new_rows as n;

@@ -1,6 +1,6 @@
 import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import { givenCellsSql, leftByWriteSql, recordedCells } from '../own-writes.ts'
+import { givenCellsSql, isWritingSql, leftByWriteSql, recordedCells } from '../own-writes.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { composeJsonSql, listParents } from './json-cells.ts'
@@ -62,6 +62,7 @@ export function restoreStatement(
   return `
     with "~batch" as (
       select * from jsonb_to_recordset($1::jsonb) as x(index int, key text, before jsonb, after jsonb, "writtenLater" jsonb)
+       ${preview ? '' : `where ${isWritingSql(source)}`}
     ), "~locked" as materialized (
       select "~b".index as "~i", ${[...columns].map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}

@@ -2,7 +2,7 @@ import { cellJsonSql, isReachableSql, valueJsonSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { belongsSql, joinsSql, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import { leftByWriteSql } from '../own-writes.ts'
+import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
 import {
@@ -65,6 +65,7 @@ export function writeStatement(
       select index as "~row", key as "~key", hash as "~hash", "values" as "~values", "lastWritten" as "~last written",
              confidence as "~confidence"${apart ? ', without as "~without"' : ''}
         from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, confidence double precision${apart ? ', without jsonb' : ''})
+       ${preview ? '' : `where ${isWritingSql(source)}`}
     ), "~locked" as materialized (
       select "~row" as "~i", ${columns.join(', ')}
         from "~batch" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~batch"."~key"')}

@@ -149,6 +149,17 @@ describe('an input that is also an output', () => {
   })
 })
 
+test('a row of which the database rejects one cell keeps what was filled beside it', async () => {
+  await start(
+    { people },
+    `alter table crm.people add constraint untitled check (id % 5 <> 0 or title is null);`,
+  )
+  expect(await run()).toMatchObject({ picked: 30, requested: 30 })
+  expect(await query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
+  expect(await query(`select 1 from crm.people where title is null`)).toHaveLength(6)
+  expect(await run()).toMatchObject(NOTHING)
+})
+
 /** A second source on the same table, by the columns that the first one fills. */
 const byUrl = {
   kind: 'person',
@@ -409,6 +420,29 @@ describe('another table that a source fills', () => {
     expect(await run()).toMatchObject({ picked: 2, requested: 2 })
     expect(await run()).toMatchObject(NOTHING)
   })
+})
+
+test('the triggers record what a write changes for other sources, and not the write itself', async () => {
+  await start({ people: { ...people, follow: true }, byUrl: { ...byUrl, follow: true } })
+  const app = await harness.open()
+  await app.follow('install', 'people')
+  await app.follow('install', 'byUrl')
+  const recorded = () =>
+    query(`select source, cardinality(keys) as keys from fillrate.changed_rows order by 1`)
+  const { id } = await run(['people'])
+  const bySource = new Set((await recorded()).map((one) => (one as { source: string }).source))
+  expect([...bySource]).toEqual(['byUrl'])
+  await query('delete from fillrate.changed_rows')
+  await undo(id)
+  expect(new Set((await recorded()).map((one) => (one as { source: string }).source))).toEqual(
+    new Set(['byUrl']),
+  )
+  await query('delete from fillrate.changed_rows')
+  await query(`update crm.people set linkedin = 'https://linkedin.com/in/typed' where id = 3`)
+  expect(await recorded()).toEqual([
+    { source: 'byUrl', keys: 1 },
+    { source: 'people', keys: 1 },
+  ])
 })
 
 test('live sync requests and writes nothing again', async () => {
