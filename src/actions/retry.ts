@@ -27,7 +27,7 @@ export interface RetryReport {
   readonly without_call: number
   /** Skipped: the row is no longer in its source. */
   readonly row_missing: number
-  /** Skipped: the row has no blanks any more. */
+  /** Skipped: the row has no blanks any more, or another program has enriched it since. */
   readonly complete: number
 }
 
@@ -93,7 +93,10 @@ function retryPage(
       const read = await store.listRetryRows(tx, source.name, options, afterKey, RETRY_BATCH_SIZE)
       const keys = read.map((row) => row.key)
       const lacksByKey = new Map(
-        (await readCandidatesByKey(tx, source, keys, deps.service)).map((row) => [row.key, row.lacks]),
+        (await readCandidatesByKey(tx, source, keys, deps.service)).map((row) => [
+          row.key,
+          row.lacks && row.settledUntil === null,
+        ]),
       )
       const retryable = read.filter((row) => lacksByKey.get(row.key) === true)
       if (!options.dryRun) await store.makeRowsDue(tx, source.name, retryable)

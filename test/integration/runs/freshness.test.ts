@@ -255,6 +255,21 @@ test('a row that waits for a dead run, and that another program has enriched, is
   ])
 })
 
+test('retry leaves a failed row alone that another program has enriched since', async () => {
+  await insert('failed@x.example')
+  await insert('theirs@x.example')
+  await run()
+  await query(`update fillrate.rows set state = 'failed', reason = 'no response'`)
+  await query('update crm.contacts set phone = null')
+  await query(`update crm.contacts set enriched_at = ${days(1)} where email like 'theirs%'`)
+  const app = await harness.open({ config: withFreshness() })
+  const options = { sources: [], states: ['failed' as const], reason: null, dryRun: false }
+  const signal = new AbortController().signal
+  expect(await app.retry({ ...options, signal })).toMatchObject({ rows: 1, row_missing: 0, complete: 1 })
+  await app.close()
+  expect(await run()).toMatchObject({ rows: { picked: 1 } })
+})
+
 test('plan and explain give the reason', async () => {
   await insert('recent@x.example', { enriched_at: days(10) })
   await insert('stale@x.example', { enriched_at: days(100) })
