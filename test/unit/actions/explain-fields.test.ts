@@ -71,11 +71,11 @@ const changed = (one: object): Partial<FieldSituation> => ({ changes: [one as Ch
 test.each<[string, string | undefined]>([
   ['written by run 4', explain(ours)],
   [
-    'not written: another row holds the value, and it must be unique (one_title)',
+    'not written: duplicate value: another row has it, and it must be unique (one_title)',
     explain({}, { skipped: [skip] }),
   ],
   [
-    'not written: another row holds the value, and it must be unique (one_title); the column holds the value of run 4',
+    'not written: duplicate value: another row has it, and it must be unique (one_title); the column holds the value of run 4',
     explain(ours, { skipped: [skip] }),
   ],
   ['not written: the record has no value', explain(typed, {}, '')],
