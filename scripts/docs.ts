@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { commandsPage } from './docs/commands.ts'
 import { configurationPage } from './docs/configuration.ts'
+import { initPage } from './docs/init.ts'
 
 // Generates pages of docs/ from the program: npm run docs. A test compares them.
 for (const [name, text] of [
   ['cli.md', commandsPage()],
   ['configuration.md', configurationPage()],
+  ['init.md', initPage()],
 ] as const)
   writeFileSync(new URL(`../docs/${name}`, import.meta.url), text)

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
+import { initPage } from '../../../scripts/docs/init.ts'
 
 const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md')]
 
@@ -12,6 +13,7 @@ const plain = (text: string): string => text.replaceAll(/-{3,}/g, '---').replace
 test.each([
   ['cli.md', commandsPage],
   ['configuration.md', configurationPage],
+  ['init.md', initPage],
 ])('docs/%s is up to date: npm run docs', (name, page) => {
   expect(plain(readFileSync(`docs/${name}`, 'utf8'))).toBe(plain(page()))
 })
