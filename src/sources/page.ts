@@ -151,10 +151,19 @@ function pageRelation(
       ? sql`lacks or exists (
         select from (${written}) as w where w.key = r.key and (${sql.raw(isOurs.join(' or '))}))`
       : sql`lacks`
+  // Only joins and tables that inherit can give more than one row for a key; counting them costs a tenth of a pass over
+  // finished rows.
+  const [copies, uniqueKey] =
+    source.mapping.joins === null && !source.table.isInherited
+      ? ['', 'key']
+      : [
+          ' count(*) over (partition by key) as copies,',
+          `case when copies = 1 then key else ${duplicateKeySql(source)} end`,
+        ]
   return sql`
-    select case when copies = 1 then key else ${sql.raw(duplicateKeySql(source))} end as key,
+    select ${sql.raw(uniqueKey)} as key,
            input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks, fresh_until, stamp
-      from (select r.*, count(*) over (partition by key) as copies,
+      from (select r.*,${sql.raw(copies)}
                    (row_number() over (order by ${sql.raw(order)}))::int as n
               from (${rows}) as r) as r`
 }

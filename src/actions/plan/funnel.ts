@@ -9,7 +9,7 @@ import {
   lookupKey,
   type LookupChoice,
 } from '../../pipeline/pick/choose.ts'
-import { PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
+import { nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
 import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
 import { RandomSample } from '../../pipeline/random-sample.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
@@ -85,10 +85,11 @@ export async function planSource(
   const readAhead = new ReadAhead()
   let stoppedAt: SourcePlan['stopped_at'] = null
   let after: string | null = null
+  let size = PAGE_SIZE
   do {
     const isBeyondBudget = options.isBoundedByBudget && estimate.requests > (options.budget || Infinity)
     const room = limit === null ? null : limit - counts.picked
-    const page: PlannedPage = await planPage(deps, source, options, after, room)
+    const page: PlannedPage = await planPage(deps, source, options, { after, size }, room)
     counts.rows += page.scanned
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
     recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
@@ -109,6 +110,7 @@ export async function planSource(
       }
     }
     after = page.next
+    size = nextScanPage(size, page.chains.length)
     if (isBeyondBudget) readAhead.add(page.scanned, free)
     if (after !== null && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
     else if (after !== null && readAhead.isOver) stoppedAt = 'budget'
@@ -158,7 +160,7 @@ async function planPage(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
   options: FunnelOptions,
-  after: string | null,
+  { after, size }: { readonly after: string | null; readonly size: number },
   room: number | null,
 ): Promise<PlannedPage> {
   const { db, policy, service } = deps
@@ -167,7 +169,7 @@ async function planPage(
   const page = await inTransaction(
     db,
     async (tx) => {
-      const whole = await readCandidates(tx, source, { ...read, size: PAGE_SIZE })
+      const whole = await readCandidates(tx, source, { ...read, size })
       const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
       const last = room === null ? undefined : picked[room - 1]
       // Up to the last row within the limit, so that every count is of the same rows.
@@ -177,7 +179,7 @@ async function planPage(
     },
     policy.sourceTimeoutMs,
   ).catch(async (error: unknown) => {
-    const failed = { after, limit: PAGE_SIZE, where: options.where, changedSince: null }
+    const failed = { after, limit: size, where: options.where, changedSince: null }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
   })
   const candidates = page.candidates.filter((candidate) => candidate.settledUntil === null)

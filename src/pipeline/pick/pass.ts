@@ -4,8 +4,18 @@ import * as cursors from '../../store/source-cursors.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
 
-/** Rows read, and taken at most, per tick. */
+/** Rows taken at most per tick, and read where most of them are to be picked. */
 export const PAGE_SIZE = 1_000
+/**
+ * Rows read at most per tick, where next to none is to be picked. A page of 1,000 finished rows spends most of its time on
+ * the round trips; a larger one than this gains nothing, and holds its snapshot longer.
+ */
+const MAX_SCAN_PAGE = 10_000
+const FEW_CANDIDATES = 100
+
+/** Rows of the page after one of `rows`, of which `candidates` were to be picked. Pure. */
+export const nextScanPage = (rows: number, candidates: number): number =>
+  Math.min(candidates > FEW_CANDIDATES ? PAGE_SIZE : MAX_SCAN_PAGE, rows * 2)
 
 export interface PickOptions {
   /** Maximum rows that a run takes of the source, including abandoned ones. */
@@ -60,7 +70,7 @@ export const createEmptyPass = (
 ): PickPass => ({
   source,
   phase,
-  pageSize: new BatchSize(PAGE_SIZE),
+  pageSize: new BatchSize(MAX_SCAN_PAGE),
   after: null,
   scan,
   readAhead: new ReadAhead(),
@@ -93,7 +103,8 @@ export interface KeyRange {
 }
 
 /**
- * The key ranges of a table, read in turn, a page each, with pages that double from turn to turn. One range is the
+ * The key ranges of a table, read in turn, a page each, with pages that double from turn to turn: up to `PAGE_SIZE`, and to
+ * `MAX_SCAN_PAGE` while few rows are to be picked. One range is the
  * table in key order. Ranges that start at random keys make what is read first a sample of the whole table, and still
  * read every row once: rows in key order are no sample, because old rows differ from new ones.
  */
@@ -101,6 +112,8 @@ export class KeyRangeScan {
   #ranges: KeyRange[]
   #turn = 0
   #rows: number
+  /** The most rows to be picked in a page of this turn. */
+  #candidates = 0
 
   /**
    * @param splits keys in key order at which the table is split
@@ -122,22 +135,28 @@ export class KeyRangeScan {
 
   /** Rows of the next page. */
   get rows(): number {
-    return Math.min(PAGE_SIZE, this.#rows)
+    return this.#rows
   }
 
   get isDone(): boolean {
     return this.#ranges.length === 0
   }
 
-  /** Records that a page was read. @param last its last key; null: the range was read to its end */
-  advance(last: string | null): void {
+  /**
+   * Records that a page was read.
+   * @param last its last key; null: the range was read to its end
+   * @param candidates rows of it that were to be picked
+   */
+  advance(last: string | null, candidates: number): void {
+    this.#candidates = Math.max(this.#candidates, candidates)
     const range = this.#ranges[this.#turn]
     if (range === undefined) return
     if (last === null) this.#ranges.splice(this.#turn, 1)
     else this.#ranges[this.#turn++] = { ...range, after: last }
     if (this.#turn < this.#ranges.length) return
     this.#turn = 0
-    this.#rows = Math.min(PAGE_SIZE, this.#rows * 2)
+    this.#rows = nextScanPage(this.#rows, this.#candidates)
+    this.#candidates = 0
   }
 }
 

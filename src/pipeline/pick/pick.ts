@@ -70,6 +70,7 @@ export async function pickPage(
       const isCut = claim.considered < candidates.length
       return {
         ...claim,
+        candidates: candidates.length,
         next: isCut ? (candidates[claim.considered - 1]?.key ?? null) : next,
         isCut,
         scanned,
@@ -105,7 +106,7 @@ export async function pickPage(
   if (pass.phase === 'scan' && pass.skippedInPhase > 0) pass.readAhead.add(scanned, page.pickedWithLookup)
   countSkipped(run, pass, page.skipped)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
-  if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page.next)
+  if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
   if (page.isAtBudget || (pass.phase === 'scan' && pass.readAhead.isOver && run.budget.limit !== 0))
     endAtBudget(run, pass)
   return {
@@ -254,16 +255,16 @@ function listPhaseKeys(
   }
 }
 
-/** @param last the last key considered; null: nothing of the phase, or of the scan's key range, is left */
+/** @param page.next the last key considered; null: nothing of the phase, or of the scan's key range, is left */
 async function continueAfter(
   deps: Pick<Deps, 'db'>,
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
-  last: string | null,
+  { next: last, candidates }: { readonly next: string | null; readonly candidates: number },
 ): Promise<void> {
   if (pass.phase === 'scan') {
-    pass.scan.advance(last)
+    pass.scan.advance(last, candidates)
     if (pass.scan.isDone) await advancePhase(deps, run, pass, options)
     return
   }

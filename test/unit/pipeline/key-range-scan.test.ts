@@ -10,7 +10,7 @@ function readAll(scan: KeyRangeScan, rows: number): number[] {
     const until = Math.min(Number(scan.range.until ?? rows), rows, from + scan.rows)
     const isFull = until - from === scan.rows
     for (let key = from + 1; key <= until; key++) read.push(key)
-    scan.advance(isFull ? String(until) : null)
+    scan.advance(isFull ? String(until) : null, 0)
   }
   return read
 }
@@ -22,6 +22,16 @@ test('a scan without splits reads the table in key order', () => {
 test.each([1, 2, 7, 400])('a scan of key ranges reads every row once (first pages of %i rows)', (rows) => {
   const read = readAll(new KeyRangeScan(['3', '120', '121', '900', '2500'], rows), 2_500)
   expect(read.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 2_500 }, (_, n) => n + 1))
+})
+
+test('pages grow while few rows are to be picked, and shrink where many are', () => {
+  const scan = new KeyRangeScan()
+  const sizes = [0, 3, 100, 5, 101, 1_000, 0].map((candidates, n) => {
+    const { rows } = scan
+    scan.advance(String(n), candidates)
+    return rows
+  })
+  expect(sizes).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 1_000, 1_000])
 })
 
 test('what is read first comes from all over the table', () => {
