@@ -1,11 +1,12 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { findWrittenInWhere } from './check/written-where.ts'
 import { type Db, query } from './db.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
-import { pageQuery, type SourcePageOptions } from './page.ts'
+import { pageQuery } from './page.ts'
 import type { SourceProblem } from './problems.ts'
 import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
+import { sameValuesSql } from './write/unique-sql.ts'
 
 /** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000
@@ -43,7 +44,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
     findings.push(add(place, found, expected, todo))
 
   const page = { after: null, limit: 1000, where: null, changedSince: null }
-  const first = await explainPage(db, source, page)
+  const first = await explainQuery(db, source, pageQuery(source, page))
   // If one page holds all rows, reading the whole table once is the best plan.
   if (first !== null && scansWholeTable(source, first) && hasManyPages(first))
     findings.push(
@@ -57,7 +58,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
   const { changedAt } = source.mapping
   // A time far ahead, because the planner must see that few rows match.
   const ahead = { ...page, changedSince: new Date('9999-01-01') }
-  const changed = changedAt === null ? null : await explainPage(db, source, ahead)
+  const changed = changedAt === null ? null : await explainQuery(db, source, pageQuery(source, ahead))
   if (changedAt !== null && changed !== null && scansWholeTable(source, changed))
     findings.push(
       add(
@@ -68,7 +69,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
       ),
     )
   else if (changed !== null && source.freshness !== null && source.freshness.cell.path.length === 0) {
-    const stale = await explainPage(db, source, { ...ahead, staleSince: new Date() })
+    const stale = await explainQuery(db, source, pageQuery(source, { ...ahead, staleSince: new Date() }))
     if (stale !== null && scansWholeTable(source, stale))
       findings.push(
         add(
@@ -78,6 +79,21 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
           `create index concurrently on ${source.table.sql} (${quoteName(source.freshness.cell.attribute)})`,
         ),
       )
+  }
+  for (const output of source.outputs) {
+    const { unique } = output.mapping
+    if (unique === null) continue
+    const plan = await explainQuery(db, source, sql.raw(sameValuesSql(source, output)))
+    if (plan === null || !scansWholeTable(source, plan)) continue
+    const columns = [...unique, output.attribute].map(quoteName).join(', ')
+    findings.push(
+      add(
+        `outputs.${output.column}.unique`,
+        'no index serves it: each batch reads the whole table',
+        'an index, so that a batch costs what it writes',
+        `create index concurrently on ${source.table.sql} (${columns})`,
+      ),
+    )
   }
   return findings
 }
@@ -89,8 +105,8 @@ interface Plan {
   readonly Plans?: readonly Plan[]
 }
 
-/** A page's plan; null if the table is too small for the plan to matter. */
-async function explainPage(db: Db, source: Source, options: SourcePageOptions): Promise<Plan | null> {
+/** A query's plan; null if the table is too small for the plan to matter. */
+async function explainQuery(db: Db, source: Source, text: RawBuilder<unknown>): Promise<Plan | null> {
   const [size] = await query<{ rows: number }>(
     db,
     `select reltuples::float8 as rows from pg_class where oid = $1::regclass`,
@@ -98,7 +114,7 @@ async function explainPage(db: Db, source: Source, options: SourcePageOptions): 
   )
   if ((size?.rows ?? 0) < LARGE_TABLE_ROWS) return null
   const { rows } = await sql<{ 'QUERY PLAN': ReadonlyArray<{ readonly Plan: Plan }> }>`
-    explain (format json) ${pageQuery(source, options)}`.execute(db)
+    explain (format json) ${text}`.execute(db)
   return rows[0]?.['QUERY PLAN'][0]?.Plan ?? null
 }
 

@@ -49,10 +49,7 @@ export function duplicatesSql(
 function duplicatesOfSql(source: Source, { output, index }: IndexedOutput): string {
   const within = uniqueColumns(output).map((name, n) => ({ name, value: `c."~within${index}_${n}"` }))
   const isComparable = within.map(({ value }) => ` and ${value} is not null`).join('')
-  const isSame = [
-    ...within.map(({ name, value }) => `u.${quoteName(name)} = ${value}`),
-    `${comparableSql(output, currentCellSql(output, 'u'))} = c."~value${index}"`,
-  ]
+  const isSame = isSameSql({ output, index })
   const isItself = source.keyColumns.map((column) => keyEqualsSql(column, `c.${quoteName(column.name)}`, 'u'))
   return `"~duplicate${index}" as materialized (
       select "~i" from (
@@ -60,9 +57,27 @@ function duplicatesOfSql(source: Source, { output, index }: IndexedOutput): stri
           from "~candidates" as c where c."~different${index}"${isComparable}) as r
        where n > 1
        union
-      select c."~i" from "~candidates" as c join ${source.table.sql} as u on ${isSame.join(' and ')}
+      select c."~i" from "~candidates" as c join ${source.table.sql} as u on ${isSame}
        where c."~different${index}" and not (${isItself.join(' and ')})
     ),`
+}
+
+/** SQL: whether a row `u` of the table has the value of a candidate `c`, and agrees in the columns. */
+const isSameSql = ({ output, index }: IndexedOutput): string =>
+  [
+    ...uniqueColumns(output).map((name, n) => `u.${quoteName(name)} = c."~within${index}_${n}"`),
+    `${comparableSql(output, currentCellSql(output, 'u'))} = c."~value${index}"`,
+  ].join(' and ')
+
+/** SQL that reads the rows with one value of an output: its plan shows whether an index serves `unique`. */
+export function sameValuesSql({ table }: Source, output: MappedOutput): string {
+  const types = new Map(table.columns.map(({ name, type }) => [name, type.name]))
+  const candidate = [
+    ...uniqueColumns(output).map((name, n) => `null::${types.get(name)} as "~within0_${n}"`),
+    `${comparableSql(output, `null::${output.path.length > 0 ? 'jsonb' : output.type.cast}`)} as "~value0"`,
+  ]
+  // Fenced: the planner would see that nothing equals NULL.
+  return `select from (select ${candidate.join(', ')} offset 0) as c join ${table.sql} as u on ${isSameSql({ output, index: 0 })}`
 }
 
 /** SQL: whether a cell with a new value is written: neither it nor another cell of its group is a duplicate. */
