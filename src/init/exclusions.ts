@@ -84,7 +84,8 @@ function flagMeaning({ words, fit }: CandidateField, context: RowContext): Meani
   // A company is not contacted: an opt-out concerns its people.
   if (phrase === 'opt out') return context === 'company' ? null : 'opt out'
   // `do_not_call` and `no_email`, but not `no_of_calls` or the number column `phone_no`.
-  if (phrase === 'no' && rest[0] === 'no' && rest.length > 1) return context === 'company' ? null : 'opt out'
+  if (phrase === 'no' && rest[0] === 'no' && rest.length > 1 && !words.includes('of'))
+    return context === 'company' ? null : 'opt out'
   const [word = '', ...more] = context === 'address' ? others : rest
   if (more.length > 0) return null
   if (ALIVE.has(word)) return 'alive'

@@ -121,7 +121,7 @@ export const isInList = ({ path }: Pick<CandidateField, 'path'>): boolean => pat
 export function serializedAs(values: readonly string[]): 'JSON' | 'YAML' | 'serialized PHP' | null {
   const share = (pattern: RegExp): boolean =>
     values.length > 0 && values.filter((value) => pattern.test(value)).length * 2 > values.length
-  if (share(/^\s*(?:\[|\{\s*["}])/)) return 'JSON'
+  if (share(/^\s*(?:\[\s*(?:["{[\]]|-?\d)|\{\s*["}])/)) return 'JSON'
   if (share(/^---(?:\s|$)|^- \S[^\n]*\n- /)) return 'YAML'
   return share(/^(?:[aOs]:\d+:|N;|[bi]:\d+;)/) ? 'serialized PHP' : null
 }

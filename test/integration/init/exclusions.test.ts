@@ -1,0 +1,121 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { ProposedSource } from '../../../src/init/proposal.ts'
+import { proposeSources } from '../../../src/init/propose.ts'
+import { verifyProposedSource } from '../../../src/init/verify.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeEach(async () => {
+  database = await createTestDatabase()
+})
+afterEach(() => database.drop())
+
+/** The source of a table, and the keys of the rows that it reads. */
+async function propose(sql: string, table: string): Promise<{ source: ProposedSource; keys: number[] }> {
+  await database.pool.query(sql)
+  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { wanted: null })
+  const source = sources.find((one) => one.table === table)
+  if (!source) throw new Error(`no source of ${table}`)
+  expect(await verifyProposedSource(database.db, source)).toMatchObject({ source: { name: source.name } })
+  const { rows } = await database.pool.query<{ id: number }>(
+    `select t.id from ${table} t ${source.joins ?? ''} where ${source.where ?? 'true'} order by 1`,
+  )
+  return { source, keys: rows.map((row) => row.id) }
+}
+
+const contacts = (columns: string, flag: string): string => `
+  create table contacts (id int primary key, email text, title text, ${columns});
+  insert into contacts select n, 'c' || n || '@c.example', null, ${flag} from generate_series(1, 20) n`
+
+describe('rows that are left out', () => {
+  test.each([
+    ['do_not_call boolean not null', 'n = 1'],
+    ['"doNotContact" boolean', 'n = 1'],
+    ['donotcall varchar(3)', "case when n = 1 then '1' else '0' end"],
+    ['email_opt_out smallint', 'case when n = 1 then 1 end'],
+    ['has_opted_out_of_email boolean', 'n = 1'],
+    ['unsubscribed_at timestamptz', 'case when n = 1 then now() end'],
+    ['blocked boolean default false', 'n = 1'],
+    ['is_test boolean', 'n = 1'],
+    ['anonymised_at timestamp', 'case when n = 1 then now() end'],
+    ['is_active char(1)', "case when n = 1 then 'N' else 'Y' end"],
+    ['enabled int not null', '(n <> 1)::int'],
+    ['status text', "case when n = 1 then 'Do Not Contact' when n % 2 = 0 then 'New' else 'Open' end"],
+    ['is_staff boolean', 'n = 1'],
+  ])('%s', async (column, flag) => {
+    const { keys } = await propose(contacts(column, flag), 'contacts')
+    expect(keys).toEqual(Array.from({ length: 19 }, (_, n) => n + 2))
+  })
+
+  test.each([
+    ['no_of_calls int', 'n % 2'],
+    ['phone_no text', "'+47 900 00 ' || n"],
+    ['opted_in boolean', 'n = 1'],
+    ['lead_status text', "case when n % 2 = 0 then 'Dead' else 'New' end"],
+    ['vip boolean', 'n = 1'],
+  ])('but not by %s', async (column, flag) => {
+    const { keys } = await propose(contacts(column, flag), 'contacts')
+    expect(keys).toHaveLength(20)
+  })
+
+  test('on a list of people not to contact, by key or by address', async () => {
+    const { keys } = await propose(
+      `${contacts('x int', 'n')};
+       create table contact_donotcontact (id serial primary key, contact_id int references contacts, channel text);
+       insert into contact_donotcontact (contact_id) values (1);
+       create table mail_blacklist (id serial primary key, email text, active boolean);
+       insert into mail_blacklist (email, active) values ('C2@c.example', true), ('c3@c.example', false)`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  })
+
+  test('of other tenants, and of a deleted parent with the same key', async () => {
+    const { source, keys } = await propose(
+      `create table accounts (id int primary key, name text);
+       insert into accounts values (1, 'One'), (2, 'Two');
+       create table users (id int primary key, email text, password_hash text, account_id int references accounts);
+       create table entities (id int primary key, deleted int not null);
+       insert into entities select n, (n = 5)::int from generate_series(1, 40) n;
+       create table contacts (id int primary key references entities, account_id int references accounts, name text,
+         email text, title text);
+       insert into contacts select n, 1 + (n > 30)::int, 'N', 'c' || n || '@c.example' from generate_series(1, 40) n`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 30 }, (_, n) => n + 1).filter((n) => n !== 5))
+    expect(source.joins).toBeNull()
+    expect(source.inputs.map(({ input }) => input)).not.toContain('company')
+  })
+
+  test('of staff, among users who are customers', async () => {
+    const { keys } = await propose(
+      `create table users (id int primary key, email text, first_name text, last_name text, phone text, password text);
+       create table roles (id int primary key, name text);
+       insert into roles values (1, 'Admin'), (2, 'Agent'), (3, 'Customer');
+       create table users_roles (user_id int references users, role_id int references roles);
+       insert into users select n, 'u' || n || '@u.example', 'F', 'L' from generate_series(1, 30) n;
+       insert into users_roles select n, case when n < 3 then n else 3 end from generate_series(1, 30) n`,
+      'users',
+    )
+    expect(keys).toEqual(Array.from({ length: 28 }, (_, n) => n + 3))
+  })
+})
+
+test('what is written in another form than the column holds is a comment, with the reason', async () => {
+  const { source } = await propose(
+    `create table companies (id int primary key, name text, website text, employees int, technologies text, country text,
+       state text, founded_year int, enriched_at timestamptz);
+     insert into companies select n, 'C', 'c' || n || '.example', (array[1, 10, 50])[1 + n % 3],
+       e'---\\n- Go\\n- React\\n', 'Norge', 'TX', null from generate_series(1, 30) n`,
+    'companies',
+  )
+  expect(source.freshness).toBe('enriched_at')
+  expect(source.outputs.map(({ column }) => column)).toEqual(['founded_year'])
+  expect(source.skippedColumns.map(({ column, reason }) => `${column} ${reason}`).sort()).toEqual([
+    'country holds other names than English ones',
+    'employees holds only 3 numbers: codes, perhaps',
+    'state holds abbreviations, the record has names',
+    'technologies holds YAML',
+  ])
+})
