@@ -72,11 +72,15 @@ const FILLERS = new Set(
   'at on date time is has was been flag of from the gdpr record row account user customer lead'.split(' '),
 )
 
+const isZeroOrOne = (values: readonly string[]): boolean =>
+  values.every((value) => value === '0' || value === '1') &&
+  values.filter((value) => value === '1').length > values.length * 0.6
+
 type Meaning = 'gone' | 'opt out' | 'alive'
 
 const DELETED = new Set('deleted removed trashed discarded erased voided purged anonymized merged'.split(' '))
 
-function flagMeaning({ words, fit }: CandidateField, context: RowContext): Meaning | null {
+function flagMeaning({ words, fit, values }: CandidateField, context: RowContext): Meaning | null {
   const rest = words.filter((word) => !FILLERS.has(word))
   const others = rest.filter((word) => !CHANNELS.has(word))
   const phrase = others.join(' ')
@@ -86,6 +90,8 @@ function flagMeaning({ words, fit }: CandidateField, context: RowContext): Meani
   // `do_not_call` and `no_email`, but not `no_of_calls` or the number column `phone_no`.
   if (phrase === 'no' && rest[0] === 'no' && rest.length > 1 && !words.includes('of'))
     return context === 'company' ? null : 'opt out'
+  // A number, 0 and 1: whether the row is in use.
+  if (words.join(' ') === 'status') return fit.kind === 'integer' && isZeroOrOne(values) ? 'alive' : null
   const [word = '', ...more] = context === 'address' ? others : rest
   if (more.length > 0) return null
   if (ALIVE.has(word)) return 'alive'

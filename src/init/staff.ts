@@ -21,7 +21,7 @@ export function isStaffName(table: string): boolean {
 export const hasLoginColumns = (columns: readonly string[]): boolean =>
   columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
 
-const LOGIN_WORDS = new Set('password passwd pwd passhash'.split(' '))
+const LOGIN_WORDS = new Set('password passwd pwd passhash pass crypted'.split(' '))
 
 /** A column that names who works on a row: it refers to staff. */
 const isOwnerColumn = (column: string): boolean => {

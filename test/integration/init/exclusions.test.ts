@@ -43,6 +43,7 @@ describe('rows that are left out', () => {
     ['enabled int not null', '(n <> 1)::int'],
     ['status text', "case when n = 1 then 'Do Not Contact' when n % 2 = 0 then 'New' else 'Open' end"],
     ['is_staff boolean', 'n = 1'],
+    ['statut smallint not null', '(n <> 1)::int'],
   ])('%s', async (column, flag) => {
     const { keys } = await propose(contacts(column, flag), 'contacts')
     expect(keys).toEqual(Array.from({ length: 19 }, (_, n) => n + 2))
