@@ -90,7 +90,7 @@ describe('a row that another transaction has locked', () => {
     expect(await titles('title is null')).toEqual([])
   })
 
-  test('is reported missing if it was deleted under the lock', async () => {
+  test('is finished as gone if it was deleted under the lock', async () => {
     const people = await answeredPeople(database, 3)
     await whileOpen(database, 'delete from people where id = 2; savepoint s', async () => {
       expect(await writeOnce(people)).toMatchObject({ rows: 2, deferred: 1 })
@@ -98,7 +98,7 @@ describe('a row that another transaction has locked', () => {
     await database.pool.query('delete from people where id = 2')
     await passTime()
     await writeAll(people)
-    expect(await stateOf('2')).toMatchObject({ state: 'write_rejected' })
+    expect(await stateOf('2')).toMatchObject({ state: 'unchanged' })
   })
 })
 
