@@ -10,7 +10,7 @@ import { freePort } from '../../test/support/free-port.ts'
 import { onServer } from '../../test/support/server.ts'
 import type { Task } from '../throughput/candidate.ts'
 import { median } from '../throughput/table.ts'
-import { createSettledTable, scaleConfig } from './settled-table.ts'
+import { createSettledTable, LEADS_CONFIG, scaleConfig } from './settled-table.ts'
 
 const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname
 const REPORT_USAGE = new URL('report-usage.ts', import.meta.url).pathname
@@ -41,6 +41,8 @@ export const COMMANDS = {
   plan: 'plan',
   planChangedAt: 'plan with `changedAt`',
   status: 'status',
+  planLimited: 'plan --limit 100 --budget 50, nothing enriched yet',
+  runLimited: 'run --limit 100 --budget 50, nothing enriched yet',
 } as const
 export type CommandName = keyof typeof COMMANDS
 
@@ -64,6 +66,8 @@ export async function measureScale(
         plan: [],
         planChangedAt: [],
         status: [],
+        planLimited: [],
+        runLimited: [],
       }
       // The first run stores where the next one with `changedAt` starts.
       await run('--config', 'changed-at.json', 'run')
@@ -74,6 +78,9 @@ export async function measureScale(
         costs.status.push(await run('status'))
         costs.changedAt.push(await run('--config', 'changed-at.json', 'run'))
         costs.planChangedAt.push(await run('--config', 'changed-at.json', 'plan'))
+        const limited = ['--config', 'leads.json', '--limit', '100', '--budget', '50']
+        costs.planLimited.push(await run('plan', ...limited))
+        costs.runLimited.push(await run('run', ...limited))
         // New addresses, which the service has to be asked for.
         await client.query(
           `update crm.people set email = 'changed' || $1 || '.' || email, updated_at = now() where id % 1000 = $1`,
@@ -138,6 +145,7 @@ async function commandRunner(
   service: Task['service'],
 ): Promise<(...args: string[]) => Promise<CommandCost>> {
   await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(scaleConfig()))
+  await writeFile(join(folder, 'leads.json'), JSON.stringify(LEADS_CONFIG))
   await writeFile(join(folder, 'changed-at.json'), JSON.stringify(scaleConfig({ changedAt: true })))
   return async (...args) => {
     const startedAt = performance.now()
@@ -156,7 +164,8 @@ async function commandRunner(
       errors += text.toString()
     })
     const [code] = (await once(child, 'exit')) as [number | null]
-    if (code !== 0) throw new Error(`fillrate ${args.join(' ')} exited with ${code}\n${errors}`)
+    // 4: the budget is reached.
+    if (code !== 0 && code !== 4) throw new Error(`fillrate ${args.join(' ')} exited with ${code}\n${errors}`)
     return { ms: performance.now() - startedAt, peakBytes }
   }
 }

@@ -34,6 +34,14 @@ export const scaleConfig = (options: { readonly changedAt?: boolean } = {}): obj
   budget: 'unlimited',
 })
 
+/** A second table of the same size, of which nothing is enriched yet. */
+export const LEADS_CONFIG = {
+  sources: {
+    leads: { kind: 'person', table: 'crm.leads', inputs: { email: 't.email' }, outputs: { title: 'title' } },
+  },
+  budget: 'unlimited',
+}
+
 /** Creates a table with this many rows, all of them enriched by Fillrate. */
 export async function createSettledTable(
   client: pg.Client,
@@ -91,6 +99,10 @@ export async function createSettledTable(
     `select setval(pg_get_serial_sequence('fillrate.lookups', 'id'), (select max(id) from fillrate.lookups))`,
   )
   await db.destroy()
+  await client.query(
+    `create table crm.leads as select id, 'lead' || id || '@example.com' as email, null::text as title from crm.people`,
+  )
+  await client.query('alter table crm.leads add primary key (id)')
   await client.query('vacuum analyze')
   await client.query('checkpoint')
 }
