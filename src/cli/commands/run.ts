@@ -1,5 +1,6 @@
 import type { RunReport } from '../../runs/report.ts'
 import {
+  Exit,
   FINISHING_MESSAGE,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
@@ -14,6 +15,7 @@ import {
   durationOption,
   limitOption,
   routeOption,
+  statesOption,
   whereOption,
   dryRunSampleOption,
 } from '../options.ts'
@@ -50,14 +52,25 @@ export const runCommand = defineCommand(
         'look up and store the records, and show what would be written without writing it',
       ),
     )
-    .addOption(dryRunSampleOption),
+    .addOption(dryRunSampleOption)
+    .addOption(
+      statesOption(
+        '--exit-zero-on <3,4>',
+        'exit with 0 instead of these codes, for a scheduler to which every other code is a failure',
+        ['3', '4'],
+        [],
+      ),
+    ),
   {
     group: 'work',
     examples: [
       ['fillrate run --budget 1000', 'at most 1,000 lookups'],
       ['fillrate run --dry-run --budget 100', 'shows what 100 lookups would change; the next run writes it'],
       ['fillrate run contacts --limit 50', 'try 50 rows first'],
-      ['fillrate run --wait 0 --json', 'from cron, with `fillrate serve` to receive the webhooks'],
+      [
+        'fillrate run --wait 0 --exit-zero-on 3,4',
+        'from cron, with `fillrate serve` to receive the webhooks',
+      ],
     ],
     exits: [0, 1, 2, 3, 4, 130],
     environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, 'LOG_LEVEL'],
@@ -94,7 +107,8 @@ export const runCommand = defineCommand(
           if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
           if (flags.json) writeJson(stdout, report)
           else stdout.lines(renderReport(report, stdout))
-          return runExitCode(report)
+          const code = runExitCode(report)
+          return flags.exitZeroOn.some((one) => Number(one) === code) ? Exit.done : code
         } finally {
           view.end()
         }
