@@ -219,8 +219,9 @@ export const ENVIRONMENT_HELP = {
   FILLRATE_BASE_URL: 'base URL of the enrichment service',
   FILLRATE_API_KEY: 'API key(s), comma-separated, newest first',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
-  FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated',
-  FILLRATE_PUBLIC_URL: 'public URL of the webhook receiver; required for bulk jobs',
+  FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated; required for bulk jobs',
+  FILLRATE_PUBLIC_URL:
+    'public URL of the webhook receiver; required for bulk jobs, except of a service on this machine',
   FILLRATE_PORT: 'port of the webhook receiver; default: any free port',
   FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
   FILLRATE_DASHBOARD_TOKEN: 'access token for dashboard and metrics; required outside loopback',

@@ -122,17 +122,20 @@ export interface BulkAvailability {
 export function checkBulkAvailability(
   environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
 ): BulkAvailability {
-  if (environment.webhookSecrets.length === 0)
+  const needsUrl = environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? '')
+  const missing = [
+    ...(environment.webhookSecrets.length === 0
+      ? [['FILLRATE_WEBHOOK_SECRET', 'the secret that the service signs webhooks with'] as const]
+      : []),
+    ...(needsUrl
+      ? [['FILLRATE_PUBLIC_URL', 'the URL at which the service reaches the webhook receiver'] as const]
+      : []),
+  ]
+  if (missing.length > 0)
     return {
       isPossible: false,
-      reason: 'FILLRATE_WEBHOOK_SECRET is not set, so deliveries cannot be verified',
-      todo: 'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs deliveries with',
-    }
-  if (environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? ''))
-    return {
-      isPossible: false,
-      reason: 'FILLRATE_PUBLIC_URL is not set, so the service cannot deliver results',
-      todo: 'set FILLRATE_PUBLIC_URL to the URL at which the service reaches this process',
+      reason: `${missing.map(([name]) => name).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,
+      todo: `set ${missing.map(([name, value]) => `${name} to ${value}`).join(', and ')}`,
     }
   return { isPossible: true, reason: null, todo: null }
 }

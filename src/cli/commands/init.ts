@@ -142,6 +142,13 @@ const toInitJson = (
   skipped_tables: skippedTables,
 })
 
+/** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
+export const FIRST_STEPS = [
+  ['check', 'verifies configuration, database and API access'],
+  ['migrate', 'once: creates the schema "fillrate"'],
+  ['plan', 'estimates lookups and cost, without a call'],
+] as const
+
 async function printNextSteps(
   accepted: readonly AcceptedSource[],
   { sources }: Proposal,
@@ -158,11 +165,9 @@ async function printNextSteps(
   stdout.line(`${paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`)
   const names: readonly string[] = CONFIG_FILES
   const other = names.includes(displayPath) ? '' : ` --config ${displayPath}`
-  const steps = [
-    ['fillrate migrate', 'once: creates the schema for the state of Fillrate'],
-    [`fillrate check${other}`, 'verifies configuration, database and API access'],
-    [`fillrate plan${other}`, 'estimates lookups and cost, without a call'],
-  ] as const
+  const steps = FIRST_STEPS.map(
+    ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
+  )
   const longest = Math.max(...steps.map(([type]) => type.length))
   for (const [type, why] of steps) stdout.line(`  ${paint('type', padText(type, longest))}   ${why}`)
 }

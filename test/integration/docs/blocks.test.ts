@@ -127,7 +127,7 @@ test('the commands of getting-started.md work in order', async () => {
     .flatMap((block) => fillrateLines(block.code))
     .filter(([verb = '']) => !interactive.has(verb))
   expect(lines.map(([verb]) => verb).join(' ')).toBe(
-    'check migrate plan run run status run runs undo explain run',
+    'check migrate plan run run status run failures explain runs undo run',
   )
   for (const words of lines) {
     const { code, stdout, stderr } = await runProgram({ cwd: cli.folder, env: cli.environment }, ...words)

@@ -1,0 +1,33 @@
+import { describe, expect, test } from 'vitest'
+import { checkBulkAvailability } from '../../../src/http/receiver.ts'
+
+const SERVICE = { baseUrl: 'https://api.enrichment.example' }
+
+describe('bulk', () => {
+  test('without a secret and a public URL, both are named at once', () => {
+    expect(checkBulkAvailability({ ...SERVICE, webhookSecrets: [], publicUrl: null })).toEqual({
+      isPossible: false,
+      reason: 'FILLRATE_WEBHOOK_SECRET and FILLRATE_PUBLIC_URL are not set',
+      todo:
+        'set FILLRATE_WEBHOOK_SECRET to the secret that the service signs webhooks with, and FILLRATE_PUBLIC_URL ' +
+        'to the URL at which the service reaches the webhook receiver',
+    })
+  })
+
+  test.each([
+    ['FILLRATE_WEBHOOK_SECRET', [], 'https://hooks.example.com'],
+    ['FILLRATE_PUBLIC_URL', ['secret'], null],
+  ])('without %s, it alone is named', (name, webhookSecrets, publicUrl) => {
+    const { isPossible, reason, todo } = checkBulkAvailability({ ...SERVICE, webhookSecrets, publicUrl })
+    expect({ isPossible, reason }).toEqual({ isPossible: false, reason: `${name} is not set` })
+    expect(todo).toMatch(new RegExp(`^set ${name} to the [^,]+$`))
+  })
+
+  test('a service on this machine needs no public URL', () => {
+    const local = { baseUrl: 'http://127.0.0.1:4010', publicUrl: null }
+    expect(checkBulkAvailability({ ...local, webhookSecrets: ['secret'] }).isPossible).toBe(true)
+    expect(checkBulkAvailability({ ...local, webhookSecrets: [] }).reason).toBe(
+      'FILLRATE_WEBHOOK_SECRET is not set',
+    )
+  })
+})
