@@ -5,7 +5,7 @@ export default defineConfig({
     contacts: {
       kind: 'person',
       table: 'crm.contacts',
-      where: 't.deleted_at is null',
+      where: 't.deleted_at is null and not t.do_not_call',
       changedAt: 't.updated_at',
       inputs: {
         email: 't.email',

@@ -52,6 +52,8 @@ select case when n % 31 = 0 then '' else (array['Ada', 'Bo', 'Cem', 'Dag', 'Eli'
 -- Three complete rows.
 update crm.contacts set title = 'Chief', department = 'Board', phone = '+4722000000' where id in (8, 27, 45);
 
+update crm.contacts set do_not_call = true where id % 40 = 17;
+
 -- Most work somewhere; some have changed jobs, and some have left.
 insert into crm.account_contacts (account_id, contact_id, ended_at)
 select 1 + n % 48, n, case when n % 20 in (3, 4) then date '2024-05-31' end

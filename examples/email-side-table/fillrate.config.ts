@@ -6,7 +6,10 @@ export default defineConfig({
       kind: 'person',
       table: 'contact',
       joins: 'left join account a on a.id = t.account_id and not a.deleted',
-      where: 'not t.deleted',
+      // Whoever must not be contacted is left out, by their own flag or by that of their address.
+      where: `not t.deleted and not t.do_not_call
+              and not exists (select from entity_email_address l join email_address e on e.id = l.email_address_id
+                               where l.entity_id = t.id and l."primary" and not l.deleted and e.opt_out)`,
       changedAt: 't.modified_at',
       inputs: {
         // The primary address, else the oldest of the others.

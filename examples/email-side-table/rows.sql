@@ -57,6 +57,9 @@ select pg_temp.id('office email', n), 'office@house' || n || '.example', 'office
 insert into entity_email_address (entity_id, entity_type, email_address_id, "primary")
 select pg_temp.id('account', n), 'Account', pg_temp.id('office email', n), true from generate_series(1, 30) n;
 
+update contact set do_not_call = true where id in (select pg_temp.id('contact', n) from generate_series(17, 180, 40) n);
+update email_address set opt_out = true where id in (select pg_temp.id('email', n) from generate_series(7, 180, 45) n);
+
 -- Two complete rows.
 update contact
    set title = 'a', department = 'b', seniority = 'c', phone_number = 'd'

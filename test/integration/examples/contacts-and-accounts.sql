@@ -7,7 +7,7 @@ select 'contacts' as source, c.id::text as key, c.email::text, c.linkedin::text 
        null::text as domain,
        jsonb_build_object('title', c.title, 'department', c.department, 'phone', c.phone) as cells
   from crm.contacts c
- where c.deleted_at is null
+ where c.deleted_at is null and c.do_not_call = false
 union all
 select 'accounts', id::text, null, null, null, null, website,
        jsonb_build_object('industry', industry, 'employees', employees, 'annual_revenue', annual_revenue,

@@ -10,7 +10,9 @@ select 'contacts' as source, c.id::text as key, d.address::text as email, c.link
          'phone_number', c.phone_number) as cells
   from contact c left join addresses d on d.entity_id = c.id and d.place = 1
        left join account a on a.id = c.account_id and a.deleted = false
- where c.deleted = false
+ where c.deleted = false and c.do_not_call = false
+   and c.id not in (select l.entity_id from entity_email_address l, email_address e
+                     where e.id = l.email_address_id and l."primary" and l.deleted = false and e.opt_out)
 union all
 select 'accounts', id::text, null, null, null, null, website,
        jsonb_build_object('industry', industry, 'employees', employees, 'founded_year', founded_year,

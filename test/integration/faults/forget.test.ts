@@ -12,6 +12,7 @@ import { signWebhook } from '../../../src/webhook/signature.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
+import { scalar } from '../audit/tables.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 
 /** An address that two rows share. */
@@ -24,6 +25,12 @@ const config = {
     contacts: {
       ...withAccounts.sources.contacts,
       inputs: { email: 't.email', linkedin_url: 't.linkedin' },
+      // A profile that is filled and stored as no input of the user, and a phone that no cell takes.
+      outputs: {
+        ...withAccounts.sources.contacts.outputs,
+        linkedin: 'linkedin',
+        phone: { field: 'phone', matches: '^never' },
+      },
     },
   },
 }
@@ -102,11 +109,25 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
   const { pool } = harness.database
   const own = 'select md5(string_agg(t::text, $1 order by id)) as sum from crm.contacts t'
   const before = (await pool.query<{ sum: string }>(own, [''])).rows
+  const [{ profile, phone }] = (
+    await pool.query(
+      `select t.linkedin as profile, l.record ->> 'phone' as phone from crm.contacts t
+         join fillrate.rows r on r.key = t.id::text and r.source = 'contacts'
+         join fillrate.lookups l on l.id = r.lookup_id where t.id = 19`,
+    )
+  ).rows as [{ profile: string; phone: string }]
+  expect(
+    await scalar(
+      pool,
+      `select own_writes #>> '{linkedin,0}' from fillrate.rows where key = '19' and source = 'contacts'`,
+    ),
+  ).toBe(profile)
+  expect(await mentions(phone)).toMatchObject({ lookups: 1, skipped_cells: 2 })
   const ended = await cli.run('forget', '--email', ERASED)
   expect(ended.stdout).toContain('nothing left')
   expect(ended.code).toBe(0)
   expect(ended.stdout + ended.stderr).not.toContain(ERASED)
-  expect(await mentions(ERASED)).toEqual({})
+  expect([await mentions(ERASED), await mentions(profile), await mentions(phone)]).toEqual([{}, {}, {}])
   expect((await pool.query('select kind, hash from fillrate.suppressions')).rows).toMatchObject([
     { kind: 'email' },
   ])
@@ -127,7 +148,9 @@ test('later runs request nothing for erased rows, even after their inputs change
   )
   await pool.query(`insert into crm.contacts (email) values (' ${ERASED.toUpperCase()}')`)
   const report = await harness.run({ route: 'sync' })
-  expect(report.rows).toMatchObject({ suppressed: 2, waiting: 0 })
+  // Row 20 too, once: what Fillrate wrote into its input is forgotten, so the profile counts as the user's.
+  expect(report.rows).toMatchObject({ picked: 3, suppressed: 3, waiting: 0 })
+  expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ picked: 0 })
   expect(harness.sandbox.stats().calls.accepted).toBe(0)
   expect(await mentions(ERASED)).toEqual({})
 })
