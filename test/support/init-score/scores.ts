@@ -24,8 +24,8 @@ export interface Measured {
 }
 
 interface SchemaScores {
-  /** The schema was first seen by an `init` that was finished. */
-  readonly isUnseen?: boolean
+  /** The group of schemas, first seen together by an `init` that was finished then; absent if it grew with the schema. */
+  readonly heldOut?: number
   /** When `init` saw the schema for the first time. */
   readonly first: ScoreFigures
   readonly now: ScoreFigures
