@@ -19,13 +19,19 @@ export interface SkippedCellsOfRow {
 /**
  * SQL, a statement for a WITH clause: deletes the skipped cells of rows. Goes from the keys to the cells by the index
  * (`offset 0`), whatever the statistics say: most rows have none.
+ * @param isWaiting only of rows that wait
  */
-export const deleteSkippedCellsSql = (source: string, keys: readonly string[]): RawBuilder<unknown> => sql`
+export const deleteSkippedCellsSql = (
+  source: string,
+  keys: readonly string[],
+  { isWaiting = false } = {},
+): RawBuilder<unknown> => sql`
   delete from fillrate.skipped_cells c
    using unnest(${[...keys]}::text[]) as k (key)
    cross join lateral (
      select ctid from fillrate.skipped_cells where source = ${source} and key = k.key offset 0) as target
-   where c.ctid = target.ctid`
+   where c.ctid = target.ctid
+     ${isWaiting ? sql`and (select state = 'waiting' from fillrate.rows where source = ${source} and key = k.key offset 0)` : sql``}`
 
 /**
  * Stores skipped cells with the run and lookup of their rows, in one statement; none if there are none. Of two reasons for

@@ -99,7 +99,7 @@ export async function finishRows(
   )
   const keys = finished.map(({ key }) => key)
   await sql`
-    with cleared as (${deleteSkippedCellsSql(source, keys)})
+    with cleared as (${deleteSkippedCellsSql(source, keys, { isWaiting: true })})
     update fillrate.rows r
        set state = v.state, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = 'waiting' then null else now() end,

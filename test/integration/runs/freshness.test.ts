@@ -70,6 +70,26 @@ const insert = (email: string, columns: Record<string, string> = {}): Promise<un
 
 const days = (n: number): string => `now() - interval '${n} days'`
 
+test('the skipped cells of a row stay listed when another program stamps it', async () => {
+  await query('alter table crm.contacts add constraint no_title check (title is null)')
+  try {
+    await insert('a@x.example')
+    const listed = `select source, key, "column", reason from fillrate.skipped_cells`
+    await run(withFreshness('enriched_at', { changedAt: 't.changed_at' }))
+    const before = await query(listed)
+    expect(before).toMatchObject([{ column: 'title', reason: 'check' }])
+    await query(`update fillrate.rows set due_at = now() - interval '1 minute'`)
+    await query(`update crm.contacts set enriched_at = now() - interval '1 day', phone = null`)
+    expect(await run(withFreshness('enriched_at', { changedAt: 't.changed_at' }))).toMatchObject({
+      rows: { picked: 0 },
+      calls: 0,
+    })
+    expect(await query(listed)).toEqual(before)
+  } finally {
+    await query('alter table crm.contacts drop constraint no_title')
+  }
+})
+
 describe('a row with a recent stamp', () => {
   test.each([
     ['a timestamptz', 'enriched_at', days(10), days(100)],
