@@ -115,17 +115,31 @@ function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | 
 
 /** SQL: whether the cell is written. All members of its group must be ready, or hold their new value already. */
 export function isChangedSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
-  const group = outputsInGroup(output, all)
+  return `coalesce(${[...alone({ output, index }), ...groupConditions({ output, index }, all)].join(' and ')}, false)`
+}
+
+/** SQL: whether only another cell of its group keeps the cell from being written. Null without such a cell. */
+export function isGroupIncompleteSql(cell: IndexedOutput, all: readonly IndexedOutput[]): string | null {
+  const group = groupConditions(cell, all)
+  if (group.length === 0) return null
+  return `coalesce(${alone(cell).join(' and ')}, false) and not coalesce(${group.join(' and ')}, false)`
+}
+
+/** SQL: what must hold for the cell itself. */
+const alone = (cell: IndexedOutput): readonly string[] => [
+  `"~ready${cell.index}"`,
+  hasNewValueSql(cell),
+  isDifferentSql(cell),
+]
+
+/** SQL: what must hold for the other cells of its group. */
+const groupConditions = (
+  { output, index }: IndexedOutput,
+  all: readonly IndexedOutput[],
+): readonly string[] =>
+  outputsInGroup(output, all)
     .filter((one) => one.index !== index)
     .map((one) => `${hasNewValueSql(one)} and ("~ready${one.index}" or not ${isDifferentSql(one)})`)
-  const whole = [
-    `"~ready${index}"`,
-    hasNewValueSql({ output, index }),
-    ...group,
-    isDifferentSql({ output, index }),
-  ]
-  return `coalesce(${whole.join(' and ')}, false)`
-}
 
 /** SQL: whether there is a new value. A composite `(a,)` with one NULL field is neither null nor not null. */
 export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>

@@ -2,7 +2,7 @@ import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cellJsonSql, isBlankValueSql, valueJsonSql } from '../cell.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import { hasNewValueSql, type IndexedOutput } from './cell-sql.ts'
+import { hasNewValueSql, type IndexedOutput, isGroupIncompleteSql } from './cell-sql.ts'
 import { listParents } from './json-cells.ts'
 import { duplicateReasonSql } from './unique-sql.ts'
 
@@ -83,12 +83,19 @@ export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
   return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
 }
 
-/** SQL for the cells whose own expression gave no value, a text that is too long, or a duplicate where `unique` is set. */
+/**
+ * SQL for the cells whose own expression gave no value, a text that is too long, or a duplicate where `unique` is set, and
+ * for those left out with another cell of their group.
+ */
 export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
   const parts = cells.flatMap((cell) => {
     const { output, index } = cell
     const duplicate = duplicateReasonSql(cell, cells)
-    const found = duplicate === null ? [] : [skippedItemSql(cell, `"~fitted${index}"`, duplicate)]
+    const incomplete = isGroupIncompleteSql(cell, cells)
+    const found = [
+      duplicate,
+      incomplete === null ? null : { when: incomplete, reason: `'group_incomplete'`, detail: 'null' },
+    ].flatMap((one) => (one === null ? [] : [skippedItemSql(cell, `"~fitted${index}"`, one)]))
     if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found
     const isNothing = `"~cast${index}" is null or ${isBlankValueSql(`"~cast${index}"`, output.fit)}`
     const isShort =
