@@ -24,6 +24,7 @@ export function resolveOutputs(
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
     const unique = output.unique === null ? null : resolveUnique(table, output.unique, place, report)
+    if (unique !== null) checkUnique({ cell, unique, keyNames }, place, report)
     const resolved: MappedOutput = { ...cell, mapping: { ...output, unique }, fit, valueType: 'text' }
     checkDuplicate(outputs, resolved, place, report)
     checkInputs(table, mapping, resolved, place, report)
@@ -41,7 +42,8 @@ function resolveUnique(
   report: ProblemList,
 ): readonly string[] {
   return names.flatMap((name) => {
-    const column = table.columns.find((one) => one.name === name || one.name === splitName(name)[0])
+    const [first, ...path] = splitName(name)
+    const column = table.columns.find((one) => one.name === name || (path.length === 0 && one.name === first))
     if (column?.canSelect && column.type.fit.kind !== 'json') return [column.name]
     const all = table.columns.map((one) => one.name)
     report.add(
@@ -54,6 +56,26 @@ function resolveUnique(
     )
     return []
   })
+}
+
+/** Refuses columns that are different in every row that has the value: nothing would ever be a duplicate. */
+function checkUnique(
+  {
+    cell,
+    unique,
+    keyNames,
+  }: { readonly cell: MappedCell; readonly unique: readonly string[]; readonly keyNames: readonly string[] },
+  place: string,
+  report: ProblemList,
+): void {
+  const isKey = keyNames.length > 0 && keyNames.every((name) => unique.includes(name))
+  if (!isKey && !unique.includes(cell.attribute)) return
+  report.add(
+    `${place}.unique`,
+    isKey ? `the key, ${listNames(keyNames)}` : `'${cell.attribute}', the column itself`,
+    'other columns, within which the value may occur once',
+    'For once in the whole table, write: unique: []',
+  )
 }
 
 /** The same for `touch`. */

@@ -36,7 +36,7 @@ export function duplicatesSql(
     ...source.keyColumns.map(({ name }) => `t.${quoteName(name)} as ${quoteName(name)}`),
     ...uniques.flatMap(({ output, index }) => [
       `"~different${index}", ${comparableSql(output, `"~fitted${index}"`)} as "~value${index}"`,
-      ...uniqueColumns(output).map((name, n) => `t.${quoteName(name)} as "~within${index}_${n}"`),
+      ...uniqueColumns(output).map((name, n) => `${valueAfterSql(name, cells)} as "~within${index}_${n}"`),
     ]),
   ]
   return `"~candidates" as materialized (
@@ -44,6 +44,15 @@ export function duplicatesSql(
         ${from}
        where ${where}
     ), ${uniques.map((cell) => duplicatesOfSql(source, cell)).join(' ')}`
+}
+
+/** SQL for a column's value after the write: it may be filled together with the value that is unique within it. */
+function valueAfterSql(name: string, cells: readonly IndexedOutput[]): string {
+  const filled = cells.find(({ output }) => output.attribute === name && output.path.length === 0)
+  const now = `t.${quoteName(name)}`
+  return filled === undefined
+    ? now
+    : `case when "~different${filled.index}" then "~fitted${filled.index}" else ${now} end`
 }
 
 function duplicatesOfSql(source: Source, { output, index }: IndexedOutput): string {
