@@ -29,6 +29,8 @@ export interface Trials {
   readonly units: readonly CellUnit[]
   /** By what an error names (`constraint x`, `column x`, `type x`): the units that it may mean. */
   readonly suspects: Readonly<Record<string, readonly number[]>>
+  /** Constraints that are checked at commit by default are checked at the end of each try. */
+  readonly hasDeferred: boolean
 }
 
 /*
@@ -46,7 +48,7 @@ export interface Trials {
  * `fine`: the row with all units that are fine.
  * A row takes at most four tries for each of its units.
  */
-const trialsSql = (statement: string): string => `
+const trialsSql = ({ statement, hasDeferred }: Trials): string => `
 #variable_conflict use_column
 declare
   batch constant jsonb[] := array(
@@ -115,7 +117,9 @@ begin
     is_rolled_back := phase = 'adding' or (phase = 'suspects' and cardinality(removed) > 1);
     failure := null;
     begin
+      ${hasDeferred ? 'set constraints all deferred;' : ''}
       ${statement.replace('$1::jsonb', '"~parameter"')} into "~results";
+      ${hasDeferred ? 'set constraints all immediate;' : ''}
       if is_rolled_back then
         raise exception using errcode = '${ROLLED_BACK}';
       end if;
@@ -257,7 +261,7 @@ export async function bisectBatch<Result>(
     `select set_config('fillrate.batch', $1, true), set_config('fillrate.units', $2, true), set_config('fillrate.suspects', $3, true)`,
     [JSON.stringify(batch), JSON.stringify(trials.units), JSON.stringify(trials.suspects)],
   )
-  await query(tx, `do ${quoteLiteral(trialsSql(trials.statement))}`)
+  await query(tx, `do ${quoteLiteral(trialsSql(trials))}`)
   const [row] = await query<{ results: string; rejected: string }>(
     tx,
     `select current_setting('fillrate.results') as results, current_setting('fillrate.rejected') as rejected`,

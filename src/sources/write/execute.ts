@@ -69,6 +69,8 @@ export async function executeBatch<One extends StatementResult>(
   await query(tx, 'savepoint fillrate_batch')
   try {
     const results = await runStatement<One>(tx, statement.sql, batch)
+    // Not before it: the user's triggers may need the time that a deferred constraint gives them.
+    if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
     await query(tx, 'release savepoint fillrate_batch')
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
   } catch (error) {
@@ -94,6 +96,7 @@ async function executeApart<One extends StatementResult>(
     statement: apart.sql,
     units: apart.units,
     suspects: listSuspects(apart.cells, apart.units, constraints),
+    hasDeferred: source.table.hasDeferred,
   })
   const found = new Set(ordered.map(({ index }) => index))
   const missing = batch.filter(({ index }) => !found.has(index)).map(({ index }) => missingRow(index))

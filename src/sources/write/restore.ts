@@ -1,5 +1,5 @@
 import type { Transaction } from 'kysely'
-import { type Db, query } from '../db.ts'
+import type { Db } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
 import { splitName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
@@ -48,7 +48,6 @@ export async function restoreBatch<Schema>(
 ): Promise<UndoResult[]> {
   const { cells, toResults } = prepare(source, batch)
   if (cells.length === 0) return toResults(null)
-  if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
   const rows = toRestoreRows(batch)
   const sent = await executeBatch(tx, source, { sql: restoreStatement(source, cells) }, rows, missingRow)
   return toResults(await rereadAfterTriggers(tx, source, cells, rows, sent.rows))

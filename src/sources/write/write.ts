@@ -64,7 +64,6 @@ export async function writeBatch<Schema>(
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
   const rows = batch.map(toBatchRow)
-  if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
   if (hasUniqueOutputs(source)) await query(tx, lockUniqueSql(source))
   const sent = await executeBatch(tx, source, toBatchStatement(source), rows, missingRow)
   const cells = [...source.outputs, ...source.touches]
@@ -185,5 +184,12 @@ function toWriteResult(
     }
   const nothing = { ...common, before: null, after: null }
   if (result.changes) return { ...nothing, outcome: 'rejected', reason: 'a trigger prevented the update' }
-  return { ...nothing, outcome: refused.length > 0 ? 'rejected' : 'unchanged', reason: null }
+  const isRejected = refused.length > 0 && !wasWritten(row, common.skipped)
+  return { ...nothing, outcome: isRejected ? 'rejected' : 'unchanged', reason: null }
+}
+
+/** Whether an earlier write has filled another of the row's cells: it is enriched already, and has not failed. */
+function wasWritten({ values, lastWritten }: BatchRow, skipped: readonly RefusedCell[]): boolean {
+  const columns = new Set(skipped.map(({ column }) => column))
+  return Object.keys(lastWritten).some((name) => (values[name] ?? null) !== null && !columns.has(name))
 }

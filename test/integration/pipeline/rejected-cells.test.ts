@@ -136,3 +136,15 @@ test('once a constraint is dropped, remap writes the cells that it had cost, wit
   ).toBe(0)
   expect(harness.sandbox.stats().calls.accepted).toBe(calls)
 })
+
+test('a row that is enriched stays so when remap cannot write its other cell either', async () => {
+  const { pool } = harness.database
+  await harness.run()
+  const cells = `select json_agg(c order by key, "column") from (select key, "column", reason from fillrate.skipped_cells where reason <> 'touch_failed') as c`
+  const before = await scalar(pool, cells)
+  const app = await harness.open()
+  const signal = new AbortController().signal
+  const { report } = await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal })
+  expect(report?.rows).toMatchObject({ write_rejected: 0 })
+  expect(await scalar(pool, cells)).toEqual(before)
+})

@@ -320,6 +320,58 @@ test('a cell that the policy protects is protected, whatever its value', async (
   ])
 })
 
+test('a cell left out with another of its group is skipped too', async () => {
+  const group = { group: 'region' }
+  const source = await open([
+    output('region_country', 'country', { ...group, sql: `nullif($value, 'XX')` }),
+    output('region', 'region', group),
+  ])
+  const [nothing] = await write(database, source, ['1'], { title: 'CTO', country: 'XX', region: '03' })
+  expect(nothing?.skipped.toSorted((a, b) => (a.column < b.column ? -1 : 1))).toMatchObject([
+    { column: 'region', reason: 'group_incomplete' },
+    { column: 'region_country', reason: 'no_value' },
+  ])
+  await database.pool.query(`
+    insert into regions values ('SE', '03'); update people set region_country = 'SE' where id = 2`)
+  const [typed] = await write(database, source, ['2'], { title: 'CTO', country: 'NO', region: '03' })
+  expect(typed).toMatchObject({
+    after: { title: 'CTO' },
+    protectedColumns: ['region_country'],
+    skipped: [{ column: 'region', reason: 'group_incomplete' }],
+  })
+})
+
+test('a trigger may need the time that a deferred constraint gives it', async () => {
+  await database.pool.query(`
+    create table visits (person int, office int references offices deferrable initially deferred);
+    create or replace function visit() returns trigger language plpgsql as $$
+      begin
+        insert into visits values (new.id, new.id);
+        if new.title is distinct from 'lost' then insert into offices (id) values (new.id); end if;
+        return new;
+      end $$;
+    create trigger visit before update on people for each row execute function visit()`)
+  try {
+    const source = await open([output('note', 'note')])
+    expect(await write(database, source, ['1', '2'], { title: 'CTO' })).toMatchObject([
+      { outcome: 'written', skipped: [] },
+      { outcome: 'written', skipped: [] },
+    ])
+    const results = await write(database, source, ['3', '4', '5'], (key: string) => ({
+      title: key === '4' ? 'lost' : 'CTO',
+      note: 'x',
+    }))
+    expect(results.map(({ after }) => after)).toEqual([
+      { title: 'CTO', note: 'x' },
+      { note: 'x' },
+      { title: 'CTO', note: 'x' },
+    ])
+    expect(results[1]?.skipped).toMatchObject([{ column: 'title', reason: 'foreign_key' }])
+  } finally {
+    await database.pool.query('drop table visits')
+  }
+})
+
 test('600 rows with bad cells among 1,000 take fewer than 20 statements, and lose nothing else', async () => {
   await database.pool.query(
     `insert into people (id, email) select n, 'p' || n from generate_series(1001, 2000) n`,
@@ -503,6 +555,32 @@ describe('unique', () => {
     )
     expect(results.flat().filter(({ outcome }) => outcome === 'written')).toHaveLength(1)
     expect(await noteOf()).toHaveLength(1)
+  })
+
+  test('holds within a column that is filled with it', async () => {
+    const source = await open([output('region', 'region'), output('note', 'note', { unique: ['region'] })])
+    await database.pool.query(`alter table people drop constraint a_region`)
+    const results = await write(database, source, ['1', '2', '3'], (key: string) => ({
+      note: '5',
+      region: key === '3' ? 'B' : 'A',
+    }))
+    expect(results.map(({ after }) => after)).toEqual([
+      { region: 'A', note: '5' },
+      { region: 'A' },
+      { region: 'B', note: '5' },
+    ])
+  })
+
+  test.each([
+    ['its own column', output('phone', 'phone', { unique: ['phone'] }), "'phone', the column itself"],
+    ['the key', output('phone', 'phone', { unique: ['email', 'id'] }), 'the key, id'],
+    [
+      'a key inside jsonb',
+      output('phone', 'phone', { unique: ['data.x'] }),
+      "'data.x', which is not a column",
+    ],
+  ])('is refused within %s, where nothing would be a duplicate', async (_, unique, found) => {
+    await expect(open([unique])).rejects.toThrow(found)
   })
 
   test('is refused for a column that the table lacks', async () => {
