@@ -5,6 +5,7 @@ import type {
   RowHistory,
   RowStatus,
 } from '../../actions/explain/row-history.ts'
+import { Row } from '../../domain/row.ts'
 import { type Output, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import {
@@ -59,7 +60,9 @@ function formatRowState(
   const words = style === null ? formatState(state) : output.paint(style, formatState(state))
   if (settledAt === null)
     return `${words}${run === null ? '' : ` in run ${run}`}, picked ${relativeTime(pickedAt, now)}`
-  return `${words}${run === null ? '' : ` by run ${run}`}, ${relativeTime(settledAt, now)}`
+  // `forget` suppresses a row and leaves the run that finished it before.
+  const by = run === null || state === Row.suppressed ? '' : ` by run ${run}`
+  return `${words}${by}, ${relativeTime(settledAt, now)}`
 }
 
 /** The reason, and inputs that were not used. */

@@ -16,8 +16,7 @@ export interface Binaries {
 
 const programsSchema = z.object({ initdb: z.string(), pg_ctl: z.string(), postgres: z.string() })
 
-const ALTERNATIVE_HINT =
-  'Or use a Postgres of your own: copy fillrate.config.example.ts to fillrate.config.ts, set DATABASE_URL, and type `fillrate check`.'
+const ALTERNATIVE_HINT = 'Or use a Postgres of your own: set DATABASE_URL, and type `fillrate init`.'
 
 /**
  * Finds the programs in the package for this machine. The package's own API is not used: it stops the server at the

@@ -16,24 +16,18 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
   const inCheckout = env['npm_lifecycle_event'] === 'start' || env['npm_lifecycle_event'] === 'fillrate'
   const command = (words: string): string =>
     inCheckout ? `npm run fillrate -- ${words}` : `fillrate ${words}`
-  const example = 'fillrate.config.example.ts'
-  const files: CommandStep[] = inCheckout
-    ? [
-        [`cp ${example} fillrate.config.ts`, 'map your tables and columns'],
-        ['cp .env.example .env', 'set database, service and key'],
-      ]
-    : [
-        [`cp node_modules/fillrate/${example} fillrate.config.ts`, 'map your tables and columns'],
-        ['fillrate help', 'list all settings'],
-      ]
+  const settings: CommandStep = inCheckout
+    ? ['cp .env.example .env', 'set database, service and key']
+    : ['fillrate help', 'list the settings of the environment: database, service, key']
   return {
     again: inCheckout ? 'npm start' : 'fillrate demo',
     own: [
-      ...files,
+      settings,
+      [command('init'), 'propose a configuration from your tables'],
       [command('check'), 'verify configuration, database and API access'],
       [command('migrate'), "create Fillrate's schema"],
       [command('plan'), 'estimate what a run costs'],
-      [command('run --limit 100'), 'a first, small run'],
+      [command('run --dry-run --budget 100'), 'look up 100 rows, and show what would be written'],
     ],
   }
 }

@@ -223,6 +223,8 @@ test('a forgotten person and an expired record leave no skipped cell', async () 
   expect(story.row).toMatchObject({ lookup_request: null, is_suppressed: true })
   const text = (await cli.run('explain', 'contacts', key)).stdout
   expect(text).not.toMatch(/next lookup|picks it|due/)
+  // Not by the run that had enriched it.
+  expect(text).toMatch(/^ +suppressed, /m)
 
   expect(await scalar(pool, 'select count(*)::int from fillrate.skipped_cells')).toBeGreaterThan(0)
   await pool.query(`update fillrate.lookups set resolved_at = now() - interval '2 days'`)

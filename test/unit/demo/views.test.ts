@@ -104,6 +104,21 @@ test('a difference between the two counts is reported', () => {
   expect(text).toContain('0 calls, but Fillrate counted 3')
 })
 
+test('the next commands begin with init, in the order of the documentation', () => {
+  for (const env of [{}, { npm_lifecycle_event: 'start' }]) {
+    const commands = demoCommands(env).own.flatMap(
+      ([words]) => /fillrate (?:-- )?([a-z].*)/.exec(words)?.[1] ?? [],
+    )
+    expect(commands.filter((one) => one !== 'help')).toEqual([
+      'init',
+      'check',
+      'migrate',
+      'plan',
+      'run --dry-run --budget 100',
+    ])
+  }
+})
+
 test('the next commands are typed as the demo was', () => {
   const lines = demoNextStepLines(
     demoCommands({ npm_lifecycle_event: 'start' }),

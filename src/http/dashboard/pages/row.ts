@@ -6,6 +6,7 @@ import type {
   ExplainedField,
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
+import { Row } from '../../../domain/row.ts'
 import type { InputName } from '../../../domain/mapping.ts'
 import { withCode } from './failures.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
@@ -18,7 +19,7 @@ export function rowPage(history: RowHistory, now: number): Html {
     <div class="grid">
       ${card('state', 'Status', [
         html`<p>
-          ${state === null ? 'Never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
+          ${state === null ? 'Never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && state.state !== Row.suppressed && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
         </p>`,
         html`<ul class="notes">
           ${listNotes(history).map((note) => html`<li>${note}</li>`)}
