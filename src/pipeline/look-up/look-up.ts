@@ -96,8 +96,7 @@ export async function lookUpBatch(
         () => store.completeLookups(deps.db, results, nextLookups),
         retryOptions,
       ).catch(async (error: unknown) => {
-        queue.addReady(nextLookups, [])
-        await queue.release(nextLookups)
+        await queue.giveBack(nextLookups)
         throw error
       })
       queue.addReady(nextLookups, started)

@@ -46,7 +46,7 @@ export class LookupQueue {
 
   /**
    * Leased lookups that should be marked in flight with the next write, so that the next calls find them ready. To be
-   * returned through `addReady` or `release`.
+   * returned through `addReady` or `giveBack`.
    */
   takeAhead(): store.LeasedLookup[] {
     const taken = this.#buffer.shift(this.#wantedAhead())
@@ -61,6 +61,12 @@ export class LookupQueue {
     this.dropLost(taken, marked)
     const markedAt = performance.now()
     for (const lookup of marked) this.#ready.push({ lookup, markedAt })
+  }
+
+  /** Releases what `takeAhead` returned: it could not be marked. */
+  async giveBack(taken: readonly store.LeasedLookup[]): Promise<void> {
+    this.#marking -= taken.length
+    await this.release(taken)
   }
 
   /** Returns the next lookups, marked in flight, up to `max`; none if nothing waits. */

@@ -136,3 +136,18 @@ test('a lookup that was erased after its mark is not called', async () => {
   vi.restoreAllMocks()
   await queue.close()
 })
+
+test('the leases of others under the same token live on when some are given back', async () => {
+  await queue.markNext(100)
+  const [kept] = await queue.markNext(100)
+  const ahead = queue.takeAhead()
+  expect(ahead.length).toBeGreaterThan(0)
+  await queue.giveBack(ahead)
+  const more = queue.takeAhead()
+  await queue.giveBack(more)
+  if (kept === undefined) throw new Error('something should be in flight')
+  expect(leases.lostSignal(kept.token).aborted).toBe(false)
+  const next = await queue.markNext(32)
+  for (const { token } of next) expect(leases.lostSignal(token).aborted).toBe(false)
+  await queue.close()
+})
