@@ -20,9 +20,9 @@ export const initCommand = defineCommand(
     .summary('proposes a configuration from the database and writes it')
     .description(
       'Finds tables and columns that hold people and companies by their names, types and a sample of rows, and ' +
-        'proposes identifiers to look up and columns to fill. Shows the fill rate of each column. On a terminal it ' +
-        'asks for confirmation, source by source. Writes one file, never overwrites one without --force, and writes ' +
-        'nothing to the database.',
+        'proposes identifiers to look up, columns to fill and rows to leave out. What it is unsure of becomes a ' +
+        'comment with the reason. Shows the fill rate of each column. On a terminal it asks for confirmation, source ' +
+        'by source. Writes one file, never overwrites one without --force, and writes nothing to the database.',
     )
     .argument('[TABLE...]', 'tables to inspect, such as crm.contacts; default: all')
     .addOption(booleanOption('-y, --yes', 'accept every proposed source without confirmation'))
