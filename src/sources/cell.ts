@@ -152,6 +152,10 @@ export function differsSql(value: string, current: string, fit: Fit): string {
   }
 }
 
+/** A text that begins with another ASCII character is not blank: seen by one comparison of bytes, where a trim costs ten. */
+const isMaybeBlankSql = (text: string): string =>
+  `(${text} collate "C" < '!' or ${text} collate "C" >= '\u007f')`
+
 const isBlankTextSql = (text: string): string => `btrim(${text}, ${quoteLiteral(BLANK_CHARACTERS)}) = ''`
 
 /**
@@ -167,7 +171,8 @@ export function isBlankSql(output: MappedOutput, alias = 't'): string {
 export function isBlankValueSql(value: string, fit: Fit, holdsJson = false): string {
   switch (fit.kind) {
     case 'text': {
-      const isBlankText = `(${value} is null or ${isBlankTextSql(`${value}::text`)})`
+      const text = `${value}::text`
+      const isBlankText = `(${value} is null or (${isMaybeBlankSql(text)} and ${isBlankTextSql(text)}))`
       if (!holdsJson) return isBlankText
       return `(${isBlankText} or btrim(${value}::text, ${quoteLiteral(BLANK_CHARACTERS)}) in ('[]', 'null'))`
     }

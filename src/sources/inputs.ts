@@ -23,7 +23,7 @@ export interface RowInputsSql {
   /** What follows the joins in FROM. */
   readonly from: string
   readonly values: Readonly<Record<InputName, string>>
-  /** The hash of the raw inputs: any change of an input changes it, even a blank. */
+  /** The hash of the raw inputs, as text: any change of an input changes it, even a blank. */
   readonly hash: string
   /** The inputs that hold what Fillrate wrote, by name, as jsonb; NULL: none. */
   readonly filled: string
@@ -34,7 +34,7 @@ export function rowInputsSql(source: Source, { recorded = false } = {}): RowInpu
   const { ownWrites } = source
   const stands = toRecord((name) => inputSql(source, name))
   if (ownWrites === undefined || (!recorded && !ownWrites.isInput))
-    return { from: '', values: stands, hash: hashSql(stands), filled: 'null::jsonb' }
+    return { from: '', values: stands, hash: hashSql(source, stands), filled: 'null::jsonb' }
   const values = toRecord((name) => `"~inputs".${name}`)
   const filled = MAPPING_INPUTS.filter((name) => source.mapping.inputs[name] !== undefined).map(
     (name) =>
@@ -43,7 +43,7 @@ export function rowInputsSql(source: Source, { recorded = false } = {}): RowInpu
   return {
     from: givenInputsSql(source, ownWrites, recorded ? ownWrites.writers : ownWrites.readFrom, recorded),
     values,
-    hash: hashSql(values),
+    hash: hashSql(source, values),
     filled: `nullif(${filled.join(' || ')}, '{}')`,
   }
 }
@@ -74,8 +74,23 @@ function givenInputsSql(
 const toRecord = (value: (name: InputName) => string): Readonly<Record<InputName, string>> =>
   Object.fromEntries(MAPPING_INPUTS.map((name) => [name, value(name)])) as Record<InputName, string>
 
-const hashSql = (values: Readonly<Record<InputName, string>>): string =>
-  `md5(array_to_json(array[${MAPPING_INPUTS.map((name) => values[name]).join(', ')}])::text)`
+/**
+ * SQL for 64 bits of each input that is not NULL, combined; as text, because JavaScript has no such integer. Each input has a
+ * seed of its own, so that a value that moves to another input counts as a change; an input that the mapping does not have
+ * costs nothing. An md5 of all inputs costs four times as much, which was a third of a pass over finished rows.
+ *
+ * By bytes (`C`): a nondeterministic collation gives the same hash to texts that differ. Postgres keeps these functions stable
+ * over its versions, because hash partitions depend on them, but not over byte orders and encodings. After a move by dump and
+ * restore to another of these, every row looks changed: the next run picks them all, and writes them from the stored records.
+ */
+const hashSql = ({ mapping }: Pick<Source, 'mapping'>, values: RowInputsSql['values']): string => {
+  const hashes = MAPPING_INPUTS.flatMap((name, n) =>
+    mapping.inputs[name] === undefined
+      ? []
+      : [`coalesce(hashtextextended(${values[name]} collate "C", ${n + 1}), 0)`],
+  )
+  return `(${hashes.join(' # ') || '0'})::text`
+}
 
 /** SQL for the FROM clause after the table. */
 export const joinsSql = (source: Pick<Source, 'mapping'>): string =>

@@ -22,7 +22,7 @@ import type { Source } from './source-model.ts'
 export interface PageRow {
   /** The key as text; of several columns, a JSON array. */
   readonly key: string
-  /** MD5 over the raw inputs, without what Fillrate wrote itself. */
+  /** Hash of the raw inputs, without what Fillrate wrote itself: the digits of a 64-bit integer. */
   readonly input_hash: string
   /** The inputs that Fillrate filled itself: not requested with. Null: none. */
   readonly filled: Readonly<Partial<Record<InputName, string>>> | null
@@ -168,13 +168,19 @@ function pageRelation(
               from (${rows}) as r) as r`
 }
 
-/** SQL: whether any cell may be written, whatever Fillrate wrote before. */
+/**
+ * SQL: whether any cell may be written, whatever Fillrate wrote before. Looks for a NULL first: that costs nothing, and most
+ * rows that lack something have one.
+ */
 function isIncompleteSql(source: Source): string {
+  const nulls = source.outputs
+    .filter(({ path, mapping }) => path.length === 0 && mapping.policy !== 'always')
+    .map((output) => `${currentCellSql(output)} is null`)
   const cells = source.outputs.map((output) => {
     const open = output.mapping.policy === 'always' ? 'true' : isBlankSql(output)
     return output.path.length > 0 ? `(${open} and ${isReachableSql(output)})` : open
   })
-  return cells.length === 0 ? 'false' : `(${cells.join(' or ')})`
+  return cells.length === 0 ? 'false' : `(${[...nulls, ...cells].join(' or ')})`
 }
 
 const notNullKeys = (source: Source): RawBuilder<boolean>[] =>
