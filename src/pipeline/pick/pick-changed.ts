@@ -14,7 +14,7 @@ import {
   lastWrittenSql,
   missedLookupsSql,
   type PickCandidate,
-  ROW_COLUMNS,
+  rowColumnsSql,
   settledUntilSql,
 } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
@@ -149,7 +149,7 @@ async function readChangedRows(
                else ${finishedDispositionSql(source, run.service)}
              end as disposition
         from (${page}) as page left join lateral (
-          select ${ROW_COLUMNS} from fillrate.rows where source = ${source.name} and key = page.key offset 0
+          select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
         ) r on true
        order by n`.execute(tx)
   return result.rows
