@@ -48,6 +48,7 @@ describe('a command', () => {
         backfill: false,
         dryRun: false,
         sample: null,
+        exitZeroOn: [],
       },
     })
   })
