@@ -67,9 +67,7 @@ export class CallLedger {
 
   grant(count: number, at: number): void {
     this.#granted += count
-    const last = this.#grants.at(-1)
-    if (last !== undefined && at - last.at < 1) last.count += count
-    else this.#grants.push({ at, count })
+    this.#grants.push({ at, count })
   }
 
   /** Takes back grants that were sent or are not needed: the latest first, so that forgotten ones expire. */
@@ -143,9 +141,8 @@ export class CallLedger {
     return this.completed - this.#search(this.completed, (index) => (this.receivedAt(index) ?? 0) < at)
   }
 
-  /** The earliest sending among the calls from index `from` up to, and without, `to`. */
-  earliestSent(from: number, to: number): number | null {
-    if (!this.#has(from)) return null
+  /** The earliest sending among the remembered calls from index `from` up to, and without, `to`. */
+  earliestSent(from: number, to: number): number {
     let earliest = Number.POSITIVE_INFINITY
     for (let index = from; index < to; index++) {
       earliest = Math.min(earliest, this.#sentAt[index % CAPACITY] ?? Number.POSITIVE_INFINITY)

@@ -131,7 +131,6 @@ export class WindowRamp {
 
   /** A call was answered, or lost. */
   onCompleted(call: Call, hasHeader: boolean): void {
-    if (this.#window === null) return
     if (call.window !== this.#window) this.#until++
     else if (hasHeader) this.#window = null
     else this.#until += 2

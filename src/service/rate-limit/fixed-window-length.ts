@@ -116,7 +116,6 @@ export class FixedWindowLength {
     for (const [index, earlier] of this.#starts.entries()) {
       const windows = this.#starts.length - index
       this.#maxIfClockAligned = Math.min(this.#maxIfClockAligned, (start.by - earlier.after) / windows)
-      if (this.#isShared) continue
       const { previousFirstSentAt } = this.#starts[index + 1] ?? start
       this.#maxIfRequestStarts = Math.min(
         this.#maxIfRequestStarts,

@@ -223,21 +223,20 @@ export class FixedWindow {
       if (by !== undefined && this.startedBy !== null) this.startedBy = Math.min(this.startedBy, by)
     }
     const before = this.#excludeOlder(used - 1, sentAt)
-    if (before === null) return
     this.startedAfter = Math.max(this.startedAfter, before)
     this.confirmedUntil = Math.max(this.confirmedUntil, before)
   }
 
   /**
    * The window counts the `n`-th call: at most n − 1 of those completed before it was sent are in it, the last ones.
-   * @returns the latest sending of a call that is not in this window; null if none is known
+   * @returns the latest sending of a call that is not in this window; −∞ if none is known
    */
-  #excludeOlder(max: number, sentAt: number): number | null {
+  #excludeOlder(max: number, sentAt: number): number {
     const isCandidate = (call: UnattributedCall): boolean => call.isCounted && call.completedAt <= sentAt
     const candidates = this.#unattributed.filter(isCandidate)
     const sorted = candidates.map((call) => call.sentAt).sort((a, b) => a - b)
     const before = sorted[candidates.length - 1 - max]
-    if (before === undefined) return null
+    if (before === undefined) return Number.NEGATIVE_INFINITY
     this.#unattributed = this.#unattributed.filter(
       (call) => call.completedAt > before && !(max === 0 && isCandidate(call)),
     )

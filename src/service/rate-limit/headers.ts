@@ -153,7 +153,6 @@ function readParameter(text: string, name: string): number | null {
 
 /** The numbers in a header, without their parameters; none if one of them is no number. */
 function readNumbers(value: HeaderValue): number[] {
-  if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return [Number(value)]
   const numbers = split(value).map((part) => readNumber(part.split(';')[0]))
   return numbers.flatMap((number) => (number === null || numbers.includes(null) ? [] : [number]))
 }

@@ -79,7 +79,7 @@ class BottleneckLimiter implements Limiter {
   /** Turns queued or begun, and of these the ones whose permit is in the reservoir. */
   #queuedTurns = 0
   #fundedTurns = 0
-  #timer: NodeJS.Timeout | null = null
+  #timer: NodeJS.Timeout | undefined
   #stopped: Promise<void> | null = null
   #lastReported: KnownLimit | null = null
   /** Since then calls wait, and none was granted a permit. */
@@ -175,8 +175,7 @@ class BottleneckLimiter implements Limiter {
   }
 
   async #stop(): Promise<void> {
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = null
+    clearTimeout(this.#timer)
     this.#queue.rejectAll(new Error('the limiter was stopped'))
     await this.#bottleneck.stop({ dropWaitingJobs: true })
     await this.#bottleneck.disconnect()
@@ -184,7 +183,6 @@ class BottleneckLimiter implements Limiter {
 
   /** Raises the reservoir by one for each pending acquire that the model has a permit for. */
   #advance(): void {
-    if (this.#stopped !== null) return
     while (this.#queuedTurns < this.#queue.size) this.#queueTurn()
     const now = this.#now()
     while (
@@ -275,8 +273,7 @@ class BottleneckLimiter implements Limiter {
 
   /** Only while an acquire is pending. The timer keeps the process alive, as a pending call should. */
   #setTimer(now: number): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = null
+    clearTimeout(this.#timer)
     if (this.#queue.size <= this.#fundedTurns) return
     const isReserved = now <= this.#urgentUntil && this.#model.grantable(now) > 0
     const at = isReserved ? now + RESERVE_POLL_MS : this.#model.nextCheckAt(now)

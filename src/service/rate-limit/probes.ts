@@ -286,7 +286,6 @@ function wanted(context: ProbeContext): number {
 
 /** Nothing shorter is worth a try: windows are whole and half seconds, and rarely in between. */
 function isKnown(min: number, max: number): boolean {
-  if (max === Number.POSITIVE_INFINITY) return false
   const shorter = roundestBelow(min, max * PRECISION)
   return shorter === null || (max % 500 === 0 && shorter % 500 !== 0 && min > max * 0.85)
 }

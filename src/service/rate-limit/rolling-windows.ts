@@ -43,7 +43,7 @@ export class SlidingWindowModel implements WindowModel {
 
   /** @param otherCalls calls of other clients that may be counted as well */
   onAnswer({ call, receivedAt, used }: CallResult, _limit: number, otherCalls: number): void {
-    if (used === null || used < 1) return
+    if (used === null) return
     const before = call.completedBefore
     const uncertain = this.#ledger.sent - before - 1 + otherCalls
     // At least this many of the completed calls are counted: the window reaches back to the first of them.
@@ -55,8 +55,7 @@ export class SlidingWindowModel implements WindowModel {
     const from = this.#ledger.sinceCounted(used, before)
     if (from === null || from >= before || from < this.#idleUntil) return
     if (receivedAt - (this.#ledger.receivedAt(from) ?? receivedAt) >= this.bounds.max) return
-    const sentAt = this.#ledger.earliestSent(from, before)
-    if (sentAt !== null) this.bounds.lowerMax(receivedAt - sentAt)
+    this.bounds.lowerMax(receivedAt - this.#ledger.earliestSent(from, before))
   }
 }
 

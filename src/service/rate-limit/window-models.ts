@@ -150,11 +150,10 @@ export class WindowModels {
     const otherCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
     this.#fixed.onAnswer(result, limit, otherCalls)
     this.#estimate = null
-    if (result.used === null) return
     this.#sliding.onAnswer(result, limit, otherCalls)
     this.#bucket.onAnswer(result, limit, otherCalls)
     if (this.#possible.length === 0) this.reset()
-    const excess = result.used - this.#ownCallsSince(result.call.sentAt)
+    const excess = (result.used ?? 0) - this.#ownCallsSince(result.call.sentAt)
     this.#shared.onExcessCount(excess, this.window.id, limit)
     this.#updateShared()
   }
