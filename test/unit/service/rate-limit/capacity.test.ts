@@ -240,6 +240,9 @@ describe('the capacity', () => {
       expect(capacity.remaining(10, 30)).toBe(1)
       ledger.grant(1, 30)
       expect(capacity.remaining(10, 30)).toBeLessThanOrEqual(0)
+      const unknown = { length: Number.POSITIVE_INFINITY }
+      expect(beside(2, unknown).capacity.remaining(10, 30)).toBe(1)
+      expect(beside(1, unknown).capacity.remaining(10, 30)).toBe(0)
     })
 
     test('is one call once by our count a window is new, but not soon after a 429', () => {
@@ -265,6 +268,12 @@ describe('the capacity', () => {
     expect(until({ isFixed: true })).toBeCloseTo(1502.1)
     expect(until({ isRolling: true })).toBeCloseTo(1022.1)
     expect(until({})).toBeCloseTo(1502.1)
+  })
+
+  test('is exhausted until a fixed window ends, however late a call in it was answered', () => {
+    const { capacity, call } = create({ isFixed: true, latestStart: 0 })
+    call(500, 0)
+    expect(capacity.exhaustedUntil(10, 600, null)).toBeCloseTo(1002.1)
   })
 
   test('is exhausted until Reset, or for a minute, if nothing is known of the window', () => {

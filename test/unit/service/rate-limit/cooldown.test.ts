@@ -38,6 +38,22 @@ describe('a cooldown after a 429', () => {
     expect(cooldown.rejections).toBe(3)
   })
 
+  test('is at least twice as long as the Retry-After before', () => {
+    const cooldown = new Cooldown()
+    cooldown.onRejected(0, 0, 5000, null)
+    cooldown.onRejected(5000, 5000, null, null)
+    expect(cooldown.until).toBe(15_000)
+  })
+
+  test('doubles from its own length, not from what calls in flight when it began were answered', () => {
+    const cooldown = new Cooldown()
+    cooldown.onRejected(0, 10, null, null)
+    cooldown.onRejected(5, 20, 5000, null)
+    expect(cooldown.until).toBe(5020)
+    cooldown.onRejected(5020, 5030, null, null)
+    expect(cooldown.until).toBe(7030)
+  })
+
   test('is never longer than 15 minutes by doubling alone', () => {
     const cooldown = new Cooldown()
     cooldown.onRejected(0, 0, null, null)

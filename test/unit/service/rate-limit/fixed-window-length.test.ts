@@ -101,6 +101,16 @@ describe('the length of a fixed window', () => {
     expect(length.observedMax).toBe(1120)
   })
 
+  test('is bounded by the latest sixteen windows only', () => {
+    const length = new FixedWindowLength()
+    const after = Number.NEGATIVE_INFINITY
+    const others = Array.from({ length: 17 }, (_, index) => (index + 1) * 1000)
+    length.onWindowStart({ after: 0, by: 0, previousFirstSentAt: Number.NaN })
+    for (const at of others)
+      length.onWindowStart({ after, by: at + (at < 17_000 ? 900 : 0), previousFirstSentAt: 0 })
+    expect(length.observedMax).toBe(16_900 / 16)
+  })
+
   test('is snapped to half seconds, and to no lattice, if another client may have started the window', () => {
     const length = new FixedWindowLength(false, true)
     startAt(length, [
@@ -146,6 +156,13 @@ describe('the instants in Reset', () => {
     instants.onIdle()
     instants.record(instant(90_000, 1), 0, 0)
     expect(instants.max).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('exclude no length that is less than twice the rounding', () => {
+    const instants = new ResetInstants()
+    for (const at of [10_000, 13_740, 18_300])
+      instants.record({ kind: 'delay', ms: 1000, precision: 1000 }, at, at)
+    expect(instants.longestLattice(0, 1500, 500)).toBe(1500)
   })
 
   test('give the longest length of which all are whole multiples apart', () => {

@@ -92,6 +92,28 @@ describe('which window a call is counted in', () => {
     expect(play.window.charged).toBeLessThan(2)
   })
 
+  test('the next, if it counts fewer than were certainly counted before it, in whatever window', () => {
+    const play = new Play()
+    play.calls([0])
+    for (const at of [100, 200, 300]) play.answer(play.send(at), at + 20, null)
+    expect(play.window).toMatchObject({ confirmed: 1, certain: 4 })
+    expect(play.calls([1100], 3)).toEqual(['next'])
+  })
+
+  test('what was completed before a call was sent that is seen to be in the window later is in it too', () => {
+    const play = new Play()
+    play.calls([0, 50])
+    const [first, second] = [play.send(100), play.send(101)]
+    play.send(102)
+    play.send(103)
+    play.answer(second, 150, null)
+    expect(play.answer(play.send(200), 240, 5)).toBe('ambiguous')
+    expect(play.answer(first, 260, 6)).toBe('same')
+    expect(play.window.confirmed).toBe(5)
+    play.window.advance()
+    expect(play.window.charged).toBe(0)
+  })
+
   test('a 5xx that may not be counted opens no window', () => {
     const play = new Play()
     play.calls([0, 100])
@@ -116,6 +138,16 @@ describe('calls around the start of a window', () => {
     expect(play.window.firstSentAt).toBe(1000)
     play.answer(late, 1100, null)
     expect(play.window.charged).toBe(2)
+  })
+
+  test('one that was in flight when it opened is not in the next one, if it was completed too soon for that', () => {
+    const play = new Play()
+    play.calls([0, 100, 200])
+    const late = play.send(1000)
+    play.calls([1010])
+    play.answer(late, 1100, null, { minLength: 1000 })
+    play.window.advance()
+    expect(play.window.charged).toBe(0)
   })
 
   test('one that counts more than this window can have belongs to the one before', () => {
@@ -170,18 +202,22 @@ describe('calls around the start of a window', () => {
 
 describe('a window known by its Reset', () => {
   /** Two calls in flight together, the later after `until`: their counts do not tell the window. */
-  const play = (until: number, used = 1): WindowEvidence => {
+  const play = (until: number, resetAt = 9000): WindowEvidence => {
     const one = new Play()
     one.answer(one.send(0), 20, 1, { resetAt: 9000 })
     one.answer(one.send(10), 30, null, { isCounted: false })
     const [first, second] = [one.send(until), one.send(until)]
     one.answer(first, until + 20, null, { isCounted: false })
-    return one.answer(second, until + 21, used + 1, { resetAt: 9000 })
+    return one.answer(second, until + 21, 2, { resetAt })
   }
 
   test('is the same while the Reset is, once it was seen for longer than rounding', () => {
     expect(play(1400)).toBe('ambiguous')
     expect(play(1600)).toBe('same')
+  })
+
+  test('may be another once the Reset is another', () => {
+    expect(play(1600, 19_000)).toBe('ambiguous')
   })
 
   test('is not known by it once the count restarted under the same Reset', () => {

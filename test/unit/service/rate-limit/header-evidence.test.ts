@@ -27,12 +27,17 @@ test('usage is Limit less Remaining, and not stated by a Remaining as large as t
 })
 
 describe('headers that are constants', () => {
-  const read = (filter: StaticHeaderFilter, remaining: readonly number[]) =>
+  const read = (filter: StaticHeaderFilter, remaining: readonly (number | null)[]) =>
     remaining.map((one) => filter.filter(rate(50, one)).remaining)
 
   test('are ignored from the fourth answer on, until they change', () => {
     const filter = new StaticHeaderFilter()
     expect(read(filter, [0, 0, 0, 0, 0, 3, 3, 3, 3, 3])).toEqual([0, 0, 0, null, null, 3, 3, 3, 3, 3])
+    expect(read(filter, [0, 0])).toEqual([0, 0])
+  })
+
+  test('are not believed because they are missing on some answers', () => {
+    expect(read(new StaticHeaderFilter(), [0, null, 0, 0, 0, 0])).toEqual([0, null, 0, 0, null, null])
   })
 
   test('are believed if they are those of a fresh window', () => {
@@ -61,6 +66,21 @@ describe('the unit of a delay', () => {
     expect(convert(delays)).toMatchObject({ last: { kind: 'delay', ms: 8850, precision: 1 } })
   })
 
+  test('is not shown by calls that were in flight together', () => {
+    const delays = [0, 20, 40].flatMap((at) => [[at, 13_000] as const, [at + 5, 1000] as const])
+    expect(convert(delays).unit.isMs).toBe(false)
+  })
+
+  test('is seconds if it falls by as many as have passed', () => {
+    const delays = [
+      [0, 60_000],
+      [15_000, 45_000],
+      [30_000, 30_000],
+      [45_000, 15_000],
+    ] as const
+    expect(convert(delays)).toMatchObject({ last: { ms: 15_000, precision: 1000 } })
+  })
+
   test('is seconds if it falls by one now and then', () => {
     const delays = [
       [0, 9000],
@@ -82,6 +102,12 @@ describe('a limit that was cut', () => {
     expect(decrease.apply(rate(50, 5), callAt(90), 20)).toMatchObject({ limit: 20, remaining: 0 })
   })
 
+  test('leaves alone an answer that does not state Remaining', () => {
+    const decrease = new LimitDecrease()
+    decrease.record(100)
+    expect(decrease.apply(rate(50, null), callAt(90), 20).remaining).toBe(null)
+  })
+
   test('may be raised again by a later call', () => {
     const decrease = new LimitDecrease()
     decrease.record(100)
@@ -92,7 +118,7 @@ describe('a limit that was cut', () => {
 
 describe('which answers are counted', () => {
   /** Calls one after the other, each with its status and what is used. */
-  const learn = (answers: readonly (readonly [number, number])[]): CountedStatuses => {
+  const learn = (answers: readonly (readonly [number, number | null])[]): CountedStatuses => {
     const statuses = new CountedStatuses()
     const ledger = new CallLedger()
     for (const [status, used] of answers) {
@@ -119,6 +145,29 @@ describe('which answers are counted', () => {
         [200, 2],
       ]).isCounted(404),
     ).toBe(true)
+  })
+
+  test('4xx are once the call after one counts one more, in a later window too', () => {
+    const answers = [1, 2, 3].map((used) => [200, used] as const)
+    expect(learn([...answers, [404, 1], [200, 2]]).isCounted(404)).toBe(true)
+  })
+
+  test('4xx are once more calls are counted than all others together', () => {
+    const answers = [
+      [404, null],
+      [200, 2],
+    ] as const
+    expect(learn(answers).isCounted(404)).toBe(true)
+  })
+
+  test('nothing is shown by answers that state no count', () => {
+    const answers = [
+      [404, null],
+      [200, null],
+      [404, 3],
+      [200, 4],
+    ] as const
+    expect(learn(answers).isCounted(404)).toBe(true)
   })
 
   test('4xx are not once the call after one counts the same', () => {

@@ -86,6 +86,59 @@ describe('the rate headers of one answer', () => {
   })
 })
 
+describe('the forms of rate headers', () => {
+  const counted = { 'x-ratelimit-limit': '50', 'x-ratelimit-remaining': '7' }
+
+  test('joined limits of which not all state what is left: the least of each', () => {
+    const joined = { 'x-ratelimit-limit': '1000, 10', 'x-ratelimit-remaining': '5' }
+    expect(read(joined)).toMatchObject({ limit: 10, remaining: 5 })
+  })
+
+  test('one header with all three numbers', () => {
+    expect(read({ ratelimit: 'limit=100, remaining=50, reset=5' })).toMatchObject({
+      limit: 100,
+      remaining: 50,
+      reset: { kind: 'delay', ms: 5000, precision: 1000 },
+    })
+  })
+
+  test('a policy of which nothing is said to be left is passed over', () => {
+    expect(read({ ratelimit: '"burst";t=1, "daily";r=900;t=3600' })).toMatchObject({
+      remaining: 900,
+      reset: { ms: 3_600_000 },
+    })
+  })
+
+  test.each(['50', '50;w=0'])('a policy states no window: %s', (policy) => {
+    expect(read({ ...counted, 'ratelimit-policy': policy }).windowMs).toBe(null)
+  })
+
+  test('a policy is found by its name, though another has the same limit', () => {
+    const policies = { 'ratelimit-policy': '"burst";q=10;w=1, "daily";q=10;w=3600' }
+    expect(read({ ...policies, ratelimit: '"daily";r=5;t=60' })).toMatchObject({
+      limit: 10,
+      windowMs: 3_600_000,
+    })
+  })
+
+  test('what is no number is ignored', () => {
+    expect(read({ ...counted, 'x-ratelimit-remaining': 'unlimited' })).toMatchObject({
+      limit: 50,
+      remaining: null,
+    })
+  })
+
+  test.each([
+    [new Date(NOW + 60_000).toUTCString(), { kind: 'instant', at: NOW + 60_000, precision: 1000 }],
+    [new Date(NOW + 60_120).toISOString(), { kind: 'instant', at: NOW + 60_120, precision: 10 }],
+    ['6m0s', { kind: 'delay', ms: 360_000, precision: 1000 }],
+    ['20ms', { kind: 'delay', ms: 20, precision: 10 }],
+    ['soon', null],
+  ])('Reset as %s', (text, reset) => {
+    expect(readReset(text)).toEqual(reset)
+  })
+})
+
 describe('a service with odd headers', () => {
   const play = (changes: Partial<ServiceSettings>) =>
     simulate({

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createLimiter } from '../../../../src/service/rate-limit/limiter.ts'
 import type {
   Limiter,
@@ -28,6 +28,16 @@ function limited(limit: number, options: Partial<LimiterOptions> = {}) {
       })
   }
   return { limiter, call, used: () => used }
+}
+
+/**
+ * For the rest of the test no timer fires by itself. Call after `limited`, which stops the limiter by real ones.
+ * @returns lets Bottleneck's own timers fire, which wait for no time
+ */
+function fakeTimers(): () => Promise<unknown> {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  return () => vi.advanceTimersByTimeAsync(20)
 }
 
 /** As many as are granted without an answer. */
@@ -78,6 +88,77 @@ describe('the limiter', () => {
     const service = limited(100, { reserve: 0.1 })
     await learn(service, 'low')
     expect(await takeAll(service.limiter, 'low')).toBeGreaterThan(83)
+  })
+
+  test('rejects what can never be granted: no permits, an aborted signal, after the stop', async () => {
+    const { limiter } = limited(100)
+    expect(() => limiter.acquire(0, 'normal')).toThrow('acquire needs 1 permit or more, not 0')
+    const aborted = AbortSignal.abort(new Error('given up'))
+    await expect(limiter.acquire(1, 'normal', aborted)).rejects.toThrow('given up')
+    await limiter.stop()
+    const soon = AbortSignal.timeout(1000)
+    await expect(limiter.acquire(1, 'normal', soon)).rejects.toThrow('the limiter is stopped')
+  })
+
+  test('gives back the permit of an acquire that was aborted before its turn', async () => {
+    const { limiter } = limited(100)
+    const settle = fakeTimers()
+    const gone = new AbortController()
+    const first = limiter.acquire(1, 'normal', gone.signal)
+    gone.abort(new Error('given up'))
+    await expect(first).rejects.toThrow('given up')
+    await settle()
+    const granted: number[] = []
+    void limiter.acquire(1, 'normal').then(({ count }) => granted.push(count))
+    await settle()
+    expect(granted).toEqual([1])
+  })
+
+  test('grants without a turn where there is no limit', async () => {
+    const { limiter } = limited(100)
+    for (let answers = 0; answers < 100;) {
+      const permits = await limiter.acquire(100, 'normal')
+      const calls = Array.from({ length: permits.count }, () => permits.use())
+      for (const one of calls) one.answered({ status: 200, at: 0, headers: {} })
+      answers += permits.count
+    }
+    expect(limiter.state().state).toBe('unlimited')
+    const granted: number[] = []
+    void limiter.acquire(7, 'normal').then(({ count }) => granted.push(count))
+    await Promise.resolve()
+    await Promise.resolve()
+    expect(granted).toEqual([7])
+  })
+
+  test('reports a limit once, and again when it changes', async () => {
+    const limits: number[] = []
+    const onChange = (known: { readonly limit: number }) => void limits.push(known.limit)
+    const { limiter, call } = limited(100, { onChange })
+    call(await limiter.acquire(1, 'normal'))
+    call(await limiter.acquire(1, 'normal'))
+    expect(limits).toEqual([100])
+    const permits = await limiter.acquire(1, 'normal')
+    const headers = { 'x-ratelimit-limit': '200', 'x-ratelimit-remaining': '150' }
+    permits.use().answered({ status: 200, at: 0, headers })
+    expect(limits).toEqual([100, 200])
+  })
+
+  test('sets a timer only for an acquire that waits, and if a moment is known; an answer needs none', async () => {
+    const { limiter } = limited(100)
+    const settle = fakeTimers()
+    const first = limiter.acquire(1, 'normal')
+    await settle()
+    const inFlight = (await first).use()
+    inFlight.sent(0)
+    expect(vi.getTimerCount()).toBe(0)
+    const granted: number[] = []
+    void limiter.acquire(1, 'normal').then(({ count }) => granted.push(count))
+    await settle()
+    expect(vi.getTimerCount()).toBe(0)
+    inFlight.answered({ status: 200, at: 0, headers: {} })
+    await settle()
+    expect(granted).toEqual([1])
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   test('makes the last free call only after the exhaustion is persisted', async () => {

@@ -21,6 +21,7 @@ describe('the state', () => {
     const model = new RateLimitModel()
     expect(model.state(T0)).toBe('cold')
     expect(model.grantable(T0)).toBe(1)
+    expect(model.stallReason(T0)).toBe(null)
     call(model, 0, 200, headers(9))
     expect(model).toMatchObject({ limit: 10, windowMs: null })
     expect(model.state(T0 + 20)).toBe('calibrating')
@@ -60,6 +61,81 @@ describe('the state', () => {
     call(plain, 0, 403, {})
     expect(paused.state(T0 + 100)).toBe('cooldown')
     expect(plain.state(T0 + 100)).toBe('cold')
+  })
+})
+
+describe('what the previous leader knew', () => {
+  test('limits the slow start to a quarter of its limit', () => {
+    const model = new RateLimitModel({ limit: 8, windowMs: null })
+    for (const at of [0, 100, 200, 300]) call(model, at, 200, {})
+    expect(model.grantable(T0 + 400)).toBe(2)
+  })
+
+  test('of a ban is the ban of this one', () => {
+    expect(new RateLimitModel(null, null, true).state(T0)).toBe('banned')
+  })
+})
+
+describe('the window', () => {
+  const fixed = [
+    [0, 1],
+    [300, 2],
+    [600, 3],
+    [940, 4],
+    [1030, 1],
+    [1300, 2],
+    [1600, 3],
+    [1980, 4],
+    [2070, 1],
+  ] as const
+  const play = (calls: readonly (readonly [number, number])[]): RateLimitModel => {
+    const model = new RateLimitModel()
+    for (const [at, used] of calls) call(model, at, 200, headers(10 - used))
+    return model
+  }
+
+  test('is measured until its length is bounded, though only fixed windows are possible', () => {
+    const model = play(fixed.slice(0, 5))
+    expect(model.describe()).toMatch(/fixed \d+\.\.Infinity, sliding contradicted .*, bucket contradicted/)
+    expect(model.state(T0 + 1060)).toBe('calibrating')
+  })
+
+  test('is a fixed one once nothing else is possible: what is charged to it is used', () => {
+    const model = play(fixed)
+    expect(model.state(T0 + 2100)).toBe('fixed_window')
+    expect(model.windowUsed(T0 + 2100)).toBe(1)
+    model.sent(T0 + 2100)
+    expect(model.windowUsed(T0 + 2110)).toBe(2)
+    expect(model.nextWindowAt(T0 + 2110)).toBeGreaterThan(T0 + 3070)
+  })
+
+  test('has used what is in flight while nothing is known of it', () => {
+    const [cold, measured] = [new RateLimitModel(), play([[0, 1]])]
+    for (const model of [cold, measured]) {
+      model.sent(T0 + 30)
+      expect(model.windowUsed(T0 + 40)).toBe(1)
+    }
+  })
+
+  test('is renewed at Reset, at the end of a cooldown, or at no known time', () => {
+    const model = new RateLimitModel()
+    call(model, 0, 200, { 'x-ratelimit-reset': '5' })
+    expect(model.nextWindowAt(T0 + 30)).toBe(null)
+    call(model, 100, 200, headers(9, 10, { 'x-ratelimit-reset': '5' }))
+    expect(model.nextWindowAt(T0 + 130)).toBe(T0 + 120 + 5000 + 1002)
+    call(model, 200, 429, { 'retry-after': '20' })
+    expect(model.nextWindowAt(T0 + 230)).toBe(T0 + 20_220)
+    expect(model.exhaustedUntil(T0 + 230)).toBe(T0 + 20_220)
+  })
+
+  test('is bounded by the instants of Reset, but not by those of a refusal', () => {
+    const reset = (seconds: number) => ({ 'x-ratelimit-reset': String(T0 / 1000 + seconds) })
+    const [accepted, refused] = [new RateLimitModel(), new RateLimitModel()]
+    for (const model of [accepted, refused]) call(model, 0, 200, headers(9, 10, reset(4)))
+    call(accepted, 1000, 200, headers(8, 10, reset(9)))
+    call(refused, 1000, 429, headers(8, 10, reset(9)))
+    expect(accepted.describe()).toMatch(/fixed \d+\.\.6000/)
+    expect(refused.describe()).toMatch(/fixed \d+\.\.Infinity/)
   })
 })
 
@@ -104,7 +180,108 @@ describe('the limit', () => {
   })
 })
 
+describe('a limit that changes', () => {
+  test('is waited out only if nothing is left of the new one', () => {
+    const reset = { 'x-ratelimit-reset': '8' }
+    const state = (remaining: number): string => {
+      const model = new RateLimitModel()
+      call(model, 0, 200, headers(9, 10, reset))
+      call(model, 100, 200, headers(remaining, 5, reset))
+      return model.state(T0 + 200)
+    }
+    expect([3, 0].map(state)).toEqual(['calibrating', 'cooldown'])
+  })
+
+  test('makes a rate that was measured by the former one void', () => {
+    const model = new RateLimitModel()
+    for (const [at, remaining] of [
+      [0, 3],
+      [200, 3],
+      [400, 3],
+    ] as const)
+      call(model, at, 200, headers(remaining))
+    expect(model.describe()).not.toMatch(/bucket 0\.\.Infinity/)
+    call(model, 500, 200, headers(93, 100))
+    expect(model.describe()).toMatch(/bucket 0\.\.Infinity/)
+  })
+
+  test('is none any more if its headers are constants', () => {
+    const model = new RateLimitModel()
+    for (const at of [0, 100, 200]) call(model, at, 200, headers(0, 50))
+    expect(model.limit).toBe(50)
+    call(model, 300, 200, headers(0, 50))
+    expect(model.limit).toBe(null)
+    expect(model.grantable(T0 + 330)).toBeGreaterThanOrEqual(1)
+  })
+})
+
+describe('a call that was refused', () => {
+  test('though a header had allowed it shows another client', () => {
+    const model = new RateLimitModel()
+    call(model, 0, 200, headers(9))
+    call(model, 100, 429, { 'retry-after': '1' })
+    expect(model.isShared).toBe(true)
+    call(model, 2000, 429, { 'retry-after': '1' })
+    // Two within ten seconds: none in these.
+    expect(model.nextCheckAt(T0 + 2100)).toBe(T0 + 120 + 10_000)
+  })
+
+  test('in flight when the limit was cut shows nothing', () => {
+    const model = new RateLimitModel()
+    call(model, 0, 200, headers(9))
+    const late = model.sent(T0 + 90)
+    call(model, 100, 200, headers(3, 5))
+    model.answered(late, { status: 429, headers: {} }, T0 + 150)
+    expect(model.isShared).toBe(false)
+  })
+
+  test('without a limit begins the slow start again', () => {
+    const model = new RateLimitModel()
+    for (const at of [0, 100, 200]) call(model, at, 200, {})
+    expect(model.grantable(T0 + 300)).toBe(4)
+    call(model, 300, 429, {})
+    expect(model.grantable(T0 + 1320)).toBe(1)
+  })
+})
+
+describe('which answers are counted', () => {
+  test('4xx are told from 429', () => {
+    const model = new RateLimitModel()
+    call(model, 0, 404, {})
+    call(model, 100, 429, {})
+    expect(model.calls.clientErrors).toBe(1)
+  })
+})
+
+test('a delay that turns out to be in milliseconds leaves nothing of what was read before', () => {
+  const model = new RateLimitModel()
+  const delays = [9_000_000, 8_950_000, 8_900_000, 8_850_000]
+  for (const [index, delay] of delays.entries())
+    call(model, index * 50, 200, headers(3 - index, 4, { 'x-ratelimit-reset': String(delay / 1000) }))
+  expect(model.nextWindowAt(T0 + 200)).toBeLessThan(T0 + 10_000)
+  call(model, 9500, 200, headers(0, 4, {}))
+  expect(model.nextCheckAt(T0 + 9600)).toBeLessThan(T0 + 30_000)
+})
+
+test('several calls are tried after a silence if headers are missing, but no more than were used at a Reset', () => {
+  const model = new RateLimitModel()
+  call(model, 0, 200, headers(35, 40, { 'x-ratelimit-reset': '5' }))
+  call(model, 30, 200, headers(0, 40))
+  for (let index = 2; index < 10; index++) call(model, index * 30, 200, {})
+  const at = model.nextCheckAt(T0 + 400) ?? 0
+  expect(model.grantable(at)).toBe(5)
+})
+
 describe('for the next leader', () => {
+  test('the limit is not exhausted while a call is left and none is pending', () => {
+    const model = new RateLimitModel()
+    call(model, 0, 200, headers(4, 10, { 'x-ratelimit-reset': '5' }))
+    expect(model.exhaustedUntil(T0 + 20)).not.toBe(null)
+    expect(model.exhaustedForMs(T0 + 20)).toBe(null)
+    model.sent(T0 + 30)
+    expect(model.exhaustedForMs(T0 + 40)).toBeGreaterThan(1000)
+  })
+
   test('the limit is exhausted no longer than the furthest Reset, and not at all if half of it is left', () => {
     const model = new RateLimitModel()
     expect(model.exhaustedUntil(T0)).toBe(null)

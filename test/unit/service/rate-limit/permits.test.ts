@@ -45,6 +45,21 @@ describe('permits', () => {
     expect(model.calls).toMatchObject({ sent: 1, completed: 1, granted: 0 })
   })
 
+  test('only the first end of a call is reported', () => {
+    const { model, permits, changes } = create(3)
+    const [answered, lost] = [permits.use(), permits.use()]
+    answered.answered({ status: 200, headers: {}, at: 0 })
+    answered.answered({ status: 429, headers: {}, at: 0 })
+    answered.lost(0)
+    answered.end()
+    lost.sent(0)
+    lost.lost(0)
+    lost.lost(0)
+    expect(model).toMatchObject({ throttled: 0 })
+    expect(model.calls.granted).toBe(1)
+    expect(changes()).toBe(2)
+  })
+
   test('a 403 soon after a 429 is marked as a ban', () => {
     const { permits } = create(3)
     const [first, second, third] = [permits.use(), permits.use(), permits.use()]

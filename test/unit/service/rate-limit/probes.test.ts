@@ -113,6 +113,20 @@ describe('the lengths that are tried', () => {
     expect(lengths).toEqual([1940, 940, 1940])
   })
 
+  test('are none once the ladder is climbed', () => {
+    expect(momentsOf({ min: 3_600_000 })).toEqual([])
+  })
+
+  test('are tried once in a window, though the clock may make it longer', () => {
+    const slower = { max: 3000, observedMax: 3000, maxIfRequestStarts: 2000 }
+    expect(momentsOf({ ...slower, min: 1500 })).toEqual([1940, 2002.2])
+    expect(momentsOf({ ...slower, min: 1995 })).toEqual([1940, 2002.2])
+  })
+
+  test('are none if the length is known well enough, and the clock could make it little longer', () => {
+    expect(momentsOf({ min: 1995, max: 2200, observedMax: 2200, maxIfRequestStarts: 2000 })).toEqual([])
+  })
+
   test('show the window still open when the clock starts it and no shorter length is possible', () => {
     expect(momentsOf({ min: 1200, max: 2000, observedMax: 2000, maxIfRequestStarts: 1100 })).toEqual([1750])
   })

@@ -77,6 +77,8 @@ describe('a Reset', () => {
     expect(timer.latestReset).toBe(6102)
     timer.record(delay(2000), 200, 250)
     expect(timer.latestReset).toBe(3252)
+    timer.record(delay(5000), 210, 260)
+    expect(timer.latestReset).toBe(6262)
   })
 
   test('is forgotten with all lengths if delays turn out to be milliseconds', () => {

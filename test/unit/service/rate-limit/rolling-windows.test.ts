@@ -150,6 +150,21 @@ describe('a token bucket', () => {
     expect(model.isContradicted).toBe(true)
   })
 
+  test('is measured from the first of the answers that arrive together', () => {
+    const { ledger, model } = create()
+    const [first, second] = [send(ledger, 0), send(ledger, 0)]
+    for (const [call, used] of [
+      [first, 1],
+      [second, 6],
+    ] as const) {
+      const result = resultOf(call, 20, { used })
+      ledger.complete(result)
+      model.onAnswer(result, LIMIT, 0)
+    }
+    play(model, ledger, [[100, 1]])
+    expect(model.bounds.max).toBe(Number.POSITIVE_INFINITY)
+  })
+
   test('is measured by calls that are certainly counted only', () => {
     const { ledger, model } = create()
     const result = resultOf(send(ledger, 0), 20, { used: 1, isCounted: false })
@@ -157,5 +172,11 @@ describe('a token bucket', () => {
     model.onAnswer(result, LIMIT, 0)
     play(model, ledger, [[30, 1]])
     expect(model.bounds.max).toBe(Number.POSITIVE_INFINITY)
+    const after = create()
+    play(after.model, after.ledger, [[0, 2]])
+    const uncounted = resultOf(send(after.ledger, 30), 50, { used: 1, isCounted: false })
+    after.ledger.complete(uncounted)
+    after.model.onAnswer(uncounted, LIMIT, 0)
+    expect(after.model.bounds.max).toBe(Number.POSITIVE_INFINITY)
   })
 })

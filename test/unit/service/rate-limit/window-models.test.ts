@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
+import { CallLedger, type Call } from '../../../../src/service/rate-limit/call-ledger.ts'
 import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
 import { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
 
@@ -10,14 +10,19 @@ class Play {
   readonly shared = new SharedKeyDetector()
   readonly models = new WindowModels(this.ledger, this.shared)
 
+  send(at: number): Call {
+    const call = this.ledger.send(at, this.models.window, 0)
+    this.models.window.onSent(call)
+    return call
+  }
+
+  answer(call: Call, at: number, used: number | null, isCounted = true, limit: number | null = LIMIT): void {
+    this.models.onCompleted({ call, receivedAt: at, used, isCounted, resetAt: null }, limit)
+  }
+
   /** One call after the other, each with how many are used; answered after 20 ms. */
   calls(calls: readonly (readonly [number, number])[]): this {
-    for (const [sentAt, used] of calls) {
-      const call = this.ledger.send(sentAt, this.models.window, 0)
-      this.models.window.onSent(call)
-      const result = { call, receivedAt: sentAt + 20, used, isCounted: true, resetAt: null }
-      this.models.onCompleted(result, LIMIT)
-    }
+    for (const [sentAt, used] of calls) this.answer(this.send(sentAt), sentAt + 20, used)
     return this
   }
 }
@@ -59,6 +64,16 @@ describe('how the service counts', () => {
     expect(estimate.isFixed).toBe(false)
   })
 
+  test('is not by fixed windows once a part of what was used comes back', () => {
+    const used = [1, 2, 3, 4, 5, 6, 7, 8]
+    const play = new Play().calls(used.map((count) => [count * 30, count]))
+    expect(play.calls([[800, 6]]).models.fixedLength.isContradicted).toBe(true)
+  })
+
+  test('shows the shortest length by what is still counted in the window that is open', () => {
+    expect(new Play().calls(windows).models.fixedLength.min).toBe(1980 - 1050)
+  })
+
   test('may be any while nothing contradicts one: the longest length counts', () => {
     const { estimate } = new Play().calls([
       [0, 1],
@@ -87,6 +102,50 @@ describe('how the service counts', () => {
     ])
     expect(play.models.describe()).not.toMatch(/contradicted.*contradicted.*contradicted/)
     expect(play.models.fixedLength.min).toBeLessThan(900)
+  })
+})
+
+describe('the start of a fixed window', () => {
+  test('is not known by an answer that may not be counted', () => {
+    const play = new Play().calls([
+      [0, 1],
+      [300, 2],
+    ])
+    play.answer(play.send(1030), 1050, 1, false)
+    expect(play.models.fixedLength.maxIfRequestStarts).toBe(Number.POSITIVE_INFINITY)
+    play.calls([[1300, 2]])
+    expect(play.models.fixedLength.observedMax).toBe(Number.POSITIVE_INFINITY)
+    expect(play.models.fixedLength.maxIfRequestStarts).toBe(1300)
+  })
+
+  test('that is seen later to be earlier bounds the length more closely', () => {
+    const play = new Play().calls([
+      [0, 1],
+      [100, 2],
+      [200, 3],
+    ])
+    const carriedOver = [play.send(1000), play.send(1005)]
+    play.models.window.advance()
+    for (const [index, call] of carriedOver.entries()) play.answer(call, 1040 + index, null)
+    play.answer(play.send(1180), 1200, null)
+    expect(play.models.fixedLength.maxIfRequestStarts).toBe(1200)
+    play.answer(play.send(1210), 1230, 4)
+    expect(play.models.fixedLength.maxIfRequestStarts).toBe(1000)
+  })
+
+  test('is nothing while no limit is known: calls are not charged to a window', () => {
+    const play = new Play()
+    play.answer(play.send(0), 20, null, true, null)
+    expect(play.models.window.charged).toBe(0)
+    expect(play.ledger.completed).toBe(1)
+  })
+
+  test('makes the headroom of another client a little smaller', () => {
+    const play = new Play()
+    play.shared.onRejected(5, LIMIT, 0)
+    const { headroom } = play.shared
+    play.calls(windows)
+    expect(play.shared.headroom).toBeCloseTo(headroom * 0.98 ** 2)
   })
 })
 
