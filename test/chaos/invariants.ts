@@ -31,7 +31,11 @@ export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
       `select source || ' ' || key as name,
               case when state = 'unchanged' and exists (select from fillrate.changes c where c.source = r.source and c.key = r.key)
                    then 'enriched' else state end as value
-         from fillrate.rows r`,
+         from fillrate.rows r
+        union all
+       select concat_ws(' ', source, key, "column"), concat_ws(' ', reason, detail, value::text) from fillrate.skipped_cells
+        union all
+       select 'own ' || source || ' ' || key, own_writes::text from fillrate.rows where own_writes is not null`,
     ),
     records: await read(
       `select kind || ' ' || key as name, state || coalesce(record::text, '') as value from fillrate.lookups`,
