@@ -101,8 +101,11 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       input_notes: choice?.notes ?? [],
       columns,
     },
+    // What Fillrate knew of its own writes is erased with a person, so its writes look like changes.
     state:
-      row === null ? null : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged }),
+      row === null
+        ? null
+        : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged && !isSuppressed }),
     lookup: lookup === null ? null : withoutRecord(lookup),
     missed_lookups: (await store.listLookupHistory(db, row?.tried ?? [])).map(withoutRecord),
     job,

@@ -128,6 +128,7 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
   expect(ended.code).toBe(0)
   expect(ended.stdout + ended.stderr).not.toContain(ERASED)
   expect([await mentions(ERASED), await mentions(profile), await mentions(phone)]).toEqual([{}, {}, {}])
+  expect((await cli.run('explain', 'contacts', '20')).stdout).not.toContain('inputs have changed')
   expect((await pool.query('select kind, hash from fillrate.suppressions')).rows).toMatchObject([
     { kind: 'email' },
   ])
