@@ -232,6 +232,48 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     db,
   )
   await sql`create index rows_due on fillrate.rows (source, due_at) where due_at is not null`.execute(db)
+  await sql`
+    create index rows_not_enriched on fillrate.rows (source, state)
+      where state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')`.execute(
+    db,
+  )
+
+  // How many rows are in each state: the sum of `rows` over a source and state. Every statement that changes states appends
+  // what it has changed, in its own transaction, so that the sum is exact after any crash. Updating one row for each state
+  // would make concurrent writers wait for one another, and deadlock; counting four million rows takes seconds. Recovery
+  // folds the rows of many statements into one.
+  await sql`
+    create table fillrate.row_counts (
+      source text not null,
+      state text not null,
+      rows bigint not null
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
+  await sql`
+    create function fillrate.count_rows() returns trigger language plpgsql as $$
+    begin
+      if tg_op = 'INSERT' then
+        insert into fillrate.row_counts select source, state, count(*) from added group by source, state;
+      elsif tg_op = 'DELETE' then
+        insert into fillrate.row_counts select source, state, -count(*) from removed group by source, state;
+      elsif tg_op = 'UPDATE' then
+        insert into fillrate.row_counts
+        select source, state, sum(n)
+          from (select source, state, 1 as n from added union all select source, state, -1 from removed) c
+         group by source, state having sum(n) <> 0;
+      else
+        delete from fillrate.row_counts;
+      end if;
+      return null;
+    end $$`.execute(db)
+  for (const [event, tables] of [
+    ['insert', 'referencing new table as added'],
+    ['update', 'referencing old table as removed new table as added'],
+    ['delete', 'referencing old table as removed'],
+    ['truncate', ''],
+  ] as const)
+    await sql`
+      create trigger ${sql.id(`count_${event}`)} after ${sql.raw(event)} on fillrate.rows ${sql.raw(tables)}
+        for each statement execute function fillrate.count_rows()`.execute(db)
 
   // Values of a record that were not written to their cells, each with its reason: a code, and what differs within it
   // (a constraint, a bound). Replaced whenever the row is finished again. A value is part of the record of `lookup_id`
@@ -485,6 +527,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
       for each statement execute function fillrate.detach_runs()`.execute(db)
 
   // No function of this schema is for others to execute: a trigger fires without that privilege.
-  for (const name of ['detach_lookups', 'detach_runs'])
+  for (const name of ['detach_lookups', 'detach_runs', 'count_rows'])
     await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
 }

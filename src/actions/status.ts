@@ -1,8 +1,7 @@
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
 import type { RowState } from '../domain/row.ts'
-import { countFilled, type FillCounts } from '../sources/fill-counts.ts'
-import type { Source } from '../sources/source.ts'
+import type { FillCounts } from '../sources/fill-counts.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as metrics from '../store/metrics.ts'
@@ -11,7 +10,6 @@ import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
-import { inTransaction } from '../store/transaction.ts'
 
 /** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
 export interface Status {
@@ -73,10 +71,6 @@ export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
   }))
 }
 
-/** Counting a column reads the whole table; longer than this is not worth waiting for. */
-const FILL_RATE_COUNT_TIMEOUT_MS = 30_000
-const QUERY_CANCELED = '57014'
-
 /** A rate status in a report. Times are ISO 8601. */
 export interface RateReport {
   readonly state: string
@@ -119,9 +113,11 @@ function toIsoTime(at: number | null): string | null {
   return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
 }
 
-/**
- * The status, as `fillrate status --json` and `GET /api/status` report it. Only the former counts the columns anew.
- */
+export interface MeasuredFillCounts extends FillCounts {
+  readonly measured_at: Date
+}
+
+/** The status, as `fillrate status --json` and `GET /api/status` report it. */
 export interface StatusReport extends Omit<Status, 'limit'> {
   readonly limits: ReadonlyArray<{
     readonly scope: string
@@ -131,8 +127,8 @@ export interface StatusReport extends Omit<Status, 'limit'> {
     /** As the leader reported it last; null before the first report. */
     readonly status: RateReport | null
   }>
-  /** By source; a text says why it is unknown. `measured_at`: it was counted then, by a run. */
-  readonly fill_rate: Readonly<Record<string, (FillCounts & { readonly measured_at?: Date }) | string>>
+  /** By source, as a run counted it; a text says why it is unknown. */
+  readonly fill_rate: Readonly<Record<string, MeasuredFillCounts | string>>
 }
 
 /** @param names sources to report */
@@ -152,27 +148,20 @@ export async function createStatusReport(
   return { ...state, limits, fill_rate: fillRate }
 }
 
-/**
- * Counts the columns in the user's table.
- * @returns a text if that takes too long
- */
-export async function countFillRates(db: Database, source: Source): Promise<FillCounts | string> {
-  try {
-    return await inTransaction(db, (tx) => countFilled(tx, source), FILL_RATE_COUNT_TIMEOUT_MS)
-  } catch (error) {
-    if ((error as { code?: string }).code === QUERY_CANCELED)
-      return `unknown: counting takes longer than ${FILL_RATE_COUNT_TIMEOUT_MS / 1_000} s`
-    throw error
-  }
-}
-
-/** The last count, by a run: a client that polls every few seconds must not burden the user's tables. */
+/** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */
 export async function readLastFillRates(
   db: Database,
-  source: Source,
+  source: string,
+  columns: readonly string[],
 ): Promise<StatusReport['fill_rate'][string]> {
-  const lastSample = await metrics.latestFillRateSample(db, source.name)
+  const lastSample = await metrics.latestFillRateSample(db, source)
   if (lastSample === null) return 'unknown: it is counted by runs, and there was none yet'
-  const columns = source.outputs.map(({ column }) => ({ column, filled: lastSample.filled[column] ?? 0 }))
-  return { eligible: lastSample.eligible, columns, measured_at: lastSample.at }
+  const { filled } = lastSample
+  return {
+    eligible: lastSample.eligible,
+    columns: columns.flatMap((column) =>
+      filled[column] === undefined ? [] : [{ column, filled: filled[column] }],
+    ),
+    measured_at: lastSample.at,
+  }
 }

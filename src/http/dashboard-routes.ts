@@ -131,6 +131,11 @@ function sendError(
 
 async function readStatus({ db, sources }: DashboardServerOptions): Promise<object> {
   const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-  for (const source of sources().values()) fillRates[source.name] = await readLastFillRates(db, source)
+  for (const source of sources().values())
+    fillRates[source.name] = await readLastFillRates(
+      db,
+      source.name,
+      source.outputs.map(({ column }) => column),
+    )
   return { ...(await createStatusReport(db, [...sources().keys()], fillRates)), configuration_problems: null }
 }

@@ -2,6 +2,7 @@ import * as deliveries from '../store/deliveries.ts'
 import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
+import { foldRowCounts } from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
@@ -59,6 +60,7 @@ export async function recoverAbandoned(
     return released.length
   })
   await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE * 5))
+  await foldRowCounts(deps.db)
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0) deps.log.info({ runs: interrupted }, 'interrupted runs of dead processes')
   if (expiredLeases.inDoubt > 0)

@@ -2,6 +2,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source.ts'
+import { lastWriteOf } from '../store/changes.ts'
 import * as store from '../store/metrics.ts'
 import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
 
@@ -11,7 +12,13 @@ const COUNT_TIMEOUT_MS = 30_000
 const CHEAP_COUNT_MS = 500
 const COST_FACTOR = 100
 
+/** A run that has written nothing counts only if the last sample is older than this. */
+const DAY_MS = 24 * 3_600_000
+/** A batch is written before its time is seen: a sample that is newer by less than this may lack it. */
+const WRITE_MS = 5_000
+
 export interface FillRateSampleOptions {
+  readonly run: number
   /** Minimum age of the last sample, in milliseconds. */
   readonly minAgeMs: number
   /** Rows of the largest table that is counted; absent: of any size. */
@@ -19,22 +26,23 @@ export interface FillRateSampleOptions {
 }
 
 /**
- * Stores a sample of a source's fill rates, unless the last one is recent or counting costs too much. For display
- * only: failures are logged at debug level.
+ * Stores a sample of a source's fill rates, unless the last one is recent, the run has written nothing since, or counting
+ * costs too much. For display only: failures are logged at debug level.
  * @returns whether it was counted
  */
 export async function sampleFillRate(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  { minAgeMs, maxRows = Number.POSITIVE_INFINITY }: FillRateSampleOptions,
+  { run, minAgeMs, maxRows = Number.POSITIVE_INFINITY }: FillRateSampleOptions,
 ): Promise<boolean> {
   try {
     const lastSample = await store.latestFillRateSample(db, source.name)
-    if (
-      lastSample !== null &&
-      now() - lastSample.at.getTime() < Math.max(minAgeMs, minIntervalMs(lastSample.took_ms))
-    )
-      return false
+    if (lastSample !== null) {
+      const ageMs = now() - lastSample.at.getTime()
+      if (ageMs < Math.max(minAgeMs, minIntervalMs(lastSample.took_ms))) return false
+      const countedAt = lastSample.at.getTime() - lastSample.took_ms - WRITE_MS
+      if (ageMs < DAY_MS && countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return false
+    }
     if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return false
     const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>

@@ -144,7 +144,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       ? []
       : [
           runEvery(FILL_RATE_INTERVAL_MS, stopping, deps, 'measure', () =>
-            sampleFillRates(deps, options.sources, { minAgeMs: FILL_RATE_INTERVAL_MS, ...counted }),
+            sampleFillRates(deps, options.sources, { run: id, minAgeMs: FILL_RATE_INTERVAL_MS, ...counted }),
           ),
         ]),
     monitorRun(
@@ -191,7 +191,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   detach()
   await deps.metrics?.flush()
   if (!isDryRun && !options.signal.aborted)
-    await sampleFillRates(deps, options.sources, { minAgeMs: 0, ...counted })
+    await sampleFillRates(deps, options.sources, { run: id, minAgeMs: 0, ...counted })
   return finishRun(
     deps,
     { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },

@@ -28,6 +28,13 @@ export async function insertChanges(tx: Tx, source: string, changes: readonly Ne
   )
 }
 
+/** When a run wrote last; null: it has written nothing. */
+export async function lastWriteOf(db: Connection, run: number): Promise<Date | null> {
+  const { rows } = await sql<{ written_at: Date }>`
+    select written_at from fillrate.changes where run_id = ${run} order by id desc limit 1`.execute(db)
+  return rows[0]?.written_at ?? null
+}
+
 export interface UndoableChange {
   readonly id: number
   readonly source: string

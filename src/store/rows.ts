@@ -150,17 +150,36 @@ export interface CellCounts {
 
 export type RowStateCounts = Record<RowState, number>
 
-/** How many rows of a run, or of some sources, are in each state. */
+/** How many rows of a run, or of some sources, are in each state. Those of sources are kept, and cost the same at any size. */
 export async function countRowStates(
   db: Connection,
   of: { readonly run: number } | { readonly sources: readonly string[] },
 ): Promise<RowStateCounts> {
-  const where = 'run' in of ? sql`run_id = ${of.run}` : sql`source = any(${[...of.sources]}::text[])`
   const { rows } = await sql<{ state: RowState; count: number }>`
-    select state, count(*) as count from fillrate.rows where ${where} group by state`.execute(db)
+    ${
+      'run' in of
+        ? sql`select state, count(*) as count from fillrate.rows where run_id = ${of.run}`
+        : sql`select state, sum(rows)::bigint as count from fillrate.row_counts where source = any(${[...of.sources]}::text[])`
+    } group by state`.execute(db)
   const counts = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as RowStateCounts
   for (const row of rows) counts[row.state] = row.count
   return counts
+}
+
+/** Below this, the kept counts are summed in less than a millisecond. */
+const MAX_UNFOLDED_COUNTS = 1_000
+
+/** Folds the kept counts into one for each source and state. Skips those that another process folds. */
+export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): Promise<void> {
+  await sql`
+    with folded as (
+      delete from fillrate.row_counts
+       where ctid = any(case when (select count(*) from fillrate.row_counts) > ${max}
+                             then array(select ctid from fillrate.row_counts for update skip locked) end)
+      returning source, state, rows
+    )
+    insert into fillrate.row_counts
+    select source, state, sum(rows) from folded group by source, state having sum(rows) <> 0`.execute(db)
 }
 
 /** How many rows of a source a run has claimed. */

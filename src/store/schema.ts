@@ -84,6 +84,7 @@ export interface Schema {
     settled_at: Date | null
     due_at: Date | null
   }
+  'fillrate.row_counts': { source: string; state: RowState; rows: number }
   'fillrate.jobs': {
     key: string
     job_id: string | null

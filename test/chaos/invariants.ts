@@ -15,7 +15,7 @@ export interface InvariantReport {
   /** Inputs billed more often than once plus once for each unconfirmed call, which includes those whose job gave no result. */
   readonly paidTwice: number
   readonly cellsWrong: number
-  /** More lookups in doubt than `look-up.ts` promises, three per slot, or a job posted twice. */
+  /** More lookups in doubt than `look-up.ts` promises, three per slot, a job posted twice, or a wrong count of rows. */
   readonly otherFaults: number
   readonly inDoubt: number
 }
@@ -69,15 +69,28 @@ export async function checkInvariants(
       one.single + one.bulk + one.unanswered > 1 + (unconfirmed.get(key.replace(/^\w+:/, '')) ?? 0),
   )
   const writtenTwice = await countWrittenTwice(pool)
+  const miscounted = await findMiscounted(pool)
   const postedTwice = paid.filter(([, one]) => one.bulk > 1).length
   return {
     rowsLost: differences(found.rows, expected.rows).length,
     recordsLost: differences(found.records, expected.records).length,
     paidTwice: paidTwice.length,
     cellsWrong: differences(found.cells, expected.cells).length + writtenTwice,
-    otherFaults: postedTwice + (inDoubt > 3 * slots ? 1 : 0),
+    otherFaults: postedTwice + miscounted.length + (inDoubt > 3 * slots ? 1 : 0),
     inDoubt: rows.reduce((sum, row) => sum + row.calls, 0),
   }
+}
+
+/** States whose kept number of rows is not that of the rows. */
+export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ source: string; state: string; kept: number; counted: number }>(`
+    select source, state, coalesce(kept, 0)::int as kept, coalesce(counted, 0)::int as counted
+      from (select source, state, sum(rows) as kept from fillrate.row_counts group by 1, 2) k
+      full join (select source, state, count(*) as counted from fillrate.rows group by 1, 2) c using (source, state)
+     where coalesce(kept, 0) <> coalesce(counted, 0)`)
+  return rows.map(
+    ({ source, state, kept, counted }) => `${source} ${state}: ${kept} kept, ${counted} counted`,
+  )
 }
 
 /** Rows that were written more than once. */

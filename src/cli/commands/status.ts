@@ -1,8 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
-import type { FillCounts } from '../../sources/fill-counts.ts'
-import { SourceProblems } from '../../sources/problems.ts'
+import type { StatusReport } from '../../actions/status.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
-import type { Database } from '../../store/open.ts'
 import {
   type Context,
   DATABASE_VARIABLES,
@@ -20,7 +18,7 @@ export const statusCommand = defineCommand(
     .summary('shows rows by state, fill rate by column, jobs and the rate limit')
     .description(
       'Every row ever picked is in exactly one state, and the states add up. The fill rate is the share of rows ' +
-        'whose column holds a value.',
+        'whose column holds a value, as the last run counted it.',
     ),
   {
     group: 'inspect',
@@ -33,13 +31,18 @@ export const statusCommand = defineCommand(
     async handler(invocation, context) {
       const { stdout, stderr, now } = context
       const mappings = await readMappings(invocation, context)
-      const { createStatusReport } = await import('../../actions/status.ts')
+      const { createStatusReport, readLastFillRates } = await import('../../actions/status.ts')
       const { listSourceNames } = await import('../../store/rows.ts')
       return withDatabase(context, async (db) => {
         const configured = mappings instanceof ConfigProblems ? [] : mappings
         const names = [...new Set([...configured.map((one) => one.name), ...(await listSourceNames(db))])]
-        const fillRates: Record<string, FillCounts | string> = {}
-        for (const mapping of configured) fillRates[mapping.name] = await countFilled(db, mapping)
+        const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
+        for (const { name, outputs } of configured)
+          fillRates[name] = await readLastFillRates(
+            db,
+            name,
+            outputs.map(({ column }) => column),
+          )
         const report = await createStatusReport(db, names, fillRates)
         if (invocation.flags.json) {
           const problem = mappings instanceof ConfigProblems ? mappings.problems : null
@@ -69,21 +72,6 @@ async function readMappings(
     )
   } catch (error) {
     if (error instanceof ConfigProblems && flags.config === null) return error
-    throw error
-  }
-}
-
-/** @returns the reason if it can't be counted */
-async function countFilled(db: Database, mapping: SourceMapping): Promise<FillCounts | string> {
-  const { countFillRates } = await import('../../actions/status.ts')
-  const { linkSources } = await import('../../sources/link.ts')
-  const { openSource } = await import('../../sources/source.ts')
-  try {
-    const [source] = await linkSources(db, [await openSource(db, mapping)])
-    return source === undefined ? 'unknown' : await countFillRates(db, source)
-  } catch (error) {
-    if (error instanceof SourceProblems)
-      return 'unknown: the mapping does not match the database; see fillrate check'
     throw error
   }
 }

@@ -1,5 +1,4 @@
-import type { StatusReport } from '../../actions/status.ts'
-import type { FillCounts } from '../../sources/fill-counts.ts'
+import type { MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import { type Output, padText, textWidth, truncate } from '../terminal.ts'
 import { type LabeledText, formatCounts, formatState, renderBar, renderFields } from './layout.ts'
 import { formatLimit, rateStatusFields } from './rate-status.ts'
@@ -13,7 +12,7 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
   const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
     ...names.flatMap((name) => [
-      ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output),
+      ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output, now),
       '',
     ]),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
@@ -32,16 +31,17 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
 function renderSource(
   name: string,
   rows: StatusReport['rows'][string] | undefined,
-  fillRate: FillCounts | string | undefined,
+  fillRate: StatusReport['fill_rate'][string] | undefined,
   paused: string | null,
   output: Output,
+  now: number,
 ): string[] {
   const { paint } = output
   const lines = [`${paint('heading', name)}${paused === null ? '' : `  ${paint('warn', paused)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...renderRowStates({ ...rows, picked: rows.total }, output, 'ever picked'))
   if (typeof fillRate === 'string') lines.push('', ...renderFields([['fill rate', fillRate]], output))
-  else if (fillRate !== undefined) lines.push('', ...renderFillRates(fillRate, output))
+  else if (fillRate !== undefined) lines.push('', ...renderFillRates(fillRate, output, now))
   return lines
 }
 
@@ -51,13 +51,17 @@ const formatPause = (pause: StatusReport['paused'][number] | null, now: number):
 const MAX_NAME_COLUMNS = 32
 
 /** The share of a source's rows that hold a value, by column. */
-export function renderFillRates({ eligible, columns }: FillCounts, output: Output): string[] {
+function renderFillRates(
+  { eligible, columns, measured_at: measuredAt }: MeasuredFillCounts,
+  output: Output,
+  now: number,
+): string[] {
   const { paint } = output
   const names = Math.min(MAX_NAME_COLUMNS, Math.max(...columns.map(({ column }) => textWidth(column)), 8))
   const numbers = formatCount(eligible).length
   const room = output.textColumns - names - numbers - 15
   return [
-    `  ${paint('quiet', `fill rate of ${pluralize(eligible, 'row')}`)}`,
+    `  ${paint('quiet', `fill rate of ${pluralize(eligible, 'row')}, counted ${relativeTime(measuredAt, now)}`)}`,
     ...columns.map(({ column, filled }) => {
       const share = eligible === 0 ? 0 : filled / eligible
       const shown = room < 8 ? '' : `  ${renderBar(share, Math.min(30, room), paint)}`

@@ -8,11 +8,13 @@ import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
 import { undoRun } from '../../../src/actions/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back.ts'
+import { foldRowCounts } from '../../../src/store/rows.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import type { TestDatabase } from '../../support/clone.ts'
+import { findMiscounted } from '../invariants.ts'
 import { Calls, type Leased } from './calls.ts'
 import {
   groupWorlds,
@@ -320,7 +322,11 @@ export class Batch {
       if (rows[0]?.open === 0 && round > 0) break
     }
     const { rows, lookups: found, mixed } = await readFinalState(this.#database.pool)
+    const miscounted = await findMiscounted(this.#database.pool)
+    await foldRowCounts(this.#database.db, 0)
     return [
+      ...miscounted,
+      ...(await findMiscounted(this.#database.pool)),
       ...this.#calls.violations,
       ...this.#people.violations,
       ...mixed.map(({ key, run, title }) => `row ${key}: run ${run} wrote ${title}, of another service`),

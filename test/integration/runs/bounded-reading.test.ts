@@ -203,6 +203,21 @@ test.each([{ dryRun: { sample: 5 } }, {}])(
   },
 )
 
+test('a run that writes nothing does not count the table for the fill rate', async () => {
+  const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
+  await query(
+    `insert into crm.contacts (email) select 'person' || n || '@example.com' from generate_series(1, 20) n`,
+  )
+  await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
+  expect(reads.filter(countsAll)).not.toEqual([])
+  const before = reads.length
+  await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
+  expect(reads.slice(before).filter(countsAll)).toEqual([])
+  await query(`update fillrate.fill_rate_samples set at = at - interval '2 days'`)
+  await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
+  expect(reads.slice(before).filter(countsAll)).toHaveLength(1)
+})
+
 test('a limited run does not count a large table for the fill rate', async () => {
   const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
   await query(`insert into crm.contacts (email) select null from generate_series(1, 100000)`)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { countFillRates } from '../../../src/actions/status.ts'
+import { countFilled } from '../../../src/sources/fill-counts.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
@@ -51,7 +51,7 @@ async function run(config: object = withFreshness()): Promise<RunReport & { call
 async function fillRate(config: object = withFreshness()): Promise<unknown> {
   const app = await harness.open({ config })
   const source = app.sources.get('contacts')
-  const counts = source && (await countFillRates(app.db, source))
+  const counts = source && (await app.db.transaction().execute((tx) => countFilled(tx, source)))
   await app.close()
   return counts
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { countFillRates } from '../../../src/actions/status.ts'
+import { countFilled } from '../../../src/sources/fill-counts.ts'
 import { toPolicy } from '../../../src/pipeline/deps.ts'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
@@ -108,7 +108,7 @@ describe('a row that leaves the source by its own write', () => {
   const fillRate = async (changes: object = config): Promise<unknown> => {
     const app = await harness.open({ config: changes })
     const source = app.sources.get('contacts')
-    const counts = source && (await countFillRates(app.db, source))
+    const counts = source && (await app.db.transaction().execute((tx) => countFilled(tx, source)))
     await app.close()
     return counts
   }

@@ -154,6 +154,7 @@ describe.each([
     ['check for a job to submit', (tx) => jobs.findSubmittable(tx, 1, 50)],
     ['list abandoned rows', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
     ['list requeued rows', (tx) => rows.listRequeuedRows(tx, 'contacts', 1, '', 1_000)],
+    ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
     ['list due rows', (tx) => rows.listDueRows(tx, 'contacts', '', 1_000)],
     ['check for waiting rows', (tx) => hasWaitingRows(tx, 1)],
     ['check for requeued rows', (tx) => hasRequeuedRows(tx, 1, ['contacts'])],

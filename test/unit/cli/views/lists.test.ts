@@ -125,6 +125,7 @@ describe('status', () => {
           { column: 'title', filled: 6 },
           { column: 'attributes.department', filled: 0 },
         ],
+        measured_at: new Date(now - 300_000),
       },
       accounts: 'not known: counting takes longer than 30 s',
     },

@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { countRowStates, foldRowCounts } from '../../../src/store/rows.ts'
+import { findMiscounted } from '../../chaos/invariants.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+beforeEach(async () => {
+  await query('truncate fillrate.rows')
+  await query(
+    `insert into fillrate.rows (source, key, state) select 'a', n, 'waiting' from generate_series(1, 100) n`,
+  )
+})
+
+const query = async (text: string) => (await database.pool.query(text)).rows
+const listCounts = () => query('select source, state, rows::int from fillrate.row_counts order by 1, 2, 3')
+const expectExact = async () => expect(await findMiscounted(database.pool)).toEqual([])
+
+test('every kind of statement keeps the counts', async () => {
+  await query(`update fillrate.rows set state = 'enriched', settled_at = now() where key::int <= 30`)
+  await expectExact()
+  await query(`
+    insert into fillrate.rows (source, key, state, settled_at) select 'a', n, 'failed', now() from generate_series(21, 140) n
+        on conflict (source, key) do update set state = excluded.state, settled_at = excluded.settled_at`)
+  await expectExact()
+  await query(`update fillrate.rows set source = 'b' where key::int > 130`)
+  await query(`delete from fillrate.rows where key::int between 10 and 25`)
+  await expectExact()
+  expect(await countRowStates(database.db, { sources: ['a'] })).toMatchObject({
+    enriched: 9,
+    failed: 105,
+    waiting: 0,
+  })
+  await query('truncate fillrate.rows')
+  expect(await listCounts()).toEqual([])
+})
+
+test('a statement that changes no state appends nothing, and one that is rolled back neither', async () => {
+  const before = await listCounts()
+  await query('update fillrate.rows set due_at = now()')
+  await query(`begin; update fillrate.rows set state = 'failed', settled_at = now(); rollback`)
+  expect(await listCounts()).toEqual(before)
+})
+
+test('concurrent writers and folds neither wait for one another nor lose a count', async () => {
+  const held = await database.pool.connect()
+  try {
+    await held.query(`begin; update fillrate.rows set state = 'failed', settled_at = now() where key = '1'`)
+    await Promise.all([
+      ...Array.from({ length: 40 }, (_, n) =>
+        query(`update fillrate.rows set state = 'enriched', settled_at = now() where key::int = ${n + 2}`),
+      ),
+      ...Array.from({ length: 10 }, () => foldRowCounts(database.db, 0)),
+    ])
+    await held.query('commit')
+  } finally {
+    held.release()
+  }
+  await expectExact()
+  await foldRowCounts(database.db, 0)
+  await foldRowCounts(database.db, 0)
+  expect(await listCounts()).toEqual([
+    { source: 'a', state: 'enriched', rows: 40 },
+    { source: 'a', state: 'failed', rows: 1 },
+    { source: 'a', state: 'waiting', rows: 59 },
+  ])
+})
+
+test('few counts are not folded', async () => {
+  await query(`update fillrate.rows set state = 'failed', settled_at = now()`)
+  const before = await listCounts()
+  await foldRowCounts(database.db)
+  expect(await listCounts()).toEqual(before)
+})
