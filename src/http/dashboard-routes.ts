@@ -57,6 +57,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
         await read(),
         await metrics.listCounters(options.db),
         await oldestUnsettledSeconds(options.db),
+        await metrics.listRunEnds(options.db),
       )
       return reply.type('text/plain; version=0.0.4; charset=utf-8').send(text)
     })

@@ -3,7 +3,7 @@ import { ROW_STATES } from '../domain/row.ts'
 import { Job } from '../domain/job.ts'
 import { Run } from '../domain/run.ts'
 import type { DashboardData } from '../actions/dashboard-data.ts'
-import type { MetricCounter } from '../store/metrics.ts'
+import type { MetricCounter, RunEnd } from '../store/metrics.ts'
 
 interface MetricSample {
   readonly labels?: Readonly<Record<string, string>>
@@ -37,6 +37,7 @@ export async function renderMetrics(
   data: DashboardData,
   counters: readonly MetricCounter[],
   oldestDeliverySeconds: number,
+  runEnds: readonly RunEnd[],
 ): Promise<string> {
   const registry = new Registry()
   for (const [name, help] of COUNTERS) {
@@ -50,7 +51,7 @@ export async function renderMetrics(
     const own = counters.filter((one) => one.name.startsWith(`${name}_`))
     registry.registerMetric(new StoredHistogram(name, help, own))
   }
-  for (const [name, help, samples] of listGauges(data, oldestDeliverySeconds)) {
+  for (const [name, help, samples] of listGauges(data, oldestDeliverySeconds, runEnds)) {
     const labelNames = Object.keys(samples[0]?.labels ?? {})
     const gauge = new Gauge({ name, help, labelNames, registers: [registry] })
     // Without labels, prom-client starts at 0, a value that was never measured.
@@ -102,6 +103,7 @@ const parseLabels = (text: string): Record<string, string> =>
 function listGauges(
   data: DashboardData,
   oldestDelivery: number,
+  runEnds: readonly RunEnd[],
 ): [name: string, help: string, samples: MetricSample[]][] {
   const { sources, jobs, rateLimits, runs, readAt } = data
   const open = jobs.filter((group) => group.deadline !== null)
@@ -161,12 +163,15 @@ function listGauges(
     ['fillrate_runs_running', 'Runs in progress.', [{ value: runs.filter((run) => run.alive).length }]],
     [
       'fillrate_last_run_end_timestamp_seconds',
-      'End of the last finished run.',
-      ended?.finished_at ? [{ value: ended.finished_at.getTime() / 1_000 }] : [],
+      'End of the last run by trigger and outcome.',
+      runEnds.map(({ trigger, status, at }) => ({
+        labels: { trigger, status },
+        value: at.getTime() / 1_000,
+      })),
     ],
     [
       'fillrate_last_run_failed',
-      '1 if that run failed.',
+      '1 if the run that ended last failed.',
       ended === undefined ? [] : [{ value: ended.state === Run.failed ? 1 : 0 }],
     ],
     [

@@ -67,6 +67,21 @@ export async function listCounters(db: Database): Promise<MetricCounter[]> {
   return rows
 }
 
+/** When a run of this trigger and outcome ended last. */
+export interface RunEnd {
+  readonly trigger: string
+  /** As in a run's report; the state where a killed run left none. */
+  readonly status: string
+  readonly at: Date
+}
+
+export async function listRunEnds(db: Database): Promise<RunEnd[]> {
+  const { rows } = await sql<RunEnd>`
+    select trigger, coalesce(totals ->> 'status', state) as status, max(finished_at) as at
+      from fillrate.runs where finished_at is not null group by 1, 2 order by 1, 2`.execute(db)
+  return rows
+}
+
 /** How many rows of a source had a value in each column, at one time. */
 export interface FillRateSample {
   readonly source: string

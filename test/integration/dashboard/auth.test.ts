@@ -341,6 +341,14 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
   const { calls } = harness.sandbox.stats()
   expect(sum('fillrate_requests_total')).toBe(calls.accepted + calls.refused)
   expect(sum('fillrate_rows{source="contacts"')).toBe(60)
+  // A run of live sync must not hide that no other run ends.
+  const ends = await harness.database.pool.query<{ ended: number }>(
+    `select extract(epoch from max(finished_at))::float8 as ended from fillrate.runs
+      where trigger = 'manual' and totals ->> 'status' = 'completed'`,
+  )
+  expect(
+    values.get('fillrate_last_run_end_timestamp_seconds{trigger="manual",status="completed"}'),
+  ).toBeCloseTo(ends.rows[0]?.ended ?? 0, 2)
   expect(values.get('fillrate_jobs{state="completed"}')).toBe(1)
   expect(values.get('fillrate_write_back_batch_seconds_bucket{le="+Inf"}')).toBe(
     values.get('fillrate_write_back_batch_seconds_count'),

@@ -222,6 +222,7 @@ test('the remaining limit is what an active leader reported last', async () => {
         },
         [],
         0,
+        [],
       )
     )
       .split('\n')
