@@ -24,5 +24,6 @@ export default defineConfig({
       touch: { enriched_at: 'now()' },
     },
   },
+  schedule: [{ cron: '0 2 * * *', timezone: 'Europe/Oslo' }],
   budget: 10_000,
 })

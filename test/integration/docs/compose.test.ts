@@ -1,16 +1,30 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
 import { crmConfig } from '../../support/crm.ts'
+import { onServer } from '../../support/server.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 
 // The parts of docker-compose.yml that can be tested without Docker: its CRM, configuration and commands.
 
+const ROLES = ['fillrate_compose_owner', 'fillrate_compose_app'] as const
+const [OWNER, APP] = ROLES
 let harness: Harness
 let cli: CommandLine
+const urlFor = (role: string): string => {
+  const url = new URL(harness.database.url)
+  url.username = role
+  url.password = 'compose'
+  return url.href
+}
+
 beforeAll(async () => {
+  for (const role of ROLES)
+    await onServer(inject('postgresUrl'), (client) =>
+      client.query(`drop role if exists ${role}`).catch(() => {}),
+    )
   // Fewer rows of the same composition.
   const crm = (await readFile('deploy/compose/crm.sql', 'utf8'))
     .replace('generate_series(1, 600)', 'generate_series(1, 60)')
@@ -20,14 +34,26 @@ beforeAll(async () => {
     config: crmConfig,
     prepare: async ({ pool }) => void (await pool.query(crm)),
   })
-  cli = await createCommandLine(harness.database.url, harness.sandbox, {})
+  const { pool } = harness.database
+  // What psql does, and the names of this test.
+  const name = (await pool.query<{ name: string }>('select current_database() as name')).rows[0]?.name
+  const roles = (await readFile('deploy/compose/roles.sql', 'utf8'))
+    .replace(/^\\getenv .*$/m, '')
+    .replaceAll(`:'password'`, `'compose'`)
+    .replaceAll('database crm', `database ${name}`)
+    .replaceAll(/fillrate_(?=owner|app)/g, 'fillrate_compose_')
+  await pool.query(`drop schema fillrate cascade; ${roles}`)
+  cli = await createCommandLine(urlFor(APP), harness.sandbox, {})
 })
 afterAll(async () => {
   await cli.remove()
+  for (const role of ROLES)
+    await harness.database.pool.query(`drop owned by ${role} cascade; drop role ${role}`).catch(() => {})
   await harness.close()
 })
 
-test('a run fills the CRM and keeps typed values', async () => {
+test('with the roles of roles.sql, migrate creates the schema, and a run fills the CRM and keeps typed values', async () => {
+  expect(await cli.runWith({ DATABASE_URL: urlFor(OWNER) }, 'migrate')).toMatchObject({ code: 0, stderr: '' })
   const typed = async (): Promise<unknown> =>
     (
       await harness.database.pool.query(
