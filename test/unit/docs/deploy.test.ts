@@ -19,6 +19,10 @@ interface Service {
   readonly healthcheck?: object
   readonly volumes?: string[]
   readonly network_mode?: string
+  readonly read_only?: boolean
+  readonly cap_drop?: string[]
+  readonly ports?: string[]
+  readonly deploy?: { resources: { limits: { memory: string } } }
 }
 
 test('docker-compose.yml: dependencies, health checks, volumes, variables and commands are valid', () => {
@@ -26,7 +30,7 @@ test('docker-compose.yml: dependencies, health checks, volumes, variables and co
     services: Record<string, Service>
     volumes: object
   }
-  const ofImage = (name: string): boolean => services[name]?.image === 'fillrate'
+  const ofImage = (name: string): boolean => services[name]?.image?.startsWith('fillrate:') === true
   for (const [name, service] of Object.entries(services)) {
     for (const [other, { condition }] of Object.entries(service.depends_on ?? {})) {
       expect(services, `${name} waits for ${other}`).toHaveProperty(other)
@@ -46,8 +50,24 @@ test('docker-compose.yml: dependencies, health checks, volumes, variables and co
     expect(
       Object.keys(ours ? (service.environment ?? {}) : {}).filter((one) => !(one in ENVIRONMENT_HELP)),
     ).toEqual([])
-    if (ours) parseCommandLine(wordsOf(service.command ?? 'serve'))
+    if (ours) parseCommandLine(wordsOf(service.command ?? 'start'))
+    expect({ name, ...service }).toMatchObject(ours ? { read_only: true, cap_drop: ['ALL'] } : {})
+    expect(service.deploy?.resources.limits.memory).toBeDefined()
   }
+  expect(
+    Object.entries(services).flatMap(([name, { ports = [] }]) => ports.map((port) => [name, port])),
+  ).toEqual([['fillrate', '127.0.0.1:8080:8080']])
+  expect(read('docker-compose.yml')).not.toMatch(/PASSWORD(?::-|=\w)|TOKEN:-/)
+  // Only the role that migrates may create anything; neither is the superuser.
+  const roles = Object.entries(services).map(([name, { environment }]) => [
+    name,
+    /\/\/(\w+):/.exec(environment?.['DATABASE_URL'] ?? '')?.[1],
+  ])
+  expect(Object.fromEntries(roles)).toEqual({
+    migrate: 'fillrate_owner',
+    fillrate: 'fillrate_app',
+    run: 'fillrate_app',
+  })
   expect(Object.keys(services)).toEqual(['postgres', 'migrate', 'fillrate', 'sandbox', 'run'])
 })
 
@@ -64,32 +84,105 @@ test('the Dockerfile copies existing files, runs as a non-root user, and starts 
   expect(JSON.parse(last('ENTRYPOINT'))).toEqual(['node', join('/app', bin.fillrate)])
   parseCommandLine(JSON.parse(last('CMD')) as string[])
   expect(last('USER')).toBe('node')
-  expect(last('HEALTHCHECK')).toContain('/healthz')
+  expect(last('HEALTHCHECK')).toContain('/app/healthcheck.sh')
+  const { devDependencies, version } = JSON.parse(read('package.json')) as {
+    devDependencies: { node: string }
+    version: string
+  }
+  // The base is the Node that everything is tested with.
+  expect(steps.length).toBeGreaterThan(0)
+  expect(read('Dockerfile')).toContain(`\nARG NODE=node:${devDependencies.node}-slim\n`)
+  expect(read('Dockerfile').match(/^FROM .*/gm)).toEqual(['FROM ${NODE} AS build', 'FROM ${NODE}'])
+  expect(last('LABEL')).toContain('org.opencontainers.image.licenses="MIT"')
+  expect(last('ARG')).toContain('REVISION')
+  expect(read('Dockerfile')).toContain(`ARG VERSION=${version}\n`)
   const ignored = read('.dockerignore').split('\n')
   expect(['src', 'migrations', 'assets', 'package.json'].filter((path) => ignored.includes(path))).toEqual([])
 })
 
-test('the Kubernetes example: two replicas, existing probe paths, valid commands, no root', () => {
-  const documents = parseAllDocuments(read('deploy/kubernetes/fillrate.yaml'), { merge: true })
+interface Manifest {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly labels: Record<string, string> }
+  readonly spec: Record<string, never>
+}
+const manifests = (path: string): Manifest[] => {
+  const documents = parseAllDocuments(read(path))
   expect(documents.flatMap((document) => document.errors)).toEqual([])
-  const all = documents.map((document) => document.toJS() as { kind: string; spec: Record<string, never> })
-  expect(all.map((one) => one.kind)).toEqual(['Deployment', 'Service', 'Ingress', 'CronJob'])
+  return documents.map((document) => document.toJS() as Manifest)
+}
+
+test('the Kubernetes manifests: existing probe paths, valid commands, hardened pods, one set of labels', () => {
+  const all = [
+    ...manifests('deploy/kubernetes/fillrate.yaml'),
+    ...manifests('deploy/kubernetes/cronjob.yaml'),
+  ]
+  expect(
+    all
+      .map((one) => one.kind)
+      .toSorted()
+      .join(' '),
+  ).toBe(
+    'CronJob Deployment Ingress Job NetworkPolicy PodDisruptionBudget PrometheusRule Service ServiceMonitor',
+  )
+  for (const { metadata } of all)
+    expect(metadata.labels).toMatchObject({
+      'app.kubernetes.io/name': 'fillrate',
+      'app.kubernetes.io/instance': 'fillrate',
+    })
   const text = JSON.stringify(all)
-  expect(all[0]?.spec['replicas']).toBe(2)
-  for (const [, args = ''] of text.matchAll(/"args":(\[[^\]]*\])/g))
-    parseCommandLine(JSON.parse(args) as string[])
+  const commands = [...text.matchAll(/"args":(\[[^\]]*\])/g)].map(
+    ([, args = '']) => JSON.parse(args) as string[],
+  )
+  for (const command of commands) parseCommandLine(command)
+  expect(commands.map(([name]) => name).toSorted()).toEqual(['migrate', 'run', 'start'])
   expect([...text.matchAll(/"httpGet":\{"path":"([^"]+)"/g)].map(([, path]) => path)).toEqual([
+    '/healthz',
     '/healthz',
     '/readyz',
   ])
-  expect(text.match(/"runAsNonRoot":true/g)).toHaveLength(2)
+  const hardening = [
+    '"runAsNonRoot":true',
+    '"automountServiceAccountToken":false',
+    // With service links, a Service named `fillrate` would set FILLRATE_PORT to a URL.
+    '"enableServiceLinks":false',
+    '"readOnlyRootFilesystem":true',
+    '"memory":"512Mi"',
+  ]
+  expect(hardening.filter((setting) => text.split(setting).length - 1 < commands.length)).toEqual([])
+  // The role that migrates is in a secret of its own.
+  expect([...text.matchAll(/"secretRef":\{"name":"([^"]+)"/g)].map(([, name]) => name).toSorted()).toEqual([
+    'fillrate',
+    'fillrate',
+    'fillrate-migrate',
+  ])
+})
+
+test('the alert rules of the chart and of the manifests are those of deploy/prometheus', () => {
+  const alerts = read('deploy/prometheus/alerts.yml')
+  expect(read('deploy/helm/fillrate/alerts.yml')).toBe(alerts)
+  const rules = manifests('deploy/kubernetes/fillrate.yaml').find((one) => one.kind === 'PrometheusRule')
+  expect(rules?.spec).toEqual(parse(alerts))
+})
+
+test('the chart has the version of the program, and a schema for each value', () => {
+  const { version } = JSON.parse(read('package.json')) as { version: string }
+  expect(parse(read('deploy/helm/fillrate/Chart.yaml'))).toMatchObject({ version, appVersion: version })
+  const values = parse(read('deploy/helm/fillrate/values.yaml')) as Record<string, object>
+  const { properties } = JSON.parse(read('deploy/helm/fillrate/values.schema.json')) as {
+    properties: Record<string, { properties?: object }>
+  }
+  expect(Object.keys(properties).filter((name) => name !== 'global')).toEqual(Object.keys(values))
+  const nested = Object.entries(properties).filter(([, one]) => one.properties !== undefined)
+  expect(nested.map(([name, one]) => [name, Object.keys(one.properties ?? {})])).toEqual(
+    nested.map(([name]) => [name, Object.keys(values[name] ?? {})]),
+  )
 })
 
 test.each(['deploy/systemd/fillrate.service', 'deploy/systemd/fillrate-run.service', 'deploy/crontab'])(
   '%s starts a valid command of the program in package.json',
   (path) => {
-    const line = /^(?:ExecStart=|\d.*&& npx )(.*)$/m.exec(read(path))?.[1] ?? ''
-    const [words = ''] = line.split(/ >> |;/)
+    const line = /^(?:ExecStart=|\d.*npx )(.*)$/m.exec(read(path))?.[1] ?? ''
+    const [words = ''] = line.split(/ > |;/)
     expect(words).toMatch(/dist\/src\/main\.js |^fillrate /)
     parseCommandLine(words.replace(/^.*(main\.js|fillrate) /, '').split(' '))
   },
@@ -107,8 +200,9 @@ const empty = {
   usage: { requested: 0, written: 0, runs: 0 },
 }
 const known = new Set(
-  [...(await renderMetrics(empty, [], 0)).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
-    type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+  [...(await renderMetrics(empty, [], 0, [])).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(
+    ([, name = '', type]) =>
+      type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
   ),
 )
 const metricsIn = (text: string): string[] => [
@@ -119,12 +213,18 @@ test('alerts and the Grafana dashboard use existing metrics, and docs/operations
   const alerts = (
     parse(read('deploy/prometheus/alerts.yml')) as { groups: { rules: { alert: string; expr: string }[] }[] }
   ).groups.flatMap((group) => group.rules)
-  const { panels } = JSON.parse(read('deploy/grafana/fillrate.json')) as {
-    panels: { targets: { expr: string }[] }[]
+  const { panels, templating, annotations } = JSON.parse(read('deploy/grafana/fillrate.json')) as {
+    panels: { title: string; description?: string; targets: { expr: string }[] }[]
+    templating: { list: { name: string; definition?: string }[] }
+    annotations: { list: { expr: string }[] }
   }
+  expect(templating.list.map((one) => one.name)).toEqual(['datasource', 'job', 'instance', 'source'])
+  expect(panels.filter((panel) => panel.description === undefined)).toEqual([])
   const expressions = [
     ...alerts.map((one) => one.expr),
     ...panels.flatMap((panel) => panel.targets.map((one) => one.expr)),
+    ...annotations.list.map((one) => one.expr),
+    ...templating.list.map((one) => one.definition ?? ''),
   ]
   expect(metricsIn(expressions.join('\n')).filter((name) => !known.has(name))).toEqual([])
   const operations = read('docs/operations.md')

@@ -1,0 +1,177 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+import { helm, renderKubernetes } from '../../../scripts/kubernetes.ts'
+
+// What the programs that read the files of deploy/ say of them. A program that is not installed is reported and left out.
+
+const folder = mkdtempSync(join(tmpdir(), 'fillrate-linters-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const run = (command: string, ...args: string[]) => {
+  const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' })
+  return { status, output: `${stdout}${stderr}` }
+}
+
+/** Whether a program, which `args` start, is missing. */
+function isMissing(program: string, ...args: readonly string[]): boolean {
+  const missing = spawnSync(program, args).status !== 0
+  if (missing) console.log(`${[program, ...args].join(' ')} fails: skipping its tests`)
+  return missing
+}
+const noPromtool = isMissing('promtool', '--version')
+const noHelm = isMissing('helm', 'version')
+const noKubectl = isMissing('kubectl', 'kustomize', '--help')
+const noSystemd = isMissing('systemd-analyze', '--version')
+const noCompose = isMissing('docker', 'compose', 'version')
+
+test.skipIf(noPromtool)('promtool accepts the alert rules, and each fires when it should', () => {
+  expect(run('promtool', 'check', 'rules', 'deploy/prometheus/alerts.yml')).toMatchObject({ status: 0 })
+  const cases = 'test/integration/deploy/alerts.test.yml'
+  expect(run('promtool', 'test', 'rules', cases)).toMatchObject({ status: 0 })
+  const { groups } = parse(readFileSync('deploy/prometheus/alerts.yml', 'utf8')) as {
+    groups: { rules: { alert: string }[] }[]
+  }
+  const tests = (
+    parse(readFileSync(cases, 'utf8')) as {
+      tests: { alert_rule_test: { alertname: string; exp_alerts?: unknown[] }[] }[]
+    }
+  ).tests.flatMap((one) => one.alert_rule_test)
+  // Each has a case in which it fires, and one in which it does not.
+  for (const { alert } of groups.flatMap((group) => group.rules)) {
+    const own = tests.filter((one) => one.alertname === alert)
+    expect({ alert, fires: new Set(own.map((one) => one.exp_alerts !== undefined)) }).toEqual({
+      alert,
+      fires: new Set([true, false]),
+    })
+  }
+})
+
+test.skipIf(noPromtool)('promtool accepts scrape.yml and the expressions of the Grafana dashboard', () => {
+  const config = join(folder, 'prometheus.yml')
+  const token = join(folder, 'token')
+  writeFileSync(token, 'token')
+  const scrape = readFileSync('deploy/prometheus/scrape.yml', 'utf8')
+  writeFileSync(config, scrape.replace('/etc/prometheus/fillrate-token', token))
+  expect(run('promtool', 'check', 'config', config)).toMatchObject({ status: 0 })
+  const { panels } = JSON.parse(readFileSync('deploy/grafana/fillrate.json', 'utf8')) as {
+    panels: { targets: { expr: string }[] }[]
+  }
+  const rules = panels
+    .flatMap((panel) => panel.targets)
+    .map(({ expr }, index) => ({
+      record: `panel_${index}`,
+      expr: expr.replaceAll('$__rate_interval', '5m'),
+    }))
+  const file = join(folder, 'panels.yml')
+  writeFileSync(file, JSON.stringify({ groups: [{ name: 'panels', rules }] }))
+  expect(run('promtool', 'check', 'rules', file)).toMatchObject({ status: 0 })
+})
+
+test.skipIf(noHelm)('helm lints the chart, and deploy/kubernetes is what it renders', () => {
+  helm('lint', '--strict', 'deploy/helm/fillrate', '--set', 'existingConfigMap=config')
+  const rendered = renderKubernetes()
+  const kept = Object.keys(rendered).map((name) => [name, readFileSync(`deploy/kubernetes/${name}`, 'utf8')])
+  expect(Object.fromEntries(kept)).toEqual(rendered)
+})
+
+test.skipIf(noHelm)(
+  'helm refuses values that cannot work, and a changed configuration changes the pods',
+  () => {
+    const render = (...args: string[]): string => helm('template', 'crm', 'deploy/helm/fillrate', ...args)
+    expect(() => render()).toThrow('The configuration is missing')
+    for (const wrong of ['command=run', 'replicas=two', 'image.digest=latest', 'monitorin.enabled=true'])
+      expect(() => render('--set', 'config=a', '--set', wrong)).toThrow(/schema/)
+    const checksum = (config: string): string | undefined =>
+      /checksum\/config: (\w{64})/.exec(render('--set', `config=${config}`))?.[1]
+    expect(checksum('a')).toBeDefined()
+    expect(checksum('a')).not.toBe(checksum('b'))
+    const digest = `sha256:${'0'.repeat(64)}`
+    expect(render('--set', 'config=a', '--set', `image.digest=${digest}`)).toContain(`fillrate@${digest}`)
+  },
+)
+
+test.skipIf(noKubectl)('kubectl builds deploy/kubernetes with a configuration', () => {
+  const place = join(folder, 'kubernetes')
+  cpSync('deploy/kubernetes', place, { recursive: true })
+  const build = (config: string): string => {
+    writeFileSync(join(place, 'fillrate.config.ts'), config)
+    return run('kubectl', 'kustomize', place).output
+  }
+  const [a, b] = ['a', 'b'].map((config) => /^ +name: (fillrate-config-\w+)$/m.exec(build(config))?.[1])
+  expect(a).toBeDefined()
+  expect(a).not.toBe(b)
+})
+
+test('every field of the Kubernetes manifests exists, with its type', () => {
+  const group = (apiVersion: string): string => apiVersion.replace(/^v1$/, 'core/v1').replace('.k8s.io', '')
+  const lines = ['fillrate', 'cronjob', 'namespace']
+    .flatMap((name) => parseAllDocuments(readFileSync(`deploy/kubernetes/${name}.yaml`, 'utf8')))
+    .map((document) => document.toJS() as { apiVersion: string; kind: string })
+    // The operator's types are not in the package.
+    .filter(({ apiVersion }) => !apiVersion.startsWith('monitoring.coreos.com/'))
+    .map((one, index) => {
+      const types = resolve('node_modules/kubernetes-types', `${group(one.apiVersion)}.d.ts`)
+      return `import type { ${one.kind} as T${index} } from '${types}'\nexport const v${index}: T${index} = ${JSON.stringify(one)}`
+    })
+  expect(lines).toHaveLength(8)
+  const file = join(folder, 'manifests.ts')
+  const compile = (text: string) => {
+    writeFileSync(file, text)
+    return run('node_modules/.bin/tsc', '--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', file)
+  }
+  expect(compile(lines.join('\n'))).toEqual({ status: 0, output: '' })
+  expect(
+    compile(lines.join('\n').replace('readOnlyRootFilesystem', 'readOnlyRootFileSystem')).status,
+  ).not.toBe(0)
+})
+
+test.skipIf(noSystemd)('systemd-analyze accepts the units, and rates their exposure below 2.0', () => {
+  const units = ['fillrate.service', 'fillrate-run.service', 'fillrate-run.timer'].map(
+    (name) => `deploy/systemd/${name}`,
+  )
+  expect(run('systemd-analyze', 'verify', ...units)).toEqual({ status: 0, output: '' })
+  for (const unit of units.slice(0, 2)) {
+    // The threshold is ten times the rating.
+    const rated = run('systemd-analyze', 'security', '--offline=true', '--threshold=19', '--no-pager', unit)
+    expect(rated).toMatchObject({ status: 0 })
+  }
+})
+
+test.skipIf(noCompose)('docker compose accepts docker-compose.yml', () => {
+  const validated = spawnSync('docker', ['compose', 'config', '--quiet'], {
+    env: { ...process.env, POSTGRES_PASSWORD: 'a', FILLRATE_DASHBOARD_TOKEN: 'b' },
+    encoding: 'utf8',
+  })
+  expect(validated).toMatchObject({ status: 0, stderr: '' })
+})
+
+test('the health check of the image: the server must answer, any other command is healthy', async () => {
+  let code = 200
+  const server = createServer((request, reply) => {
+    reply.statusCode = request.url === '/healthz' ? code : 404
+    reply.end()
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  const { port } = server.address() as { port: number }
+  const check = async (words: readonly string[]): Promise<number | null> => {
+    const file = join(folder, 'cmdline')
+    writeFileSync(file, words.map((word) => `${word}\0`).join(''))
+    const child = spawn('bash', ['scripts/healthcheck.sh', file], {
+      env: { PATH: process.env['PATH'], FILLRATE_PORT: String(port) },
+    })
+    return new Promise((done) => child.once('exit', done))
+  }
+  const main = ['node', '/app/dist/src/main.js']
+  expect(await check([...main, 'start'])).toBe(0)
+  code = 503
+  expect(await check([...main, 'serve', '--port', '1'])).toBe(1)
+  expect(await check([...main, 'run'])).toBe(0)
+  await new Promise((done) => server.close(done))
+  expect(await check([...main, 'start'])).toBe(1)
+  expect(await check([...main, 'run', '--wait', '0'])).toBe(0)
+})
