@@ -16,7 +16,8 @@ import { columnNameIn, findNamedColumns } from './triggers/columns.ts'
 export async function linkSources(db: Db, sources: readonly Source[]): Promise<Source[]> {
   const tables = listTables(sources)
   const linked: Source[] = []
-  for (const source of sources) {
+  for (const one of sources) {
+    const source = withSharedStamp(one, sources)
     const whole = linkSource(source, tables)
     const error = whole.ownWrites === undefined ? null : await tryQuery(db, inputsProbeSql(whole))
     if (error !== null && !isStatementError(error)) throw error
@@ -28,6 +29,16 @@ export async function linkSources(db: Db, sources: readonly Source[]): Promise<S
 /** SQLSTATE class 42: a name that means nothing in the changed expression, as `schema.table.column`. */
 const isStatementError = (error: unknown): boolean =>
   (error as { code?: string } | null)?.code?.startsWith('42') ?? false
+
+/** Sources with the same keys: a stamp that one of them has set does not mean that another program has enriched the row. */
+function withSharedStamp(source: Source, sources: readonly Source[]): Source {
+  const { freshness } = source
+  const nameOf = (one: Source): string =>
+    JSON.stringify([one.table.sql, one.freshness?.cell.column, one.keyColumns.map(({ name }) => name)])
+  const sharing = sources.filter((one) => one.name !== source.name && nameOf(one) === nameOf(source))
+  if (freshness === null || sharing.length === 0) return source
+  return { ...source, freshness: { ...freshness, sharedWith: sharing.map(({ name }) => name) } }
+}
 
 /** A table that Fillrate writes to. */
 interface WrittenTable {

@@ -92,6 +92,8 @@ export interface MappedOutput extends MappedCell {
 export interface MappedFreshness {
   readonly cell: MappedCell
   readonly maxAgeMs: number
+  /** Other sources that stamp the same cell of the same rows. */
+  readonly sharedWith?: readonly string[]
 }
 
 /** Set together with an output, never alone. */

@@ -167,9 +167,17 @@ function isStampRemovedSql(source: Source): RawBuilder<boolean> {
   return sql`(r.state = ${sql.lit(Row.enriched)} and not ${isOwnStampSql(source)})`
 }
 
-/** SQL: whether the stamp in `page` is what Fillrate wrote. NULL: it has written none. */
-const isOwnStampSql = ({ freshness }: Source): RawBuilder<boolean | null> =>
-  sql`(r.last_written -> ${freshness?.cell.column ?? ''} = page.stamp)`
+/** SQL: whether the stamp in `page` is what Fillrate wrote, by this source or another. NULL: it has written none. */
+function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
+  const column = freshness?.cell.column ?? ''
+  const isOwn = sql<boolean | null>`(r.last_written -> ${column} = page.stamp)`
+  const { sharedWith = [] } = freshness ?? {}
+  if (sharedWith.length === 0) return isOwn
+  return sql`(case when ${isOwn} then true when exists (
+      select from fillrate.rows o
+       where o.source = any(${[...sharedWith]}::text[]) and o.key = page.key and o.last_written -> ${column} = page.stamp offset 0)
+    then true else ${isOwn} end)`
+}
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
 export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>

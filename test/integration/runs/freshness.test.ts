@@ -70,6 +70,32 @@ const insert = (email: string, columns: Record<string, string> = {}): Promise<un
 
 const days = (n: number): string => `now() - interval '${n} days'`
 
+test('a stamp that one source has set does not keep another from filling the same rows', async () => {
+  await insert('a@x.example')
+  await insert('b@x.example', { enriched_at: `now() - interval '1 day'` })
+  const freshness = { column: 'enriched_at' }
+  const { title, ...others } = contacts.outputs
+  const two = {
+    ...crmConfig,
+    sources: {
+      titles: { ...contacts, freshness, outputs: { title } },
+      contacts: { ...contacts, freshness, outputs: others },
+    },
+  }
+  const only = async (source: string) => {
+    const app = await harness.open({ config: two })
+    const report = await app.run(runRequest({ sources: [source] }))
+    await app.close()
+    return { picked: report.rows.picked, requested: report.lookups.requested }
+  }
+  expect(await only('titles')).toEqual({ picked: 1, requested: 1 })
+  expect(await only('contacts')).toEqual({ picked: 1, requested: 0 })
+  for (const source of ['titles', 'contacts']) expect(await only(source)).toEqual({ picked: 0, requested: 0 })
+  expect(
+    await query('select title is not null and phone is not null as filled from crm.contacts order by id'),
+  ).toEqual([{ filled: true }, { filled: false }])
+})
+
 test('the skipped cells of a row stay listed when another program stamps it', async () => {
   await query('alter table crm.contacts add constraint no_title check (title is null)')
   try {
