@@ -47,13 +47,37 @@ async function tryEntry(stage: string): Promise<void> {
   const version = spawnSync(process.execPath, [main, 'version'], { encoding: 'utf8' })
   console.log(`version: ${version.stdout.trim()}`)
   if (version.status !== 0) throw new Error(version.stderr)
-  const sandbox = spawn(process.execPath, [main, 'sandbox', '--port', '0', '--json'], {
+  const sandbox = await startServer(stage, ['sandbox', '--port', '0', '--json'], {})
+  console.log(`sandbox: ${(await fetch(`${sandbox.url}/_stats`)).status} at ${sandbox.url}`)
+  sandbox.stop()
+  // Without Postgres it waits, and serves what needs none: a file of ours, and one of the package that is copied.
+  cpSync(join(ROOT, 'deploy/compose/fillrate.config.ts'), join(stage, 'fillrate.config.ts'))
+  const daemon = await startServer(stage, ['start', '--port', '0', '--json'], {
+    DATABASE_URL: 'postgres://fillrate@127.0.0.1:1/crm',
+    FILLRATE_BASE_URL: sandbox.url,
+    FILLRATE_API_KEY: 'key',
+  })
+  for (const path of ['/healthz', '/assets/board.js', '/assets/uplot.js']) {
+    const { status } = await fetch(daemon.url + path)
+    console.log(`start: ${status} at ${path}`)
+    if (status !== 200) throw new Error(`${path} is not in the image`)
+  }
+  daemon.stop()
+}
+
+async function startServer(
+  stage: string,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<{ readonly url: string; readonly stop: () => void }> {
+  const child = spawn(process.execPath, [join(stage, 'app/dist/src/main.js'), ...words], {
     cwd: stage,
+    env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  const { url } = await new Promise<{ url: string }>((resolve) =>
-    sandbox.stdout.once('data', (text: Buffer) => resolve(JSON.parse(String(text)) as { url: string })),
+  const line = await new Promise<string>((resolve) =>
+    child.stdout.once('data', (text: Buffer) => resolve(String(text).split('\n')[0] ?? '')),
   )
-  console.log(`sandbox: ${(await fetch(`${url}/_stats`)).status} at ${url}`)
-  sandbox.kill('SIGTERM')
+  const { url, listens } = JSON.parse(line) as { url?: string; listens?: string }
+  return { url: url ?? listens ?? '', stop: () => void child.kill('SIGKILL') }
 }
