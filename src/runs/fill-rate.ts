@@ -21,6 +21,8 @@ export interface FillRateSampleOptions {
   readonly run: number
   /** Minimum age of the last sample, in milliseconds. */
   readonly minAgeMs: number
+  /** When the run started, at its end: what it has counted itself is counted once more, whatever it costs. */
+  readonly startedAt?: number
   /** Rows of the largest table that is counted; absent: of any size. */
   readonly maxRows?: number
 }
@@ -33,13 +35,19 @@ export interface FillRateSampleOptions {
 export async function sampleFillRate(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  { run, minAgeMs, maxRows = Number.POSITIVE_INFINITY }: FillRateSampleOptions,
+  {
+    run,
+    minAgeMs,
+    startedAt: runStartedAt = Number.POSITIVE_INFINITY,
+    maxRows = Number.POSITIVE_INFINITY,
+  }: FillRateSampleOptions,
 ): Promise<boolean> {
   try {
     const lastSample = await store.latestFillRateSample(db, source.name)
     if (lastSample !== null) {
       const ageMs = now() - lastSample.at.getTime()
-      if (ageMs < Math.max(minAgeMs, minIntervalMs(lastSample.took_ms))) return false
+      const isOwn = lastSample.at.getTime() >= runStartedAt
+      if (ageMs < Math.max(minAgeMs, isOwn ? 0 : minIntervalMs(lastSample.took_ms))) return false
       const countedAt = lastSample.at.getTime() - lastSample.took_ms - WRITE_MS
       if (ageMs < DAY_MS && countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return false
     }

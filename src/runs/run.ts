@@ -191,7 +191,12 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   detach()
   await deps.metrics?.flush()
   if (!isDryRun && !options.signal.aborted)
-    await sampleFillRates(deps, options.sources, { run: id, minAgeMs: 0, ...counted })
+    await sampleFillRates(deps, options.sources, {
+      run: id,
+      minAgeMs: 0,
+      startedAt: deps.now() - (performance.now() - startedAt),
+      ...counted,
+    })
   return finishRun(
     deps,
     { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },

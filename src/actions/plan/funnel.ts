@@ -1,27 +1,17 @@
-import { hasCascade } from '../../domain/identifiers/kind.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { readCandidates, type PickCandidate } from '../../pipeline/pick/candidates.ts'
-import {
-  chooseForCandidate,
-  describeUnusable,
-  findSuppressedRows,
-  listIdentifiers,
-  lookupKey,
-  type LookupChoice,
-} from '../../pipeline/pick/choose.ts'
-import { nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
+import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
+import { lookupKey } from '../../pipeline/pick/choose.ts'
+import { createPass, nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
 import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
 import { RandomSample } from '../../pipeline/random-sample.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
-import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source.ts'
-import * as lookups from '../../store/lookups.ts'
 import type { LookupSpec } from '../../store/lookups.ts'
-import * as runs from '../../store/runs.ts'
 import * as storedAnswers from '../../store/stored-records.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { LookupEstimate } from './lookup-estimate.ts'
+import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './planned-page.ts'
 
 /**
  * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
@@ -31,6 +21,8 @@ export interface SourcePlan {
   readonly source: string
   /** Where the plan stopped reading; null: it read the whole source. */
   readonly stopped_at: 'limit' | 'budget' | null
+  /** A source with `changedAt`: only rows that changed since then, are due or were abandoned were read. Null: all rows. */
+  readonly changed_since: Date | null
   /** Rows of the table. */
   readonly table: number | null
   /** Excluded by the source's filter and joins. */
@@ -84,12 +76,20 @@ export async function planSource(
   )
   const readAhead = new ReadAhead()
   let stoppedAt: SourcePlan['stopped_at'] = null
+  const { changedSince } = await createPass(deps, source, options)
+  const phases: PlanPhase[] = changedSince === null ? ['scan'] : ['abandoned', 'due', 'scan']
+  let [phase] = phases
   let after: string | null = null
   let size = PAGE_SIZE
-  do {
+  while (phase !== undefined && stoppedAt === null) {
     const isBeyondBudget = options.isBoundedByBudget && estimate.requests > (options.budget || Infinity)
     const room = limit === null ? null : limit - counts.picked
-    const page: PlannedPage = await planPage(deps, source, options, { after, size }, room)
+    const page: PlannedPage = await planPage(
+      deps,
+      source,
+      { where: options.where, changedSince, phase, after, size },
+      room,
+    )
     counts.rows += page.scanned
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
     recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
@@ -112,12 +112,13 @@ export async function planSource(
     after = page.next
     size = nextScanPage(size, page.chains.length)
     if (isBeyondBudget) readAhead.add(page.scanned, free)
-    if (after !== null && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
-    else if (after !== null && readAhead.isOver) stoppedAt = 'budget'
+    if (after === null) phase = phases[phases.indexOf(phase) + 1]
+    if (phase !== undefined && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
+    else if (phase !== undefined && readAhead.isOver) stoppedAt = 'budget'
     signal.throwIfAborted()
-  } while (after !== null && stoppedAt === null)
+  }
   const before =
-    stoppedAt === null
+    stoppedAt === null && changedSince === null
       ? await countFilteredOut(deps, source, options, counts.rows)
       : { table: null, filtered_out: null, where_out: null }
   counts.fresh += recentlyEnriched
@@ -126,6 +127,7 @@ export async function planSource(
   const funnel = {
     source: source.name,
     stopped_at: stoppedAt,
+    changed_since: changedSince,
     ...before,
     ...counts,
     recently_enriched: stamped,
@@ -134,94 +136,12 @@ export async function planSource(
   return { funnel, sample: await sampleStoredRecords(deps, source, answered.take(), options.sample) }
 }
 
-/** A row's usable lookups, in the order in which they would be requested. */
-interface LookupChain {
-  readonly candidate: PickCandidate
-  readonly lookups: readonly lookups.LookupSpec[]
-  /** Why there are none. */
-  readonly reason: string
-}
-
-interface PlannedPage {
-  readonly dispositions: Awaited<ReturnType<typeof readCandidates>>['dispositions']
-  readonly next: string | null
-  readonly scanned: number
-  /** Rows that wait for a dead run, and that another program has enriched. */
-  readonly settled: number
-  readonly chains: readonly LookupChain[]
-  /** By lookup key. */
-  readonly billable: ReadonlySet<string>
-  readonly knownMisses: ReadonlySet<string>
-  /** Indexes of `chains`. */
-  readonly suppressed: ReadonlySet<number>
-}
-
-async function planPage(
-  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
-  source: Source,
-  options: FunnelOptions,
-  { after, size }: { readonly after: string | null; readonly size: number },
-  room: number | null,
-): Promise<PlannedPage> {
-  const { db, policy, service } = deps
-  const live = (await runs.listRunning(db)).map((run) => run.id)
-  const read = { after, where: options.where, changedSince: null, live, service }
-  const page = await inTransaction(
-    db,
-    async (tx) => {
-      const whole = await readCandidates(tx, source, { ...read, size })
-      const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
-      const last = room === null ? undefined : picked[room - 1]
-      // Up to the last row within the limit, so that every count is of the same rows.
-      return last === undefined || last.n === whole.scanned
-        ? whole
-        : readCandidates(tx, source, { ...read, size: last.n })
-    },
-    policy.sourceTimeoutMs,
-  ).catch(async (error: unknown) => {
-    const failed = { after, limit: size, where: options.where, changedSince: null }
-    throw (await explainPageFailure(db, source, failed, error)) ?? error
-  })
-  const candidates = page.candidates.filter((candidate) => candidate.settledUntil === null)
-  const chains = candidates.map((candidate) => toLookupChain(source, candidate))
-  const distinct = [
-    ...new Map(chains.flatMap((chain) => chain.lookups).map((one) => [lookupKey(one), one])).values(),
-  ]
-  const flagged = (flags: readonly boolean[]): Set<string> =>
-    new Set(distinct.filter((_, n) => flags[n]).map(lookupKey))
-  return {
-    dispositions: page.dispositions,
-    next: page.next,
-    scanned: page.scanned,
-    settled: page.candidates.length - candidates.length,
-    chains,
-    billable: flagged(await lookups.needCall(db, distinct, live, service)),
-    knownMisses: flagged(
-      hasCascade(source.mapping) ? await storedAnswers.findKnownMisses(db, distinct, service) : [],
-    ),
-    suppressed: await findSuppressedRows(db, source, candidates),
-  }
-}
-
-function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
-  const bestChoice = chooseForCandidate(source, candidate)
-  const reason = bestChoice.lookup === null ? describeUnusable(bestChoice.notes) : ''
-  if (bestChoice.lookup === null || !hasCascade(source.mapping))
-    return { candidate, lookups: toList(bestChoice), reason }
-  const missedKinds = candidate.missed?.kinds ?? []
-  const all = [...listIdentifiers(source, candidate)].flatMap(toList)
-  return { candidate, lookups: all.filter((lookup) => !missedKinds.includes(lookup.kind)), reason }
-}
-
-const toList = ({ lookup }: Pick<LookupChoice, 'lookup'>): lookups.LookupSpec[] =>
-  lookup === null ? [] : [lookup]
-
 /** Where a row's chain ends, as far as that is known before any request: at a stored record or at a call. */
 function resolveChain(
   { candidate, lookups: chain }: LookupChain,
   page: PlannedPage,
   estimate: LookupEstimate,
-): 'invalid_input' | 'valid_input' | lookups.LookupSpec {
+): 'invalid_input' | 'valid_input' | LookupSpec {
   if (chain.length === 0) return candidate.missed === null ? 'invalid_input' : 'valid_input'
   for (const [n, lookup] of chain.entries()) {
     const id = lookupKey(lookup)
@@ -241,19 +161,23 @@ async function countFilteredOut(
   deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   { where }: FunnelOptions,
-  rows: number,
+  read: number,
 ): Promise<Pick<SourcePlan, 'table' | 'filtered_out' | 'where_out'>> {
+  const { mapping, keyColumns } = source
+  const isUnfiltered =
+    mapping.where === null && mapping.joins === null && keyColumns.every((one) => one.notNull)
+  if (isUnfiltered && where === null) return { table: read, filtered_out: 0, where_out: 0 }
   const { table, eligible } = await inTransaction(
     deps.db,
     async (tx) => ({
       table: await countTableRows(tx, source),
-      eligible: where === null ? rows : await countEligibleRows(tx, source),
+      eligible: where === null ? read : await countEligibleRows(tx, source),
     }),
     deps.policy.sourceTimeoutMs,
   )
-  const whereOut = Math.max(0, eligible - rows)
-  const filteredOut = Math.max(0, table - rows - whereOut)
-  return { table: rows + whereOut + filteredOut, filtered_out: filteredOut, where_out: whereOut }
+  const whereOut = Math.max(0, eligible - read)
+  const filteredOut = Math.max(0, table - read - whereOut)
+  return { table: read + whereOut + filteredOut, filtered_out: filteredOut, where_out: whereOut }
 }
 
 /** A row whose lookup costs nothing. */

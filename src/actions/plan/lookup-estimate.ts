@@ -6,35 +6,41 @@ import type { LookupSpec } from '../../store/lookups.ts'
 const IS_WANTED = 1
 const IS_REQUESTED = 2
 const IS_FALLBACK = 4
+/** The kind of the lookup, above the flags. */
+const KIND_SHIFT = 3
 const FIRST_SLOTS = 1 << 12
+/** 9 MiB. */
+const MAX_SLOTS = 1 << 20
 
 /**
- * Counts the distinct lookups of a plan, over all sources. Nine bytes per slot instead of the text, because a plan
- * may scan millions of rows: with ten million lookups, a hash collision occurs in one of 300,000 plans.
+ * Counts the distinct lookups of a plan, over all sources, in bounded memory: nine bytes per slot instead of the text, and
+ * exact up to three quarters of the slots, 786,432 lookups. With more, it keeps those whose hash ends in a zero bit, then in
+ * two, and so on, and multiplies: a random sample of at least half of that many, so that the numbers are within half a
+ * percent (four standard errors).
  */
 export class LookupEstimate {
+  readonly #maxSlots: number
   /** Two halves of a hash per slot. */
   #hashes = new Uint32Array(2 * FIRST_SLOTS)
   /** 0: the slot is free. */
   #flags = new Uint8Array(FIRST_SLOTS)
   #used = 0
+  /** Zero bits at the end of each hash that is kept. */
+  #sampledBits = 0
   #distinct = 0
-  readonly #requestsByKind: Record<LookupKind, number> = {
-    email: 0,
-    linkedin_url: 0,
-    name_company: 0,
-    domain: 0,
-  }
+  #requestsByKind = [0, 0, 0, 0]
   #fallbackOnly = 0
+
+  constructor(maxSlots = MAX_SLOTS) {
+    this.#maxSlots = maxSlots
+  }
 
   /**
    * Adds a lookup that a row needs.
    * @param costs it would be requested
    */
   add(lookup: LookupSpec, costs: boolean): void {
-    const addedFlags = this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
-    if ((addedFlags & IS_WANTED) !== 0) this.#distinct++
-    if ((addedFlags & IS_REQUESTED) !== 0) this.#requestsByKind[lookup.kind]++
+    this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
   }
 
   /** Adds a lookup that is requested if those before it find nothing. */
@@ -42,38 +48,63 @@ export class LookupEstimate {
     this.#mark(lookup, IS_FALLBACK)
   }
 
+  /** Whether the numbers are estimates. */
+  get isSampled(): boolean {
+    return this.#sampledBits > 0
+  }
+
   get distinct(): number {
-    return this.#distinct
+    return this.#distinct * this.#scale
   }
 
   get requests(): number {
-    return Object.values(this.#requestsByKind).reduce((sum, count) => sum + count, 0)
+    return this.#requestsByKind.reduce((sum, count) => sum + count, 0) * this.#scale
   }
 
   /** Maximum requests, if every row goes to the end of its cascade. */
   get maxRequests(): number {
-    return this.requests + this.#fallbackOnly
+    return this.requests + this.#fallbackOnly * this.#scale
   }
 
   countsByKind(): Record<LookupKind, number> {
-    return { ...this.#requestsByKind }
+    const [email = 0, linkedin_url = 0, name_company = 0, domain = 0] = this.#requestsByKind.map(
+      (count) => count * this.#scale,
+    )
+    return { email, linkedin_url, name_company, domain }
   }
 
-  /** @returns the flags that this lookup did not have before */
-  #mark(lookup: LookupSpec, flags: number): number {
-    if (this.#used * 4 > this.#flags.length * 3) this.#grow()
+  get #scale(): number {
+    return 2 ** this.#sampledBits
+  }
+
+  #mark(lookup: LookupSpec, flags: number): void {
     const [high, low] = hashLookup(lookup)
+    if (!this.#isKept(high)) return
+    while (this.#used * 4 > this.#flags.length * 3) this.#makeRoom()
+    if (!this.#isKept(high)) return
     const slot = this.#slotOf(high, low)
     const flagsBefore = this.#flags[slot] ?? 0
     if (flagsBefore === 0) {
       this.#used++
       this.#hashes[2 * slot] = high
       this.#hashes[2 * slot + 1] = low
-    }
-    const flagsAfter = flagsBefore | flags
+    } else this.#count(flagsBefore, -1)
+    const flagsAfter = flagsBefore | flags | (KINDS.indexOf(lookup.kind) << KIND_SHIFT)
     this.#flags[slot] = flagsAfter
-    this.#fallbackOnly += Number(isFallbackOnly(flagsAfter)) - Number(isFallbackOnly(flagsBefore))
-    return flagsAfter & ~flagsBefore
+    this.#count(flagsAfter, 1)
+  }
+
+  #count(flags: number, by: 1 | -1): void {
+    const kind = flags >> KIND_SHIFT
+    const isRequested = (flags & IS_REQUESTED) !== 0
+    if ((flags & IS_WANTED) !== 0) this.#distinct += by
+    if (isRequested) this.#requestsByKind[kind] = (this.#requestsByKind[kind] ?? 0) + by
+    if ((flags & IS_FALLBACK) !== 0 && !isRequested) this.#fallbackOnly += by
+  }
+
+  /** By the other half than the slot, which would be one of a few otherwise. */
+  #isKept(high: number): boolean {
+    return (high & (this.#scale - 1)) === 0
   }
 
   /** The slot of a hash, or the free slot for it. */
@@ -85,22 +116,31 @@ export class LookupEstimate {
     }
   }
 
-  #grow(): void {
+  /** Doubles the slots, or halves what is kept. */
+  #makeRoom(): void {
     const [hashes, flags] = [this.#hashes, this.#flags]
-    this.#hashes = new Uint32Array(2 * hashes.length)
-    this.#flags = new Uint8Array(2 * flags.length)
+    const slots = Math.min(2 * flags.length, this.#maxSlots)
+    if (slots === flags.length) this.#sampledBits++
+    this.#hashes = new Uint32Array(2 * slots)
+    this.#flags = new Uint8Array(slots)
+    this.#used = 0
     for (const [from, flag] of flags.entries()) {
       if (flag === 0) continue
       const [high = 0, low = 0] = [hashes[2 * from], hashes[2 * from + 1]]
+      if (!this.#isKept(high)) {
+        this.#count(flag, -1)
+        continue
+      }
       const slot = this.#slotOf(high, low)
       this.#hashes[2 * slot] = high
       this.#hashes[2 * slot + 1] = low
       this.#flags[slot] = flag
+      this.#used++
     }
   }
 }
 
-const isFallbackOnly = (flags: number): boolean => (flags & IS_FALLBACK) !== 0 && (flags & IS_REQUESTED) === 0
+const KINDS: readonly LookupKind[] = ['email', 'linkedin_url', 'name_company', 'domain']
 
 /** The first 64 bits of a SHA-256, in two halves. */
 function hashLookup(lookup: LookupSpec): readonly [high: number, low: number] {

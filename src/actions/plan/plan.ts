@@ -38,6 +38,8 @@ export interface Plan {
     readonly stored: number
     readonly to_request: Readonly<Record<LookupKind, number>>
     readonly requested: number
+    /** There are more than fit into memory: the numbers are estimates, within half a percent. */
+    readonly is_estimate: boolean
   }
   readonly calls: CallCounts
   readonly cost: {
@@ -84,7 +86,7 @@ export async function createPlan(
     const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, estimate)
     sources.push(planned.funnel)
     samples.push(planned.sample)
-    requests.push(mapKinds(estimate.countsByKind(), (count, kind) => count - before[kind]))
+    requests.push(mapKinds(estimate.countsByKind(), (count, kind) => Math.max(0, count - before[kind])))
   }
 
   const { distinct, requests: requested, maxRequests } = estimate
@@ -97,7 +99,13 @@ export async function createPlan(
   return {
     sources,
     paused,
-    lookups: { distinct, stored: distinct - requested, to_request: byKind, requested },
+    lookups: {
+      distinct,
+      stored: distinct - requested,
+      to_request: byKind,
+      requested,
+      is_estimate: estimate.isSampled,
+    },
     calls,
     cost: {
       lookups: cost,

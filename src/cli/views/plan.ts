@@ -60,6 +60,14 @@ const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
   budget: 'eligible rows, until the budget pays no more; without --budget, the plan is of all rows',
 }
 
+function describeRead({ stopped_at: stoppedAt, changed_since: since }: SourcePlan): string {
+  const changed =
+    since === null
+      ? ''
+      : `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`
+  return [changed, stoppedAt === null ? '' : STOPPED[stoppedAt]].filter((text) => text !== '').join('; ')
+}
+
 /** Several inputs with a fault each have many combinations. */
 const MAX_REASONS = 12
 
@@ -83,7 +91,7 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
       : []),
     isWhole
       ? total('eligible', source.rows, isFiltered ? '' : 'rows in the table')
-      : total('read', source.rows, STOPPED[source.stopped_at ?? 'limit']),
+      : total('read', source.rows, describeRead(source)),
     left('complete', source.complete, 'nothing to fill'),
     left(
       'fresh',
@@ -138,7 +146,7 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Labe
   return [
     [
       'Lookups',
-      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
+      `${lookups.is_estimate ? 'about ' : ''}${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
       formatCounts(lookups.to_request, BY),
     ],
     [

@@ -30,6 +30,8 @@ export interface PickCandidate extends PageRow {
   readonly missed: MissedLookups | null
   /** Until when its `freshness` column keeps it from being picked; null: it does not. */
   readonly settledUntil: Date | null
+  /** Whether it is finished and due again. */
+  readonly isDue: boolean
 }
 
 /** Lookups without a match, in the order of their requests. */
@@ -85,7 +87,7 @@ export async function readCandidates(
   >`
     with page as materialized (${page}),
     classified as (
-      select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
+      select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil", ${isDueSql} as "isDue", case
                when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                else ${finishedDispositionSql(source, service)}
@@ -129,7 +131,7 @@ export async function readCandidatesByKey(
     lastWrittenSql(source).lastWritten,
   )
   const { rows } = await sql<Omit<PickCandidate, 'disposition'>>`
-    select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil"
+    select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil", ${isDueSql} as "isDue"
       from (${page}) as page left join lateral (
         select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
@@ -139,6 +141,8 @@ export async function readCandidatesByKey(
 /** The columns of `r` that the expressions below read: `last_written`, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
   sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`null::jsonb as last_written` : sql`last_written`}, due_at`
+
+const isDueSql = sql<boolean>`coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false)`
 
 /** SQL: the disposition of a row that does not wait, from `page` and `r`. */
 export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`

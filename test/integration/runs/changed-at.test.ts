@@ -118,3 +118,36 @@ test('a changedAt that is no time is rejected, with advice', async () => {
     ],
   })
 })
+
+test('a plan counts what the run will read, changed, due and abandoned rows, each once', async () => {
+  await query(`
+    insert into crm.contacts (email, changed_at)
+    select 'p' || n || '@x.example', now() - interval '1 day' from generate_series(1, 30) n`)
+  await pass()
+  await query(`
+    update crm.contacts set title = null;
+    update crm.contacts set email = 'new-' || email, changed_at = now() where id <= (select min(id) + 4 from crm.contacts);
+    update fillrate.rows r set due_at = now() - interval '1 minute' from crm.contacts c
+     where r.key = c.id::text and c.email in ('new-p1@x.example', 'p11@x.example', 'p12@x.example') and r.state <> 'waiting';
+    update fillrate.rows r set state = 'waiting', settled_at = null, due_at = null, run_id = null from crm.contacts c
+     where r.key = c.id::text and c.email in ('new-p2@x.example', 'p21@x.example')`)
+  const app = await harness.open({
+    config: {
+      ...crmConfig,
+      sources: { contacts: { ...crmConfig.sources.contacts, changedAt: 't.changed_at' } },
+    },
+  })
+  const plan = await app.plan(runRequest({ route: 'sync' }))
+  const limited = await app.plan(runRequest({ route: 'sync', limit: 4 }))
+  const report = await app.run(runRequest({ route: 'sync' }))
+  await app.close()
+  expect(plan.sources).toMatchObject([
+    { changed_since: expect.any(Date), table: null, stopped_at: null, rows: 8, picked: 8, fresh: 0 },
+  ])
+  expect(limited.sources).toMatchObject([{ stopped_at: 'limit', picked: 4 }])
+  expect(report).toMatchObject({
+    rows: { picked: 8 },
+    lookups: { requested: plan.lookups.requested, distinct: plan.lookups.distinct },
+  })
+  expect(plan.lookups).toMatchObject({ requested: 5, distinct: 8 })
+})

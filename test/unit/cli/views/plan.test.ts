@@ -15,6 +15,7 @@ const contacts = {
   recently_enriched: null,
   held: 0,
   stopped_at: null,
+  changed_since: null,
   picked: 3_987,
   invalid_input: { 'email: no @': 80, 'no input': 12 },
   suppressed: 3,
@@ -28,6 +29,7 @@ const plan: Plan = {
     stored: 400,
     to_request: { email: 2_900, linkedin_url: 204, name_company: 100, domain: 0 },
     requested: 3_204,
+    is_estimate: false,
   },
   calls: { person: 304, company: 0, bulk: 29, total: 333 },
   cost: {
