@@ -127,6 +127,8 @@ function findKinds({ table, person, company, partyType }: UnclassifiedTable, isN
   if (like.length === 0 && isNamed) return likelier
   if (like.includes('person') && hints.person === 'strong')
     return hasOwnFacts(company) ? ['person', 'company'] : ['person']
+  const isOnlyPerson = like.length === 1 && like[0] === 'person' && hints.company === 'none'
+  if (isOnlyPerson && hasIdentity('person', person) && hasOwnFacts(company)) return ['person', 'company']
   if (like.length < 2) return like
   if (hints.company === 'strong') return ['company']
   return likelier
@@ -144,9 +146,11 @@ const hasIdentity = (kind: SourceKind, roleFields: RoleFields): boolean =>
     ? roleFields.has('last_name') && (roleFields.has('email') || roleFields.has('profile'))
     : roleFields.has('domain') && (roleFields.has('industry') || roleFields.has('employees'))
 
-/** A person's row may also hold facts about the company, as a lead does. */
-export const hasOwnFacts = (company: RoleFields): boolean =>
-  company.has('domain') && (company.has('industry') || company.has('employees') || company.has('revenue'))
+/** A person's row may also hold facts about the company, as a lead does. Its site may be in another table. */
+export function hasOwnFacts(company: RoleFields): boolean {
+  const facts = (['domain', 'industry', 'employees', 'revenue'] as const).filter((role) => company.has(role))
+  return facts.length >= 2
+}
 
 function findRejection(
   surveyed: Pick<ClassifiedTable, keyof IntrospectedTable>,

@@ -5,10 +5,17 @@ import type { InputName } from '../domain/mapping.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 import { normalizedEmail } from './assign-roles.ts'
+import { isSecondary } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './exclusions.ts'
-import { suppressionConditions } from './staff.ts'
-import { linkedCompanySql, relatedOptOutConditions, relatedRowSql, relatedValueSql } from './related-value.ts'
+import { subscriptionConditions, suppressionConditions } from './suppression.ts'
+import {
+  linkedCompanySql,
+  relatedOptOutConditions,
+  relatedRowExists,
+  relatedRowSql,
+  relatedValueSql,
+} from './related-value.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 
 /** Every source that the tables may make: people, companies, then addresses of companies. Pure. */
@@ -17,13 +24,15 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
   const drafts = schema.tables.flatMap((classified) => {
     const { kinds, table, partyType } = classified
     const isShared = kinds.length > 1
-    return kinds.map((kind) => {
+    return kinds.flatMap((kind) => {
       const isTold = isShared && (partyType !== null || kind === 'company')
       const suffix = kind === 'person' ? 'people' : 'companies'
       const name = nameFor(isTold ? `${table.name}_${suffix}` : table.name)
-      return kind === 'person'
-        ? draftPeople(schema, classified, name)
-        : draftCompanies(schema, classified, name)
+      if (kind === 'person') return [draftPeople(schema, classified, name)]
+      const draft = draftCompanies(schema, classified, name)
+      // Without a site, a person's row shows no company.
+      const isEmpty = isShared && partyType === null && draft.inputs.domain === undefined
+      return isEmpty ? [] : [draft]
     })
   })
   const people = drafts.filter((draft) => draft.base.kind === 'person')
@@ -76,7 +85,8 @@ export function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, na
       where: [
         ...(partyType === null ? [] : [partyType.person('t')]),
         ...table.conditions,
-        ...suppressionConditions(table, schema.tables, schema.relations, mail),
+        ...suppressionConditions(table, schema, mail),
+        ...subscriptionConditions(table, schema),
         ...(mail?.startsWith('(select') === true ? relatedOptOutConditions(schema, table) : []),
       ],
     }),
@@ -229,22 +239,29 @@ export function draftAddresses(
   companies: readonly Draft[],
   name: (company: string) => string,
 ): Draft | null {
-  const { company: roleFields } = table
-  if (table.kinds.length > 0) return null
-  if (!roleFields.has('city') && !roleFields.has('country') && table.lookups.company.length === 0) return null
+  // A company's place is that of its main address: not where its goods go.
+  const isMain = ({ words }: CandidateField): boolean => !isSecondary(words)
+  const roleFields = new Map([...table.company].filter(([, field]) => isMain(field)))
+  const places = table.lookups.company.filter(({ field }) => isMain(field))
+  if (table.kinds.length > 0 || isSecondary(splitIdentifier(table.table.name))) return null
+  if (!roleFields.has('city') && !roleFields.has('country') && places.length === 0) return null
   if (table.table.uniqueKeys.length === 0) return null
   for (const company of companies) {
     const [relation] = relationsBetween(schema, table, company.table)
-    const domain = company.inputs.domain?.replaceAll(/\bt\./g, 'a.')
-    // `t` inside a nested sub-select would refer to the wrong table.
-    if (relation === undefined || domain === undefined || domain.startsWith('(')) continue
+    const ofOwner = (sql: string): string => sql.replaceAll(/\bt\./g, 'a.')
+    const domain = company.inputs.domain
+    if (relation === undefined || domain === undefined) continue
     const isPart = relation.columns.join() === table.table.primaryKey.join() && roleFields.has('city')
     if (!isPart && !isAddressList(table)) continue
     const { type } = relation
+    const owner = company.base.where
     const base = createDraftBase(table, 'company', {
       name: name(company.base.name),
       joins: null,
-      where: type === null ? [] : [`t.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`],
+      where: [
+        ...(type === null ? [] : [`t.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`]),
+        ...(owner === null ? [] : [relatedRowExists(relation, company.table, ofOwner(owner))]),
+      ],
       context: 'address',
     })
     return {
@@ -256,9 +273,9 @@ export function draftAddresses(
           ...base.notes,
         ],
       },
-      table,
+      table: { ...table, lookups: { ...table.lookups, company: places } },
       roleFields: new Map([...roleFields].filter(([role]) => PLACE_ROLES.has(role))),
-      inputs: { domain: relatedRowSql(relation, company.table, domain) },
+      inputs: { domain: relatedRowSql(relation, company.table, ofOwner(domain)) },
       fallbackInputs: {},
     }
   }

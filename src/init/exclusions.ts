@@ -49,7 +49,9 @@ function conditionsOf(
 const GONE = new Set(
   `deleted removed archived trashed discarded anonymized anonymization erased voided purged forgotten redacted disabled
    deactivated inactive suspended blocked banned blacklisted blacklist blocklisted blocklist spam merged duplicate test demo
-   dead deceased internal unsubscribed unsubscribe suppressed dnc quarantined`.split(/\s+/),
+   dead deceased internal hidden confidential unsubscribed unsubscribe suppressed dnc quarantined`.split(
+    /\s+/,
+  ),
 )
 const GONE_BY_CONTEXT: Readonly<Record<RowContext, ReadonlySet<string>>> = {
   person: new Set(),
@@ -72,6 +74,12 @@ const FILLERS = new Set(
   'at on date time is has was been flag of from the gdpr record row account user customer lead'.split(' '),
 )
 
+/** How a row was removed: `admin_hidden`, `soft_deleted`. */
+const MODIFIERS = new Set(
+  'admin soft hard auto automatically manually system globally permanently'.split(' '),
+)
+const EMPLOYERS = new Set('company organization employer job business firm'.split(' '))
+
 const isZeroOrOne = (values: readonly string[]): boolean =>
   values.every((value) => value === '0' || value === '1') &&
   values.filter((value) => value === '1').length > values.length * 0.6
@@ -92,7 +100,12 @@ function flagMeaning({ words, fit, values }: CandidateField, context: RowContext
     return context === 'company' ? null : 'opt out'
   // A number, 0 and 1: whether the row is in use.
   if (words.join(' ') === 'status') return fit.kind === 'integer' && isZeroOrOne(values) ? 'alive' : null
-  const [word = '', ...more] = context === 'address' ? others : rest
+  // Someone who has left is not at the company that the row names.
+  if (context === 'person' && rest[0] === 'left' && rest.slice(1).every((word) => EMPLOYERS.has(word)))
+    return 'gone'
+  if (words.join(' ') === 'private' && context === 'person') return 'gone'
+  const plain = rest.filter((word) => !MODIFIERS.has(word))
+  const [word = '', ...more] = context === 'address' ? others : plain.length > 0 ? plain : rest
   if (more.length > 0) return null
   if (ALIVE.has(word)) return 'alive'
   if (GONE.has(word) || GONE_BY_CONTEXT[context].has(word)) return 'gone'
@@ -147,6 +160,18 @@ function textFlagCondition(field: CandidateField, sql: string, meaning: Meaning)
   return unwanted.size === 0 ? null : notInSql(sql, [...unwanted], field)
 }
 
+/** Labels of a state in which a person said no. */
+const OPTED_OUT = /\b(?:unsubscribed|opt out|no (?:contact|call|email)|blocklisted|blacklisted|complained)\b/
+
+/** The labels of a state column that say so. Pure. */
+export const optOutLabels = (
+  field: CandidateField,
+  { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
+): string[] =>
+  field.path.length > 0 || !isState(field)
+    ? []
+    : listKnownLabels(field, checkLabels).filter((label) => OPTED_OUT.test(splitIdentifier(label).join(' ')))
+
 const isState = ({ words, fit }: CandidateField): boolean =>
   (fit.kind === 'text' || fit.kind === 'enum') &&
   /^(?:(?:lead|contact|record|customer|account|lifecycle|member|user|company|subscription) )*(?:status|state|lifecycle|stage)$/.test(
@@ -156,7 +181,8 @@ const isState = ({ words, fit }: CandidateField): boolean =>
 /** Words of a state that ends a row's use. "Lost", "dead" or "converted" do not: the person is still a contact. */
 const GONE_STATES = new Set(
   `deleted archived inactive blocked banned spam junk trash trashed disabled deactivated suspended anonymized unsubscribed
-   merged duplicate blacklisted`.split(/\s+/),
+   merged duplicate blacklisted blocklisted denylisted suppressed complained deceased erased purged discarded removed
+   quarantined hidden`.split(/\s+/),
 )
 
 function stateCondition(field: CandidateField, sql: string, labels: readonly string[]): string | null {

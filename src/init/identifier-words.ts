@@ -46,14 +46,15 @@ const COMPOUND_WORDS: Readonly<Record<string, readonly string[]>> = {
   pais: ['country'],
   effectif: ['employees'],
   statut: ['status'],
+  priv: ['private'],
   fk: [],
 }
 
 /** Words that compounds without a separator consist of: `annualrevenue`, `companycity`, `emailoptout`. */
 const SEGMENTS = new Set(
   `account active annual archived address billing blocked call city company companies contact count country created customer date deleted department
-   disabled display do domain email emails employee employees family first founded full given id industry is job last lead linkedin
-   mail mobile modified name not number of opt organization out person phone primary revenue secondary size state status
+   details disabled display do domain email emails employee employees family first founded full given id industry is job last lead linkedin
+   mail mobile modified name no not number of opt organization out person phone primary revenue secondary size state status
    tenant title updated url website work workspace year zipcode at in by`
     .split(/\s+/)
     .filter((word) => word !== ''),

@@ -108,7 +108,7 @@ export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): 
   const before = isProfileInput ? byProfile : byEmail
 
   const hasName = inputs.name !== undefined
-  const work = chooseCompany(draft, rows, before)
+  const work = chooseCompany(draft, rows)
   const isNamed = hasName && work !== null
   if (fallbackInputs.profile && isProfileInput) used.add(fallbackInputs.profile)
   if (isNamed && work.usesField && fallbackInputs.company) used.add(fallbackInputs.company)
@@ -139,7 +139,6 @@ interface CompanyChoice {
 function chooseCompany(
   { inputs, fallbackInputs }: Draft,
   rows: readonly MeasuredRow[],
-  before: (row: MeasuredRow) => RawInputs,
 ): CompanyChoice | null {
   const plain = fallbackInputs.company && fieldSql(fallbackInputs.company, 't')
   if (inputs.company !== undefined) {
@@ -161,13 +160,9 @@ function chooseCompany(
   }
   if (plain === undefined) return null
   const read = (row: MeasuredRow): string | null => row.employer
-  const { identifiedBy } = summarizeSample('person', rows, (row) => ({
-    ...before(row),
-    name: row.name,
-    company: read(row),
-  }))
   const isAlone = inputs.email === undefined && fallbackInputs.profile === undefined
-  const isWorth = isAlone || (identifiedBy['name_company'] ?? 0) > rows.length * MIN_COVERAGE
+  const named = rows.filter((row) => !isBlankText(row.name) && !isBlankText(row.employer)).length
+  const isWorth = isAlone || named > rows.length * MIN_COVERAGE
   return isWorth ? { sql: plain, usesJoin: false, usesField: true, read } : null
 }
 

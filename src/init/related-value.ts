@@ -137,9 +137,26 @@ function findValueField(
     const field = normalized ?? picked ?? value
     return field && { field, conditions: [typed] }
   }
+  if (role !== 'email' && value !== undefined && isMixed(value)) return byHost(value, role)
   if (normalized ?? picked) return { field: normalized ?? picked!, conditions: [] }
   const isNamedSo = side.table.name.toLowerCase().includes(role)
   return isNamedSo && value ? { field: value, conditions: [] } : undefined
+}
+
+/** Whether a column holds sites and profiles. */
+const isMixed = ({ values }: CandidateField): boolean => {
+  const social = values.filter((value) => SOCIAL_HOST.test(value)).length
+  return social > 0 && social < values.length
+}
+const SOCIAL = '(linkedin|facebook|twitter|instagram|youtube|xing)[.]com|//(www[.])?x[.]com'
+const SOCIAL_HOST = new RegExp(SOCIAL, 'i')
+
+/** The values of the role in a column of addresses without a type: known by their host. */
+function byHost(field: CandidateField, role: RelatedRole): ValueField {
+  const sql = fieldSql(field, 'e')
+  const condition =
+    role === 'profile' ? `${sql} ~* 'linkedin[.]com/in/'` : `${sql} !~* ${quoteLiteral(SOCIAL)}`
+  return { field, conditions: [condition] }
 }
 
 const TYPE_LABELS: Readonly<Record<'email' | 'domain' | 'profile', RegExp>> = {
@@ -210,6 +227,16 @@ export function linkedCompanySql(
 /** One column cannot lead to both tables: it is polymorphic and names the owner of the row. */
 const useDifferentColumns = (one: TableRelation, other: TableRelation): boolean =>
   !one.columns.some((column) => other.columns.includes(column))
+
+/** SQL: whether the related row meets a condition over `a`. */
+export function relatedRowExists(
+  relation: TableRelation,
+  target: ClassifiedTable,
+  condition: string,
+): string {
+  const reach = joinCondition({ ...relation, type: null }, 't', 'a')
+  return `exists (select from ${target.sqlName} a where ${reach} and ${condition})`
+}
 
 /** A sub-select for a value of the related row. */
 export function relatedRowSql(relation: TableRelation, target: ClassifiedTable, value: string): string {

@@ -4,7 +4,8 @@ import { singularize, splitIdentifier } from './identifier-words.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
 import { isPartName, nameRank } from './relations.ts'
 import { type ColumnRole, scoreName } from './roles.ts'
-import { isStaffName, isSuppressionName } from './staff.ts'
+import { isStaffName } from './staff.ts'
+import { isSuppressionName } from './suppression.ts'
 
 /** Tables that are read closely. A database has thousands; people and companies are in a few. */
 const MAX_TABLES = 60
@@ -60,7 +61,9 @@ function isReferred(
     references.some(
       (one) =>
         (one.to === own && names.has(one.from)) ||
-        (one.from === own && names.has(one.to) && (isStaffName(table.name) || scoreOverview(table) > 0)),
+        (one.from === own &&
+          names.has(one.to) &&
+          (isStaffName(table.name) || scoreOverview(table) > 0 || isPart(one, table))),
     )
   )
     return true
@@ -75,6 +78,10 @@ function isReferred(
     }),
   )
 }
+
+/** A table that begins with another's key holds further columns of it. */
+const isPart = ({ columns }: ForeignKey, table: TableOverview): boolean =>
+  columns.length === 1 && columns[0] === table.columns[0]
 
 /** Columns that may hold the key of a list of that name. */
 const LIST_ROLES = ['country', 'industry', 'department', 'seniority', 'sector']

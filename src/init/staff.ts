@@ -183,40 +183,6 @@ const SELF_WORDS = new Set('partner contact person party profile'.split(' '))
 /** A user with such a flag is a customer who signs in. */
 const PORTAL_WORDS = new Set('share portal external customer'.split(' '))
 
-const SUPPRESSION_WORDS =
-  /\b(?:no (?:contact|call|email|mail)|donotcontact|dnc|blacklist|blocklist|suppression|suppressed|unsubscribe|unsubscribed|unsubscription|opt out)\b/
-
-/** Whether a table lists people who must not be contacted: `lead_donotcontact`, `mail_blacklist`. */
-export const isSuppressionName = (table: string): boolean =>
-  SUPPRESSION_WORDS.test(splitIdentifier(table).map(singularize).join(' '))
-
-/** Conditions that leave out rows on a list of people who must not be contacted. Pure. */
-export function suppressionConditions(
-  table: IntrospectedTable,
-  tables: readonly IntrospectedTable[],
-  relations: readonly TableRelation[],
-  email: string | null,
-): string[] {
-  return tables.flatMap((list) => {
-    if (!isSuppressionName(list.table.name) || list.table.sql === table.table.sql) return []
-    const alive = exclusionConditions(list, 'd', 'link')
-    const relation = relations.find(
-      (one) => one.from.table.sql === list.table.sql && one.to.table.sql === table.table.sql,
-    )
-    const address = list.fields.find(
-      ({ words, path, fit }) => path.length === 0 && fit.kind === 'text' && words.includes('email'),
-    )
-    const same =
-      relation !== undefined
-        ? joinCondition(relation, 'd', 't')
-        : address && email !== null && !email.startsWith('(')
-          ? `lower(${fieldSql(address, 'd')}) = lower(${email})`
-          : null
-    if (same === null) return []
-    return [`not exists (select from ${list.sqlName} d where ${[same, ...alive].join(' and ')})`]
-  })
-}
-
 /** Conditions on the row of which this one is a part: the same key, in a table that marks deleted rows. Pure. */
 export function sharedKeyConditions(table: IntrospectedTable, relations: readonly TableRelation[]): string[] {
   return relations.flatMap((relation) => {

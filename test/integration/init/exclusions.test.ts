@@ -44,6 +44,10 @@ describe('rows that are left out', () => {
     ['status text', "case when n = 1 then 'Do Not Contact' when n % 2 = 0 then 'New' else 'Open' end"],
     ['is_staff boolean', 'n = 1'],
     ['statut smallint not null', '(n <> 1)::int'],
+    ['is_admin_hidden int', '(n = 1)::int'],
+    ['left_company int not null', '(n = 1)::int'],
+    ['priv smallint not null', '(n = 1)::int'],
+    ['status text', "case when n = 1 then 'blocklisted' else 'enabled' end"],
   ])('%s', async (column, flag) => {
     const { keys } = await propose(contacts(column, flag), 'contacts')
     expect(keys).toEqual(Array.from({ length: 19 }, (_, n) => n + 2))
@@ -55,6 +59,7 @@ describe('rows that are left out', () => {
     ['opted_in boolean', 'n = 1'],
     ['lead_status text', "case when n % 2 = 0 then 'Dead' else 'New' end"],
     ['vip boolean', 'n = 1'],
+    ['days_left int', '(n = 1)::int'],
   ])('but not by %s', async (column, flag) => {
     const { keys } = await propose(contacts(column, flag), 'contacts')
     expect(keys).toHaveLength(20)
@@ -70,6 +75,17 @@ describe('rows that are left out', () => {
       'contacts',
     )
     expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  })
+
+  test('who have unsubscribed from a list', async () => {
+    const { keys } = await propose(
+      `${contacts('x int', 'n')};
+       create table contact_lists (contact_id int references contacts, list_id int, status text, primary key (contact_id, list_id));
+       insert into contact_lists select n, l, case when n = 1 and l = 2 then 'unsubscribed' else 'confirmed' end
+         from generate_series(1, 20) n, generate_series(1, 2) l`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 19 }, (_, n) => n + 2))
   })
 
   test('of other tenants, and of a deleted parent with the same key', async () => {
@@ -101,6 +117,53 @@ describe('rows that are left out', () => {
     )
     expect(keys).toEqual(Array.from({ length: 28 }, (_, n) => n + 3))
   })
+})
+
+test('addresses of companies: those of people, of deleted companies and for deliveries are left out', async () => {
+  const { source, keys } = await propose(
+    `create table parties (id int primary key, party_type text, name text, website text, email text, industry text, is_deleted boolean not null);
+     insert into parties select n, case when n % 2 = 0 then 'Person' else 'Company' end, 'N ' || n, 'n' || n || '.example', null, null, n = 1
+       from generate_series(1, 40) n;
+     create table party_addresses (id int primary key, party_id int references parties, city text, country text);
+     insert into party_addresses select n, n, null, null from generate_series(1, 40) n;
+     create table party_shipping_addresses (id int primary key, party_id int references parties, city text);
+     insert into party_shipping_addresses select n, n, null from generate_series(1, 40) n`,
+    'party_addresses',
+  )
+  expect(keys).toEqual(Array.from({ length: 19 }, (_, n) => 2 * n + 3))
+  expect(source.outputs.map(({ column }) => column)).toEqual(['city', 'country'])
+  await expect(propose('select', 'party_shipping_addresses')).rejects.toThrow('no source')
+})
+
+test('further columns in a table with the same key, known by their values', async () => {
+  const { source } = await propose(
+    `create table contacts (id int primary key, first_name text, last_name text, email text, company text, title text);
+     insert into contacts select n, 'F', 'L', case when n % 40 > 0 then 'c' || n || '@c.example' end, 'C', null from generate_series(1, 80) n;
+     create table contact_more (id int primary key references contacts, cf_1 text, cf_2 text);
+     insert into contact_more select n, case when n % 3 = 0 then 'https://linkedin.com/in/p-' || n end, 'note' from generate_series(1, 80) n`,
+    'contact_more',
+  )
+  expect(source.outputs).toMatchObject([{ column: 'cf_1', field: 'linkedin' }])
+  expect(source.inputs.map(({ input }) => input).toSorted()).toEqual([
+    'company',
+    'email',
+    'linkedin_url',
+    'name',
+  ])
+})
+
+test('a table of sites and profiles without a type: each by its host', async () => {
+  const { source } = await propose(
+    `create table contacts (id int primary key, name text, email text, title text);
+     insert into contacts select n, 'N', case when n % 2 = 0 then 'c' || n || '@c.example' end, null from generate_series(1, 40) n;
+     create table websites (id int primary key, contact_id int references contacts, url text);
+     insert into websites select n, n, 'https://c' || n || '.example' from generate_series(1, 40) n;
+     insert into websites select 40 + n, n, 'https://www.linkedin.com/in/p-' || n from generate_series(1, 20) n`,
+    'contacts',
+  )
+  expect(source.inputs.find(({ input }) => input === 'linkedin_url')?.sql).toContain(
+    "e.url ~* 'linkedin[.]com/in/'",
+  )
 })
 
 test('what is written in another form than the column holds is a comment, with the reason', async () => {
