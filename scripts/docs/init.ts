@@ -40,8 +40,8 @@ ${scoreTable()}
 
 ${heldOutSummaries()}
 
-\`UPDATE_SCORES=1 npm run test:integration -- test/integration/init/real-schemas.test.ts\` measures again, and \`npm run docs\`
-writes this page; the test fails if a score falls.
+\`UPDATE_SCORES=1 npm run test:integration -- --no-file-parallelism test/integration/init/real-schemas\` measures again, and
+\`npm run docs\` writes this page; the tests fail if a score falls.
 `
 
 type Kind = (typeof SCORED_KINDS)[number]

@@ -100,7 +100,7 @@ function flagMeaning({ words, fit, values }: CandidateField, context: RowContext
     return context === 'company' ? null : 'opt out'
   // A number, 0 and 1: whether the row is in use.
   if (words.join(' ') === 'status') return fit.kind === 'integer' && isZeroOrOne(values) ? 'alive' : null
-  // Someone who has left is not at the company that the row names.
+  // A person who has left is not at the company that the row names.
   if (context === 'person' && rest[0] === 'left' && rest.slice(1).every((word) => EMPLOYERS.has(word)))
     return 'gone'
   if (words.join(' ') === 'private' && context === 'person') return 'gone'

@@ -1,0 +1,3 @@
+import { testSchemas } from '../../support/init-score/schema-tests.ts'
+
+testSchemas(0, 4)
