@@ -198,8 +198,11 @@ export class LookupQueue {
   }
 }
 
-/** Marks as many lookups in flight ahead as are called within this time, at the current pace. */
-const READY_MS = 50
+/**
+ * Marks as many lookups in flight ahead as are called within this time, at the current pace. Answers come in bursts of all
+ * slots: at 100 ms of latency a shorter time left most of them without a lookup that is ready.
+ */
+const READY_MS = 120
 /** A mark older than this is not trusted, in milliseconds. */
 const MAX_READY_MS = 1_000
 
