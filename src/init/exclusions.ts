@@ -160,17 +160,18 @@ function textFlagCondition(field: CandidateField, sql: string, meaning: Meaning)
   return unwanted.size === 0 ? null : notInSql(sql, [...unwanted], field)
 }
 
-/** Labels of a state in which a person said no. */
-const OPTED_OUT = /\b(?:unsubscribed|opt out|no (?:contact|call|email)|blocklisted|blacklisted|complained)\b/
+/** "Do not contact" is what a person said; "no contact" is how a call went. */
+const REFUSED = /\b(?:do[\s_-]?not|don['’]?t|never)[\s_-]*(?:contact|call|e-?mail|mail|disturb)|^dnc$/i
+const OPTED_OUT = /\b(?:unsubscribed|opt out|blocklisted|blacklisted|complained)\b/
+const saysNo = (label: string): boolean =>
+  REFUSED.test(label.trim()) || OPTED_OUT.test(splitIdentifier(label).join(' '))
 
 /** The labels of a state column that say so. Pure. */
 export const optOutLabels = (
   field: CandidateField,
   { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
 ): string[] =>
-  field.path.length > 0 || !isState(field)
-    ? []
-    : listKnownLabels(field, checkLabels).filter((label) => OPTED_OUT.test(splitIdentifier(label).join(' ')))
+  field.path.length > 0 || !isState(field) ? [] : listKnownLabels(field, checkLabels).filter(saysNo)
 
 const isState = ({ words, fit }: CandidateField): boolean =>
   (fit.kind === 'text' || fit.kind === 'enum') &&
@@ -188,10 +189,9 @@ const GONE_STATES = new Set(
 function stateCondition(field: CandidateField, sql: string, labels: readonly string[]): string | null {
   const gone = labels.filter((label) => {
     const words = splitIdentifier(label)
-    const phrase = words.join(' ')
     return (
       words.length <= 4 &&
-      (words.some((word) => GONE_STATES.has(word)) || /^no (?:contact|call)|opt out/.test(phrase)) &&
+      (words.some((word) => GONE_STATES.has(word)) || saysNo(label)) &&
       !words.includes('not') &&
       words[0] !== 'un'
     )

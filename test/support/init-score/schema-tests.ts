@@ -11,7 +11,9 @@ import { scoreProposal } from './score.ts'
 /** Every `of`th schema of test/fixtures/schemas, each in a database of its own. */
 export function testSchemas(part: number, of: number): void {
   const names = schemaNames().filter((_, n) => n % of === part)
-  describe.each(names)('%s', (name) => testSchema(name))
+  describe.each(names)('%s', (name) => {
+    testSchema(name)
+  })
 }
 
 function testSchema(name: string): void {
