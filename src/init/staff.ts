@@ -51,12 +51,15 @@ export function findStaffTables(
       .filter(
         (one) =>
           isStaffName(one.name) ||
-          hasLoginColumns(one.columns) ||
+          (hasLoginColumns(one.columns) && !PORTAL_NOUNS.has(headNoun(one.name))) ||
           ((owned.get(overviewSql(one))?.size ?? 0) >= 2 && !PARTY_NOUNS.has(headNoun(one.name))),
       )
       .map(overviewSql),
   )
 }
+
+/** With a password, these sign in to a portal for customers. */
+const PORTAL_NOUNS = new Set('contact lead prospect'.split(' '))
 
 /** Rows of these tables own other rows as customers do. */
 const PARTY_NOUNS = new Set(

@@ -153,6 +153,18 @@ test('further columns in a table with the same key, known by their values', asyn
   ])
 })
 
+test('contacts with a password for a portal are no staff', async () => {
+  const { keys } = await propose(
+    `create table users (id int primary key, email text, password text);
+     insert into users values (1, 'me@ours.example', 'x');
+     create table client_contacts (id int primary key, user_id int references users, first_name text, last_name text, email text,
+       phone text, password text);
+     insert into client_contacts select n, 1, 'F', 'L', 'c' || n || '@c.example' from generate_series(1, 20) n`,
+    'client_contacts',
+  )
+  expect(keys).toHaveLength(20)
+})
+
 test('a table of sites and profiles without a type: each by its host', async () => {
   const { source } = await propose(
     `create table contacts (id int primary key, name text, email text, title text);
