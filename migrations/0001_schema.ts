@@ -45,8 +45,11 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       started_at timestamptz not null default now(),
       picking_finished_at timestamptz,
       finished_at timestamptz,
+      cancelled_at timestamptz,
+      cancelled_by text,
       totals jsonb,
-      check ((state = 'running') = (finished_at is null))
+      check ((state = 'running') = (finished_at is null)),
+      check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)
   await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
 

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { commandsPage } from './docs/commands.ts'
 import { configurationPage } from './docs/configuration.ts'
+import { jsonPage } from './docs/json.ts'
 import { initPage } from './docs/init.ts'
 
 // Generates pages of docs/ from the program: npm run docs. A test compares them.
@@ -8,5 +9,6 @@ for (const [name, text] of [
   ['cli.md', commandsPage()],
   ['configuration.md', configurationPage()],
   ['init.md', initPage()],
+  ['json.md', jsonPage()],
 ] as const)
   writeFileSync(new URL(`../docs/${name}`, import.meta.url), text)

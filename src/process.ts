@@ -1,26 +1,42 @@
 import { spawn } from 'node:child_process'
-import { printError, runCli } from './cli/cli.ts'
+import { statSync } from 'node:fs'
+import { printError, runCli, wantsJson } from './cli/cli.ts'
 import { type Context, Exit, type Invocation } from './cli/command.ts'
 import { Output } from './cli/terminal.ts'
 
 // The process: environment, signals and exit code. Only this file and main.ts use `process`.
 
-try {
-  process.loadEnvFile('.env')
-} catch {
-  // No .env file.
-}
-
 const args = process.argv.slice(2)
 const isPlain = args.includes('--no-color')
-const stdout = new Output(process.stdout, { color: supportsColors(process.stdout) })
-const stderr = new Output(process.stderr, { color: supportsColors(process.stderr) })
+const dotenvError = loadDotenv()
+const isDumb = process.env['TERM'] === 'dumb'
+const stdout = new Output(process.stdout, { color: supportsColors(process.stdout), isDumb })
+const stderr = new Output(process.stderr, { color: supportsColors(process.stderr), isDumb })
+if (dotenvError !== null)
+  stderr.line(
+    `${stderr.paint('warn', 'fillrate:')} .env cannot be read (${dotenvError}). Its variables are not set; correct or remove it.`,
+  )
 const interrupt = new AbortController()
 let invocation: Invocation | null = null
 
-/** Node's rule: NO_COLOR, FORCE_COLOR and TERM decide, and only a terminal gets colors. */
+/** @returns why `.env` cannot be read; null if it was read or there is none */
+function loadDotenv(): string | null {
+  try {
+    process.loadEnvFile('.env')
+    return null
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return null
+    return statSync('.env').isDirectory() ? 'it is a directory' : message
+  }
+}
+
+/** Node's rule: `--no-color`, then FORCE_COLOR, which also colors pipes, then NO_COLOR and TERM on a terminal. */
 function supportsColors(stream: NodeJS.WriteStream): boolean {
-  return !isPlain && stream.isTTY && stream.hasColors()
+  if (isPlain) return false
+  const forced = process.env['FORCE_COLOR']
+  if (forced !== undefined) return forced !== '0' && forced !== 'false'
+  return stream.isTTY && stream.hasColors()
 }
 
 function createContext(parsed: Invocation | null): Context {
@@ -45,7 +61,7 @@ function onSignal(): void {
 }
 
 function onUnexpectedError(error: unknown): void {
-  process.exit(printError(error, invocation, createContext(invocation)))
+  process.exit(printError(error, invocation, createContext(invocation), wantsJson(args)))
 }
 
 /**

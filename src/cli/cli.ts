@@ -18,12 +18,23 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
     context = contextFor(invocation)
     return await invocation.command.handler(invocation, context)
   } catch (error) {
-    return printError(error, invocation, context ?? contextFor(invocation))
+    return printError(error, invocation, context ?? contextFor(invocation), wantsJson(words))
   }
 }
 
+/** Whether `--json` is on a command line, also on one that cannot be parsed. */
+export const wantsJson = (words: readonly string[]): boolean => {
+  const end = words.indexOf('--')
+  return (end < 0 ? words : words.slice(0, end)).includes('--json')
+}
+
 /** Prints an error to standard error, and with `--json` as JSON to standard output. */
-export function printError(error: unknown, invocation: Invocation | null, context: Context): ExitCode {
+export function printError(
+  error: unknown,
+  invocation: Invocation | null,
+  context: Context,
+  isJson: boolean,
+): ExitCode {
   const { env, stderr, stdout, signal } = context
   const level = invocation?.flags.logLevel ?? env['LOG_LEVEL']
   const shown = renderError(error, {
@@ -35,6 +46,6 @@ export function printError(error: unknown, invocation: Invocation | null, contex
   })
   stderr.live([])
   stderr.write(shown.text)
-  if (invocation?.flags.json === true) writeJson(stdout, shown.json)
+  if (isJson) writeJson(stdout, shown.json)
   return shown.exit
 }

@@ -27,7 +27,7 @@ export const program = createParser('fillrate')
   )
   .option('--no-color', 'disable colours')
   .addOption(booleanOption('-h, --help', 'show help'))
-  .addOption(booleanOption('--version', 'print the version'))
+  .addOption(booleanOption('-v, --version', 'print the version'))
 
 export type GlobalFlags = ReturnType<typeof program.opts>
 

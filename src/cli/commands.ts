@@ -1,4 +1,5 @@
 import type { CliCommand } from './command.ts'
+import { cancelCommand } from './commands/cancel.ts'
 import { checkCommand } from './commands/check.ts'
 import { completionCommand, createCompleteCommand } from './commands/completion.ts'
 import { demoCommand } from './commands/demo.ts'
@@ -33,6 +34,7 @@ export const commands: readonly CliCommand[] = [
   followCommand,
   planCommand,
   runCommand,
+  cancelCommand,
   retryCommand,
   undoCommand,
   forgetCommand,

@@ -189,6 +189,16 @@ export const adaptParser =
     }
   }
 
+/** The number of a run, an argument. */
+export function parseRunNumber(word: string): number {
+  const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
+  if (Number.isSafeInteger(run)) return run
+  throw new InvalidValueError(
+    `expected the number of a run, found ${quoteText(word)}`,
+    '`fillrate runs` lists them.',
+  )
+}
+
 function parseWhole(text: string, min: number, what: string): number {
   const plain = text.trim()
   const read = /^\d+$|^\d{1,3}([,_]\d{3})+$/.test(plain) ? Number(plain.replace(/[,_]/g, '')) : Number.NaN

@@ -16,7 +16,11 @@ export function parseCommandLine(words: readonly string[]): Invocation {
   program.action(() => {})
   let failure: unknown = null
   try {
-    program.parse(words, { from: 'user' })
+    // commander knows one short form of an option.
+    program.parse(
+      words.map((word) => (word === '-V' ? '-v' : word)),
+      { from: 'user' },
+    )
   } catch (error) {
     failure = error
   }

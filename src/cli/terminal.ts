@@ -69,11 +69,15 @@ const MAX_TEXT_COLUMNS = 100
  */
 export class Output {
   readonly paint: Paint
+  /** Whether live lines are drawn: a terminal that can move its cursor. */
+  readonly isLive: boolean
   readonly #sink: TextSink
   #liveLines: readonly string[] = []
 
-  constructor(sink: TextSink, options: { readonly color: boolean }) {
+  /** @param options.isDumb the terminal cannot move its cursor (`TERM=dumb`) */
+  constructor(sink: TextSink, options: { readonly color: boolean; readonly isDumb?: boolean }) {
     this.#sink = sink
+    this.isLive = sink.isTTY === true && options.isDumb !== true
     this.paint = createPaint(options.color)
   }
 
@@ -112,9 +116,9 @@ export class Output {
     for (const line of lines) this.line(line)
   }
 
-  /** Replaces the live lines; an empty list removes them. Does nothing without a terminal. */
+  /** Replaces the live lines; an empty list removes them. Does nothing where lines cannot be redrawn. */
   live(lines: readonly string[]): void {
-    if (!this.isTTY || (lines.length === 0 && this.#liveLines.length === 0)) return
+    if (!this.isLive || (lines.length === 0 && this.#liveLines.length === 0)) return
     const before = this.#liveLines.length === 0 ? HIDE_CURSOR : this.#moveToTop()
     const after = lines.length === 0 ? SHOW_CURSOR : ''
     // Each line is written over the old one and only its rest is cleared: cleared first, it would flicker.

@@ -111,7 +111,7 @@ export function parseDatabaseUrl(text: string): EnvValue<string> {
   const encode =
     'In the user name and the password, write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25.'
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase()
-  if (scheme === undefined) return reject('a text that is not a URL')
+  if (scheme === undefined) return reject('no connection URL: it must start with postgres://')
   if (scheme !== 'postgres' && scheme !== 'postgresql')
     return reject(KNOWN_SCHEMES.has(scheme) ? `a ${scheme}:// URL` : 'a URL with another scheme')
   const url = URL.parse(text)

@@ -94,7 +94,9 @@ export class LiveSyncRun implements LiveRunPick {
       onStop: () => {},
       onFailure: (error) => this.#observations.failures.push(error),
     })
-    this.#heartbeat = heartbeat(options, id, token, this.#ended.signal).catch((error: unknown) => {
+    this.#heartbeat = heartbeat(options, id, token, this.#ended.signal, (by) => {
+      this.#observations.cancelledBy = by
+    }).catch((error: unknown) => {
       this.#observations.failures.push(error)
     })
   }
@@ -106,6 +108,11 @@ export class LiveSyncRun implements LiveRunPick {
   /** A failure ended it. */
   get hasFailed(): boolean {
     return this.#observations.failures.length > 0
+  }
+
+  /** It is cancelled, in this process or another one. */
+  get isCancelled(): boolean {
+    return this.#observations.cancelledBy !== null
   }
 
   /** No change for a while: close it, unless its rows wait for a retry. */

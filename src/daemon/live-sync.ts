@@ -75,6 +75,7 @@ export class LiveSync {
     if (this.#names.length === 0 || !(await this.#renewLeadership()) || performance.now() < this.#pausedUntil)
       return 0
     await this.#refreshPauses()
+    await this.#closeCancelled()
     await this.#maintain(signal)
     if (this.#active.length === 0) return 0
     await this.#polling.pollDue(this.#active)
@@ -93,6 +94,18 @@ export class LiveSync {
     await this.#closeRun('backfill', 'interrupted')
     if (this.#isLeader) await leases.releaseLease(this.#deps.db, LEASE_SCOPE, this.#token)
     this.#isLeader = false
+  }
+
+  /**
+   * Closes cancelled runs once nothing of them is under way. What they have picked is left to the next scheduled or
+   * manual run.
+   */
+  async #closeCancelled(): Promise<void> {
+    for (const kind of ['follow', 'backfill'] as const) {
+      const run = this.#openRuns[kind]
+      if (run?.isCancelled === true && !(await runProgress.hasWorkUnderWay(this.#deps.db, run.id)))
+        await this.#closeRun(kind, 'interrupted')
+    }
   }
 
   async #renewLeadership(): Promise<boolean> {
@@ -246,7 +259,7 @@ export class LiveSync {
       this.#pausedUntil = performance.now() + FAILURE_PAUSE_MS
       return null
     }
-    if (open !== null && open.budgetName === (today?.name ?? null)) return open
+    if (open !== null && !open.isCancelled && open.budgetName === (today?.name ?? null)) return open
     await this.#closeRun(kind, 'done')
     this.#budgetWarned = false
     const run = await LiveSyncRun.open({

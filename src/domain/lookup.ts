@@ -103,7 +103,7 @@ export function afterCall(
       const unconfirmedCalls = event.inDoubt ? 1 : 0
       const maxAttempts = isLost ? Math.min(MAX_LOST_ATTEMPTS, rules.attempts) : rules.attempts
       if (tries >= maxAttempts && !event.isDown) {
-        const reason = `${event.reason} (${tries} ${tries === 1 ? 'try' : 'tries'})`
+        const reason = `${event.reason}, ${tries} ${tries === 1 ? 'attempt' : 'attempts'}`
         return { ...answeredFields('failed', reason, tries, now, RETRY_FAILED_AFTER_MS), unconfirmedCalls }
       }
       const delayMs = retryDelayMs(tries, { retryAfterMs: event.retryAfterMs, random, isLost })

@@ -16,6 +16,10 @@ export function toPriority(trigger: Trigger): 'urgent' | 'normal' | 'low' {
   return trigger === 'backfill' ? 'low' : 'normal'
 }
 
+/** The reason of an interrupted run. @param cancelledBy null: its own process was interrupted */
+export const describeInterruption = (cancelledBy: string | null): string =>
+  cancelledBy === null ? 'stopped on request' : `cancelled by ${cancelledBy}`
+
 /** A run missed its heartbeats, and another process took over its rows. Nothing is lost. */
 export class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError'

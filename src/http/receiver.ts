@@ -90,7 +90,7 @@ export const portTakenProblem = (host: string, port: number): Problem => ({
   place: 'FILLRATE_PORT',
   found: `port ${port} of ${host} is in use by another program`,
   expected: 'a free port',
-  todo: 'Choose another port, or stop the program that uses it.',
+  todo: `Set FILLRATE_PORT or --port to another one, or stop that program: ss -ltnp 'sport = :${port}' names it.`,
 })
 
 const localUrl = (host: string, port: number): string =>

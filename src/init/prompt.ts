@@ -11,7 +11,8 @@ export interface PromptOutput {
 export interface InitPrompt {
   /** Selects entries of a list by number, from 1; all by default. */
   select(question: string, of: number): Promise<number[]>
-  confirm(question: string): Promise<boolean>
+  /** @param byDefault what an empty answer means */
+  confirm(question: string, byDefault?: boolean): Promise<boolean>
   close(): void
 }
 
@@ -48,7 +49,8 @@ export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
         (answer) => parseNumbers(answer, of),
         `Numbers from 1 to ${of}, such as 1,${of}; or all, or none.`,
       ),
-    confirm: (question) => prompt(question, parseYesNo, 'y or n.'),
+    confirm: (question, byDefault = true) =>
+      prompt(question, (answer) => (answer === '' ? byDefault : parseYesNo(answer)), 'y or n.'),
     close: () => lines.close(),
   }
 }
@@ -71,6 +73,6 @@ export function parseNumbers(answer: string, of: number): number[] | null {
 }
 
 function parseYesNo(answer: string): boolean | null {
-  if (['', 'y', 'yes', 'j', 'ja'].includes(answer)) return true
+  if (['y', 'yes', 'j', 'ja'].includes(answer)) return true
   return ['n', 'no', 'nei', 'nein'].includes(answer) ? false : null
 }

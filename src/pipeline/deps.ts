@@ -60,6 +60,8 @@ export interface RunPolicy extends FreshnessPolicy {
  * for this long.
  */
 export const LEASE_MS = 15_000
+/** How often a run extends its lease, and reads whether it is cancelled. */
+export const HEARTBEAT_MS = 2_000
 
 /** Statement timeout on a user's table: a page of 1,000 rows takes milliseconds with an index. */
 export const SOURCE_TIMEOUT_MS = 60_000

@@ -12,6 +12,7 @@ import * as runs from '../store/runs.ts'
 import { cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
+import { Cancellations } from './cancellations.ts'
 import type { Elector, Leadership } from './leader.ts'
 import { runLoop, warnOfWait } from './loop.ts'
 
@@ -119,8 +120,10 @@ async function callWhileLeader(
   const common = { signal, log: deps.log }
   // The loops share one query. Live sync has its own: it must not wait.
   const listRunning = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: 100 })
+  const cancellations = new Cancellations(deps)
   const loops = [
-    lookUpUrgent(options, deps, leadership.scope, signal),
+    cancellations.watch(signal),
+    lookUpUrgent(options, deps, { scope: leadership.scope, signal, cancellations }),
     // Each has its own loop: a backfill's tick may wait for permits for a whole window.
     ...(['normal', 'low'] as const).map((priority) =>
       runLoop({
@@ -132,7 +135,9 @@ async function callWhileLeader(
           for (const run of await listRunning()) {
             if (signal.aborted) break
             if (toPriority(run.trigger) !== priority) continue
-            done += await lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal })
+            done += await cancellations.during(run.id, signal, (stopping) =>
+              lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal: stopping }),
+            )
           }
           return done
         },
@@ -185,15 +190,20 @@ const MAX_URGENT_TICKS = 64
 async function lookUpUrgent(
   options: CallLoopOptions,
   deps: CallDeps,
-  scope: string,
-  signal: AbortSignal,
+  {
+    scope,
+    signal,
+    cancellations,
+  }: { readonly scope: string; readonly signal: AbortSignal; readonly cancellations: Cancellations },
 ): Promise<void> {
   const inFlight = new Set<Promise<void>>()
   let failure: { readonly error: unknown } | null = null
   const startTick = async (run: runs.RunningRun): Promise<number> => {
     if (inFlight.size >= MAX_URGENT_TICKS) await Promise.race(inFlight)
     const leased = Promise.withResolvers<number>()
-    const task = lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal, onLeased: leased.resolve })
+    const tick = { limit: LOOKUPS_PER_TICK, onLeased: leased.resolve }
+    const task = cancellations
+      .during(run.id, signal, (stopping) => lookUpFor(options, deps, run, { ...tick, signal: stopping }))
       .then(
         () => {},
         (error: unknown) => {

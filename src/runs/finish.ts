@@ -1,5 +1,5 @@
 import type { RateStatus } from '../domain/rate-status.ts'
-import { Run } from '../domain/run.ts'
+import { describeInterruption, Run } from '../domain/run.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
@@ -26,6 +26,8 @@ export class RunObservations {
   /** Sources of which a dry run read a part, at random places. */
   readonly sampledSources = new Set<string>()
   fatalError: ServiceError | null = null
+  /** Who has cancelled the run; null: no one. */
+  cancelledBy: string | null = null
 }
 
 /**
@@ -77,6 +79,7 @@ export async function finishRun(
     rowsSkipped: run.budget.rowsSkipped,
     unread: [...run.observations.unreadSources].sort(),
     unreadOverBudget: run.budget.unreadSources,
+    cancelledBy: run.observations.cancelledBy,
     requests: run.counters.requests(),
     rate: run.rate,
     durationMs: performance.now() - run.startedAt,
@@ -156,7 +159,8 @@ function decideStatus(
 ): [RunStatus, string | null] {
   if (failure !== undefined) return ['failed', failureSummary(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
-  if (interrupted) return ['interrupted', 'stopped on request']
+  if (interrupted || run.observations.cancelledBy !== null)
+    return ['interrupted', describeInterruption(run.observations.cancelledBy)]
   if (run.budget.isReached) return ['budget_reached', describeBudget(run)]
   return ['completed', null]
 }

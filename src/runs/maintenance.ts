@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { LeaseLostError, Run, type RunState } from '../domain/run.ts'
-import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
+import { describeInterruption, LeaseLostError, Run, type RunState } from '../domain/run.ts'
+import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { warnOfWait } from './loop.ts'
@@ -45,9 +45,17 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
   log.info({ run: id, ...run.options }, 'run started')
   const finished = new AbortController()
   const lost = new AbortController()
-  const heartbeat = extendUntilDone(deps, id, token, finished.signal, lost)
+  const cancelled = new AbortController()
+  let cancelledBy: string | null = null
+  const heartbeat = extendUntilDone(deps, id, token, finished.signal, {
+    onLost: () => lost.abort(new LeaseLostError(id, LEASE_MS)),
+    onCancelled: (by) => {
+      cancelledBy = by
+      cancelled.abort()
+    },
+  })
   const onWait = warnOfWait(log, { run: id })
-  const stopping = AbortSignal.any([signal, lost.signal])
+  const stopping = AbortSignal.any([signal, lost.signal, cancelled.signal])
   const attempt: MaintenanceRun['attempt'] = (batch) =>
     retryWhileUnavailable(batch, { signal: stopping, onWait })
   const close = (
@@ -61,7 +69,7 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     const interrupted = report.status === 'interrupted'
     await close(
       interrupted ? Run.interrupted : Run.completed,
-      interrupted ? 'stopped on request' : null,
+      interrupted ? describeInterruption(cancelledBy) : null,
       withoutValues(report),
     )
     log.info({ run: id, status: report.status }, 'run ended')
@@ -82,15 +90,15 @@ async function extendUntilDone(
   id: number,
   token: string,
   finished: AbortSignal,
-  lost: AbortController,
+  { onLost, onCancelled }: { readonly onLost: () => void; readonly onCancelled: (by: string) => void },
 ): Promise<void> {
   while (!finished.aborted) {
-    await sleep(LEASE_MS / 3, undefined, { signal: finished }).catch(() => {})
+    await sleep(HEARTBEAT_MS, undefined, { signal: finished }).catch(() => {})
     if (finished.aborted) return
     try {
-      if (await runs.extendRunLease(db, id, token, LEASE_MS)) continue
-      lost.abort(new LeaseLostError(id, LEASE_MS))
-      return
+      const lease = await runs.extendRunLease(db, id, token, LEASE_MS)
+      if (lease === null) return onLost()
+      if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
     } catch (error) {
       log.warn({ run: id, reason: (error as Error).message }, 'heartbeat failed; retrying')
     }

@@ -23,6 +23,8 @@ export interface RunReport {
   readonly run: number
   readonly status: RunStatus
   readonly reason: string | null
+  /** Who has cancelled it with `fillrate cancel`. */
+  readonly cancelled_by?: string
   readonly rows: { readonly picked: number } & Record<RowState, number>
   /** Rows read and not picked because the budget could not pay their lookup. */
   readonly skipped_over_budget: number
@@ -98,6 +100,8 @@ export async function createRunReport(
     readonly rowsSkipped: number
     readonly unread?: readonly string[]
     readonly unreadOverBudget?: readonly string[]
+    /** Who has cancelled it. */
+    readonly cancelledBy?: string | null
     readonly requests: RequestCounts
     readonly rate: RateStatus | null
     readonly durationMs: number
@@ -120,6 +124,7 @@ export async function createRunReport(
     run: run.id,
     status: run.status,
     reason: run.reason,
+    ...(run.cancelledBy != null && { cancelled_by: run.cancelledBy }),
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
     skipped_over_budget: run.rowsSkipped,
     ...(unreadOverBudget.length > 0 && { unread_over_budget: unreadOverBudget }),

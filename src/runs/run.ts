@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { RouteOption } from '../domain/route.ts'
 import { LeaseLostError, type Trigger } from '../domain/run.ts'
-import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
+import { HEARTBEAT_MS, LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import { previewRun } from '../pipeline/preview.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
+import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
@@ -93,7 +95,9 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   )
 
   const finished = new AbortController()
-  const stopping = AbortSignal.any([finished.signal, options.signal])
+  const cancelled = new AbortController()
+  const interrupted = AbortSignal.any([options.signal, cancelled.signal])
+  const stopping = AbortSignal.any([finished.signal, interrupted])
   let isPicking = true
   const workers =
     options.workers ??
@@ -120,7 +124,10 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   options.onStarted?.(id)
 
   const tasks = [
-    heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal),
+    heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal, (by) => {
+      observations.cancelledBy = by
+      cancelled.abort()
+    }),
     pickSources(
       deps,
       { id, budget, isDryRun, service: deps.service },
@@ -188,9 +195,10 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       }),
     ),
   )
+  if (cancelled.signal.aborted) await finishWorkUnderWay(deps, id)
   detach()
   await deps.metrics?.flush()
-  if (!isDryRun && !options.signal.aborted)
+  if (!isDryRun && !interrupted.aborted)
     await sampleFillRates(deps, options.sources, {
       run: id,
       minAgeMs: 0,
@@ -202,6 +210,15 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },
     options,
   )
+}
+
+/** Waits for what a cancelled run has in flight: its workers may be shared, or belong to another process. */
+async function finishWorkUnderWay({ db }: RunDeps, id: number): Promise<void> {
+  const until = performance.now() + LEASE_MS / 2
+  while (performance.now() < until) {
+    if (!(await hasWorkUnderWay(db, id).catch(() => true))) return
+    await sleep(200)
+  }
 }
 
 /** How often fill rates are sampled during a run, if that is cheap. */
@@ -227,6 +244,7 @@ async function excludePaused(
 
 /**
  * Keeps a run's lease.
+ * @param onCancelled called once the run is cancelled
  * @throws LeaseLostError if another process declared the run dead
  */
 export function heartbeat(
@@ -234,9 +252,11 @@ export function heartbeat(
   id: number,
   token: string,
   signal: AbortSignal,
+  onCancelled: (by: string) => void,
 ): Promise<void> {
-  return runEvery(LEASE_MS / 3, signal, deps, 'heartbeat', async () => {
-    if (await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())) return
-    throw new LeaseLostError(id, LEASE_MS)
+  return runEvery(HEARTBEAT_MS, signal, deps, 'heartbeat', async () => {
+    const lease = await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())
+    if (lease === null) throw new LeaseLostError(id, LEASE_MS)
+    if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
   })
 }

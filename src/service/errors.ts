@@ -189,6 +189,13 @@ export class TimeoutError extends ServiceError {
  */
 export class ConnectionError extends ServiceError {
   readonly action = 'retry'
+  /** The same for all calls that fail in this way, such as `could not connect to api.example.com (ECONNREFUSED)`. */
+  readonly reason: string
+
+  constructor(message: string, details: ErrorDetails & { reason?: string }) {
+    super(message, details)
+    this.reason = details.reason ?? 'connection'
+  }
 }
 
 /**

@@ -63,10 +63,12 @@ export function transportError(
     case 'too_large':
       return new MalformedResponseError('the response is larger than any record or job', { ...details, body })
     case 'connection': {
-      const what = wasSent ? 'the connection was lost' : 'no connection'
+      const host = URL.parse(context.origin)?.host ?? context.origin
+      const what = wasSent ? `lost the connection to ${host}` : `could not connect to ${host}`
+      const reason = `${what} (${toErrorCode(failure.cause)})`
       return new ConnectionError(
-        `${what} (${toErrorCode(failure.cause)}); ${stage}. Is the service up, and is FILLRATE_BASE_URL (${context.origin}) right?`,
-        details,
+        `${reason}; ${stage}. Is the service up, and is FILLRATE_BASE_URL (${context.origin}) right?`,
+        { ...details, reason },
       )
     }
   }

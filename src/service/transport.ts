@@ -226,17 +226,17 @@ export class Transport {
         usableKeys: this.keys.usableCount,
       })
     }
-    const next = hasNextKey ? `; the next call uses key ${nextKeyId}` : '. Set a valid FILLRATE_API_KEY'
+    const next = hasNextKey ? `; the next call uses key ${nextKeyId}` : ''
     const what =
       details.status === 401
-        ? `rejected key ${key.id} (401)`
-        : `does not permit key ${key.id} to do this (403)`
+        ? `rejected the API key ${key.id} (HTTP 401)`
+        : `does not permit the API key ${key.id} to do this (HTTP 403)`
     return new UnauthorizedError(`the service ${what}${next}`, { ...details, keyId: key.id, hasNextKey })
   }
 
   #allKeysRejectedError(endpoint: ServiceEndpoint, key: ApiKey): UnauthorizedError {
     return new UnauthorizedError(
-      `not sent: the service has rejected all ${this.keys.count} keys. Set a valid FILLRATE_API_KEY`,
+      `not sent: the service has rejected ${this.keys.count === 1 ? `the API key ${key.id}` : `all ${this.keys.count} API keys`}`,
       { endpoint, keyId: key.id, hasNextKey: false, maybeSent: false },
     )
   }

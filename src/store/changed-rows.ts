@@ -122,7 +122,7 @@ export async function listAbandonedChanges(
   const { rows } = await sql<AbandonedRow>`
     select r.source, r.key, u.trigger from fillrate.runs u join fillrate.rows r on r.run_id = u.id
      where u.options ->> 'follow' = 'true' and (u.state <> 'running' or u.leased_until < now())
-       and u.started_at > now() - interval '7 days'
+       and u.started_at > now() - interval '7 days' and u.cancelled_at is null
        and r.state = 'waiting' and r.source = any(${[...sources]}::text[])
        and not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
      limit ${limit}`.execute(db)

@@ -110,7 +110,7 @@ export async function insertReverting(
 
 /** SQL: the change `c` of run `r` is not undone, and is no undo itself (undoing an undo counts as a write). */
 const isStandingSql = sql<boolean>`(
-  c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writesAgain' = 'true'))`
+  c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writes_again' = 'true'))`
 
 /**
  * The latest run that wrote a row's cells after a change, by key; ignores undone writes.

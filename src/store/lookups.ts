@@ -132,7 +132,7 @@ export async function requeueSingly(
     with stored as (
       update fillrate.lookups l
          set state = case when ${isFailed} then 'failed' else 'pending' end, sync_only = true,
-             reason = case when ${isFailed} then ${retry.reason} || ' (' || l.attempts || ' tries)' else ${retry.reason} end,
+             reason = case when ${isFailed} then ${retry.reason} || ', ' || l.attempts || case when l.attempts = 1 then ' attempt' else ' attempts' end else ${retry.reason} end,
              unconfirmed_calls = l.unconfirmed_calls + ${retry.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end

@@ -11,6 +11,15 @@ export async function hasWaitingRows(db: Connection, run: number): Promise<boole
   return rows[0]?.any ?? false
 }
 
+/** Whether lookups of a run are leased, or answers wait to be written to its rows. */
+export async function hasWorkUnderWay(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.lookups where state = 'leased' and ${opaque(sql`run_id = ${run}`)})
+        or exists (select from fillrate.write_back_queue q join fillrate.rows r on r.lookup_id = q.lookup_id
+                    where r.run_id = ${run} and r.state = 'waiting') as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
 /** Whether any row of a run is to be picked again; cheap enough to poll. */
 export async function hasRequeuedRows(
   db: Connection,

@@ -13,7 +13,7 @@ export interface StoredRunOptions {
   /** The run that this one undoes. */
   readonly undoes?: number
   /** It undoes an undo, and so writes again what was undone. */
-  readonly writesAgain?: boolean
+  readonly writes_again?: boolean
   /** A live-sync run: its rows come by their keys. */
   readonly follow?: boolean
   /** Makes no calls, and writes stored records again. */
@@ -29,6 +29,8 @@ export interface StoredRun {
   readonly reason: string | null
   readonly started_at: Date
   readonly finished_at: Date | null
+  /** Who cancelled it. Null: it was not cancelled. */
+  readonly cancelled_by: string | null
   readonly totals: unknown
 }
 
@@ -70,7 +72,7 @@ export async function insertRun(
 /**
  * Extends a run's lease: its heartbeat.
  * @param scope the process's current one: it changes when the service rejects a key and the next one is used
- * @returns false if the lease is lost: another process has declared the run dead
+ * @returns who has cancelled the run, if anyone; null if the lease is lost: another process has declared the run dead
  */
 export async function extendRunLease(
   db: Connection,
@@ -78,11 +80,41 @@ export async function extendRunLease(
   token: string,
   leaseMs: number,
   scope: string | null = null,
-): Promise<boolean> {
-  const result = await sql`
+): Promise<{ readonly cancelledBy: string | null } | null> {
+  const { rows } = await sql<{ cancelledBy: string | null }>`
     update fillrate.runs set leased_until = now() + ${intervalSql(leaseMs)}, scope = coalesce(${scope}, scope)
-     where id = ${run} and lease_token = ${token} and state = 'running'`.execute(db)
+     where id = ${run} and lease_token = ${token} and state = 'running'
+    returning cancelled_by as "cancelledBy"`.execute(db)
+  return rows[0] ?? null
+}
+
+/** The reason of a run whose lease expired. */
+const EXPIRED_REASON_SQL = sql`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
+
+/**
+ * Cancels a running run: its process reads this with its next heartbeat and closes it. One whose process is dead is
+ * closed here. The first one to cancel a run is recorded.
+ * @returns false if no such run is running
+ */
+export async function cancelRunningRun(db: Connection, run: number, by: string): Promise<boolean> {
+  const result = await sql`
+    update fillrate.runs
+       set cancelled_at = coalesce(cancelled_at, now()), cancelled_by = coalesce(cancelled_by, ${by}::text),
+           state = case when leased_until > now() then state else 'interrupted' end,
+           finished_at = case when leased_until > now() then null else now() end,
+           reason = case when leased_until > now() then reason
+                       else 'cancelled by ' || coalesce(cancelled_by, ${by}::text) || '; its process died' end
+     where id = ${run} and state = 'running'`.execute(db)
   return result.numAffectedRows === 1n
+}
+
+/** Those of these runs that are cancelled. */
+export async function listCancelled(db: Connection, ids: readonly number[]): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs where id = any(${[...ids]}::bigint[]) and cancelled_at is not null`.execute(
+    db,
+  )
+  return rows.map((row) => row.id)
 }
 
 /** Records that the process of these runs calls with another key from now on. */
@@ -131,12 +163,12 @@ export interface RunningRun {
 
 /**
  * Runs with a live lease, the most urgent first.
- * @param scope only runs of this scope: the leader serves no other
+ * @param scope only runs of this scope that are not cancelled: the leader makes calls for no other
  */
 export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
     select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service from fillrate.runs
-     where state = 'running' and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope}`}
+     where state = 'running' and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope} and cancelled_at is null`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
 }
@@ -149,7 +181,7 @@ export async function listRunning(db: Connection, scope: string | null = null): 
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     update fillrate.runs
-       set state = 'interrupted', reason = 'its process died', finished_at = now()
+       set state = 'interrupted', reason = ${EXPIRED_REASON_SQL}, finished_at = now()
      where state = 'running' and leased_until < now() and id <> all(${[...except]}::bigint[])
     returning id`.execute(db)
   return rows.map((row) => row.id)
@@ -171,7 +203,7 @@ export async function listRuns(
   state: RunState | null = null,
 ): Promise<StoredRun[]> {
   const { rows } = await sql<StoredRun>`
-    select id, trigger, sources, options, state, reason, started_at, finished_at, totals
+    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals
       from fillrate.runs where ${state === null ? sql`true` : sql`state = ${state}`}
      order by id desc limit ${limit}`.execute(db)
   return rows
@@ -183,7 +215,7 @@ export async function findRun(
   id: number,
 ): Promise<(StoredRun & { readonly alive: boolean }) | null> {
   const { rows } = await sql<StoredRun & { alive: boolean }>`
-    select id, trigger, sources, options, state, reason, started_at, finished_at, totals,
+    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals,
            state = 'running' and leased_until > now() as alive
       from fillrate.runs where id = ${id}`.execute(db)
   return rows[0] ?? null

@@ -128,6 +128,13 @@ export async function claimScheduledRun(
          set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
              reason = 'started ' || attempts || ' times, and its process died each time'
        where ${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
+    // Its process was stopped or killed before it read that the run is cancelled.
+    await sql`
+      update fillrate.scheduled_runs t
+         set state = 'done', lease_token = null, leased_until = null, finished_at = now(),
+             reason = 'interrupted: cancelled by ' || r.cancelled_by
+        from fillrate.runs r
+       where r.id = t.run_id and r.cancelled_at is not null and ${isClaimableSql}`.execute(tx)
     const { rows } = await sql<ClaimedRun>`
       update fillrate.scheduled_runs t
          set state = 'running', attempts = attempts + 1, owner = ${owner}, lease_token = ${token},

@@ -24,6 +24,8 @@ export interface Schema {
     started_at: Generated<Date>
     picking_finished_at: Date | null
     finished_at: Date | null
+    cancelled_at: Date | null
+    cancelled_by: string | null
     totals: Json | null
     lookups_spent: Generated<number>
     budget_name: string | null

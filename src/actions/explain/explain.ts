@@ -222,8 +222,8 @@ const missingRowProblem = (source: Source, key: string): ConfigProblems =>
   new ConfigProblems('the command', [
     {
       place: 'KEY',
-      found: `${quoteText(key)}, and ${source.mapping.table} has no such row`,
+      found: `${source.mapping.table} has no row with this key (${key}), and no run has picked one`,
       expected: `a key of the source ${source.name}: ${describeKey(source)}`,
-      todo: 'Earlier runs have not seen it either.',
+      todo: null,
     },
   ])

@@ -41,7 +41,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
   const undoneRun = await findEndedRun(db, undoes)
-  const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writesAgain !== true
+  const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writes_again !== true
   const totals = await changes.summarizeRunChanges(db, undoes)
   const summary = new UndoSummary()
 
@@ -72,7 +72,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
     await forEachBatch(deps, options, totals, summary, (batch) => previewRevert(deps, batch, previewed))
     return report(null, signal.aborted)
   }
-  const run = { sources: Object.keys(totals.bySource), options: { undoes, writesAgain } }
+  const run = { sources: Object.keys(totals.bySource), options: { undoes, writes_again: writesAgain } }
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     const undoing = { run: id, undoes, writesAgain }
     await forEachBatch(deps, { ...options, signal: stopping }, totals, summary, (batch) =>

@@ -9,6 +9,7 @@ import {
 } from '../command.ts'
 import { openLog, withDatabase } from '../settings.ts'
 import { booleanOption, textOption } from '../options.ts'
+import { confirm, mustConfirm, yesOption } from '../confirm.ts'
 import { renderForget } from '../views/forget.ts'
 import { writeJson } from '../terminal.ts'
 
@@ -19,12 +20,13 @@ export const forgetCommand = defineCommand(
       'Deletes the record, the lookup inputs, the recorded values and the copies in deliveries, then searches every ' +
         'table of the schema "fillrate" for remaining copies. Leaves a hashed tombstone, so that neither a run nor a ' +
         'late delivery restores the data. Pass every identifier you know for the person. Your own tables are not ' +
-        'changed; the affected rows are listed.',
+        'changed; the affected rows are listed. On a terminal it shows the numbers first, and erases after a confirmation.',
     )
     .addOption(textOption('--email <ADDRESS>', 'person, by email address'))
     .addOption(textOption('--linkedin <URL>', 'person, by profile URL'))
     .addOption(textOption('--domain <DOMAIN>', 'company; its employees are erased by their own identifiers'))
-    .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it')),
+    .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it'))
+    .addOption(yesOption),
   {
     group: 'work',
     examples: [
@@ -54,11 +56,20 @@ export const forgetCommand = defineCommand(
           'Erase them one after the other.',
         )
       const { forgetSubject: erase } = await import('../../actions/forget.ts')
-      const report = await withDatabase(context, async (db, environment) =>
-        erase({ db, log: await openLog(invocation, context, environment) }, targets, {
-          dryRun: flags.dryRun,
-        }),
-      )
+      const report = await withDatabase(context, async (db, environment) => {
+        const log = await openLog(invocation, context, environment)
+        if (!flags.dryRun && mustConfirm(invocation, context)) {
+          const preview = await erase({ db, log }, targets, { dryRun: true })
+          stdout.lines(renderForget(preview, stdout, { isQuestion: true }))
+          const question = 'Erase this and suppress further lookups? It cannot be undone.'
+          if (!(await confirm(question, context))) return null
+        }
+        return erase({ db, log }, targets, { dryRun: flags.dryRun })
+      })
+      if (report === null) {
+        stdout.line('Nothing was changed.')
+        return Exit.failed
+      }
       if (flags.json) writeJson(stdout, report)
       else stdout.lines(renderForget(report, stdout))
       return report.remaining.length > 0 ? Exit.failed : Exit.done

@@ -1,5 +1,6 @@
 import { type CliCommand, Exit, createParser, defineCommand } from '../command.ts'
-import { renderCommandHelp, renderProgramHelp } from '../views/help.ts'
+import { writeJson } from '../terminal.ts'
+import { renderCommandHelp, renderProgramHelp, toHelpJson } from '../views/help.ts'
 
 /** @param commands read when the command runs, because it is one of them */
 export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCommand =>
@@ -14,9 +15,14 @@ export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCom
       examples: [],
       exits: [0],
 
-      async handler({ args: [topic] }, { stdout }) {
+      async handler({ args: [topic], flags }, { stdout }) {
         const page = { columns: stdout.textColumns, paint: stdout.paint }
         const command = commands().find((one) => one.name === topic)
+        if (flags.json) {
+          const listed = commands().filter((one) => one.group !== 'hidden')
+          writeJson(stdout, { commands: (command === undefined ? listed : [command]).map(toHelpJson) })
+          return Exit.done
+        }
         const lines =
           command === undefined ? renderProgramHelp(commands(), page) : renderCommandHelp(command, page)
         stdout.lines(lines)

@@ -12,6 +12,7 @@ import {
   renderProposedSource,
   renderSkippedTables,
 } from '../views/init.ts'
+import { toProposedSourceJson } from '../json.ts'
 import { padText, writeJson } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 
@@ -138,7 +139,7 @@ const toInitJson = (
 ): object => ({
   written: accepted.length > 0 ? target.path : null,
   examined,
-  sources: accepted.map(({ source, coverage }) => ({ ...source, fill_rate: coverage })),
+  sources: accepted.map(toProposedSourceJson),
   skipped_tables: skippedTables,
 })
 

@@ -1,6 +1,7 @@
 import { Exit, SERVICE_VARIABLES, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption, wholeNumberOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
+import { toBulkJson } from '../json.ts'
 import { renderPlan } from '../views/plan.ts'
 import { explainWhereError, withApp } from '../settings.ts'
 
@@ -45,7 +46,7 @@ export const planCommand = defineCommand(
             signal,
           }),
         )
-        if (flags.json) writeJson(stdout, { ...made, bulk: app.bulk })
+        if (flags.json) writeJson(stdout, { ...made, bulk: toBulkJson(app.bulk) })
         else {
           const bulkOff = flags.route === 'sync' ? null : app.bulk.reason
           const budget = flags.budget ?? config.budget

@@ -121,7 +121,7 @@ export const runCommand = defineCommand(
 function printFailure({ reason, status }: RunReport, stderr: Output): void {
   const todo =
     status === 'unauthorized'
-      ? ' Correct FILLRATE_API_KEY, FILLRATE_AUTH or FILLRATE_BASE_URL, then run again: it continues where it stopped.'
+      ? ' Check FILLRATE_API_KEY, FILLRATE_AUTH and FILLRATE_BASE_URL. Nothing was lost; run again to continue.'
       : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)
 }

@@ -44,14 +44,24 @@ export const runsCommand = defineCommand(
         [
           { title: 'run', text: (run) => String(run.id), number: true },
           { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
-          { title: '', text: kindOf },
+          { title: 'trigger', text: describeTrigger },
           { title: 'started', text: (run) => relativeTime(run.started_at, now()) },
-          { title: 'took', text: tookOf, number: true },
-          { title: 'sources', text: (run) => run.sources.join(', '), minColumns: 8 },
-          { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true },
-          { title: 'enriched', text: enrichedOf, number: true },
-          { title: 'lookups', text: (run) => numberIn(run.totals, 'lookups', 'requested'), number: true },
-          { title: 'reason', text: (run) => run.reason ?? '', minColumns: 6 },
+          { title: 'took', text: tookOf, number: true, dropOrder: 2 },
+          { title: 'sources', text: (run) => run.sources.join(', '), minColumns: 8, dropOrder: 4 },
+          {
+            title: 'picked',
+            text: (run) => numberIn(run.totals, 'rows', 'picked'),
+            number: true,
+            dropOrder: 3,
+          },
+          { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
+          {
+            title: 'lookups',
+            text: (run) => numberIn(run.totals, 'lookups', 'requested'),
+            number: true,
+            dropOrder: 1,
+          },
+          { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
         ],
         stdout,
       )
@@ -68,11 +78,11 @@ const STATE_STYLES = {
   [Run.failed]: 'bad',
 } as const satisfies Record<string, TextStyle>
 
-/** What is not a run like most. */
-function kindOf({ options: { dry, undoes, remap } }: StoredRun): string {
+/** What started a run, and its kind if it is not an ordinary one. */
+function describeTrigger({ trigger, options: { dry, undoes, remap } }: StoredRun): string {
   if (undoes !== undefined) return `undo of ${undoes}`
   if (remap) return 'remap'
-  return dry ? 'dry' : ''
+  return dry ? `${trigger}, dry` : trigger
 }
 
 const tookOf = (run: StoredRun): string =>

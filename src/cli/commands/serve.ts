@@ -8,6 +8,7 @@ import {
 } from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
+import { toBulkJson } from '../json.ts'
 import { readSettings } from '../settings.ts'
 
 export const serveCommand = defineCommand(
@@ -50,7 +51,8 @@ export const serveCommand = defineCommand(
         await app.serve({
           signal,
           onListening: (listens) => {
-            if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl, bulk: app.bulk })
+            if (flags.json)
+              writeJson(stdout, { listens, public_url: environment.publicUrl, bulk: toBulkJson(app.bulk) })
             else if (listens === null)
               stdout.line(
                 'Another Fillrate process on this machine receives webhooks already; this one settles and writes back.',

@@ -1,6 +1,7 @@
-import { quoteText } from '../../util/text.ts'
-import { DATABASE_VARIABLES, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
-import { InvalidValueError, booleanOption } from '../options.ts'
+import { confirm, mustConfirm, yesOption } from '../confirm.ts'
+import { pluralize } from '../../util/format.ts'
+import { DATABASE_VARIABLES, Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { booleanOption, parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { writeJson } from '../terminal.ts'
 import { renderUndo } from '../views/undo.ts'
@@ -13,10 +14,11 @@ export const undoCommand = defineCommand(
       'Restores the previous value of each cell that a run has written. Values changed since then are kept and ' +
         'listed. An undo is a run itself and can be undone. If interrupted, run the same command again. The rows are ' +
         'not written again until their inputs change, their refresh is due, or `fillrate retry --state undone` queues ' +
-        'them.',
+        'them. On a terminal it shows the numbers first, and writes after a confirmation.',
     )
-    .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRun)
-    .addOption(booleanOption('--dry-run', 'show what would be restored without writing it')),
+    .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRunNumber)
+    .addOption(booleanOption('--dry-run', 'show what would be restored without writing it'))
+    .addOption(yesOption),
   {
     group: 'work',
     examples: [['fillrate undo 12 --dry-run', 'preview; then the same without --dry-run']],
@@ -32,13 +34,26 @@ export const undoCommand = defineCommand(
         const view = new ProgressView(stderr)
         const startedAt = now()
         try {
-          const report = await app.undo({
-            run,
-            dryRun: invocation.flags.dryRun,
-            signal,
-            onProgress: (done, all) => view.showCount(done, all, 'writes', now() - startedAt),
-          })
-          view.end()
+          const undo = (dryRun: boolean) =>
+            app
+              .undo({
+                run,
+                dryRun,
+                signal,
+                onProgress: (done, all) => view.showCount(done, all, 'writes', now() - startedAt),
+              })
+              .finally(() => view.end())
+          const isAsked = !invocation.flags.dryRun && mustConfirm(invocation, context)
+          const preview = isAsked ? await undo(true) : null
+          if (preview !== null && preview.changes.restored > 0) {
+            stdout.lines(renderUndo(preview, stdout, { isQuestion: true }))
+            const question = `Restore ${pluralize(preview.changes.restored, 'row')}?`
+            if (!(await confirm(question, context))) {
+              stdout.line('Nothing was changed.')
+              return signal.aborted ? Exit.interrupted : Exit.failed
+            }
+          }
+          const report = await undo(invocation.flags.dryRun)
           if (invocation.flags.json) writeJson(stdout, report)
           else stdout.lines(renderUndo(report, stdout))
           return undoExitCode(report)
@@ -49,12 +64,3 @@ export const undoCommand = defineCommand(
     },
   },
 )
-
-function parseRun(word: string): number {
-  const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
-  if (Number.isSafeInteger(run)) return run
-  throw new InvalidValueError(
-    `expected the number of a run, found ${quoteText(word)}`,
-    '`fillrate runs` lists them.',
-  )
-}

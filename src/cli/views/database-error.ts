@@ -72,12 +72,7 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
 function schemaProblem(code: string, message: string, address: string): Problem | null {
   const ours = /\bfillrate\b/.test(message)
   if (code === '3F000' || (ours && (code === '42P01' || code === '42703')))
-    return {
-      place: 'the schema "fillrate"',
-      found: `${address}: missing, or older than this version`,
-      expected: 'the schema of this version',
-      todo: 'Run `fillrate migrate`.',
-    }
+    return createSchemaProblem(address)
   if (code === '42501')
     return {
       place: 'DATABASE_URL',
@@ -87,6 +82,14 @@ function schemaProblem(code: string, message: string, address: string): Problem 
     }
   return null
 }
+
+/** The schema of Fillrate is missing, or this role does not see it. */
+export const createSchemaProblem = (address: string): Problem => ({
+  place: 'the schema "fillrate"',
+  found: `${address}: missing, older than this version, or hidden from this role`,
+  expected: 'the schema of this version',
+  todo: `Run \`fillrate migrate\`. If it was run: GRANT USAGE ON SCHEMA fillrate TO ${nameFrom(/^([^@]*)@/, address)};`,
+})
 
 /** The statements for privileges on the schema, as `fillrate check` lists them; other objects are left to it. */
 function describeGrant(message: string, address: string): string {

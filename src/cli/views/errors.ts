@@ -5,7 +5,7 @@ import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems, mergeGrantProblems } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
 import { createSecretMask } from '../secret-mask.ts'
-import { explainDatabaseError } from './database-error.ts'
+import { createSchemaProblem, databaseAddress, explainDatabaseError } from './database-error.ts'
 import type { Paint } from '../terminal.ts'
 
 export interface RenderedError {
@@ -17,7 +17,8 @@ export interface RenderedError {
     readonly error: {
       readonly kind: string
       readonly message: string
-      readonly problems?: readonly Problem[]
+      /** Empty unless the user can fix what is wrong. */
+      readonly problems: readonly Problem[]
     }
   }
 }
@@ -45,7 +46,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     kind: string,
     message: string,
     more = '',
-    problems?: readonly Problem[],
+    problems: readonly Problem[] = [],
   ): RenderedError => ({
     exit,
     text: `${paint('bad', 'fillrate:')} ${mask(message + more)}\n`,
@@ -53,7 +54,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       error: {
         kind,
         message: mask(message),
-        ...(problems && { problems: problems.map((one) => masked(one, mask)) }),
+        problems: problems.map((one) => masked(one, mask)),
       },
     },
   })
@@ -61,7 +62,13 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
   if (error instanceof UsageError) {
     const suggestion = error.suggestion === null ? '' : ` ${error.suggestion}`
     const more = `\n\n  ${paint('heading', 'Usage')}  ${error.usage}\n  ${paint('heading', 'Help')}   ${paint('type', error.help)}`
-    return shown(Exit.usage, 'usage', `${sentence(error.message)}${suggestion}`, more)
+    const problem = {
+      place: 'the command line',
+      found: error.message,
+      expected: error.usage,
+      todo: error.suggestion ?? `\`${error.help}\` shows more.`,
+    }
+    return shown(Exit.usage, 'usage', `${sentence(error.message)}${suggestion}`, more, [problem])
   }
   if (view.interrupted && isAbort(error)) return shown(Exit.interrupted, 'interrupted', 'interrupted')
   if (error instanceof ConfigProblems)
@@ -80,10 +87,13 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     const where = 'the mapping of the database'
     return shown(Exit.usage, 'sources', heading(problems, where), details(problems, view.columns), problems)
   }
-  if (
-    error instanceof Error &&
-    (error.name === 'SchemaMissingError' || error.name === 'PreReleaseSchemaError')
-  )
+  if (error instanceof Error && error.name === 'SchemaMissingError') {
+    const problem = createSchemaProblem(databaseAddress(view.env['DATABASE_URL']))
+    return shown(Exit.usage, 'schema', heading([problem], 'the database'), details([problem], view.columns), [
+      problem,
+    ])
+  }
+  if (error instanceof Error && error.name === 'PreReleaseSchemaError')
     return shown(Exit.usage, 'schema', sentence(error.message))
   if (error instanceof Error && error.name === 'MigrationBlockedError')
     return shown(Exit.failed, 'schema', sentence(error.message))
@@ -130,7 +140,7 @@ function describeFix(error: ServiceError): string {
     case 'abort_run':
     case 'rotate_key':
       return error.status === 401 || error.status === 403
-        ? 'Correct FILLRATE_API_KEY (and FILLRATE_AUTH), then run again: it continues where it stopped.'
+        ? 'Check FILLRATE_API_KEY and FILLRATE_AUTH. Nothing was lost; run again to continue.'
         : 'Check FILLRATE_BASE_URL, then run again: it continues where it stopped.'
     case 'reject':
       return 'The service rejected the request; contact the provider.'

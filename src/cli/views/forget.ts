@@ -6,8 +6,15 @@ import { formatCount, pluralize } from '../../util/format.ts'
 /** Rows shown; `--json` has all. */
 const MAX_ROWS = 20
 
-/** What was erased, what was searched, and the affected rows in the user's own tables. */
-export function renderForget(report: ForgetReport, output: Output): string[] {
+/**
+ * What was erased, what was searched, and the affected rows in the user's own tables.
+ * @param options.isQuestion the preview above a question, which takes the place of the next command
+ */
+export function renderForget(
+  report: ForgetReport,
+  output: Output,
+  { isQuestion = false }: { readonly isQuestion?: boolean } = {},
+): string[] {
   const { paint } = output
   const { erased, searched, remaining, dry_run: dry } = report
   const nothing = Object.values(erased).every((one) => one === 0)
@@ -38,7 +45,7 @@ export function renderForget(report: ForgetReport, output: Output): string[] {
     ),
     ...renderOwnRows(report, output),
     ...renderSuggestions(
-      dry ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
+      dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
       output,
     ),
   ]

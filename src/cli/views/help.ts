@@ -69,6 +69,22 @@ export function renderCommandHelp(command: CliCommand, page: Page): string[] {
   ]
 }
 
+/** The help of a command for programs: `help --json`. */
+export const toHelpJson = (command: CliCommand) => ({
+  command: command.name,
+  summary: command.parser.summary(),
+  description: command.parser.description(),
+  usage: formatUsage(command),
+  options: [...command.parser.options, ...globalOptions(command)].map((option) => ({
+    name: option.long ?? '',
+    value: valuePlaceholder(option),
+    description: option.description,
+  })),
+  examples: command.examples.map(([line, what]) => ({ line, description: what })),
+  environment: command.environment,
+  exit_codes: command.exits,
+})
+
 const globalOptions = ({ json }: CliCommand): Option[] =>
   program.options.filter((option) => json || option.long !== '--json')
 

@@ -18,6 +18,8 @@ export interface TableColumn<Row> {
   readonly number?: boolean
   /** On a narrow terminal the column is cut to no less than this. The widest column is cut first. */
   readonly minColumns?: number
+  /** Left out where the table does not fit the terminal otherwise: the lowest number first. */
+  readonly dropOrder?: number
   /** The last column only: a text that does not fit is wrapped and not cut. */
   readonly wraps?: boolean
   readonly style?: (row: Row) => TextStyle | null
@@ -35,7 +37,11 @@ export function renderTable<Row>(
   all: readonly TableColumn<Row>[],
   output: Pick<Output, 'columns' | 'paint'>,
 ): string[] {
-  const columns = all.filter((column) => rows.some((row) => column.text(row) !== ''))
+  const columns = dropColumns(
+    all.filter((column) => rows.some((row) => column.text(row) !== '')),
+    rows,
+    output.columns,
+  )
   const cells = rows.map((row) => columns.map((column) => sanitize(column.text(row))))
   const widths = fitColumns(
     columns.map((column, n) =>
@@ -78,6 +84,29 @@ export function renderTable<Row>(
       return [line([...texts.slice(0, -1), first], style), ...more.map((text) => indent + text)]
     }),
   ]
+}
+
+/** Leaves out columns until the others fit, as far as they have a `dropOrder`. */
+function dropColumns<Row>(
+  all: readonly TableColumn<Row>[],
+  rows: readonly Row[],
+  room: number | null,
+): readonly TableColumn<Row>[] {
+  if (room === null) return all
+  let columns = all
+  const least = (column: TableColumn<Row>): number => {
+    const width = Math.max(
+      textWidth(column.title),
+      ...rows.map((row) => textWidth(sanitize(column.text(row)))),
+    )
+    return Math.min(width, column.minColumns ?? width)
+  }
+  while (columns.reduce((sum, column) => sum + least(column), COLUMN_GAP * (columns.length - 1)) > room) {
+    const first = Math.min(...columns.map((column) => column.dropOrder ?? Number.POSITIVE_INFINITY))
+    if (!Number.isFinite(first)) break
+    columns = columns.filter((column) => column.dropOrder !== first)
+  }
+  return columns
 }
 
 /** Narrows the widest column that can be cut, until all fit. */

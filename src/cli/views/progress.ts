@@ -21,16 +21,16 @@ export class ProgressView {
 
   constructor(output: Output) {
     this.#output = output
-    this.#shownAtMs = output.isTTY ? Number.NEGATIVE_INFINITY : 0
+    this.#shownAtMs = output.isLive ? Number.NEGATIVE_INFINITY : 0
   }
 
   /** Shows the progress of a run. */
   showRun(progress: RunProgress): void {
     this.#throughput.add(progress.elapsedMs, progress.finished)
     if (!this.#isDue(progress.elapsedMs)) return
-    const { paint, columns } = this.#output
+    const { paint, columns, isLive } = this.#output
     const perSecond = this.#throughput.perSecond
-    if (columns === null) this.#output.line(formatProgressLine(progress, perSecond))
+    if (columns === null || !isLive) this.#output.line(formatProgressLine(progress, perSecond))
     else this.#output.live(renderProgress(progress, perSecond, { columns, paint }))
   }
 
@@ -41,8 +41,8 @@ export class ProgressView {
   showCount(done: number, all: number, what: string, elapsedMs: number): void {
     if (!this.#isDue(elapsedMs)) return
     const text = `${formatCount(done)} of ${formatCount(all)} ${what}`
-    const { isTTY, paint } = this.#output
-    if (isTTY)
+    const { isLive, paint } = this.#output
+    if (isLive)
       this.#output.live([` ${renderBar(all === 0 ? 0 : done / all, COUNT_BAR_COLUMNS, paint)}  ${text}`])
     else this.#output.line(text)
   }
@@ -53,7 +53,7 @@ export class ProgressView {
   }
 
   #isDue(elapsedMs: number): boolean {
-    if (elapsedMs - this.#shownAtMs < (this.#output.isTTY ? FRAME_MS : LINE_MS)) return false
+    if (elapsedMs - this.#shownAtMs < (this.#output.isLive ? FRAME_MS : LINE_MS)) return false
     this.#shownAtMs = elapsedMs
     return true
   }
@@ -149,13 +149,35 @@ function formatShare(progress: RunProgress): string {
 const formatRows = ({ picked, finished, picking }: RunProgress): string =>
   `${formatCount(finished).padStart(picking ? 0 : formatCount(picked).length)} of ${formatCount(picked)}${picking ? '+' : ''} rows`
 
-function formatTiming({ picked, finished, picking }: RunProgress, perSecond: number | null): string[] {
-  if (perSecond === null || perSecond === 0) return []
-  const left =
-    picking || finished >= picked
-      ? []
-      : [`${formatDuration(Math.ceil((picked - finished) / perSecond) * 1_000)} left`]
-  return [formatPerSecond(perSecond), ...left]
+function formatTiming(progress: RunProgress, perSecond: number | null): string[] {
+  const leftMs = estimateLeft(progress, perSecond)
+  return [
+    ...(perSecond === null || perSecond === 0 ? [] : [formatPerSecond(perSecond)]),
+    ...(leftMs === null ? [] : [`${formatDuration(leftMs)} left`]),
+  ]
+}
+
+/**
+ * The time left, in milliseconds: at the observed throughput, and no less than the rate limit needs for the calls that are
+ * left. Null where it cannot be known, as with a window of unknown length. Pure.
+ */
+export function estimateLeft(progress: RunProgress, perSecond: number | null): number | null {
+  const { picked, finished, requested, submitted, picking, rate } = progress
+  if (picking || finished >= picked) return null
+  const byThroughput =
+    perSecond === null || perSecond === 0 ? null : Math.ceil((picked - finished) / perSecond) * 1_000
+  // Jobs look up many rows in one call.
+  if (rate === null || rate.limit === null || rate.limit === 0 || submitted > 0) return byThroughput
+  const calls = picked - Math.max(finished, Math.min(requested, picked))
+  const later = calls - Math.max(0, rate.limit - rate.windowUsed)
+  if (later <= 0) return byThroughput
+  const { nextWindowInMs, windowMs, limit } = rate
+  const windows = Math.ceil(later / limit)
+  if (nextWindowInMs === null || (windowMs === null && windows > 1)) return null
+  const byLimit = Math.ceil((nextWindowInMs + (windows - 1) * (windowMs ?? 0)) / 1_000) * 1_000
+  // The throughput of a pause until the next window says nothing about the time after it.
+  const isPausing = rate.windowUsed >= limit || rate.stallReason !== null
+  return isPausing || byThroughput === null ? byLimit : Math.max(byLimit, byThroughput)
 }
 
 function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {

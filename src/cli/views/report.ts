@@ -46,7 +46,8 @@ const STATUSES_WITH_REASON: ReadonlySet<RunReport['status']> = new Set(['complet
 export function renderReport(report: RunReport, output: Output): string[] {
   const { paint, textColumns } = output
   const { words, style, time, more } = ENDINGS[report.status]
-  const reason = STATUSES_WITH_REASON.has(report.status) ? report.reason : null
+  const hasReason = STATUSES_WITH_REASON.has(report.status) || report.cancelled_by !== undefined
+  const reason = hasReason ? report.reason : null
   const name = report.dry_run ? 'Dry run' : 'Run'
   return [
     `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
@@ -76,7 +77,7 @@ const withBlankLine = (lines: readonly string[]): string[] => (lines.length > 0 
 const describeNothingPicked = (report: RunReport): string =>
   report.skipped_over_budget > 0 || report.status !== 'completed'
     ? '  No row was picked.'
-    : '  Nothing to do: all rows are complete or were looked up recently.'
+    : '  Nothing to do: every row is complete, or was looked up recently.'
 
 function lookupFields(report: RunReport): LabeledText[] {
   const { lookups, requests, jobs } = report

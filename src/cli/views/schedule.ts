@@ -31,8 +31,12 @@ export function renderSchedule(
 
 export const toScheduleJson = (schedule: readonly ScheduleEntry[], now: number, count: number) =>
   schedule.map((entry) => ({
-    ...entry,
+    cron: entry.cron,
     timezone: timeZoneOf(entry),
+    sources: entry.sources,
+    limit: entry.limit,
+    budget: entry.budget,
+    catch_up: entry.catchUp,
     next: nextTimes(entry, now, count).map((at) => new Date(at).toISOString()),
   }))
 

@@ -1,4 +1,5 @@
 import type { MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
+import { Run } from '../../domain/run.ts'
 import { type Output, padText, textWidth, truncate } from '../terminal.ts'
 import { type LabeledText, formatCounts, formatState, renderBar, renderFields } from './layout.ts'
 import { formatLimit, rateStatusFields } from './rate-status.ts'
@@ -79,7 +80,15 @@ function workFields(
       ? 'none yet'
       : `run ${last.id}, ${last.state}, started ${relativeTime(last.started_at, now)}`
   return [
-    ['Runs', live > 0 ? `${formatCount(live)} in progress` : ended, live > 0 ? ended : (last?.reason ?? '')],
+    [
+      'Runs',
+      live > 0 ? `${formatCount(live)} in progress` : ended,
+      live > 0
+        ? last?.state === Run.running
+          ? `the latest is run ${last.id}`
+          : `the latest, ${ended}`
+        : (last?.reason ?? ''),
+    ],
     ['Jobs', formatStates(jobs)],
     [
       'Deliveries',

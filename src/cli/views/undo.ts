@@ -6,14 +6,21 @@ import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 /** Rows listed; `--json` has all. */
 const MAX_ROWS = 20
 
-/** What was restored, what was not and why, and the next commands. */
-export function renderUndo(report: UndoReport, output: Output): string[] {
+/**
+ * What was restored, what was not and why, and the next commands.
+ * @param options.isQuestion the preview above a question, which takes the place of the next commands
+ */
+export function renderUndo(
+  report: UndoReport,
+  output: Output,
+  { isQuestion = false }: { readonly isQuestion?: boolean } = {},
+): string[] {
   const { changes, undoes } = report
   if (changes.total === 0) return [`Run ${undoes} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
   const verb = report.writes_again ? 'written again' : 'restored'
   return [
-    ...wrapText(formatHeadline(report, output), output.textColumns),
+    ...wrapText(formatHeadline(report, output, isQuestion), output.textColumns),
     '',
     ...renderCounts(
       [
@@ -36,15 +43,17 @@ export function renderUndo(report: UndoReport, output: Output): string[] {
     ...renderColumns(report, output),
     ...renderKeptRows(report, output),
     ...renderFailedRows(report, output),
-    ...renderSuggestions(suggestAfterUndo(report), output),
+    ...(isQuestion ? [] : renderSuggestions(suggestAfterUndo(report), output)),
   ]
 }
 
 function formatHeadline(
   { run, undoes, writes_again: again, dry_run: dry, status, duration_ms: ms }: UndoReport,
   { paint }: Output,
+  isQuestion: boolean,
 ): string {
   const what = again ? `undo run ${undoes}` : `run ${undoes}`
+  if (isQuestion) return `Undoing ${what} has this result:`
   if (dry)
     return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`
   if (run === null) return `Nothing left to undo of ${what}.`

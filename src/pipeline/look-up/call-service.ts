@@ -163,6 +163,7 @@ function malformedResponse(error: ServiceError): Pick<MalformedResponse, 'status
 
 /** Describes an error in a few words, the same for many lookups, so that failures can be counted by reason. */
 export function describeFailure(error: ServiceError): string {
+  if (error instanceof ConnectionError) return error.reason
   const kind = error.name
     .replace(/Error$/, '')
     .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')

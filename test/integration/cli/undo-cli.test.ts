@@ -125,6 +125,6 @@ test('a mistake is reported in one message, and changes nothing', async () => {
   expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
   expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
   expect(await here('remap contacts --sample 3', 2)).toContain('--sample requires --dry-run')
-  expect(await here('explain contacts 4711', 2)).toMatch(/'4711', and crm\.contacts has no such row/)
+  expect(await here('explain contacts 4711', 2)).toMatch(/crm\.contacts has no row with this key \(4711\)/)
   expect(await contacts()).toBe(was)
 })

@@ -233,7 +233,7 @@ test('a lookup accepted as a job that is never delivered uses up its attempts', 
   await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 1 } }, [])
   const { rows } = await database.pool.query('select state, reason, attempts from fillrate.lookups')
-  const failed = { state: 'failed', reason: 'its job was not delivered in time (1 tries)', attempts: 1 }
+  const failed = { state: 'failed', reason: 'its job was not delivered in time, 1 attempt', attempts: 1 }
   expect(rows).toEqual([failed, failed])
 })
 

@@ -129,7 +129,7 @@ test('a key rejected within a run stops it after the calls in flight, and loses 
   sandbox.configure({ keys: ['another key'] })
   const report = await running
   expect(report.status).toBe('unauthorized')
-  expect(report.reason).toMatch(/FILLRATE_API_KEY/)
+  expect(report.reason).toMatch(/rejected the API key \w+ \(HTTP 401\)/)
   const refused = Object.values(sandbox.stats().requests).reduce((sum, by) => sum + (by['401'] ?? 0), 0)
   expect(refused).toBeGreaterThan(0)
   expect(refused).toBeLessThanOrEqual(concurrency)

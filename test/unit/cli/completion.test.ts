@@ -41,6 +41,7 @@ test('options are those of the command and of every command', async () => {
     '--help',
     '--version',
     '--dry-run',
+    '--yes',
   ])
   expect(await valuesOf('run', '--ba')).toEqual(['--backfill'])
 })

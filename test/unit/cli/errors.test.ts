@@ -37,7 +37,17 @@ describe('an error that the user can fix names the place and the fix', () => {
     expect(shown.text).toMatch(/^fillrate: there is no option --limt\. Did you mean '--limit'\?\n/)
     expect(shown.text).toContain('fillrate run [options]')
     expect(shown.text).toContain('fillrate run --help')
-    expect(shown.json.error).toEqual({ kind: 'usage', message: expect.stringContaining('--limt') })
+    const problem = {
+      place: 'the command line',
+      found: 'there is no option --limt',
+      expected: 'fillrate run [options]',
+      todo: "Did you mean '--limit'?",
+    }
+    expect(shown.json.error).toEqual({
+      kind: 'usage',
+      message: expect.stringContaining('--limt') as string,
+      problems: [problem],
+    })
   })
 
   test('the configuration', () => {

@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { Output } from '../../../src/cli/terminal.ts'
+import { ProgressView } from '../../../src/cli/views/progress.ts'
 import { intoFile, onTerminal } from './terminal.ts'
 
 test('live lines are replaced in place without clearing a line first', () => {
@@ -61,4 +63,15 @@ test('a terminal that reports 0 columns counts as one of 80', () => {
   expect(onTerminal(0).output.columns).toBe(80)
   expect(onTerminal(0).output.textColumns).toBe(80)
   expect(onTerminal(10).output.columns).toBe(20)
+})
+
+test('a terminal that cannot move its cursor gets plain lines (TERM=dumb)', () => {
+  const { terminal } = onTerminal()
+  const output = new Output(terminal, { color: false, isDumb: true })
+  const view = new ProgressView(output)
+  output.live(['one'])
+  view.showCount(1, 2, 'writes', 20_000)
+  view.end()
+  expect(terminal.raw).toBe('1 of 2 writes\n')
+  expect(output.columns).toBe(80)
 })

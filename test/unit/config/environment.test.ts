@@ -113,7 +113,12 @@ describe('the environment', () => {
   })
 
   test.each([
-    ['DATABASE_URL', 'host=db password=s3cret', 'a text that is not a URL (not shown', null],
+    [
+      'DATABASE_URL',
+      'host=db password=s3cret',
+      'no connection URL: it must start with postgres:// (not shown',
+      null,
+    ],
     ['DATABASE_URL', 'mysql://jane:s3cret@db/crm', 'a mysql:// URL (not shown', null],
     ['DATABASE_URL', 'postgres://jane:s3cret#1@db/crm', 'a URL that cannot be read (not shown', '# as %23'],
     ['DATABASE_URL', 'postgres://jane:1/s3cret@db/crm', 'a URL whose password seems to hold', '/ as %2F'],

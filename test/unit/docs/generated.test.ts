@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
+import { jsonPage } from '../../../scripts/docs/json.ts'
 import { initPage } from '../../../scripts/docs/init.ts'
 
 const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md')]
@@ -14,6 +15,7 @@ test.each([
   ['cli.md', commandsPage],
   ['configuration.md', configurationPage],
   ['init.md', initPage],
+  ['json.md', jsonPage],
 ])('docs/%s is up to date: npm run docs', (name, page) => {
   expect(plain(readFileSync(`docs/${name}`, 'utf8'))).toBe(plain(page()))
 })

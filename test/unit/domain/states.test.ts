@@ -36,7 +36,7 @@ describe('a lookup', () => {
     const first = applyCall(fault, 0)
     expect(first).toMatchObject({ state: 'pending', attempts: 1 })
     expect(first.notBefore?.getTime()).toBeGreaterThan(1_000)
-    expect(applyCall(fault, 2)).toMatchObject({ state: 'failed', reason: 'server (500) (3 tries)' })
+    expect(applyCall(fault, 2)).toMatchObject({ state: 'failed', reason: 'server (500), 3 attempts' })
   })
   test('is never retried before Retry-After', () => {
     const { notBefore } = applyCall({
@@ -62,7 +62,7 @@ describe('a lookup', () => {
     expect(second.notBefore?.getTime()).toBeGreaterThan(29 * 60_000)
     expect(afterCall({ attempts: 2 }, lost, many, 0, 0)).toMatchObject({
       state: 'failed',
-      reason: 'timeout (3 tries)',
+      reason: 'timeout, 3 attempts',
       unconfirmedCalls: 1,
     })
   })

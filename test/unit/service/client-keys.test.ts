@@ -65,7 +65,7 @@ describe('several keys', () => {
     await rejection(client.enrichPerson(input), UnauthorizedError)
     const last = await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(last).toMatchObject({ hasNextKey: false, action: 'abort_run', maybeSent: true })
-    expect(last.message).toContain('FILLRATE_API_KEY')
+    expect(last.message).toMatch(/the service rejected the API key [0-9a-f]{8} \(HTTP 401\)$/)
     expect(client.allKeysRejected).toBe(true)
 
     const unsent = await rejection(client.enrichPerson(input), UnauthorizedError)

@@ -81,7 +81,7 @@ describe('a lost call', () => {
     const observer = recordingObserver()
     const error = await rejection(clientOf(service).enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: null, maybeSent: true })
-    expect(error.message).toContain('the connection was lost')
+    expect(error.message).toContain('lost the connection to 127.0.0.1:')
     expect(observer.events).toEqual(['sent', 'lost'])
   })
 

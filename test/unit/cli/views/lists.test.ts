@@ -91,6 +91,7 @@ describe('status', () => {
       reason: 'no such host',
       started_at: new Date(now - 120_000),
       finished_at: new Date(now),
+      cancelled_by: null,
       totals: {},
     },
     paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],

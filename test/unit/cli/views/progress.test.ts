@@ -5,6 +5,7 @@ import { createPaint, textWidth } from '../../../../src/cli/terminal.ts'
 import {
   ProgressView,
   Throughput,
+  estimateLeft,
   formatProgressLine,
   renderProgress,
 } from '../../../../src/cli/views/progress.ts'
@@ -185,5 +186,44 @@ describe('the throughput', () => {
     const throughput = new Throughput()
     for (let second = 0; second <= 40; second++) throughput.add(second * 1_000, Math.min(second, 5) * 10)
     expect(throughput.perSecond).toBe(0)
+  })
+})
+
+describe('the time left knows the window', () => {
+  const limited = { ...rate, limit: 60, windowMs: 60_000, windowUsed: 60, nextWindowInMs: 50_000 }
+  const left = (changes: Partial<RunProgress>, perSecond: number | null = 30): number | null =>
+    estimateLeft(
+      { ...progress, picked: 200, finished: 60, requested: 60, submitted: 0, ...changes },
+      perSecond,
+    )
+
+  test('calls that the limit does not permit yet wait for their window', () => {
+    // 140 calls, 60 a window: the third of the windows to come ends it.
+    expect(left({ rate: limited })).toBe(50_000 + 2 * 60_000)
+  })
+
+  test('during the wait for the window there is an estimate too', () => {
+    expect(left({ rate: limited }, 0)).toBe(170_000)
+    expect(left({ rate: limited }, null)).toBe(170_000)
+  })
+
+  test('a slow database counts more than a fast limit', () => {
+    expect(left({ rate: { ...limited, windowUsed: 30 }, picked: 120, finished: 60 }, 0.1)).toBe(600_000)
+  })
+
+  test('calls that fit the window are estimated by throughput', () => {
+    expect(left({ rate: { ...limited, windowUsed: 10 }, picked: 90, finished: 60 }, 10)).toBe(3_000)
+  })
+
+  test('a window of unknown length gives no estimate beyond its end', () => {
+    const unknown = { ...limited, windowMs: null, windowAtMostMs: 5_398_800 }
+    expect(left({ rate: unknown })).toBeNull()
+    expect(left({ rate: { ...unknown, nextWindowInMs: null } })).toBeNull()
+    expect(left({ rate: unknown, picked: 100 })).toBe(50_000)
+  })
+
+  test('rows in jobs and answered rows need no call', () => {
+    expect(left({ rate: limited, submitted: 100 }, 10)).toBe(14_000)
+    expect(left({ rate: limited, requested: 200 }, 10)).toBe(14_000)
   })
 })

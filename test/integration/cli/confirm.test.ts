@@ -1,0 +1,106 @@
+import { PassThrough } from 'node:stream'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runCli } from '../../../src/cli/cli.ts'
+import { Output } from '../../../src/cli/terminal.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+
+// `undo` and `forget` on a terminal, and off one.
+
+let harness: Harness
+let cli: CommandLine
+beforeAll(async () => {
+  harness = await startHarness({
+    config: crmConfig,
+    sandbox: { missingShare: 0, notFoundShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 30),
+  })
+  cli = await createCommandLine(harness.database.url, harness.sandbox, crmConfig)
+  await harness.run({ route: 'sync' })
+})
+afterAll(async () => {
+  await cli.remove()
+  await harness.close()
+})
+
+const filled = async (): Promise<number> =>
+  (
+    await harness.database.pool.query<{ n: number }>(
+      'select count(*)::int as n from crm.contacts where phone is not null',
+    )
+  ).rows[0]?.n ?? 0
+const runs = async (): Promise<number> =>
+  (await harness.database.pool.query('select from fillrate.runs')).rowCount ?? 0
+
+/** Runs a command on a terminal, where `typed` is typed; null: the input ends. */
+async function onTerminal(typed: string | null, ...words: string[]) {
+  const stdin = Object.assign(new PassThrough(), { isTTY: true })
+  let text = ''
+  const sink = { isTTY: true, columns: 80, write: (part: string) => void (text += part) }
+  const output = new Output(sink, { color: false })
+  if (typed === null) stdin.end()
+  else stdin.write(`${typed}\n`)
+  const code = await runCli({
+    words,
+    contextFor: () => ({
+      stdin,
+      stdout: output,
+      stderr: new Output({ write: () => {} }, { color: false }),
+      env: cli.environment,
+      cwd: cli.folder,
+      signal: new AbortController().signal,
+      now: Date.now,
+    }),
+  })
+  return { code, text }
+}
+
+test.each([['n'], [''], [null]])(
+  'undo shows the numbers, and changes nothing if answered %j',
+  async (answer) => {
+    const [before, count] = [await filled(), await runs()]
+    expect(before).toBeGreaterThan(20)
+    const { code, text } = await onTerminal(answer, 'undo', '1')
+    expect(text).toMatch(/Undoing run 1 has this result:\n\n +\d+ +would be restored/)
+    expect(text).toMatch(/\nRestore \d+ rows\? \[y\/N\] \n?Nothing was changed\.\n$/)
+    expect(code).toBe(1)
+    expect([await filled(), await runs()]).toEqual([before, count])
+  },
+)
+
+test('undo writes after y, and with nothing left to undo there is no question', async () => {
+  const { code, text } = await onTerminal('y', 'undo', '1')
+  expect(text).toMatch(/\[y\/N\] Run 2 undid run 1/)
+  expect(code).toBe(0)
+  expect(await filled()).toBe(0)
+  const again = await onTerminal('y', 'undo', '1')
+  expect(again.text).not.toContain('[y/N]')
+  expect(again.text).toContain('Nothing left to undo of run 1.')
+})
+
+test('--yes, --json and a pipe act without a question', async () => {
+  expect(await onTerminal(null, 'undo', '2', '--yes')).toMatchObject({ code: 0 })
+  expect(await filled()).toBeGreaterThan(20)
+  const json = await onTerminal(null, 'undo', '3', '--json')
+  expect(JSON.parse(json.text)).toMatchObject({ undoes: 3, status: 'completed' })
+  expect((await cli.run('undo', '4')).code).toBe(0)
+  expect(await filled()).toBeGreaterThan(20)
+})
+
+test('forget shows what it would erase, and erases after y', async () => {
+  const { rows } = await harness.database.pool.query<{ email: string }>(
+    `select key as email from fillrate.lookups where kind = 'email' order by id limit 1`,
+  )
+  const email = rows[0]?.email ?? ''
+  const count = async () =>
+    (await harness.database.pool.query('select from fillrate.lookups where key = $1', [email])).rowCount
+  const refused = await onTerminal('n', 'forget', '--email', email)
+  expect(refused.text).toMatch(/Would be erased[\s\S]*Lookups +1[\s\S]*It cannot be undone\. \[y\/N\]/)
+  expect(refused.text).toContain('Nothing was changed.')
+  expect(refused.code).toBe(1)
+  expect(await count()).toBe(1)
+  const erased = await onTerminal('y', 'forget', '--email', email)
+  expect(erased.text).toContain('Erased; further lookups are suppressed')
+  expect(await count()).toBe(0)
+})

@@ -1,0 +1,97 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readVersion } from '../../../src/cli/commands/version.ts'
+
+// What only a process of its own shows: environment, colors, exit code.
+
+const MAIN = resolve(import.meta.dirname, '../../../src/main.ts')
+const ESCAPE = '\u001b['
+
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fillrate-process-'))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function fillrate(env: Record<string, string>, ...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+    encoding: 'utf8',
+  })
+  return { status, stdout, stderr }
+}
+
+test.each(['-v', '-V', '--version', 'version'])('%s prints the version', (word) => {
+  expect(fillrate({}, word)).toEqual({ status: 0, stdout: `${readVersion()}\n`, stderr: '' })
+})
+
+describe('--json', () => {
+  test.each([
+    ['an unknown command', ['rnu', '--json'], /there is no command 'rnu'/],
+    ['an unknown option', ['--json', 'run', '--bugdet', '5'], /there is no option --bugdet/],
+    ['a missing argument', ['undo', '--json'], /needs RUN/],
+    ['an invalid value', ['run', '--limit', 'x', '--json'], /--limit: expected a whole number from 1/],
+  ])('%s is an object on standard output', (_, words, message) => {
+    const { status, stdout, stderr } = fillrate({}, ...words)
+    expect(status).toBe(2)
+    const { error } = JSON.parse(stdout) as { error: { kind: string; problems: object[]; message: string } }
+    expect(error).toMatchObject({ kind: 'usage', message: expect.stringMatching(message) as string })
+    expect(error.problems).toEqual([
+      {
+        place: 'the command line',
+        found: expect.stringMatching(message) as string,
+        expected: expect.stringMatching(/^fillrate /) as string,
+        todo: expect.any(String) as string,
+      },
+    ])
+    expect(stderr).toMatch(message)
+  })
+
+  test('help is an object too', () => {
+    const all = JSON.parse(fillrate({}, '--json', '--help').stdout) as { commands: { command: string }[] }
+    expect(all.commands.map(({ command }) => command)).toEqual(expect.arrayContaining(['run', 'cancel']))
+    const one = JSON.parse(fillrate({}, 'help', 'run', '--json').stdout) as { commands: object[] }
+    expect(one.commands).toMatchObject([{ command: 'run', usage: 'fillrate run [SOURCE…] [options]' }])
+  })
+
+  test('after -- it is no option', () => {
+    expect(fillrate({}, 'rnu', '--', '--json').stdout).toBe('')
+  })
+})
+
+test('FORCE_COLOR colors a pipe, NO_COLOR and --no-color do not', () => {
+  expect(fillrate({}, 'help').stdout).not.toContain(ESCAPE)
+  expect(fillrate({ FORCE_COLOR: '1' }, 'help').stdout).toContain(ESCAPE)
+  expect(fillrate({ FORCE_COLOR: '' }, 'help').stdout).toContain(ESCAPE)
+  expect(fillrate({ FORCE_COLOR: '0' }, 'help').stdout).not.toContain(ESCAPE)
+  expect(fillrate({ FORCE_COLOR: '1' }, 'help', '--no-color').stdout).not.toContain(ESCAPE)
+})
+
+describe('.env', () => {
+  test('is read, and a missing one is no problem', () => {
+    expect(fillrate({}, 'version').stderr).toBe('')
+    writeFileSync(join(folder, '.env'), 'DATABASE_URL=postgres://ada@127.0.0.1:1/crm\n')
+    expect(fillrate({}, 'runs').stderr).toContain('ada@127.0.0.1:1/crm: connection refused')
+    rmSync(join(folder, '.env'))
+  })
+
+  test('that is a directory is reported', () => {
+    mkdirSync(join(folder, '.env'))
+    const ended = fillrate({}, 'runs')
+    expect(ended.stderr).toMatch(/^fillrate: \.env cannot be read \(it is a directory\)/)
+    expect(ended.stderr).toContain('DATABASE_URL')
+    expect(fillrate({}, 'version', '--json').stdout).toBe(`{"version":"${readVersion()}"}\n`)
+    rmSync(join(folder, '.env'), { recursive: true })
+  })
+
+  test.skipIf(process.getuid?.() === 0)('that this user may not read is reported', () => {
+    writeFileSync(join(folder, '.env'), 'A=b\n')
+    chmodSync(join(folder, '.env'), 0)
+    expect(fillrate({}, 'version').stderr).toMatch(/\.env cannot be read \(.*permission denied/i)
+    rmSync(join(folder, '.env'))
+  })
+})
