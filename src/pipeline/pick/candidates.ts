@@ -81,7 +81,8 @@ export async function readCandidates(
   const isHeld = sql`r.run_id = any(${runningIds})${isDryRun ? sql` or ${awaitsDeliverySql('r')}` : sql``}`
   // The keys are searched as one array: a search a row costs half as much again, and four times the pages. Neither a row nor
   // the page of keys can be taken for few, whatever the statistics say of a freshly filled table: a full join is never a
-  // nested loop, and it stays one because the condition does not show that `page` is there.
+  // nested loop, and it stays one because the condition does not show that `page` is there; a source that the planner does not
+  // see is not taken for one that has no rows, which Postgres before 17 would search without the keys.
   const { rows } = await sql<
     PickCandidate & { dispositions: Partial<Record<Disposition, number>>; scanned: number }
   >`
@@ -94,7 +95,7 @@ export async function readCandidates(
              end as disposition
         from page full join (
           select ${rowColumnsSql(source)} from fillrate.rows
-           where source = ${source.name} and key = any((select array_agg(key) from page)::text[]) offset 0
+           where source = (select ${source.name}::text) and key = any((select array_agg(key) from page)::text[]) offset 0
         ) r on r.key = page.key
        where coalesce(page.n, 0) > 0
     ), counted as (
