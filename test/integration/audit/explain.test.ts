@@ -207,7 +207,7 @@ describe('keys as typed', () => {
   test.each([
     ['contacts', 'abc', /id \(bigint\)/],
     ['contacts', '99999999999999999999', /id \(bigint\)/],
-    ['contacts', '999', /no such row/],
+    ['contacts', '999', /has no row with this key \(999\)/],
     ['contacts', "1' or true --", /id \(bigint\)/],
     ['members', TENANT, /a JSON array of tenant \(uuid\) and no \(integer\)/],
     ['members', `["${TENANT}"]`, /a JSON array/],
