@@ -111,13 +111,16 @@ export const makeReadOnly = (fixture: ChaosFixture): Promise<FaultResult> =>
     }),
   )
 
+/** A batch with a bad cell is written by many statements: if each of them might fail for ever, it would never end. */
+const MAX_FAILED_WRITES = 40
+
 /** One in seven writes, to a source and to Fillrate's own tables, fails with this SQLSTATE. */
 export const failWrites = (fixture: ChaosFixture, code: '40P01' | '40001' | '53100'): Promise<FaultResult> =>
   runWithTriggers(
     fixture,
     `create function chaos.fail() returns trigger language plpgsql as $$
      begin
-       if random() < 0.15 then
+       if random() < 0.15 and (select last_value from chaos.made) < ${MAX_FAILED_WRITES} then
          perform nextval('chaos.made');
          raise exception 'made on purpose' using errcode = '${code}';
        end if;
