@@ -48,7 +48,7 @@ import { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/expressions.ts'
 import { linkSources } from './sources/link.ts'
 import { openSource, type Source } from './sources/source.ts'
-import { pendingMigrations } from './store/migrate.ts'
+import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openDatabase, type Database } from './store/open.ts'
 import * as rateLimits from './store/rate-limits.ts'
 import * as services from './store/services.ts'
@@ -135,16 +135,6 @@ export async function openApp(options: AppOptions): Promise<App> {
   } catch (error) {
     await db.destroy()
     throw error
-  }
-}
-
-/** The schema `fillrate` is missing, or older than this version. */
-export class SchemaMissingError extends Error {
-  override readonly name = 'SchemaMissingError'
-  constructor() {
-    super(
-      'the schema "fillrate" is missing in this database, or older than this version. Run `fillrate migrate` first',
-    )
   }
 }
 

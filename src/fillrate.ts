@@ -149,10 +149,7 @@ async function startDaemon(
     readonly log: Logger
   },
 ): Promise<void> {
-  const [{ openApp, SchemaMissingError }, { runDaemon }] = await Promise.all([
-    import('./app.ts'),
-    import('./daemon/daemon.ts'),
-  ])
+  const [{ openApp }, { runDaemon }] = await Promise.all([import('./app.ts'), import('./daemon/daemon.ts')])
   const { environment, log, signal, readConfig, onReload = () => {}, onListening = () => {} } = options
   await runDaemon({
     environment: { ...environment, databaseUrl: requireDatabaseUrl(environment) },
@@ -161,7 +158,6 @@ async function startDaemon(
     readConfig,
     onReload,
     open: (config) => openApp({ config, environment, log }),
-    isSchemaMissing: (error) => error instanceof SchemaMissingError,
     onListening,
     onConfig: () => {},
   })

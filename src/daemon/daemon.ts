@@ -7,6 +7,7 @@ import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import { isConflict } from '../store/transaction.ts'
+import { SchemaMissingError } from '../store/migrate.ts'
 import { openDatabase } from '../store/open.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { runWithReload, type Instance } from './reload.ts'
@@ -34,8 +35,6 @@ export interface DaemonOptions {
   readonly readConfig: () => Promise<Config>
   /** Checks a configuration against the database and opens it. */
   readonly open: (config: Config) => Promise<DaemonApp>
-  /** Whether an error means that the schema is missing: it may be created while we wait. */
-  readonly isSchemaMissing: (error: unknown) => boolean
   readonly onListening: (listens: string | null) => void
   /** Called when a configuration takes effect. */
   readonly onConfig: (config: Config) => void
@@ -103,7 +102,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       onReload: options.onReload,
       log,
       waitFor: (error) =>
-        options.isSchemaMissing(error)
+        error instanceof SchemaMissingError
           ? 'the schema "fillrate"'
           : isTransient(error) || isConflict(error)
             ? 'Postgres'

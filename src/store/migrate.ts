@@ -42,6 +42,16 @@ export class MigrationBlockedError extends Error {
   }
 }
 
+/** The schema `fillrate` is missing, or older than this version. */
+export class SchemaMissingError extends Error {
+  override readonly name = 'SchemaMissingError'
+  constructor() {
+    super(
+      'the schema "fillrate" is missing in this database, or older than this version. Run `fillrate migrate` first',
+    )
+  }
+}
+
 /** The first migration of the versions before the first release, whose schema has other names. */
 const PRE_RELEASE_MIGRATION = '0001_foundation'
 

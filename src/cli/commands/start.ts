@@ -41,7 +41,7 @@ export const startCommand = defineCommand(
         host: flags.host ?? settings.environment.host,
       }
       const { log } = settings
-      const { openApp, SchemaMissingError } = await import('../../app.ts')
+      const { openApp } = await import('../../app.ts')
       const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
       await runDaemon({
@@ -51,7 +51,6 @@ export const startCommand = defineCommand(
         onReload: context.onReload ?? (() => {}),
         readConfig: () => readConfig(invocation, context),
         open: (config) => openApp({ config, environment, log }),
-        isSchemaMissing: (error) => error instanceof SchemaMissingError,
         onListening: (listens) => {
           if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
           else if (listens === null)
