@@ -115,13 +115,17 @@ export async function lookUpBatch(
 
   function startCalls(lookups: readonly store.LeasedLookup[], permits: Permits): void {
     for (const lookup of lookups) {
-      const slot = new HeldSlot(deps.slots)
-      const task = request(lookup, permits.use(), slot)
+      // Without an answer the slot is free when the call ends.
+      let onEnd = (): void => deps.slots.release(1)
+      const onAnswer = (bytes: number): void => {
+        onEnd = deps.slots.onAnswer(bytes)
+      }
+      const task = request(lookup, permits.use(), onAnswer)
         .catch((error: unknown) => recordFailure(lookup, error))
         .finally(() => {
           inFlight.delete(task)
           leases.untrack(lookup.token)
-          slot.end()
+          onEnd()
         })
       inFlight.add(task)
     }
@@ -152,7 +156,11 @@ export async function lookUpBatch(
     )
   }
 
-  async function request(lookup: store.LeasedLookup, call: PermittedCall, slot: HeldSlot): Promise<void> {
+  async function request(
+    lookup: store.LeasedLookup,
+    call: PermittedCall,
+    onAnswer: (bytes: number) => void,
+  ): Promise<void> {
     const requestedAt = new Date(deps.now())
     options.onRequest?.(lookup.kind === 'domain' ? 'company' : 'person')
     onWire++
@@ -174,7 +182,7 @@ export async function lookUpBatch(
       const fields = afterCall(lookup, outcome.event, deps.policy, deps.now(), deps.random())
       const { id, token } = lookup
       const bytes = fields.record === null ? 0 : JSON.stringify(fields.record).length
-      slot.onAnswer(bytes)
+      onAnswer(bytes)
       await completeInBatch({
         result: { id, token, requestedAt, ...fields, hashes: subjectHashes(fields.record) },
         bytes,
@@ -219,24 +227,4 @@ export async function lookUpBatch(
   }
   if (failure !== null) throw (failure as { error: unknown }).error
   return { ...counts, stop }
-}
-
-/** The slot of one call. Free when the answer arrives, or when the call ends without one. */
-class HeldSlot {
-  readonly #slots: CallDeps['slots']
-  #onStored: (() => void) | null = null
-
-  constructor(slots: CallDeps['slots']) {
-    this.#slots = slots
-  }
-
-  onAnswer(bytes: number): void {
-    this.#onStored = this.#slots.onAnswer(bytes)
-  }
-
-  /** The answer is stored, or the call ended without one. */
-  end(): void {
-    if (this.#onStored === null) this.#slots.release(1)
-    else this.#onStored()
-  }
 }

@@ -29,8 +29,6 @@ export interface Limiter {
    * reason when it is aborted, leaving nothing behind.
    */
   acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits>
-  /** As many permits as there are now, up to `upTo`; null if the caller must wait. */
-  acquireNow(upTo: number): Permits | null
   state(): RateStatus
   /** Milliseconds until the next leader may call; null if capacity is left. */
   exhaustedForMs(): number | null
@@ -104,7 +102,7 @@ class BottleneckLimiter implements Limiter {
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
-    const granted = this.acquireNow(upTo)
+    const granted = this.#acquireNow(upTo)
     if (granted !== null) return Promise.resolve(granted)
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -130,15 +128,6 @@ class BottleneckLimiter implements Limiter {
       this.#updateAllowance()
       this.#advance()
     })
-  }
-
-  /** Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
-  acquireNow(upTo: number): Permits | null {
-    const now = this.#now()
-    if (this.#stopped !== null || this.#queue.size > 0 || this.#model.state(now) !== 'unlimited') return null
-    this.#model.grant(upTo, now)
-    this.#updateAllowance()
-    return this.#createPermits(upTo)
   }
 
   state(): RateStatus {
@@ -179,6 +168,15 @@ class BottleneckLimiter implements Limiter {
     this.#queue.rejectAll(new Error('the limiter was stopped'))
     await this.#bottleneck.stop({ dropWaitingJobs: true })
     await this.#bottleneck.disconnect()
+  }
+
+  /** As many permits as are requested; null if the call must wait. Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
+  #acquireNow(upTo: number): Permits | null {
+    const now = this.#now()
+    if (this.#stopped !== null || this.#queue.size > 0 || this.#model.state(now) !== 'unlimited') return null
+    this.#model.grant(upTo, now)
+    this.#updateAllowance()
+    return this.#createPermits(upTo)
   }
 
   /** Raises the reservoir by one for each pending acquire that the model has a permit for. */
