@@ -21,3 +21,16 @@ export function ledgerOf(sentAt: readonly number[], flightMs = 50): CallLedger {
   for (const at of sentAt) ledger.complete(resultOf(send(ledger, at), at + flightMs))
   return ledger
 }
+
+/** Calls in windows of a second, which begin with a call: when each is sent, and how many are used then. */
+export const SECOND_WINDOWS = [
+  [0, 1],
+  [300, 2],
+  [600, 3],
+  [940, 4],
+  [1030, 1],
+  [1300, 2],
+  [1600, 3],
+  [1980, 4],
+  [2070, 1],
+] as const

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { RateLimitModel } from '../../../../src/service/rate-limit/model.ts'
+import { SECOND_WINDOWS } from './ledger-script.ts'
 
 const T0 = Date.UTC(2026, 10, 22, 12, 0, 0)
 
@@ -77,17 +78,6 @@ describe('what the previous leader knew', () => {
 })
 
 describe('the window', () => {
-  const fixed = [
-    [0, 1],
-    [300, 2],
-    [600, 3],
-    [940, 4],
-    [1030, 1],
-    [1300, 2],
-    [1600, 3],
-    [1980, 4],
-    [2070, 1],
-  ] as const
   const play = (calls: readonly (readonly [number, number])[]): RateLimitModel => {
     const model = new RateLimitModel()
     for (const [at, used] of calls) call(model, at, 200, headers(10 - used))
@@ -95,13 +85,13 @@ describe('the window', () => {
   }
 
   test('is measured until its length is bounded, though only fixed windows are possible', () => {
-    const model = play(fixed.slice(0, 5))
+    const model = play(SECOND_WINDOWS.slice(0, 5))
     expect(model.describe()).toMatch(/fixed \d+\.\.Infinity, sliding contradicted .*, bucket contradicted/)
     expect(model.state(T0 + 1060)).toBe('calibrating')
   })
 
   test('is a fixed one once nothing else is possible: what is charged to it is used', () => {
-    const model = play(fixed)
+    const model = play(SECOND_WINDOWS)
     expect(model.state(T0 + 2100)).toBe('fixed_window')
     expect(model.windowUsed(T0 + 2100)).toBe(1)
     model.sent(T0 + 2100)

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { CallLedger, type Call } from '../../../../src/service/rate-limit/call-ledger.ts'
 import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
 import { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
+import { SECOND_WINDOWS } from './ledger-script.ts'
 
 const LIMIT = 10
 
@@ -27,18 +28,6 @@ class Play {
   }
 }
 
-/** Windows of a second, which begin with a call. */
-const windows = [
-  [0, 1],
-  [300, 2],
-  [600, 3],
-  [940, 4],
-  [1030, 1],
-  [1300, 2],
-  [1600, 3],
-  [1980, 4],
-  [2070, 1],
-] as const
 const sliding = [
   [0, 1],
   [500, 2],
@@ -53,7 +42,7 @@ const sliding = [
 
 describe('how the service counts', () => {
   test('is by fixed windows once calls leave all at once', () => {
-    const { estimate } = new Play().calls(windows).models
+    const { estimate } = new Play().calls(SECOND_WINDOWS).models
     expect(estimate).toMatchObject({ isFixed: true, isRolling: false })
     expect(estimate.length).toBeGreaterThanOrEqual(1000)
     expect(estimate.length).toBeLessThanOrEqual(1100)
@@ -71,7 +60,7 @@ describe('how the service counts', () => {
   })
 
   test('shows the shortest length by what is still counted in the window that is open', () => {
-    expect(new Play().calls(windows).models.fixedLength.min).toBe(1980 - 1050)
+    expect(new Play().calls(SECOND_WINDOWS).models.fixedLength.min).toBe(1980 - 1050)
   })
 
   test('may be any while nothing contradicts one: the longest length counts', () => {
@@ -83,7 +72,7 @@ describe('how the service counts', () => {
   })
 
   test('leaves what the longest length allows, and of fixed windows what the open one does', () => {
-    const play = new Play().calls(windows)
+    const play = new Play().calls(SECOND_WINDOWS)
     expect(play.ledger.remainingWithin(LIMIT, play.models.estimate.length, 2100)).toBeLessThan(9)
     expect(play.models.remaining(LIMIT, 2100)).toBe(9)
     expect(new Play().models.remaining(LIMIT, 0)).toBe(Number.NEGATIVE_INFINITY)
@@ -93,7 +82,7 @@ describe('how the service counts', () => {
   })
 
   test('is learnt anew once all models are contradicted', () => {
-    const play = new Play().calls(windows)
+    const play = new Play().calls(SECOND_WINDOWS)
     play.calls([
       [2300, 2],
       [2310, 1],
@@ -144,7 +133,7 @@ describe('the start of a fixed window', () => {
     const play = new Play()
     play.shared.onRejected(5, LIMIT, 0)
     const { headroom } = play.shared
-    play.calls(windows)
+    play.calls(SECOND_WINDOWS)
     expect(play.shared.headroom).toBeCloseTo(headroom * 0.98 ** 2)
   })
 })
@@ -178,7 +167,7 @@ describe('an idle time', () => {
 
 describe('a call that was refused', () => {
   test('is another client’s doing if too few calls are ours', () => {
-    const play = new Play().calls(windows)
+    const play = new Play().calls(SECOND_WINDOWS)
     const call = play.ledger.send(2200, play.models.window, 0)
     play.models.onRejected(call, LIMIT, 2220)
     expect(play.shared.isDetected).toBe(true)
@@ -186,7 +175,7 @@ describe('a call that was refused', () => {
   })
 
   test('shows that a round length was too short if all calls are ours', () => {
-    const play = new Play().calls(windows)
+    const play = new Play().calls(SECOND_WINDOWS)
     const calls = Array.from({ length: 10 }, () => play.ledger.send(2200, play.models.window, 0))
     play.models.onRejected(calls[0]!, LIMIT, 2220)
     expect(play.shared.isDetected).toBe(false)
