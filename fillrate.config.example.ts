@@ -125,6 +125,13 @@ export default defineConfig({
   // Lookups per run. No run spends without a budget; 'unlimited' removes the limit.
   budget: 10_000,
 
+  // What a lookup costs, so that plans, reports and the dashboard show money.
+  price: { currency: 'EUR', lookup: { person: 0.05, company: 0.02 } },
+
+  // Budgets of live sync, in lookups a day (UTC). An import (a statement that changes more than 100 rows) has its own, so
+  // that it leaves single edits theirs.
+  liveSync: { budget: 1_000, importBudget: 5_000 },
+
   // Scheduled runs of `fillrate start`.
   schedule: [
     { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] },
@@ -144,9 +151,9 @@ export default defineConfig({
   keepDeliveries: '30d',
   keepChanges: '1y',
 
-  // Notifications. Default `url`: FILLRATE_NOTIFY_URL. Default `on`: all events.
+  // Notifications. Default `url`: FILLRATE_NOTIFY_URL. Default `on`: errors.
   notify: [
     { url: 'https://ops.example.com/fillrate' },
-    { form: 'slack', on: ['failed', 'budget_reached', 'jobs_overdue'] },
+    { form: 'slack', on: ['error', 'warning', 'completed'] },
   ],
 })

@@ -9,15 +9,35 @@ const UNIT_TIMEOUT_MS = 600_000
 
 const MOCKED = 'test/unit/**/*.mocked.test.ts'
 
+/** The examples import the package by its name. */
+const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') } }
+
+/** Crashes and kills, the dashboard in a browser, and `init` on real schemas. */
+const SLOW = [
+  'test/integration/faults/*.test.ts',
+  'test/integration/dashboard/{actions-browser,dashboard}.test.ts',
+  'test/integration/init/real-schemas-*.test.ts',
+]
+
+const INTEGRATION = {
+  globalSetup: ['test/support/postgres-setup.ts', 'test/support/program-setup.ts'],
+  // Limits for a hanging test only: a machine may be ten times slower than the one the test was written on, and no test is
+  // a measurement. Tests set no shorter limits.
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
+  expect: { poll: { timeout: 120_000 } },
+}
+
 export default defineConfig({
   test: {
     // Tests mostly wait: for Postgres, for a process, for a lease. By default two cores would run one file at a time.
-    maxWorkers: 4,
+    maxWorkers: 6,
     // Modules are loaded once per worker instead of once per file, which saves a third of the CPU time. No test may rely
     // on a module's state: the product keeps none outside of Postgres.
     isolate: false,
     projects: [
       {
+        resolve: EXAMPLES,
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
@@ -36,16 +56,18 @@ export default defineConfig({
         },
       },
       {
+        resolve: EXAMPLES,
         test: {
+          ...INTEGRATION,
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
-          globalSetup: ['test/support/postgres-setup.ts'],
-          // Limits for a hanging test only: a machine may be ten times slower than the one the test was written on, and
-          // no test is a measurement. Tests set no shorter limits.
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
-          expect: { poll: { timeout: 120_000 } },
+          exclude: SLOW,
         },
+      },
+      {
+        // `npm run test:slow`: a fifth of all the time. `npm test` is to end within four minutes on two cores.
+        resolve: EXAMPLES,
+        test: { ...INTEGRATION, name: 'slow', include: SLOW },
       },
     ],
   },

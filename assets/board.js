@@ -1,14 +1,13 @@
-// Live updates of the dashboard: replaces changed parts, updates relative times, redraws the chart.
-// Without this script the page works, and shows the state at the time it was loaded.
+// Live updates of the dashboard: replaces changed parts, updates relative times, draws the charts, and shows all times in
+// the chosen zone. Without this script the page works, and shows the state at the time it was loaded, in UTC.
 import uPlot from './uplot.js'
 
 const connection = document.getElementById('connection')
+const address = document.body.dataset['live']
 
-if (document.body.hasAttribute('data-live')) live()
-setInterval(updateTimes, 1_000)
-
-function live() {
-  const events = new EventSource('/events')
+/** @param {string} path */
+function live(path) {
+  const events = new EventSource(`/events?${new URLSearchParams({ path })}`)
   let lastHeartbeat = Date.now()
   /** @type {Map<string, string>} */
   const postponed = new Map()
@@ -17,20 +16,47 @@ function live() {
     if (!replace(id, html)) postponed.set(id, html)
     else postponed.delete(id)
   })
-  events.addEventListener('chart', (event) => chart(JSON.parse(event.data)))
+  events.addEventListener('chart', (event) => {
+    const { id, chart } = JSON.parse(event.data)
+    showChart(id, chart)
+  })
   events.addEventListener('beat', () => {
     lastHeartbeat = Date.now()
     showConnection('live', false)
     for (const [id, html] of postponed) if (replace(id, html)) postponed.delete(id)
   })
-  events.addEventListener('fault', (event) => showConnection(event.data, true))
-  events.addEventListener('error', () => showConnection('no connection, trying again', true))
+  const lose = (/** @type {string} */ text) =>
+    showConnection(`${text}; this is as of ${clockText(new Date(lastHeartbeat), false)}`, true)
+  events.addEventListener('fault', (event) => lose(event.data))
+  events.addEventListener('error', () => lose('no connection, trying again'))
   // A connection can end without an error event.
-  setInterval(() => Date.now() - lastHeartbeat > 15_000 && showConnection('no connection', true), 5_000)
+  setInterval(() => Date.now() - lastHeartbeat > 15_000 && lose('no connection'), 5_000)
 }
+
+/**
+ * Loads the page again once it has something else to show: one that changes by itself, although nothing has, would take
+ * the keyboard's place in it, and be read out again.
+ * @param {number} seconds
+ */
+function refresh(seconds) {
+  const shown = document.querySelector('main')?.innerHTML
+  setInterval(async () => {
+    const text = await fetch(location.href, { headers: { accept: 'text/html' } }).then(
+      (response) => response.text(),
+      () => null,
+    )
+    const fresh =
+      text === null ? null : new DOMParser().parseFromString(text, 'text/html').querySelector('main')
+    if (fresh && withoutTimes(fresh.innerHTML) !== withoutTimes(shown ?? '')) location.reload()
+  }, seconds * 1_000)
+}
+
+/** @param {string} html */
+const withoutTimes = (html) => html.replaceAll(/<time [^>]*>[^<]*/g, '')
 
 /** @param {string} text @param {boolean} lost */
 function showConnection(text, lost) {
+  document.body.classList.toggle('stale', lost)
   if (!connection) return
   connection.className = lost ? 'shown lost' : 'shown'
   // Unchanged text is not set again: a screen reader would repeat it.
@@ -54,8 +80,11 @@ function replace(id, html) {
   template.innerHTML = html
   const fresh = template.content.firstElementChild
   if (!fresh) return true
-  if (old instanceof HTMLDetailsElement && fresh instanceof HTMLDetailsElement) fresh.open = old.open
+  // What the user has opened stays open.
+  const opened = [old, ...old.querySelectorAll('details[id]')].filter((one) => one.matches('details[open]'))
+  for (const { id } of opened) fresh.parentNode?.querySelector(`#${CSS.escape(id)}`)?.setAttribute('open', '')
   old.replaceWith(fresh)
+  updateTimes()
   return true
 }
 
@@ -66,11 +95,18 @@ const UNITS = /** @type {const} */ ([
   [1, 's'],
 ])
 
-/** Updates relative times, in the same format as the server. */
+/** Updates relative times, in the same format as the server, and all times to the chosen zone. */
 function updateTimes() {
   const now = Date.now()
   for (const time of document.querySelectorAll('time')) {
-    const seconds = (Date.parse(time.dateTime) - now) / 1_000
+    const at = new Date(time.dateTime)
+    const absolute = clockText(at, true)
+    if (time.classList.contains('clock')) {
+      if (time.textContent !== absolute) time.textContent = absolute
+      continue
+    }
+    if (time.title !== absolute) time.title = absolute
+    const seconds = (at.getTime() - now) / 1_000
     const [size, unit] = UNITS.find(([length]) => Math.abs(seconds) >= length) ?? [1, 's']
     const n = Math.floor(Math.abs(seconds) / size)
     const text = Math.abs(seconds) < 1 ? 'now' : seconds < 0 ? `${n} ${unit} ago` : `in ${n} ${unit}`
@@ -78,95 +114,182 @@ function updateTimes() {
   }
 }
 
-/** @type {uPlot | null} */
-let plot = null
-/** @type {{ at: number[], answered: number[], throttled: number[], failed: number[], allowed: number | null } | null} */
-let shown = null
-
-/** @param {NonNullable<typeof shown>} data */
-function chart(data) {
-  shown = data
-  const columns = /** @type {uPlot.AlignedData} */ ([
-    data.at,
-    data.answered,
-    data.throttled,
-    data.failed,
-    data.at.map(() => data.allowed),
-  ])
-  if (plot) plot.setData(columns)
-  else draw(columns)
+/** @returns {boolean} whether times are shown in the zone of this machine; else in UTC */
+function isLocal() {
+  try {
+    return localStorage.getItem('zone') === 'local'
+  } catch {
+    return false
+  }
 }
 
-/** @param {number} at in seconds @param {boolean} fine with seconds */
-const clock = (at, fine) =>
-  new Date(at * 1_000).toLocaleTimeString('en-GB', {
-    hour: '2-digit',
-    minute: '2-digit',
-    ...(fine && { second: '2-digit' }),
+/** Lets the user choose the zone of all times: those of the page, of the charts and of the filters. */
+function offerZones() {
+  const group = document.getElementById('zone')
+  if (!group) return
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone
+  const show = () => {
+    for (const button of group.querySelectorAll('button')) {
+      button.setAttribute('aria-pressed', String((button.dataset['zone'] === 'local') === isLocal()))
+      if (button.dataset['zone'] === 'local') button.title = own
+    }
+    for (const field of document.querySelectorAll('input[name="tz"]'))
+      if (field instanceof HTMLInputElement) field.value = isLocal() ? own : 'UTC'
+  }
+  group.addEventListener('click', (event) => {
+    if (!(event.target instanceof HTMLButtonElement)) return
+    try {
+      localStorage.setItem('zone', event.target.dataset['zone'] ?? 'utc')
+    } catch {
+      // The choice is not kept: storage is blocked.
+    }
+    show()
+    updateTimes()
+    redrawCharts()
   })
+  group.hidden = false
+  show()
+}
 
-/** @param {uPlot.AlignedData} columns */
-function draw(columns) {
-  const container = document.getElementById('chart')
-  if (!container) return
+/** `2026-11-22 14:03:11 UTC`, in the chosen zone. @param {Date} at @param {boolean} withDay */
+function clockText(at, withDay) {
+  const offset = isLocal() ? -at.getTimezoneOffset() : 0
+  const shown = new Date(at.getTime() + offset * 60_000).toISOString()
+  const time = shown.slice(11, 19)
+  if (!withDay) return time
+  const hours = Math.floor(Math.abs(offset) / 60)
+  const minutes = Math.abs(offset) % 60
+  const zone =
+    offset === 0
+      ? 'UTC'
+      : `UTC${offset < 0 ? '−' : '+'}${hours}${minutes ? `:${String(minutes).padStart(2, '0')}` : ''}`
+  return `${shown.slice(0, 10)} ${time} ${zone}`
+}
+
+/**
+ * @typedef {{ name: string, color: string, look: 'area' | 'line' | 'dashed' | 'step', values: (number | null)[] }} Series
+ * @typedef {{ unit: 'per second' | 'ms' | 'calls', at: number[], series: Series[] }} Chart
+ */
+
+/** @type {Map<string, { plot: uPlot, chart: Chart }>} */
+const charts = new Map()
+
+/** Draws a chart, or gives it new data. @param {string} id @param {Chart} chart */
+function showChart(id, chart) {
+  const shown = charts.get(id)
+  const names = (/** @type {Chart} */ one) => one.series.map(({ name }) => name).join()
+  if (shown && names(shown.chart) === names(chart)) {
+    shown.chart = chart
+    shown.plot.setData(toColumns(chart))
+    return
+  }
+  shown?.plot.destroy()
+  const container = document.getElementById(id)
+  if (container) charts.set(id, { plot: draw(container, chart), chart })
+}
+
+/** The canvas follows neither the colour scheme nor the zone by itself. */
+function redrawCharts() {
+  for (const [id, { plot, chart }] of charts) {
+    plot.destroy()
+    const container = document.getElementById(id)
+    if (container) charts.set(id, { plot: draw(container, chart), chart })
+  }
+}
+
+/** @param {Chart} chart */
+const toColumns = ({ at, series }) =>
+  /** @type {uPlot.AlignedData} */ ([at, ...series.map(({ values }) => values)])
+
+/** @param {number} n @param {Chart['unit']} unit */
+function formatValue(n, unit) {
+  if (n === 0) return '0'
+  if (unit === 'per second') return `${n.toFixed(n < 10 ? 1 : 0)}/s`
+  if (unit === 'ms') return n < 1_000 ? `${Math.round(n)} ms` : `${(n / 1_000).toFixed(1)} s`
+  return String(Math.round(n))
+}
+
+/** @param {HTMLElement} container @param {Chart} chart */
+function draw(container, chart) {
+  const { unit, series } = chart
   const style = getComputedStyle(document.documentElement)
   /** @param {string} name */
   const color = (name) => style.getPropertyValue(`--${name}`).trim()
-  /** @param {string} label @param {string} name @returns {uPlot.Series} */
-  const line = (label, name) => ({
-    label,
-    stroke: color(name),
-    fill: `${color(name)}33`,
-    width: 1.5,
-    points: { show: false },
-    value: (_, n) => (n == null ? '–' : `${n.toFixed(1)}/s`),
-  })
   const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false } }
   container.replaceChildren()
-  plot = new uPlot(
+  return new uPlot(
     {
       ...sizeOf(container),
       series: [
-        { value: '{HH}:{mm}:{ss}' },
-        line('answered', 'flow'),
-        line('throttled (429)', 'warn'),
-        line('failed', 'bad'),
-        {
-          label: 'allowed',
-          stroke: color('soft'),
-          dash: [5, 5],
-          width: 1,
-          points: { show: false },
-          value: (_, n) => (n == null ? '–' : `${n.toFixed(1)}/s`),
-        },
+        { label: 'at', value: (_, at) => (at == null ? '–' : clockText(new Date(at * 1_000), false)) },
+        ...series.map(
+          ({ name, color: tone, look, values }) =>
+            /** @type {uPlot.Series} */ ({
+              label: name,
+              stroke: color(tone),
+              ...(look === 'area' && { fill: `${color(tone)}33` }),
+              ...(look === 'dashed' && { dash: [5, 5] }),
+              width: look === 'dashed' ? 1 : 1.5,
+              // A line needs two points; fewer are dots.
+              points: { show: look === 'line' && values.filter((one) => one != null).length < 3, size: 5 },
+              // Calls may be minutes apart: the line joins them.
+              spanGaps: look === 'line',
+              value: (_, n) => (n == null ? '–' : formatValue(n, unit)),
+            }),
+        ),
       ],
       axes: [
         {
           ...axis,
           space: 80,
-          values: (_, ticks) => ticks.map((at) => clock(at, (ticks[1] ?? at) - (ticks[0] ?? at) < 60)),
+          values: (_, ticks) => {
+            const isFine = (ticks[1] ?? 0) - (ticks[0] ?? 0) < 60
+            return ticks.map((at) => clockText(new Date(at * 1_000), false).slice(0, isFine ? 8 : 5))
+          },
         },
-        { ...axis, size: 44, values: (_, ticks) => ticks.map((n) => String(n)) },
+        { ...axis, size: 56, values: (_, ticks) => ticks.map((n) => formatValue(n, unit)) },
       ],
-      scales: { y: { range: (_, _low, high) => [0, Math.max(1, high * 1.1)] } },
+      scales: { y: { range: (_, _low, high) => [0, Math.max(unit === 'per second' ? 1 : 10, high * 1.1)] } },
       cursor: { drag: { x: false, y: false } },
+      hooks: {
+        // While nothing is pointed at, the legend shows the latest values.
+        setCursor: [
+          (plot) => {
+            if (plot.cursor.idx == null) showLatest(plot)
+          },
+        ],
+        ready: [showLatest],
+      },
     },
-    columns,
+    toColumns(chart),
     container,
   )
 }
 
+/** Shows the latest values in the legend. @param {uPlot} plot */
+function showLatest(plot) {
+  const values = plot.data[1] ?? []
+  let idx = values.length - 1
+  while (idx > 0 && values[idx] == null) idx--
+  plot.setLegend({ idx }, false)
+}
+
 /** @param {HTMLElement} container */
-const sizeOf = (container) => ({ width: container.clientWidth, height: 180 })
+const sizeOf = (container) => ({ width: container.clientWidth, height: 170 })
 
 addEventListener('resize', () => {
-  const container = document.getElementById('chart')
-  if (plot && container) plot.setSize(sizeOf(container))
+  for (const [id, { plot }] of charts) {
+    const container = document.getElementById(id)
+    if (container) plot.setSize(sizeOf(container))
+  }
 })
 
-// The canvas does not follow a change of the colour scheme by itself.
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-  plot?.destroy()
-  plot = null
-  if (shown) chart(shown)
-})
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawCharts)
+
+offerZones()
+updateTimes()
+for (const element of document.querySelectorAll('[data-chart]'))
+  if (element instanceof HTMLElement) showChart(element.id, JSON.parse(element.dataset['chart'] ?? ''))
+if (address !== undefined) live(address)
+if (document.body.dataset['refresh'] !== undefined) refresh(Number(document.body.dataset['refresh']))
+setInterval(updateTimes, 1_000)

@@ -18,15 +18,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createLookups(db)
   await createRows(db)
   await createJobs(db)
+  await createSpend(db)
   await createCoordination(db)
   await createLiveSync(db)
   await createMonitoring(db)
+  await createNotifications(db)
+  await createEndCounters(db)
   await createCascades(db)
+  await createAudit(db)
 }
 
 async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
-  // leader of the scope serves the run.
+  // leader of the scope serves the run. `lookups_spent`, and `spent_by_source` of it: what it has charged to its budget.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
@@ -39,6 +43,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       reason text,
       budget_name text,
       lookups_spent integer not null default 0,
+      spent_by_source jsonb not null default '{}',
       owner text not null,
       lease_token uuid not null,
       leased_until timestamptz not null,
@@ -54,15 +59,17 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
 
   // A budget that several runs share: those started for the same scheduled run, because the processes of earlier ones
-  // died.
+  // died, and those of live sync in one day.
   await sql`
     create table fillrate.budgets (
       name text primary key,
       lookups_spent bigint not null default 0 check (lookups_spent >= 0),
+      spent_by_source jsonb not null default '{}',
       created_at timestamptz not null default now()
     )`.execute(db)
 
-  // One firing of a schedule.
+  // One firing of a schedule, or a run or undo that was requested on the dashboard: then `request` says what to do, and
+  // `schedule` is its own.
   await sql`
     create table fillrate.scheduled_runs (
       schedule text not null,
@@ -76,12 +83,16 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       lease_token uuid,
       leased_until timestamptz,
       finished_at timestamptz,
+      request jsonb,
       primary key (schedule, at),
       check ((state = 'running') = (lease_token is not null)),
       check ((lease_token is null) = (leased_until is null)),
       check ((state in ('done', 'skipped')) = (finished_at is not null))
     )`.execute(db)
   await sql`create index scheduled_runs_open on fillrate.scheduled_runs (at) where state in ('waiting', 'running')`.execute(
+    db,
+  )
+  await sql`create unique index scheduled_runs_requested on fillrate.scheduled_runs (schedule) where request is not null`.execute(
     db,
   )
   await sql`create index scheduled_runs_by_run on fillrate.scheduled_runs (run_id) where run_id is not null`.execute(
@@ -101,7 +112,11 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 
   // One distinct question to a service, with its answer. Many rows can share one lookup. `sync_only`: not to be part of
   // a job again. `unconfirmed_calls` counts requests whose answer was lost: each may have been billed. `refresh_at`: when
-  // the answer is out of date.
+  // the answer is out of date. `credits_reserved`: the most that it may cost, charged to the budget of its run; null: one
+  // credit, whatever it finds. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
+  // A lookup changes its state three times. No index reads a column that changes then, and pages are filled to a fifth,
+  // which leaves room for the records: so each new version stays on its page and writes no index (a HOT update), which was
+  // half of all that a row wrote. What has to be found by its state is listed in a queue of its own.
   await sql`
     create table fillrate.lookups (
       id bigint generated always as identity primary key,
@@ -118,7 +133,9 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       lease_token uuid,
       leased_until timestamptz,
       run_id bigint,
+      source text,
       job_key uuid,
+      credits_reserved smallint,
       record jsonb,
       confidence double precision,
       enqueued_at timestamptz not null default now(),
@@ -131,21 +148,35 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       check (state <> 'submitted' or job_key is not null),
       check (state <> 'found' or record is not null),
       check ((state in ('found', 'not_found', 'rejected', 'failed')) = (resolved_at is not null))
-    ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
+    ) with (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
   await sql`create unique index lookups_unique on fillrate.lookups (kind, key, service_id)`.execute(db)
-  await sql`
-    create index lookups_pending_sync on fillrate.lookups (run_id, id)
-      where state = 'pending' and (kind <> 'email' or sync_only)`.execute(db)
-  await sql`
-    create index lookups_pending_bulk on fillrate.lookups (run_id, id)
-      where state = 'pending' and kind = 'email' and not sync_only`.execute(db)
-  await sql`create index lookups_leased on fillrate.lookups (leased_until) where state = 'leased'`.execute(db)
-  await sql`create index lookups_submitted on fillrate.lookups (job_key) where state = 'submitted'`.execute(
-    db,
-  )
   await sql`create index lookups_by_run on fillrate.lookups (run_id)`.execute(db)
+
+  // The queue of pending lookups: an entry lists at most 100 of one run, route and endpoint, to be requested from `not_before` on.
+  // `lookups.state` decides; what an entry lists and is no longer pending for its run is dropped when it is read. Every
+  // statement that makes lookups pending appends what it has made so.
+  await sql`
+    create table fillrate.pending_lookups (
+      id bigint generated always as identity primary key,
+      run_id bigint not null,
+      is_bulk boolean not null,
+      is_company boolean not null,
+      not_before timestamptz,
+      size integer not null,
+      lookup_ids bigint[] not null,
+      check (cardinality(lookup_ids) = size)
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
+  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, is_bulk, id)`.execute(db)
+
+  // Which lookups were leased under a token, so that leases are found without an index on lookups. The lookups themselves
+  // say which of them still are.
+  await sql`
+    create table fillrate.lookup_leases (
+      lease_token uuid primary key,
+      lookup_ids bigint[] not null
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
 
   // Lookups leased under `lease_token` have been requested up to `through_lookup_id`. A process leases more lookups than
   // it has calls on the wire, so that no call waits for a search; if it is killed, those above the mark are not in doubt.
@@ -159,12 +190,14 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
   await sql`create index in_flight_marks_by_token on fillrate.in_flight_marks (lease_token)`.execute(db)
 
-  // Lookups that are answered and not yet written back. A flag on the lookup would cost a new version of the whole
-  // lookup, with an entry in each of its indexes, when it is set and again when it is cleared.
+  // Lookups that are answered and not yet written back: one entry for all that one statement has answered. A row for each
+  // of them would cost two versions of that row, and a flag on the lookup two versions of the whole lookup. A lookup may be
+  // in several entries: whatever lets a row wait for an answered lookup appends one, and never has to find out which exist.
   await sql`
     create table fillrate.write_back_queue (
-      lookup_id bigint primary key
-    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
+      id bigint generated always as identity primary key,
+      lookup_ids bigint[] not null
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
 
   // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
   // Deleted with the lookup, because a body may hold personal data.
@@ -193,7 +226,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column. `own_writes`: what its writes left in columns that
   // inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when the row may be
-  // picked again.
+  // picked again. Pages are filled to two fifths, so that the settled version of a row fits beside the waiting one: on
+  // another page it costs a lock of the old one and the whole row in the WAL, and the table is no smaller in the end.
   await sql`
     create table fillrate.rows (
       source text not null,
@@ -219,7 +253,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       primary key (source, key),
       check ((state = 'waiting') = (settled_at is null)),
       check (not is_dry_run or state = 'waiting')
-    ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
+    ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
   await sql`create index rows_waiting_by_source on fillrate.rows (source, key) where state = 'waiting'`.execute(
@@ -240,6 +274,28 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       where state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')`.execute(
     db,
   )
+
+  // Lookups that a cascade has passed, to find out whether any row still needs one.
+  await sql`
+    create index rows_by_missed_lookup on fillrate.rows using gin (missed_lookup_ids)
+      where missed_lookup_ids <> '{}'`.execute(db)
+
+  // Rows that their table no longer has, as they were in `rows`, and so in no count. They are restored if they come
+  // back, and erased after a while unless `is_kept`. `lookup_ids`: the lookups that such a row still needs.
+  await sql`
+    create table fillrate.deleted_rows (
+      source text not null,
+      key text not null,
+      lookup_ids bigint[] not null,
+      is_kept boolean not null,
+      stored_row jsonb not null,
+      noticed_at timestamptz not null default now(),
+      primary key (source, key)
+    )`.execute(db)
+  await sql`create index deleted_rows_to_erase on fillrate.deleted_rows (source, noticed_at) where not is_kept`.execute(
+    db,
+  )
+  await sql`create index deleted_rows_by_lookup on fillrate.deleted_rows using gin (lookup_ids)`.execute(db)
 
   // How many rows are in each state: the sum of `rows` over a source and state. Every statement that changes states appends
   // what it has changed, in its own transaction, so that the sum is exact after any crash. Updating one row for each state
@@ -323,6 +379,9 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   // service's. `is_async_answer`: the service accepted a single lookup and answers it later; its only result belongs to
   // that lookup, whatever identifier the result carries. `release_at`: the job is finished and some of its inputs have no
   // result. Until then a further delivery may bring them; afterwards they are requested again, one by one.
+  // `poll_at`: when it is fetched next, if nothing is delivered before. `polls`: how often it was.
+  // `members_by_source`: how many of its lookups were requested for each source. `credits_by_source`: the most that these
+  // may cost, settled with their results; null: one credit each, known when the job is accepted.
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
@@ -331,10 +390,12 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       state text not null check (state in
         ('submitting', 'submitted', 'completed', 'failed', 'in_doubt', 'rejected', 'expired')),
       reason text,
-      size integer not null check (size between 1 and 100),
+      size integer not null check (size between 1 and 1000),
       attempts integer not null default 1 check (attempts >= 1),
       run_id bigint references fillrate.runs (id) on delete set null,
       lookup_ids bigint[] not null,
+      members_by_source jsonb not null default '{}',
+      credits_by_source jsonb,
       is_async_answer boolean not null default false,
       request_ids jsonb,
       not_before timestamptz,
@@ -345,6 +406,8 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       deadline_at timestamptz not null,
       finished_at timestamptz,
       release_at timestamptz,
+      poll_at timestamptz,
+      polls integer not null default 0,
       check (cardinality(lookup_ids) = size),
       check ((lease_token is null) = (leased_until is null)),
       check (lease_token is null or state = 'submitting'),
@@ -355,7 +418,11 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
     db,
   )
+  await sql`create index jobs_expired on fillrate.jobs (finished_at) where state = 'expired'`.execute(db)
   await sql`create index jobs_by_run on fillrate.jobs (run_id)`.execute(db)
+  await sql`create index jobs_to_poll on fillrate.jobs (poll_at) where state = 'submitted' and poll_at is not null`.execute(
+    db,
+  )
   await sql`create index jobs_to_release on fillrate.jobs (release_at) where release_at is not null`.execute(
     db,
   )
@@ -388,6 +455,80 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       where quarantined_results > 0`.execute(db)
 }
 
+async function createSpend(db: Kysely<unknown>): Promise<void> {
+  // What was requested of the service and is billed, by day (UTC), run, source and endpoint: `calls` with an answer or in
+  // doubt, of which `retried` and `throttled` (429) brought none; `lookups` that the service answered or accepted in a
+  // job; `in_doubt`: lookups beside these that may be billed, because the answer was lost. `credits`: what the answers
+  // cost; `credits_in_doubt`: the most that lost answers, and results that are not there yet, may cost; `returned`: what
+  // lookups cost less than their budget was charged. Never deleted with the run.
+  await sql`
+    create table fillrate.spend (
+      run_id bigint not null,
+      day date not null,
+      source text not null,
+      endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
+      calls bigint not null,
+      retried bigint not null,
+      throttled bigint not null,
+      lookups bigint not null,
+      in_doubt bigint not null,
+      credits bigint not null,
+      credits_in_doubt bigint not null,
+      returned bigint not null,
+      primary key (run_id, day, source, endpoint)
+    ) with (fillfactor = 80)`.execute(db)
+  await sql`create index spend_by_day on fillrate.spend (day)`.execute(db)
+  await sql`create index spend_returned on fillrate.spend (run_id) where returned <> 0`.execute(db)
+
+  // The same, not yet added up. The statement that stores an answer appends to it, in the same transaction, so that the
+  // sum of both tables is exact after any crash, and concurrent statements do not wait for one another. Recovery folds it.
+  // `credits` and `credits_in_doubt` are null where each lookup costs one.
+  await sql`
+    create table fillrate.spend_entries (
+      run_id bigint not null,
+      day date not null default (now() at time zone 'UTC')::date,
+      source text not null,
+      endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
+      calls bigint not null default 0,
+      retried bigint not null default 0,
+      throttled bigint not null default 0,
+      lookups bigint not null default 0,
+      in_doubt bigint not null default 0,
+      credits bigint,
+      credits_in_doubt bigint,
+      returned bigint not null default 0
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
+  await sql`create index spend_entries_returned on fillrate.spend_entries (run_id) where returned <> 0`.execute(
+    db,
+  )
+
+  // The lookups of a job are billed once it is known to be accepted, by the 202 or by a delivery. They are in doubt while
+  // it is, and stay so if it expires. A trigger, because six statements change the state of jobs, a hundred lookups at a
+  // time. They count for the day on which the job was created.
+  await sql`
+    create function fillrate.count_job_spend() returns trigger language plpgsql as $$
+    begin
+      insert into fillrate.spend_entries (run_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
+      select coalesce(j.run_id, 0), (j.created_at at time zone 'UTC')::date, m.source, 'bulk',
+             m.size * (j.billed - j.was_billed), m.size * (j.doubtful - j.was_doubtful),
+             case when j.credits_by_source is not null then 0 end,
+             (j.credits_by_source ->> m.source)::integer
+               * (greatest(j.billed, j.doubtful) - greatest(j.was_billed, j.was_doubtful))
+        from (
+          select n.*, (n.submitted_at is not null)::integer as billed, (o.submitted_at is not null)::integer as was_billed,
+                 (n.submitted_at is null and n.state in ('in_doubt', 'expired'))::integer as doubtful,
+                 (o.submitted_at is null and o.state in ('in_doubt', 'expired'))::integer as was_doubtful
+            from changed n join former o using (key)
+        ) j
+        cross join lateral (select key as source, value::integer as size from jsonb_each_text(j.members_by_source)) m
+       where (j.billed, j.doubtful) <> (j.was_billed, j.was_doubtful);
+      return null;
+    end $$`.execute(db)
+  await sql`
+    create trigger count_spend after update on fillrate.jobs referencing old table as former new table as changed
+      for each statement execute function fillrate.count_job_spend()`.execute(db)
+}
+
 async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // Leases by which one process is elected: the leader of a scope, or the process that runs live sync.
   await sql`
@@ -395,11 +536,13 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       scope text primary key,
       lease_token uuid not null,
       leased_until timestamptz not null,
+      acquired_at timestamptz not null default now(),
       owner text not null
     )`.execute(db)
 
   // The rate limit of a scope, as its leader knows it. `exhausted_until`: the next leader must not call before then,
-  // because the limit may be exhausted. `status`: the leader's latest report, which `fillrate status` shows.
+  // because the limit may be exhausted. `usage`: of a service that documents limits, the calls of their windows as of
+  // `usage_at`. `status`: the leader's latest report, which `fillrate status` shows.
   await sql`
     create table fillrate.rate_limits (
       scope text primary key,
@@ -407,26 +550,88 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
       exhausted_until timestamptz,
+      usage jsonb,
+      usage_at timestamptz,
       status jsonb,
       reported_at timestamptz,
+      check ((usage is null) = (usage_at is null)),
       check ((status is null) = (reported_at is null))
     )`.execute(db)
 
-  // Open circuit breakers: the service is down, and is probed at `probe_at`.
+  // How the limit of a scope has changed: one row a minute at most, for ninety days.
+  await sql`
+    create table fillrate.rate_limit_history (
+      scope text not null,
+      at timestamptz not null,
+      "limit" bigint not null check ("limit" >= 0),
+      window_ms bigint check (window_ms > 0),
+      primary key (scope, at)
+    )`.execute(db)
+
+  // Open circuit breakers: the service is down, and is probed at `probe_at`. `is_unreachable`: it does not respond at all.
   await sql`
     create table fillrate.circuit_breakers (
       scope text primary key,
       opened_at timestamptz not null default now(),
       probe_at timestamptz not null,
-      backoff_ms integer not null check (backoff_ms > 0)
+      backoff_ms integer not null check (backoff_ms > 0),
+      reason text,
+      is_unreachable boolean not null default false
     )`.execute(db)
 
-  // Sources that a user has paused.
+  // The processes that serve, run or wait, each with its configuration (no secrets) since `config_loaded_at`. A process
+  // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`.
+  await sql`
+    create table fillrate.processes (
+      owner text primary key,
+      role text not null check (role in ('start', 'serve', 'run')),
+      host text not null,
+      pid integer not null,
+      version text not null,
+      node_version text not null,
+      config jsonb not null,
+      config_path text,
+      started_at timestamptz not null,
+      config_loaded_at timestamptz not null default now(),
+      seen_at timestamptz not null default now()
+    ) with (fillfactor = 50)`.execute(db)
+
+  // Sources that a user has paused. `resume_at`: when the pause ends by itself; its row stays until the next change.
   await sql`
     create table fillrate.paused_sources (
       source text primary key,
       paused_at timestamptz not null default now(),
-      paused_by text not null
+      paused_by text not null,
+      reason text,
+      resume_at timestamptz
+    )`.execute(db)
+}
+
+// Who has changed what, on the dashboard, on the command line and through the library. `outcome` is null while the action
+// is under way, or if its process died. `request_id` is that of the form which requested it: a form that is sent twice
+// acts once. `run_id` has no foreign key: the list outlives the runs.
+async function createAudit(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table fillrate.audit_events (
+      id bigint generated always as identity primary key,
+      at timestamptz not null default now(),
+      actor text not null,
+      origin text not null check (origin in ('dashboard', 'command line', 'library')),
+      action text not null,
+      parameters jsonb not null default '{}',
+      outcome text check (outcome in ('done', 'interrupted', 'failed')),
+      detail text,
+      run_id bigint,
+      request_id uuid unique,
+      finished_at timestamptz,
+      check ((outcome is null) = (finished_at is null))
+    )`.execute(db)
+
+  // Sessions of the dashboard that were signed out before their end, by their SHA-256.
+  await sql`
+    create table fillrate.revoked_sessions (
+      hash bytea primary key,
+      expires_at timestamptz not null
     )`.execute(db)
 }
 
@@ -482,13 +687,16 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
       primary key (source, at)
     )`.execute(db)
 
-  // API calls in buckets of ten seconds, for a day.
+  // API calls in buckets of ten seconds, for a day, with how long they took. `durations` counts the calls by the bounds
+  // of `CALL_DURATION_BOUNDS_MS`, and one beyond the last: percentiles of any span can be summed from it.
   await sql`
     create table fillrate.request_counts (
       at timestamptz not null,
       endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
       status text not null,
       calls integer not null check (calls >= 0),
+      durations integer[] not null default '{}',
+      max_ms integer not null default 0,
       primary key (at, endpoint, status)
     ) with (fillfactor = 70)`.execute(db)
 
@@ -500,6 +708,99 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
       value double precision not null,
       primary key (name, labels)
     ) with (fillfactor = 70)`.execute(db)
+
+  // What keeps rows from being enriched, one row from its begin to its end: domain/trouble.ts has the codes. The index
+  // lets a trouble begin once, however many processes see it. `seen_at`: when a process last saw that it holds.
+  // `known_at`: when that process has learnt it, such as by a call that was refused. `notified`: which notifications are
+  // queued, by whichever process knows whom to notify.
+  await sql`
+    create table fillrate.troubles (
+      id bigint generated always as identity primary key,
+      code text not null,
+      subject text not null,
+      severity text not null check (severity in ('error', 'warning')),
+      details jsonb not null default '{}',
+      began_at timestamptz not null,
+      seen_at timestamptz not null,
+      known_at timestamptz not null,
+      ended_at timestamptz,
+      reported_by text not null,
+      notified text not null default 'none' check (notified in ('none', 'begin', 'end')),
+      check (ended_at >= began_at)
+    ) with (fillfactor = 70)`.execute(db)
+  await sql`create unique index troubles_open on fillrate.troubles (code, subject) where ended_at is null`.execute(
+    db,
+  )
+  await sql`create index troubles_by_subject on fillrate.troubles (code, subject, ended_at)`.execute(db)
+  await sql`create index troubles_by_age on fillrate.troubles (began_at)`.execute(db)
+  await sql`
+    create index troubles_to_notify on fillrate.troubles (id)
+     where notified = 'none' or (notified = 'begin' and ended_at is not null)`.execute(db)
+}
+
+/** Notifications, inserted in the transaction of what they are about, and sent by any process that has their target. */
+async function createNotifications(db: Kysely<unknown>): Promise<void> {
+  // `about`, event and target: what a notification is inserted for once. `target` is a fingerprint of the URL, which may be a
+  // secret. `event_id` is the same for all targets. `body` is sent as it is: json keeps the order of its fields.
+  await sql`
+    create table fillrate.notifications (
+      id bigint generated always as identity primary key,
+      event_id uuid not null,
+      event text not null,
+      about text not null,
+      target text not null,
+      host text not null,
+      body json not null,
+      state text not null default 'pending' check (state in ('pending', 'delivered', 'given_up')),
+      reason text,
+      attempts integer not null default 0 check (attempts >= 0),
+      created_at timestamptz not null default now(),
+      not_before timestamptz not null,
+      lease_token uuid,
+      leased_until timestamptz,
+      finished_at timestamptz,
+      unique (about, event, target),
+      check ((state = 'pending') = (finished_at is null)),
+      check ((lease_token is null) = (leased_until is null)),
+      check (lease_token is null or state = 'pending')
+    )`.execute(db)
+  await sql`create index notifications_pending on fillrate.notifications (id) where state = 'pending'`.execute(
+    db,
+  )
+  await sql`create index notifications_finished on fillrate.notifications (finished_at) where finished_at is not null`.execute(
+    db,
+  )
+}
+
+/** Counts what ends, in the transaction that ends it, for `/metrics`: the rows themselves are deleted by and by. */
+async function createEndCounters(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create function fillrate.count_ended_run() returns trigger language plpgsql as $$
+    begin
+      insert into fillrate.metric_counters as c (name, labels, value)
+      values ('fillrate_runs_total',
+              format('trigger="%s",status="%s"', new.trigger, coalesce(new.totals ->> 'status', new.state)), 1)
+      on conflict (name, labels) do update set value = c.value + 1;
+      return null;
+    end $$`.execute(db)
+  await sql`
+    create trigger count_ended after update of state on fillrate.runs
+      for each row when (old.state = 'running' and new.state <> 'running')
+      execute function fillrate.count_ended_run()`.execute(db)
+  await sql`
+    create function fillrate.count_scheduled_run() returns trigger language plpgsql as $$
+    begin
+      insert into fillrate.metric_counters as c (name, labels, value)
+      values ('fillrate_scheduled_runs_total', format('outcome="%s"', new.state), 1)
+      on conflict (name, labels) do update set value = c.value + 1;
+      return null;
+    end $$`.execute(db)
+  for (const event of ['insert', 'update of state'])
+    await sql`
+      create trigger ${sql.id(`count_ended_on_${event.slice(0, 6)}`)} after ${sql.raw(event)} on fillrate.scheduled_runs
+        for each row when (new.state in ('done', 'skipped')) execute function fillrate.count_scheduled_run()`.execute(
+      db,
+    )
 }
 
 /** What foreign keys with `on delete` would do, in one statement for all deleted rows. */
@@ -508,7 +809,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     create function fillrate.detach_lookups() returns trigger language plpgsql as $$
     begin
       update fillrate.rows set lookup_id = null where lookup_id in (select id from deleted);
-      delete from fillrate.write_back_queue where lookup_id in (select id from deleted);
       delete from fillrate.skipped_cells where lookup_id in (select id from deleted);
       return null;
     end $$`.execute(db)
@@ -530,6 +830,13 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
       for each statement execute function fillrate.detach_runs()`.execute(db)
 
   // No function of this schema is for others to execute: a trigger fires without that privilege.
-  for (const name of ['detach_lookups', 'detach_runs', 'count_rows'])
+  for (const name of [
+    'detach_lookups',
+    'detach_runs',
+    'count_rows',
+    'count_job_spend',
+    'count_ended_run',
+    'count_scheduled_run',
+  ])
     await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
 }

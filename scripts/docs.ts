@@ -2,6 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { commandsPage } from './docs/commands.ts'
 import { configurationPage } from './docs/configuration.ts'
 import { jsonPage } from './docs/json.ts'
+import { logsPage } from './docs/logs.ts'
+import { notificationsPage } from './docs/notifications.ts'
 import { initPage } from './docs/init.ts'
 
 // Generates pages of docs/ from the program: npm run docs. A test compares them.
@@ -10,5 +12,7 @@ for (const [name, text] of [
   ['configuration.md', configurationPage()],
   ['init.md', initPage()],
   ['json.md', jsonPage()],
+  ['logs.md', logsPage()],
+  ['notifications.md', notificationsPage()],
 ] as const)
   writeFileSync(new URL(`../docs/${name}`, import.meta.url), text)

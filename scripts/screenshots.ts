@@ -1,105 +1,153 @@
-import pg from 'pg'
-import pino from 'pino'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type PassRequest, openApp } from '../src/app.ts'
-import { FULL_DEMO, demoConfig, startDemoService } from '../src/demo/settings.ts'
-import { createCrm } from '../src/demo/crm/crm.ts'
-import { readEnvironment } from '../src/config/environment.ts'
-import { migrate } from '../src/store/migrate.ts'
+import { parseArgs } from 'node:util'
+import type { Browser, Page } from 'playwright-core'
+import type { DashboardToken } from '../src/config/env-values.ts'
+import { SESSION_COOKIE, signSession } from '../src/http/sessions.ts'
 import { openBrowser } from '../test/support/browser.ts'
 import { startEmbeddedPostgres } from '../test/support/embedded-postgres.ts'
+import { inspectPage } from '../test/support/inspect-page.ts'
+import { OPERATOR } from './screenshots/setting.ts'
+import * as states from './screenshots/states.ts'
 
-// Takes the dashboard screenshots of docs/: npm run screenshots. Real runs on the demo's data.
+// Visits every page of the dashboard in every state: empty, running, in trouble, twenty sources with the longest names,
+// Postgres away. npm run screenshots --
+//   --check          axe in both colour schemes, the width of a phone, errors of the page: exits 1 on a finding
+//   --folder FOLDER  pictures of every page, dark, light and on a phone, to be looked at
+//   --docs           the pictures of docs/
+//   --state NAME, --page PATH   only these
+
+const { values } = parseArgs({
+  options: {
+    check: { type: 'boolean', default: false },
+    docs: { type: 'boolean', default: false },
+    folder: { type: 'string' },
+    state: { type: 'string' },
+    page: { type: 'string' },
+  },
+})
+const WINDOW = { width: 1240, height: 900 }
+const LOOKS = {
+  dark: { viewport: WINDOW, colorScheme: 'dark' },
+  light: { viewport: WINDOW, colorScheme: 'light' },
+  phone: { viewport: { width: 390, height: 844 }, colorScheme: 'light' },
+} as const
+type Look = keyof typeof LOOKS
 
 const DOCS = new URL('../docs/', import.meta.url).pathname
-const postgres = await startEmbeddedPostgres(['max_connections=50'])
+/** The pictures of docs/, by state and page. */
+const DOCS_PICTURES: readonly (readonly [state: string, page: string, look: Look, file: string])[] = [
+  ['running', '/', 'dark', 'dashboard-running'],
+  ['running', '/service', 'dark', 'dashboard-service'],
+  ['running', '/runs/1', 'light', 'dashboard-run'],
+  ['running', '/rows', 'light', 'dashboard-rows'],
+  ['running', '/', 'phone', 'dashboard-phone'],
+]
+
+const findings: string[] = []
 const profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
-const service = await startDemoService(FULL_DEMO)
-const client = new pg.Client({ connectionString: postgres.url })
-await client.connect()
-await createCrm(client, FULL_DEMO)
-const app = await openAfterMigration()
-const stop = new AbortController()
-const listening = Promise.withResolvers<string>()
-const served = app.serve({ signal: stop.signal, onListening: (at) => listening.resolve(at ?? '') })
+const postgres = await startEmbeddedPostgres(['max_connections=80', 'fsync=off'])
 const browser = await openBrowser(profile)
 try {
-  const at = await listening.promise
-  console.log(at)
-  const pass: PassRequest & { waitMs: number } = {
-    sources: [],
-    limit: null,
-    where: null,
-    route: 'auto',
-    waitMs: 60_000,
-    signal: new AbortController().signal,
+  if (values.folder !== undefined) await mkdir(values.folder, { recursive: true })
+  const openers = {
+    empty: states.openEmpty,
+    running: states.openRunning,
+    trouble: states.openTrouble,
+    wide: states.openWide,
+    away: (url: string) => states.openAway(url, () => postgres.stop()),
   }
-  await app.run({ ...pass, sources: ['accounts'], limit: 200 })
-  await app.run({ ...pass, sources: ['contacts'], limit: 60, dryRun: { sample: 5 } })
-  const working = app.run(pass)
-  await new Promise((resolve) => setTimeout(resolve, 7_000))
-  await takeScreenshot(at, 'dashboard-running', { colorScheme: 'dark', width: 1240 })
-  await working
-  await client.query(
-    `insert into crm.contacts (first_name, last_name, email) values ('Ada', 'Berg', 'ada.berg@nordlys.example')`,
-  )
-  await app.run(pass)
-  await takeScreenshot(at, 'dashboard-dark', { colorScheme: 'dark', width: 1240 })
-  await takeScreenshot(at, 'dashboard-light', { colorScheme: 'light', width: 1240 })
-  await takeScreenshot(at, 'dashboard-phone', { colorScheme: 'light', width: 390 })
-  const { rows } = await client.query<{ key: string }>(
-    `select key from fillrate.changes where source = 'contacts' order by id limit 1 offset 40`,
-  )
-  await takeScreenshot(`${at}/row?source=contacts&key=${rows[0]?.key}`, 'dashboard-row', {
-    colorScheme: 'light',
-    width: 1240,
-  })
-  if (process.argv.includes('--sizes'))
-    console.table(
-      (
-        await client.query(
-          `select relname, n_live_tup as rows, pg_total_relation_size(relid) as bytes from pg_stat_user_tables where schemaname = 'fillrate' order by 3 desc`,
-        )
-      ).rows,
-    )
-  if (process.argv.includes('--stay')) await new Promise((resolve) => process.once('SIGINT', resolve))
+  for (const [name, open] of Object.entries(openers)) {
+    if (values.state !== undefined && name !== values.state) continue
+    const state = await open(postgres.url)
+    try {
+      await visitAll(state, browser)
+    } finally {
+      await state.close()
+    }
+  }
 } finally {
   await browser.close()
-  stop.abort()
-  await served
-  await app.close()
-  await client.end()
-  await service.close()
   await postgres.stop()
   await rm(profile, { recursive: true, force: true })
 }
-
-async function openAfterMigration() {
-  const environment = readEnvironment({
-    DATABASE_URL: postgres.url,
-    FILLRATE_BASE_URL: service.url,
-    FILLRATE_API_KEY: service.keys.join(','),
-    FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
-    FILLRATE_PORT: '4020',
-  })
-  const { openDatabase } = await import('../src/store/open.ts')
-  const db = openDatabase({ url: postgres.url, max: 1 })
-  await migrate(db)
-  await db.destroy()
-  return openApp({ config: demoConfig(FULL_DEMO), environment, log: pino({ level: 'warn' }) })
+if (findings.length > 0) {
+  console.error(findings.join('\n'))
+  process.exitCode = 1
 }
 
-async function takeScreenshot(
-  url: string,
-  name: string,
-  { width, colorScheme }: { readonly width: number; readonly colorScheme: 'dark' | 'light' },
-): Promise<void> {
-  const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme })
-  await page.goto(url)
-  if (!url.includes('/row')) await page.locator('#chart canvas').waitFor()
-  await page.waitForTimeout(500)
-  await page.screenshot({ path: `${DOCS}${name}.png`, fullPage: true })
+async function visitAll(state: states.DashboardState, opened: Browser): Promise<void> {
+  const began = performance.now()
+  const page = await opened.newPage(LOOKS.dark)
+  const visits = state.pages.map((one) =>
+    typeof one === 'string' ? { name: toFileName(one), path: one } : one,
+  )
+  for (const visit of visits.filter(({ path }) => values.page === undefined || path === values.page)) {
+    const complaints = listenForErrors(page)
+    await signIn(page, state.at, visit.as === undefined ? OPERATOR : visit.as)
+    await page.goto(state.at + visit.path)
+    await settle(page)
+    await visit.act?.(page)
+    await takePictures(page, state.name, visit)
+    if (values.check) complaints.push(...(await inspectPage(page)))
+    findings.push(...complaints.map((text) => `${state.name} ${visit.name}: ${text}`))
+    await page.setViewportSize(WINDOW)
+  }
   await page.close()
+  const seconds = Math.round((performance.now() - began) / 1_000)
+  console.log(`${state.name}: ${visits.length} pages, ${seconds} s`)
+}
+
+async function takePictures(page: Page, state: string, { name, path }: states.Visit): Promise<void> {
+  for (const [look, { viewport, colorScheme }] of Object.entries(LOOKS)) {
+    const files = [
+      ...(values.folder === undefined
+        ? []
+        : [{ path: join(values.folder, `${state}-${name}-${look}.png`), isWhole: true }]),
+      ...DOCS_PICTURES.filter(
+        (one) => values.docs && one[0] === state && one[1] === path && one[2] === look,
+      ).map(([, , , file]) => ({ path: join(DOCS, `${file}.png`), isWhole: false })),
+    ]
+    if (files.length === 0) continue
+    await page.setViewportSize(viewport)
+    await page.emulateMedia({ colorScheme })
+    await waitForFrames(page)
+    for (const file of files) await page.screenshot({ path: file.path, fullPage: file.isWhole })
+  }
+}
+
+async function signIn(page: Page, at: string, token: DashboardToken | null): Promise<void> {
+  await page.context().clearCookies()
+  if (token === null) return
+  const value = signSession(token, Date.now())
+  await page.context().addCookies([{ name: SESSION_COOKIE, value, url: at }])
+}
+
+/** Errors of the page's script, and violations of its security policy, from now on. */
+function listenForErrors(page: Page): string[] {
+  const complaints: string[] = []
+  page.removeAllListeners('pageerror').removeAllListeners('console')
+  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('console', (message) => {
+    // Chromium reports answers such as 404 as errors.
+    const isAnswer = message.text().startsWith('Failed to load resource')
+    if (['error', 'warning'].includes(message.type()) && !isAnswer) complaints.push(message.text())
+  })
+  return complaints
+}
+
+/** Until the page is live and its charts are drawn. */
+async function settle(page: Page): Promise<void> {
+  if ((await page.locator('body[data-live]').count()) > 0)
+    await page.locator('#connection', { hasText: 'live' }).waitFor()
+  await waitForFrames(page)
+}
+
+async function waitForFrames(page: Page): Promise<void> {
+  await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+}
+
+function toFileName(path: string): string {
+  return path === '/' ? 'overview' : path.replaceAll(/\W+/g, '-').slice(1, 80)
 }

@@ -1,20 +1,20 @@
-import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
-import type { Logger } from 'pino'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Log } from './util/log.ts'
 import { explainRow } from './actions/explain/explain.ts'
 import type { RowHistory } from './actions/explain/row-history.ts'
+import { forgetDeleted } from './actions/forget-deleted.ts'
 import { createPlan, type Plan } from './actions/plan/plan.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './actions/remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './actions/retry.ts'
 import { setTriggers, type TriggerStatus } from './actions/triggers.ts'
 import type { UndoReport } from './actions/undo/report.ts'
 import { undoRun, type UndoOptions } from './actions/undo/undo.ts'
+import { openServiceClient } from './actions/service-client.ts'
 import {
   assertRoutePossible,
   chooseSource,
   chooseSources,
   requireBudget,
-  requireSetting,
   toBudgetLimit,
 } from './actions/validate-request.ts'
 import type { Config, LookupBudget } from './config/config.ts'
@@ -22,8 +22,14 @@ import { requireDatabaseUrl, type Environment } from './config/environment.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
+import { listDueTimes } from './config/cron.ts'
 import { runService } from './daemon/service.ts'
+import { OwnTroubles } from './daemon/own-troubles.ts'
+import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { RouteOption } from './domain/route.ts'
+import { JOB_SIZE } from './domain/job.ts'
+import { BUILT_IN_SERVICE } from './domain/service/built-in.ts'
+import type { DashboardApp } from './http/dashboard/actions/action.ts'
 import {
   checkBulkAvailability,
   openReceiver,
@@ -41,29 +47,41 @@ import {
 import { createSlots } from './pipeline/look-up/slots.ts'
 import { MetricsRecorder } from './pipeline/metrics-recorder.ts'
 import { LeaderElector } from './runs/leader.ts'
+import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
 import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
 import { createBreaker } from './service/breaker.ts'
-import { EnrichmentClient } from './service/client.ts'
+import { UnauthorizedError } from './service/errors.ts'
+import type { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/expressions.ts'
 import { linkSources } from './sources/link.ts'
 import { openSource, type Source } from './sources/source.ts'
+import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openDatabase, type Database } from './store/open.ts'
+import type { ProcessRole } from './store/processes.ts'
 import * as rateLimits from './store/rate-limits.ts'
+import type { Tx } from './store/transaction.ts'
 import * as services from './store/services.ts'
 import { WakeSignal } from './util/wake-signal.ts'
 
 export interface AppOptions {
   readonly config: Config
   readonly environment: Environment
-  readonly log: Logger
+  readonly log: Log
   /** How long Postgres may stay silent before a connection is given up, in milliseconds. Default: 75 s. */
   readonly silentAfterMs?: number
   /** Called with every statement sent. */
   readonly onStatement?: (sql: string) => void
   readonly random?: () => number
+  /** What this process knows to be wrong, where its watch outlives this configuration. Default: a watch of its own. */
+  readonly own?: OwnTroubles
 }
+
+/** Of a process that is not a daemon. */
+const TROUBLE_DELAY_MS = 2_000
+/** How long closing waits for a slow target of notifications: another process sends them then. */
+const CLOSE_TIMEOUT_MS = 15_000
 
 /** Which rows a run or a plan is about. */
 export interface PassRequest {
@@ -81,11 +99,11 @@ export interface PassRequest {
 }
 
 export type RunRequest = PassRequest &
-  Pick<ExecuteRunOptions, 'waitMs' | 'dryRun' | 'onProgress'> &
+  Pick<ExecuteRunOptions, 'waitMs' | 'dryRun' | 'onProgress' | 'onStarted'> &
   Partial<Pick<ExecuteRunOptions, 'trigger'>>
 
 /** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
-export interface App {
+export interface App extends DashboardApp {
   readonly db: Database
   readonly sources: ReadonlyMap<string, Source>
   /** Whether lookups can be submitted in bulk, and if not, why. */
@@ -101,6 +119,7 @@ export interface App {
   follow(action: 'install' | 'remove', source: string): Promise<TriggerStatus>
   /** The receiver, dashboard and metrics, without runs. */
   serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void>
+  readonly queueTroubles: DaemonApp['queueTroubles']
   /** The history of one row. */
   explain(source: string, key: string): Promise<RowHistory>
   /** Reverts the writes of a run. */
@@ -120,35 +139,59 @@ export interface App {
  */
 export async function openApp(options: AppOptions): Promise<App> {
   const { config, environment, log, onStatement, silentAfterMs = SOURCE_TIMEOUT_MS + 15_000 } = options
+  const own = options.own ?? new OwnTroubles()
   const db = openDatabase({
     url: requireDatabaseUrl(environment),
+    ...(environment.maxConnections !== null && { max: environment.maxConnections }),
     silentAfterMs,
     ...(onStatement && { onStatement }),
-    onLost: (error) => log.warn({ reason: error.message }, 'an idle connection to Postgres was lost'),
+    onLost: (error) => {
+      own.changed.notify()
+      log.debug(
+        { event: 'postgres_connection_lost', reason: error.message },
+        'an idle connection to Postgres was lost',
+      )
+    },
   })
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
     const opened: Source[] = []
     for (const mapping of Object.values(config.sources)) opened.push(await openSource(db, mapping))
     const sources = await linkSources(db, opened)
-    return buildApp(options, db, new Map(sources.map((source) => [source.name, source])))
+    return buildApp(options, own, db, new Map(sources.map((source) => [source.name, source])))
   } catch (error) {
     await db.destroy()
     throw error
   }
 }
 
-function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string, Source>): App {
+function buildApp(
+  options: AppOptions,
+  own: OwnTroubles,
+  db: Database,
+  sources: ReadonlyMap<string, Source>,
+): App {
   const { config, environment, log } = options
-  const bulk = checkBulkAvailability(environment)
   const metrics = new MetricsRecorder(db, log)
   const policy = toPolicy(config)
-  const base = { db, sources, log, policy, now: Date.now, random: options.random ?? Math.random, metrics }
+  const adapter = config.adapter ?? BUILT_IN_SERVICE
+  const bulk = checkBulkAvailability(environment, adapter)
+  const base = {
+    db,
+    sources,
+    log,
+    policy,
+    adapter,
+    now: Date.now,
+    random: options.random ?? Math.random,
+    metrics,
+  }
   const slots = createSlots(config.service.concurrency, Object.values(config.sources))
   // Unique for each start, so that a process is never mistaken for an earlier one with the same process id.
-  const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
+  const { owner } = own
   let client: EnrichmentClient | null = null
-  const openClient = (): EnrichmentClient => (client ??= createClient(options, metrics))
+  const openClient = (): EnrichmentClient =>
+    (client ??= openServiceClient(options, metrics, () => own.acceptKey(currentScope() ?? '')))
   const address = configuredAddress(environment)
   const currentScope = (): string | null =>
     address === null || environment.apiKeys.length === 0 ? null : `${address} ${openClient().keyId}`
@@ -159,7 +202,8 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
   const openOwnReceiver = (
     deliveries: WakeSignal,
     dashboard: ReceiverOptions['dashboard'] = null,
-  ): Promise<Receiver> => openReceiver({ db, environment, log, deliveries, dashboard })
+  ): Promise<Receiver> =>
+    openReceiver({ db, environment, log, service: () => adapter, deliveries, dashboard })
 
   /** The sources of a request, after checking its condition against each of them. */
   const chooseFor = async (request: PassRequest): Promise<Source[]> => {
@@ -170,10 +214,6 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
 
   // One for all runs of the process, since it reflects the state of the service.
   const breaker = createBreaker()
-  breaker.onChange((state) => {
-    if (state === 'open') log.warn('the service is failing: calls stopped, except for periodic probes')
-    if (state === 'closed') log.info('the service responds again')
-  })
   const createRunDeps = async (receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> => ({
     ...base,
     service: await registerService(base, address),
@@ -181,6 +221,14 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
     client: openClient(),
     breaker,
     slots,
+    onUnauthorized: (error) => {
+      if (!(error instanceof UnauthorizedError)) return
+      own.raise('key_refused', currentScope() ?? '', {
+        // Without a status: the key was rejected before, and no call was made.
+        ...(error.status !== null && { reason: `HTTP ${error.status}` }),
+      })
+    },
+    keyAccepted: own.keyAccepted,
     webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
     elector: new LeaderElector({
       db,
@@ -188,10 +236,14 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       owner,
       log,
       reserve: config.service.reserve,
+      documented: adapter.rateLimits,
       breaker,
     }),
   })
   const notifier = new Notifier({
+    db,
+    environment: environment.name,
+    dashboardUrl: environment.dashboardUrl,
     targets: config.notify,
     url: environment.notifyUrl,
     secrets: environment.notifySecrets,
@@ -199,10 +251,43 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
     log,
   })
 
-  return {
+  const { queueTroubles } = notifier
+  const schedules = () => listDueTimes(config.schedule, Date.now())
+  const observer = () => ({ own: own.list(), schedules: schedules() })
+  /** Works as a process that the dashboard lists, and that watches for troubles. */
+  const asProcess = async <T>(role: ProcessRole, work: () => Promise<T>): Promise<T> => {
+    const reports = startProcessReports({ db, log, owner }, { role, config })
+    // That of the daemon outlives its configuration.
+    const watch =
+      options.own === undefined
+        ? startTroubleWatch({
+            db,
+            log,
+            own,
+            schedules,
+            notifier: () => queueTroubles,
+            // A short run looks once, at its end: a look costs Postgres as much as a page of rows.
+            delayMs: TROUBLE_DELAY_MS,
+          })
+        : null
+    try {
+      return await work()
+    } finally {
+      await watch?.stop()
+      await reports.stop()
+    }
+  }
+
+  const app: App = {
     db,
     sources,
     bulk,
+    defaults: { budget: config.budget, allowsWhere: config.dashboard.allowWhere },
+    service: async () => (await deps()).service,
+    validate: async (request) => {
+      assertRoutePossible(request.route, bulk)
+      return chooseFor(request)
+    },
     get scope() {
       return currentScope()
     },
@@ -213,20 +298,26 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       assertRoutePossible(request.route, bulk)
       openClient()
       const deliveries = new WakeSignal()
-      const receiver = bulk.isPossible && request.route !== 'sync' ? await openOwnReceiver(deliveries) : null
+      const receiver =
+        bulk.usesWebhook === true && request.route !== 'sync' ? await openOwnReceiver(deliveries) : null
       const names = chosen.map(({ name }) => name)
       try {
-        return await executeRun(await createRunDeps(receiver), {
-          ...request,
-          sources: chosen,
-          trigger,
-          budget,
-          dryRun,
-          deliveries,
-          ...(dryRun === null && {
-            onEnded: (report: RunReport) => notifier.runEnded(report, { trigger, sources: names }),
+        // The watch reports once that Postgres is away, as in the middle of a run.
+        const waiting = { giveUp: () => request.signal.aborted }
+        return await asProcess('run', async () =>
+          executeRun(await retryWhileUnavailable(() => createRunDeps(receiver), waiting), {
+            ...request,
+            sources: chosen,
+            trigger,
+            budget,
+            dryRun,
+            deliveries,
+            ...(dryRun === null && {
+              onEnding: (tx: Tx, report: RunReport) =>
+                notifier.recordRun(tx, report, { trigger, sources: names }),
+            }),
           }),
-        })
+        )
       } finally {
         await receiver?.close()
       }
@@ -240,21 +331,40 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
         budget: toBudgetLimit(request.budget ?? config.budget),
         isBoundedByBudget: request.budget !== undefined,
         bulkPossible: bulk.isPossible,
+        bulkSize: adapter.bulk?.size ?? JOB_SIZE,
         knownLimit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
+        documentedLimits: adapter.rateLimits,
       })
     },
-    serve: async (request) =>
-      serveReceiver(await deps(), {
-        ...request,
-        receiver: (deliveries) => openOwnReceiver(deliveries, { sources: () => sources, explain }),
-      }),
+    serve: async (request) => {
+      const serveDeps = await deps()
+      return asProcess('serve', () =>
+        serveReceiver(
+          { ...serveDeps, owner },
+          {
+            ...request,
+            receiver: (deliveries) =>
+              openOwnReceiver(deliveries, {
+                sources: () => sources,
+                spendSettings: () => config,
+                observer,
+                explain,
+                app: () => app,
+              }),
+            notifier,
+          },
+        ),
+      )
+    },
     start: async ({ receiver, signal, deliveries }) => {
-      const runDeps = await createRunDeps(bulk.isPossible ? receiver : null)
-      return runService({ ...runDeps, config, notifier }, { signal, deliveries })
+      const runDeps = await createRunDeps(bulk.usesWebhook === true ? receiver : null)
+      return asProcess('start', () => runService({ ...runDeps, config, notifier }, { signal, deliveries }))
     },
     follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),
     explain,
+    queueTroubles,
     undo: async (request) => undoRun({ ...(await deps()), owner }, request),
+    forgetDeleted: (name, request) => forgetDeleted(base, chooseSource(sources, name), request),
     retry: async (request) =>
       retryFailedRows(await deps(), { ...request, sources: chooseSources(sources, request.sources) }),
     remap: async (request) => {
@@ -263,29 +373,12 @@ function buildApp(options: AppOptions, db: Database, sources: ReadonlyMap<string
       return remapSource(all, { ...request, source, service: address === null ? null : all.service })
     },
     close: async () => {
-      await notifier.close()
+      // What a single run has queued: the next process would send it too, perhaps tomorrow.
+      await Promise.race([notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
       await client?.close()
       await metrics.close()
       await db.destroy()
     },
   }
-}
-
-function createClient({ config, environment, log }: AppOptions, metrics: MetricsRecorder): EnrichmentClient {
-  const { apiKeys } = environment
-  return new EnrichmentClient({
-    baseUrl: requireSetting(environment.baseUrl, 'FILLRATE_BASE_URL', 'the URL of the enrichment service'),
-    apiKey: requireSetting(
-      apiKeys.length > 0 ? apiKeys : null,
-      'FILLRATE_API_KEY',
-      'a key of the enrichment service',
-    ),
-    auth: environment.auth,
-    proxies: environment.proxies,
-    timeoutMs: config.service.timeoutMs,
-    connections: config.service.concurrency,
-    onCallEnd: (endpoint, status) => metrics.recordCall(endpoint, status),
-    onKeyRejected: (rejection) => log.warn(rejection, 'the service rejected a key'),
-    onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
-  })
+  return app
 }

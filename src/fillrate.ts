@@ -5,9 +5,9 @@ import type { UndoReport } from './actions/undo/report.ts'
 import type { UndoOptions } from './actions/undo/undo.ts'
 import type { App, PassRequest, RunRequest } from './app.ts'
 import type { Config } from './config/config.ts'
-import type { ConfigInput } from './config/define.ts'
+import type { AnyConfigInput } from './config/define.ts'
 import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
-import { loadConfig } from './config/load.ts'
+import { loadConfig, loadNamedService } from './config/load.ts'
 import { parseConfig } from './config/parse.ts'
 import type { RunReport } from './runs/report.ts'
 
@@ -18,7 +18,7 @@ import type { RunReport } from './runs/report.ts'
  */
 export interface FillrateOptions {
   /** A configuration, or the path of a configuration file. */
-  readonly config: ConfigInput | string
+  readonly config: AnyConfigInput | string
   /** Settings and secrets under the names of the environment variables: `process.env`, or an object of your own. */
   readonly env: Readonly<Record<string, string | undefined>>
   /** Creates or upgrades the schema `fillrate` first. Default: false; an older schema is then an error. */
@@ -116,7 +116,9 @@ export async function createFillrate(options: FillrateOptions): Promise<Fillrate
   const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
   const { config: input } = options
   const readConfig = async (): Promise<Config> =>
-    typeof input === 'string' ? loadConfig({ cwd: '.', path: input }) : parseConfig(input, null)
+    typeof input === 'string'
+      ? loadConfig({ cwd: '.', path: input })
+      : parseConfig(input, null, await loadNamedService(input, '.'))
   const config = await readConfig()
   const environment = readEnvironment({ ...options.env })
   const log = options.log ?? pino({ level: 'silent' })
@@ -135,7 +137,8 @@ async function migrateDatabase(url: string, log: Logger): Promise<void> {
   const db = openDatabase({ url, max: 1 })
   try {
     await migrate(db, {
-      onBlocked: (blockers) => log.warn({ blockers }, 'a migration is waiting for a lock; retrying'),
+      onBlocked: (blockers) =>
+        log.warn({ event: 'migration_waiting', blockers }, 'a migration is waiting for a lock; retrying'),
     })
   } finally {
     await db.destroy()
@@ -157,7 +160,7 @@ async function startDaemon(
     signal,
     readConfig,
     onReload,
-    open: (config) => openApp({ config, environment, log }),
+    open: (config, own) => openApp({ config, environment, log, own }),
     onListening,
     onConfig: () => {},
   })
@@ -174,12 +177,40 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
   })
   return {
     plan: (options = {}) => app.plan(toPass(options)),
-    run: (options = {}) =>
-      app.run({ ...toPass<RunOptions>(options), waitMs: options.waitMs ?? DEFAULT_WAIT_MS }),
+    run: async (options = {}) => {
+      const request = { ...toPass<RunOptions>(options), waitMs: options.waitMs ?? DEFAULT_WAIT_MS }
+      const { sources, limit, budget, where, route } = request
+      const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
+      return auditAction(
+        app.db,
+        {
+          actor: createLocalActor('library'),
+          action: 'run',
+          parameters: { sources, limit, budget, where, route, dry_run: options.dryRun != null },
+        },
+        (onRun) =>
+          app.run({
+            ...request,
+            onStarted: (run) => {
+              onRun(run)
+              options.onStarted?.(run)
+            },
+          }),
+        ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
+      )
+    },
     start,
     explain: (source, key) => app.explain(source, key),
-    undo: (run, { dryRun = false, signal = new AbortController().signal } = {}) =>
-      app.undo({ run, dryRun, signal }),
+    undo: async (run, { dryRun = false, signal = new AbortController().signal } = {}) => {
+      if (dryRun) return app.undo({ run, dryRun, signal })
+      const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
+      return auditAction(
+        app.db,
+        { actor: createLocalActor('library'), action: 'undo', parameters: { of_run: run } },
+        () => app.undo({ run, dryRun, signal }),
+        (done) => ({ outcome: toAuditOutcome(done.status), detail: null, run: done.run }),
+      )
+    },
     close: () => app.close(),
     [Symbol.asyncDispose]: () => app.close(),
   }

@@ -3,6 +3,16 @@
  * service's client and webhook signatures for use on their own.
  */
 export { defineConfig, type ConfigInput } from './config/define.ts'
+export {
+  defineService,
+  type ServiceDefinition,
+  type ServiceAuth,
+  type ServiceReading,
+  type StatusMeaning,
+} from './domain/service/adapter.ts'
+export { type ServiceAnswer } from './domain/service/messages.ts'
+export { type ServiceDelivery } from './domain/service/bulk.ts'
+export { testService, type DeliveryCase, type ServiceCase } from './actions/service-cases.ts'
 export { createFillrate } from './fillrate.ts'
 export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions } from './fillrate.ts'
 export { ConfigProblems } from './config/problems.ts'

@@ -3,19 +3,16 @@ import { statSync } from 'node:fs'
 import { printError, runCli, wantsJson } from './cli/cli.ts'
 import { type Context, Exit, type Invocation } from './cli/command.ts'
 import { Output } from './cli/terminal.ts'
+import { ConfigProblems } from './config/problems.ts'
 
 // The process: environment, signals and exit code. Only this file and main.ts use `process`.
 
 const args = process.argv.slice(2)
 const isPlain = args.includes('--no-color')
-const dotenvError = loadDotenv()
+let dotenvError = loadDotenv()
 const isDumb = process.env['TERM'] === 'dumb'
 const stdout = new Output(process.stdout, { color: supportsColors(process.stdout), isDumb })
 const stderr = new Output(process.stderr, { color: supportsColors(process.stderr), isDumb })
-if (dotenvError !== null)
-  stderr.line(
-    `${stderr.paint('warn', 'fillrate:')} .env cannot be read (${dotenvError}). Its variables are not set; correct or remove it.`,
-  )
 const interrupt = new AbortController()
 let invocation: Invocation | null = null
 
@@ -27,7 +24,7 @@ function loadDotenv(): string | null {
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return null
-    return statSync('.env').isDirectory() ? 'it is a directory' : message
+    return statSync('.env').isDirectory() ? 'a directory' : `cannot be read: ${message}`
   }
 }
 
@@ -39,8 +36,19 @@ function supportsColors(stream: NodeJS.WriteStream): boolean {
   return stream.isTTY && stream.hasColors()
 }
 
+/**
+ * @throws ConfigProblems once, if a command that reads the environment would run with a part of it: its variables may lead
+ *   to another database than those of an unreadable `.env`
+ */
 function createContext(parsed: Invocation | null): Context {
   invocation = parsed
+  if (dotenvError !== null && parsed !== null && parsed.command.environment.length > 0) {
+    const found = dotenvError
+    dotenvError = null
+    throw new ConfigProblems('the environment', [
+      { place: '.env', found, expected: 'a file of variables, or none', todo: 'Correct or remove it.' },
+    ])
+  }
   return {
     stdin: process.stdin,
     stdout,

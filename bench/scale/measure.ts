@@ -10,7 +10,8 @@ import { freePort } from '../../test/support/free-port.ts'
 import { onServer } from '../../test/support/server.ts'
 import type { Task } from '../throughput/candidate.ts'
 import { median } from '../throughput/table.ts'
-import { createSettledTable, LEADS_CONFIG, scaleConfig } from './settled-table.ts'
+import { QUEUE_PENDING } from '../../test/support/queue-pending.ts'
+import { createPeople, createSettledTable, insertPeople, LEADS_CONFIG, scaleConfig } from './settled-table.ts'
 
 const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname
 const REPORT_USAGE = new URL('report-usage.ts', import.meta.url).pathname
@@ -27,6 +28,9 @@ export interface ScaleMeasurement {
   readonly floorMs: number
   readonly commands: Readonly<Record<CommandName, CommandCost>>
   readonly dashboardMs: number
+  /** Rows a second of a first pass in bulk: over an empty database, and over rows that follow those of the table. */
+  readonly firstRowsPerSecond: number
+  readonly lastRowsPerSecond: number
   /** The 99th of 100 claims of 32 lookups. */
   readonly claimP99Ms: number
   /** Bytes on disk. */
@@ -46,18 +50,41 @@ export const COMMANDS = {
 } as const
 export type CommandName = keyof typeof COMMANDS
 
+export interface ScaleOptions {
+  readonly rows: number
+  readonly rounds: number
+  /** Rows of the first passes in bulk. */
+  readonly enriched: number
+}
+
+/** Makes the table in the server's own database, and measures. */
 export async function measureScale(
   url: string,
   service: Task['service'],
-  { rows, rounds }: { readonly rows: number; readonly rounds: number },
+  options: ScaleOptions,
+): Promise<ScaleMeasurement> {
+  await onServer(url, (client) => createSettledTable(client, url, service, options.rows))
+  return measureTable(url, service, options)
+}
+
+/** Measures on a table that `createSettledTable` has made. */
+export async function measureTable(
+  url: string,
+  service: Task['service'],
+  { rows, rounds, enriched }: ScaleOptions,
 ): Promise<ScaleMeasurement> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-scale-'))
   try {
     return await onServer(url, async (client) => {
       const log = (text: string): void => console.error(`${rows.toLocaleString('en')} rows: ${text}`)
-      await createSettledTable(client, url, service, rows)
-      log('the table is made')
       const run = await commandRunner(folder, url, service)
+      const firstRowsPerSecond = await enrichFirst(client, folder, url, service, enriched)
+      await insertPeople(client, rows + 1, rows + enriched)
+      const last = await run('run', '--route', 'bulk', '--where', `t.id > ${rows}`)
+      const lastRowsPerSecond = (1_000 * enriched) / last.ms
+      log(
+        `in bulk: the first ${enriched} ${firstRowsPerSecond.toFixed(0)} rows/s, the last ${lastRowsPerSecond.toFixed(0)}`,
+      )
       const floor: number[] = []
       const costs: Record<CommandName, CommandCost[]> = {
         idle: [],
@@ -104,6 +131,8 @@ export async function measureScale(
           ]),
         ) as Record<CommandName, CommandCost>,
         dashboardMs: await dashboardMs(folder, url, service),
+        firstRowsPerSecond,
+        lastRowsPerSecond,
         claimP99Ms: await claimP99(client, url),
         ...(await sizes(client)),
       }
@@ -111,6 +140,31 @@ export async function measureScale(
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** Enriches a table of this many rows on a database of the same server that was empty. @returns rows a second */
+async function enrichFirst(
+  client: pg.Client,
+  folder: string,
+  url: string,
+  service: Task['service'],
+  rows: number,
+): Promise<number> {
+  const name = 'fillrate_scale_first'
+  await client.query(`drop database if exists ${name}`)
+  await client.query(`create database ${name}`)
+  const emptyUrl = new URL(url)
+  emptyUrl.pathname = name
+  await onServer(emptyUrl.href, async (empty) => {
+    await createPeople(empty)
+    await insertPeople(empty, 1, rows)
+    await empty.query('vacuum analyze')
+  })
+  const run = await commandRunner(folder, emptyUrl.href, service)
+  await run('migrate')
+  const { ms } = await run('run', '--route', 'bulk')
+  await client.query(`drop database ${name}`)
+  return (1_000 * rows) / ms
 }
 
 /** The rows that lack something and were not finished with the same inputs. */
@@ -202,6 +256,7 @@ async function claimP99(client: pg.Client, url: string): Promise<number> {
   await client.query(
     `update fillrate.lookups set state = 'pending', resolved_at = null, run_id = 1 where id % 100 = 1 and id <= 1000000`,
   )
+  await client.query(QUEUE_PENDING)
   await client.query('analyze fillrate.lookups')
   const db = openDatabase({ url, max: 1 })
   const times: number[] = []

@@ -16,6 +16,14 @@ export function scaleTable(measurements: readonly ScaleMeasurement[]): string {
       }),
     ),
     line('dashboard, first page', ({ dashboardMs }) => seconds(dashboardMs)),
+    line('first pass in bulk over an empty database', ({ firstRowsPerSecond }) =>
+      perSecond(firstRowsPerSecond),
+    ),
+    line(
+      'the same over rows that follow those of the table',
+      ({ firstRowsPerSecond, lastRowsPerSecond }) =>
+        `${perSecond(lastRowsPerSecond)} (${(lastRowsPerSecond / firstRowsPerSecond).toFixed(2)}×)`,
+    ),
     line('claim of 32 lookups, p99', ({ claimP99Ms }) => `${claimP99Ms.toFixed(1)} ms`),
     line('peak memory of the idle run', ({ commands: { idle } }) => megabytes(idle.peakBytes)),
     line('the table on disk', ({ tableBytes }) => megabytes(tableBytes)),
@@ -24,4 +32,5 @@ export function scaleTable(measurements: readonly ScaleMeasurement[]): string {
 }
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(2)} s`
+const perSecond = (rows: number): string => `${Math.round(rows).toLocaleString('en')} rows/s`
 const megabytes = (bytes: number): string => `${Math.round(bytes / 1024 / 1024).toLocaleString('en')} MiB`

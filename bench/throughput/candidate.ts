@@ -8,7 +8,7 @@ export interface Task {
 
 /** What a candidate measures itself. */
 export interface Outcome {
-  /** From the first connection to the last, without the start of the process. Milliseconds. */
+  /** From the first connection to the last, without the start and the end of the process. Milliseconds. */
   readonly durationMs: number
   readonly statements: number
 }

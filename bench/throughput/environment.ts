@@ -34,12 +34,11 @@ export async function openBenchEnvironment(options: {
   readonly postgresLog: string | null
 }): Promise<BenchEnvironment> {
   const { settings, statements, postgresLog } = options
-  const server = await startEmbeddedPostgres(
-    [...settings, ...(statements ? STATEMENT_SETTINGS : [])],
-    (text) => {
+  const server = await startEmbeddedPostgres([...settings, ...(statements ? STATEMENT_SETTINGS : [])], {
+    onLog: (text) => {
       if (postgresLog !== null) appendFileSync(postgresLog, text)
     },
-  )
+  })
   const at = (name: string): string => Object.assign(new URL(server.url), { pathname: `/${name}` }).href
   const templates = new Map<number, Promise<string>>()
   let opened = 0

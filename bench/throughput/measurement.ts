@@ -1,5 +1,9 @@
-import { fork } from 'node:child_process'
+import { execFile, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { rmSync } from 'node:fs'
+import { mkdir, mkdtemp } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
 import { onServer } from '../../test/support/server.ts'
 import type { BenchEnvironment } from './environment.ts'
 import type { CandidateName, Measured, Task } from './candidate.ts'
@@ -7,9 +11,10 @@ import { checksum } from './crm.ts'
 import type { SandboxProcess } from './sandbox.ts'
 
 /** The result of one run of one candidate. */
-export interface Measurement extends Measured {
+export interface Measurement extends RunOfCandidate {
   readonly candidate: CandidateName
   readonly rows: number
+  /** With the start and the end of the process. */
   readonly rowsPerSecond: number
   readonly statementsPer1000: number
   /** CPU time of Postgres and of the sandbox during the run, in milliseconds. */
@@ -57,7 +62,7 @@ export async function measureCandidate(
       ...measured,
       candidate,
       rows,
-      rowsPerSecond: (rows * 1_000) / measured.durationMs,
+      rowsPerSecond: (rows * 1_000) / measured.wallMs,
       statementsPer1000: (measured.statements * 1_000) / rows,
       postgresCpuMs: postgres === null || before.postgres === null ? null : postgres - before.postgres,
       sandboxCpuMs: cpuMs - before.sandbox,
@@ -70,8 +75,16 @@ export async function measureCandidate(
   }
 }
 
-async function runCandidate(task: Task, profile: string | null): Promise<Measured> {
-  const child = fork(new URL('candidate-process.ts', import.meta.url), [JSON.stringify(task)], {
+/** Measured from outside the process too. */
+export interface RunOfCandidate extends Measured {
+  /** From the start of the process to its end, in milliseconds. */
+  readonly wallMs: number
+}
+
+export async function runCandidate(task: Task, profile: string | null): Promise<RunOfCandidate> {
+  const program = await (bundled ??= bundleCandidates())
+  const startedAt = performance.now()
+  const child = fork(program, [JSON.stringify(task)], {
     execArgv: profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`],
   })
   let measured: Measured | null = null
@@ -80,6 +93,19 @@ async function runCandidate(task: Task, profile: string | null): Promise<Measure
     child.disconnect()
   })
   const [code] = (await once(child, 'exit')) as [number | null]
+  const wallMs = performance.now() - startedAt
   if (code !== 0 || measured === null) throw new Error(`the candidate ${task.candidate} exited with ${code}`)
-  return measured
+  return { ...(measured as Measured), wallMs }
+}
+
+let bundled: Promise<string> | null = null
+
+/** @returns the file to run, removed when this process ends */
+async function bundleCandidates(): Promise<string> {
+  const cache = resolve(import.meta.dirname, '../../.cache')
+  await mkdir(cache, { recursive: true })
+  const folder = await mkdtemp(join(cache, 'bench-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  await promisify(execFile)(process.execPath, [join(import.meta.dirname, 'bundle.ts'), folder])
+  return join(folder, 'bench/throughput/candidate-process.js')
 }

@@ -92,10 +92,12 @@ async function measureRounds(
 }
 
 function logMeasurement(measurement: Measurement, when: string): void {
-  const { candidate, rowsPerSecond, peakBytes, statementsPer1000, durationMs } = measurement
+  const { candidate, rowsPerSecond, peakBytes, statementsPer1000, wallMs, cpuMs, postgresCpuMs, rows } =
+    measurement
   console.error(
-    `${when}: ${pad(candidate)} ${number(rowsPerSecond)} rows/s in ${(durationMs / 1_000).toFixed(1)} s, ` +
+    `${when}: ${pad(candidate)} ${number(rowsPerSecond)} rows/s in ${(wallMs / 1_000).toFixed(1)} s, ` +
       `${number(peakBytes / 1024 / 1024)} MiB, ${number(statementsPer1000)} statements per 1,000 rows, ` +
+      `CPU a row: own ${number((cpuMs * 1_000) / rows)} µs, Postgres ${number(((postgresCpuMs ?? Number.NaN) * 1_000) / rows)} µs, ` +
       `load ${loadavg()[0]?.toFixed(1)}`,
   )
 }

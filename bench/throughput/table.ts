@@ -18,13 +18,19 @@ export const medianOf = (
  * The speed as a multiple of the plain script's: the median of the ratios within each round, so that a slow moment of
  * the machine has little effect.
  */
-export function timesAsFast(measurements: readonly Measurement[], candidate: CandidateName): number {
+export const timesAsFast = (measurements: readonly Measurement[], candidate: CandidateName): number =>
+  median(ratiosToPlain(measurements, candidate, (measurement) => measurement.wallMs))
+
+/** How much of the plain script's time each run of a candidate took, in the same round. */
+function ratiosToPlain(
+  measurements: readonly Measurement[],
+  candidate: CandidateName,
+  timeOf: (measurement: Measurement) => number,
+): number[] {
   const results = (of: CandidateName): number[] =>
-    measurements
-      .filter((measurement) => measurement.candidate === of)
-      .map((measurement) => measurement.rowsPerSecond)
+    measurements.filter((measurement) => measurement.candidate === of).map(timeOf)
   const plain = results('plain')
-  return median(results(candidate).map((speed, round) => speed / (plain[round] ?? Number.NaN)))
+  return results(candidate).map((ms, round) => (plain[round] ?? Number.NaN) / ms)
 }
 
 /** Rates, memory, statements and CPU time. */
@@ -38,7 +44,8 @@ export function speedTable(
     return [
       TITLES[candidate],
       count(of((measurement) => measurement.rowsPerSecond)),
-      times(timesAsFast(measurements, candidate)),
+      range(ratiosToPlain(measurements, candidate, (measurement) => measurement.wallMs)),
+      times(median(ratiosToPlain(measurements, candidate, (measurement) => measurement.durationMs))),
       megabytes(of((measurement) => measurement.peakBytes)),
       count(of((measurement) => measurement.statementsPer1000)),
       count(of((measurement) => measurement.calls)),
@@ -52,6 +59,7 @@ export function speedTable(
       '',
       'rows/s',
       'of the plain script',
+      'without start-up',
       'peak memory',
       'SQL statements per 1,000 rows',
       'calls',
@@ -108,5 +116,10 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 
 const count = (number: number): string => Math.round(number).toLocaleString('en')
 const times = (factor: number): string => (Number.isNaN(factor) ? '–' : `${factor.toFixed(2)}×`)
+/** The median with the lowest and the highest; one alone without them. */
+const range = (factors: readonly number[]): string =>
+  factors.length < 2
+    ? times(median(factors))
+    : `${times(median(factors))} (${Math.min(...factors).toFixed(2)}–${Math.max(...factors).toFixed(2)})`
 const megabytes = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
 const seconds = (ms: number): string => (Number.isNaN(ms) ? '?' : `${(ms / 1_000).toFixed(1)} s`)

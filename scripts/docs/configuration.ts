@@ -27,6 +27,7 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   email: 'An email address.',
   service: 'Calls to the service; see below.',
   bulk: 'Jobs of up to 100 emails; see below.',
+  liveSync: 'Budgets of live sync; see below.',
   schedule: 'Scheduled runs of `fillrate start`; see below.',
   field: 'A field of the record; see below.',
   unlisted: 'Takes a field that the service does not document.',
@@ -55,6 +56,10 @@ export function configurationPage(): string {
     '## Sources: `sources.NAME`',
     'A name has letters, digits, `_` and `-`, and begins with a letter. `t` is the table in every expression.',
     person === undefined ? '' : fields(person),
+    "**Deleted rows.** `onDelete: 'forget'` erases what is stored of a row an hour after it was deleted from the " +
+      "table, unless another row needs it; `'keep'` keeps it for `explain` and `undo`. Either way the row is in no count. " +
+      'If more than 10% of a source is gone, nothing is erased before you confirm it: ' +
+      '[security](security.md#rows-that-are-deleted-in-the-crm).',
     "**Freshness.** `freshness: { column: 'enriched_at' }` names the column in which the CRM keeps when a row was " +
       'enriched last, by whatever did it. It replaces a condition on that column in `where`, which would remove each ' +
       'row from the source as soon as it is written. [How it works](how-it-works.md#freshness) has the details.',

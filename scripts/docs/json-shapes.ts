@@ -34,12 +34,54 @@ const skippedCells = list(
   }),
 )
 
+const money = object({ amount: z.number(), currency: text })
+const spend = object({
+  calls: count.describe('answered, or in doubt'),
+  lookups: count.describe('billed: answered by the service, or accepted in a job'),
+  in_doubt: count.describe('lookups beside these that may be billed, because the answer was lost'),
+  cost: money.nullable().describe('of `lookups`, at the configured price; null without one'),
+})
+const forecast = object({ lookups: count, cost: money.nullable() })
+const spendReport = object({
+  today: spend,
+  last_30_days: spend,
+  days: list(spend.extend({ day: text, by_source: byName(count).describe('lookups') })).describe(
+    'UTC, oldest first',
+  ),
+  sources: list(spend.extend({ source: text })).describe('of 30 days'),
+  runs: list(
+    spend.extend({
+      run: count,
+      trigger: text,
+      state: text,
+      sources: list(text),
+      started_at: time,
+    }),
+  ).describe('the latest that requested anything'),
+  budgets: list(
+    object({
+      kind: z.enum(['run', 'schedule', 'live_sync', 'import']),
+      run: count.nullable().describe('null: a budget of the day'),
+      source: text.nullable().describe('the part of this source; null: all'),
+      limit: count.nullable().describe('lookups; null: unlimited'),
+      spent: count.describe('lookups that runs have claimed'),
+      left: count.nullable(),
+      used_up_at: time.nullable().describe('foreseen at the pace of today'),
+    }),
+  ),
+  forecast: object({
+    today: forecast.describe('by midnight UTC, at the pace of today'),
+    next_30_days: forecast.describe('at the pace of the last seven days'),
+  }),
+})
+
 const run = object({
   run: count,
   status: z.enum(['completed', 'budget_reached', 'interrupted', 'unauthorized', 'failed']),
   reason: text.nullable(),
   cancelled_by: text.optional().describe('who cancelled it'),
   rows: object({ picked: count.describe('the sum of the others'), ...rowStates }),
+  rows_by_source: byName(object(rowStates)).optional().describe('absent from a dry run'),
   skipped_over_budget: count.describe('rows read and not picked, because the budget could not pay them'),
   unread_over_budget: list(text).optional().describe('sources not read to the end for the budget'),
   unread_sources: list(text).optional().describe('sources whose table was locked'),
@@ -53,7 +95,10 @@ const run = object({
     'failed',
     'in_doubt',
   ]),
-  requests: counts(['person', 'company', 'bulk', 'retried', 'throttled']),
+  requests: counts(['person', 'company', 'bulk', 'retried', 'throttled']).describe(
+    'API calls made for this run',
+  ),
+  spend,
   jobs: counts(['submitted', 'completed', 'failed', 'expired', 'in_doubt', 'waiting']),
   cells: counts(['written', 'protected', 'skipped']),
   skipped_cells: skippedCells,
@@ -83,8 +128,71 @@ const storedRun = object({
   cancelled_by: text.nullable(),
   totals: anything.describe('what the run printed, without values of rows; null while it runs'),
 })
-const pausedSources = list(object({ source: text, paused_at: time, paused_by: text }))
+const pausedSources = list(
+  object({
+    source: text,
+    paused_at: time,
+    paused_by: text,
+    reason: text.nullable(),
+    resume_at: time.nullable(),
+  }),
+)
 const bulk = object({ possible: z.boolean(), reason: text.nullable(), todo: text.nullable() })
+
+const storedJob = object({
+  key: text,
+  job_id: text.nullable(),
+  state: z.enum(Object.values(Job)),
+  reason: text.nullable(),
+  size: count,
+  run: count.nullable(),
+  created_at: time,
+  submitted_at: time.nullable(),
+  deadline_at: time,
+  finished_at: time.nullable(),
+})
+const fillCounts = object({ eligible: count, columns: list(object({ column: text, filled: count })) })
+const storedLookup = object({
+  id: count,
+  kind: text,
+  input: byName(text),
+  state: text,
+  reason: text.nullable(),
+  attempts: count,
+  unconfirmed_calls: count.describe('calls without an answer, which may have been billed'),
+  confidence: z.number().nullable(),
+  run: count.nullable(),
+  job: text.nullable(),
+  requested_at: time.nullable(),
+  resolved_at: time.nullable(),
+  not_before: time.nullable(),
+  leased_until: time.nullable(),
+  refresh_at: time.nullable(),
+  rows: count.describe('rows that share it'),
+  malformed_response: object({ status: count, body: text, received_at: time }).nullable(),
+})
+const proposedOutput = object({
+  column: text,
+  field: text,
+  type: text,
+  map: byName(text).optional(),
+  sql: text.optional(),
+  group: text.optional(),
+  as: text.optional(),
+  matches: text.optional(),
+})
+const scheduled = list(
+  object({
+    cron: text,
+    timezone: text,
+    sources: list(text),
+    limit: count.nullable(),
+    budget: z.union([count, z.literal('unlimited')]).nullable(),
+    catch_up: z.boolean(),
+    next: list(time),
+  }),
+)
+const dryRun = { columns: writtenColumns, sample: diffRows }
 
 /** By command. An error has the shape of `error`, whatever the command. */
 export const JSON_SHAPES = {
@@ -149,6 +257,8 @@ export const JSON_SHAPES = {
     cost: object({
       lookups: count,
       max_lookups: count,
+      amount: money.nullable().describe('what these cost; null without a price'),
+      max_amount: money.nullable(),
       budget: count.nullable(),
       beyond_budget: count,
       match_rate: z.number().nullable().describe('0 to 1'),
@@ -213,21 +323,17 @@ export const JSON_SHAPES = {
     searched: counts(['tables', 'columns']),
     remaining: list(object({ table: text, column: text, rows: count })),
   }),
+  'forget --deleted': object({
+    dry_run: z.boolean(),
+    source: text,
+    deleted: count.describe('deleted rows that were set aside'),
+    erased: counts(['rows', 'lookups', 'records', 'changes', 'results'])
+      .nullable()
+      .describe('null: a dry run'),
+  }),
   pause: object({ changed: list(text), paused: pausedSources }),
   resume: object({ changed: list(text), paused: pausedSources }),
-  schedule: object({
-    schedule: list(
-      object({
-        cron: text,
-        timezone: text,
-        sources: list(text),
-        limit: count.nullable(),
-        budget: z.union([count, z.literal('unlimited')]).nullable(),
-        catch_up: z.boolean(),
-        next: list(time),
-      }),
-    ),
-  }),
+  schedule: object({ schedule: scheduled }),
   failures: object({
     total: count,
     reasons: list(object({ source: text, state: text, reason: text, rows: count })),
@@ -235,22 +341,197 @@ export const JSON_SHAPES = {
     rows: list(object({ source: text, key: text, state: text, reason: text.nullable(), settled_at: time })),
     skipped_cells: list(anything).describe('the latest skipped cells, one by one'),
   }),
-  runs: object({ runs: list(storedRun) }),
+  runs: object({
+    runs: list(storedRun.extend({ spend: spend.describe('killed and running runs included') })),
+  }),
   jobs: object({
-    jobs: list(
+    jobs: list(storedJob.extend({ attempts: count, polls: count, poll_at: time.nullable() })),
+  }),
+  status: object({
+    troubles: list(
       object({
-        key: text,
-        job_id: text.nullable(),
-        state: z.enum(Object.values(Job)),
-        reason: text.nullable(),
-        size: count,
-        attempts: count,
-        run: count.nullable(),
-        created_at: time,
-        submitted_at: time.nullable(),
-        deadline_at: time,
-        finished_at: time.nullable(),
+        code: text,
+        subject: text.describe('service and key, source, schedule or process; empty: there is only one'),
+        severity: text.describe('error or warning'),
+        since: time,
+        title: text,
+        meaning: text.describe('what it means for the rows'),
+        action: text.describe('what to do about it'),
+      }),
+    ).describe('what is wrong now, errors first'),
+    rows: byName(object({ total: count, ...rowStates })).describe('by source'),
+    jobs: byName(count).describe('by state'),
+    deliveries: byName(count).describe('by state'),
+    quarantined_results: count,
+    running_runs: count,
+    last_run: storedRun.nullable(),
+    spend: spendReport,
+    paused: pausedSources,
+    deleted: list(
+      object({
+        source: text,
+        is_kept: z.boolean(),
+        rows: count,
+        since: time,
+        held: text.nullable().describe('why they are not erased'),
+      }),
+    ).describe('rows that their table no longer has'),
+    limits: list(
+      object({
+        scope: text,
+        limit: count,
+        window_ms: z.number().nullable(),
+        observed_at: time,
+        status: object({
+          state: text,
+          limit: count.nullable(),
+          window_ms: z.number().nullable(),
+          window_at_most_ms: z.number().nullable(),
+          used: count,
+          permitted: z.number().nullable(),
+          utilisation: z.number().nullable().describe('0 to 1'),
+          window_used: count,
+          next_window_at: time.nullable(),
+          stall_reason: text.nullable(),
+          throttled: count,
+          shared_key: z.boolean(),
+          reported_at: time,
+          live: z.boolean(),
+        }).nullable(),
       }),
     ),
+    fill_rate: byName(z.union([text, fillCounts.extend({ measured_at: time })])).describe(
+      'by source; a text says why it is unknown',
+    ),
+    configuration_problems: list(problem).nullable(),
+  }),
+  explain: object({
+    source: text,
+    key: text,
+    table: text,
+    row: object({
+      exists: z.boolean(),
+      excluded_by: text.nullable(),
+      join_count: count,
+      problem: text.nullable(),
+      fresh_until: time.nullable(),
+      inputs: byName(text.nullable()),
+      filled_inputs: byName(text),
+      lookup_request: object({ kind: text, input: byName(text) }).nullable(),
+      is_suppressed: z.boolean(),
+      input_notes: list(object({ input: text, reason: text })),
+      columns: list(
+        object({
+          column: text,
+          value: anything,
+          blank: z.boolean(),
+          policy: text.nullable(),
+          written_by_fillrate: z.boolean(),
+          written_by_source: text.nullable(),
+          written_by: count.nullable().describe('a run'),
+        }),
+      ),
+    }),
+    state: object({
+      state: z.enum(ROW_STATES),
+      reason: text.nullable(),
+      notes: byName(anything).nullable(),
+      run: count.nullable(),
+      alive: z.boolean(),
+      inputs_changed: z.boolean(),
+      picked_at: time,
+      settled_at: time.nullable(),
+      due_at: time.nullable(),
+    })
+      .nullable()
+      .describe('null: never picked'),
+    lookup: storedLookup.nullable(),
+    missed_lookups: list(storedLookup),
+    job: storedJob.nullable(),
+    deliveries: list(
+      object({
+        event_id: text,
+        state: text,
+        reason: text.nullable(),
+        received_at: time,
+        settled_at: time.nullable(),
+      }),
+    ),
+    record: anything.describe('as the service sent it'),
+    fields: list(
+      object({ field: text, column: text, value: anything, skipped: text.nullable(), result: text }),
+    ),
+    changes: list(
+      object({
+        id: count,
+        run: count.nullable(),
+        written_at: time,
+        undoes: count.nullable(),
+        undone_by: count.nullable(),
+        cells: list(object({ column: text, before: anything, after: anything, undone: z.boolean() })),
+      }),
+    ),
+    next: object({ what: text, at: time.nullable() }),
+  }),
+  retry: object({
+    dry_run: z.boolean(),
+    rows: count,
+    reasons: list(object({ source: text, state: text, reason: text, rows: count })),
+    lookups: count,
+    without_call: count,
+    row_missing: count,
+    complete: count,
+  }),
+  remap: run
+    .omit({ dry_run: true })
+    .partial()
+    .extend({
+      dry_run: z.boolean(),
+      source: text,
+      examined: counts([
+        'rows',
+        'changed',
+        'unchanged',
+        'below_confidence',
+        'inputs_changed',
+        'row_missing',
+        'undone',
+        'cells',
+      ]),
+      skipped_cells: skippedCells,
+      ...dryRun,
+    })
+    .describe('with the fields of a run if anything was written'),
+  init: object({
+    written: text.nullable(),
+    examined: object({ tables: count, schemas: list(text) }),
+    sources: list(
+      object({
+        name: text,
+        kind: z.enum(['person', 'company']),
+        table: text,
+        rows: count.nullable(),
+        joins: text.nullable(),
+        key: list(text).nullable(),
+        where: text.nullable(),
+        changed_at: text.nullable(),
+        freshness: text.nullable(),
+        touch: object({ column: text, sql: text }).nullable(),
+        notes: list(text),
+        inputs: list(object({ input: text, sql: text })),
+        outputs: list(proposedOutput),
+        skipped_columns: list(object({ column: text, reason: text, output: proposedOutput.optional() })),
+        sample: object({ rows: count, identified_by: byName(count) }),
+        fill_rate: fillCounts.nullable(),
+      }),
+    ),
+    skipped_tables: list(object({ table: text, reason: text })),
+  }),
+  serve: object({ listens: text.nullable(), public_url: text.nullable(), bulk }),
+  start: object({
+    listens: text.nullable().optional().describe('in the first object'),
+    public_url: text.nullable().optional(),
+    schedule: scheduled.optional().describe('in the next, and again after each reload'),
+    follows: list(text).optional().describe('sources in live sync'),
   }),
 } as const

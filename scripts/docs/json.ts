@@ -11,8 +11,8 @@ With \`--json\` a command prints one object to standard output; logs and progres
 snake_case; names that come from you (sources, columns, inputs) and reasons as names stay as they are. Fields may be added.
 An error, also of the command line, has the shape of \`error\`, with the exit code of the [command](cli.md).
 
-\`status\` is that of \`GET /api/status\`, \`explain\` that of the library's \`RowHistory\`; \`remap\` and \`retry\` print their
-counts. These are not listed here.
+\`status\` is that of \`GET /api/status\`, \`explain\` that of the library's \`RowHistory\`. \`start\` prints an object when it
+listens, and one for each configuration that it uses.
 
 ${Object.entries(JSON_SHAPES)
   .map(
@@ -25,7 +25,7 @@ ${Object.entries(JSON_SHAPES)
 type Schema = z.core.JSONSchema.BaseSchema
 
 /** A line for each field, by its path: `rows.picked`, `runs[].id`. */
-function listFields(schema: Schema, path: string): string[][] {
+export function listFields(schema: Schema, path: string): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     if (typeof property === 'boolean') return []
     const at = path === '' ? name : `${path}.${name}`
@@ -54,6 +54,7 @@ function describeType(schema: Schema): DescribedType {
     const text = types.map((one) => one.text).join(' or ')
     return { text, inner: inner?.inner ?? null, suffix: inner?.suffix ?? '' }
   }
+  if (schema.title === 'code') return plain('code')
   if (schema.enum !== undefined) return plain(schema.enum.map((one) => `\`${String(one)}\``).join(', '))
   if (schema.const !== undefined) return plain(`\`${String(schema.const)}\``)
   if (schema.title === 'time') return plain('time')

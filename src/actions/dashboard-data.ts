@@ -1,21 +1,31 @@
+import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
+import type { Trouble } from '../domain/trouble.ts'
 import type { Source } from '../sources/source.ts'
 import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
 import * as meters from '../store/metrics.ts'
 import * as overview from '../store/metrics.ts'
+import { currentLeaseOwner } from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rows from '../store/rows.ts'
+import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
-import { readRateLimits, type RateLimitStatus } from './status.ts'
+import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
+import { type DeletedRowsStatus, readDeletedRows, readRateLimits, type RateLimitStatus } from './status.ts'
+import { readTroubles } from './troubles.ts'
 
 /** Everything on the dashboard's first page, read at one moment. */
 export interface DashboardData {
   /** Milliseconds since the epoch. */
   readonly readAt: number
+  /** What is wrong: errors first, then the oldest. */
+  readonly troubles: readonly Trouble[]
+  /** The sources that live sync watches; empty while no process runs it. */
+  readonly watched: readonly string[]
   readonly sources: readonly SourceOverview[]
   /** Newest first. */
   readonly runs: readonly RunOverview[]
@@ -28,7 +38,8 @@ export interface DashboardData {
   /** Skipped cells of all rows, most frequent first. */
   readonly skippedCells: readonly SkippedGroup[]
   /** Of the last 30 days. */
-  readonly usage: overview.Usage
+  readonly cellsWritten: number
+  readonly spend: SpendReport
 }
 
 export interface SourceOverview {
@@ -39,8 +50,12 @@ export interface SourceOverview {
   readonly columns: readonly string[]
   readonly pause: pauses.PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
-  /** Oldest first; empty before the first run. */
+  /** Oldest first; empty before the first run. On the overview: the first and the last. */
   readonly fillRates: readonly coverage.FillRateSample[]
+  /** Rows that its table no longer has, in none of the counts. */
+  readonly deleted: readonly DeletedRowsStatus[]
+  /** The latest run over it; null if none of the latest runs was. */
+  readonly lastRun: runHistory.SourceRun | null
 }
 
 export interface RunOverview extends runs.StoredRun {
@@ -52,28 +67,29 @@ export interface RunOverview extends runs.StoredRun {
 export const HOUR_MS = 3_600_000
 const USAGE_MS = 30 * 24 * HOUR_MS
 const RUNS = 12
+/** Samples of one source on its own page. */
 const MEASUREMENTS = 900
+
+const listFollowed = (sources: ReadonlyMap<string, Source>): string[] =>
+  [...sources.values()].filter(({ mapping }) => mapping.follow).map(({ name }) => name)
 
 /** Reads everything with a few statements on Fillrate's own tables; the user's tables are not touched. */
 export async function readDashboardData(
   db: Database,
   sources: ReadonlyMap<string, Source>,
+  settings: SpendSettings,
+  observer: ObserverOptions,
   now: number,
 ): Promise<DashboardData> {
   const pausedSources = await pauses.listPaused(db)
+  const lastRuns = await runHistory.listLastRuns(db, [...sources.keys()])
   const runningIds = new Set((await runs.listRunning(db)).map((run) => run.id))
   return {
     readAt: now,
+    troubles: await readTroubles(db, observer),
+    watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     sources: await Promise.all(
-      [...sources.values()].map(async (source) => ({
-        name: source.name,
-        kind: source.mapping.kind,
-        table: `${source.table.schema}.${source.table.name}`,
-        columns: source.outputs.map((output) => output.column),
-        pause: pausedSources.find((one) => one.source === source.name) ?? null,
-        states: await rows.countRowStates(db, { sources: [source.name] }),
-        fillRates: await coverage.listFillRateSamples(db, source.name, MEASUREMENTS),
-      })),
+      [...sources.values()].map((source) => readSource(db, source, { pausedSources, lastRuns, samples: 1 })),
     ),
     runs: await Promise.all(
       (await runs.listRuns(db, RUNS)).map(async (run) => ({
@@ -87,6 +103,41 @@ export async function readDashboardData(
     calls: await meters.listRequestCounts(db, HOUR_MS),
     failures: await countFailureReasons(db, { source: null, states: null }),
     skippedCells: await groupSkippedCells(db, {}),
-    usage: await overview.usageWithin(db, USAGE_MS),
+    cellsWritten: await overview.countWrittenCells(db, USAGE_MS),
+    spend: await readSpend(db, settings, now),
+  }
+}
+
+/** One source as on its own page, with its fill rates over time. */
+export async function readSourceOverview(db: Database, source: Source): Promise<SourceOverview> {
+  return readSource(db, source, {
+    pausedSources: await pauses.listPaused(db),
+    lastRuns: await runHistory.listLastRuns(db, [source.name]),
+    samples: MEASUREMENTS,
+  })
+}
+
+async function readSource(
+  db: Database,
+  source: Source,
+  known: {
+    readonly pausedSources: readonly pauses.PausedSource[]
+    readonly lastRuns: readonly runHistory.SourceRun[]
+    readonly samples: number
+  },
+): Promise<SourceOverview> {
+  const { name } = source
+  const states = await rows.countRowStates(db, { sources: [name] })
+  const total = Object.values(states).reduce((sum, one) => sum + one, 0)
+  return {
+    name,
+    kind: source.mapping.kind,
+    table: `${source.table.schema}.${source.table.name}`,
+    columns: source.outputs.map((output) => output.column),
+    pause: known.pausedSources.find((one) => one.source === name) ?? null,
+    states,
+    deleted: await readDeletedRows(db, new Map([[name, total]])),
+    fillRates: await coverage.listFillRateSamples(db, name, known.samples),
+    lastRun: known.lastRuns.find((one) => one.source === name) ?? null,
   }
 }

@@ -82,7 +82,7 @@ export async function forgetSubject(
     ? await previewForget(db, targets)
     : await eraseAll((act) => inTransaction(db, act), targets, false)
   log.debug(
-    { erased: report.erased, searched: report.searched },
+    { event: 'data_erased', erased: report.erased, searched: report.searched },
     options.dryRun ? 'would be erased' : 'erased',
   )
   return report

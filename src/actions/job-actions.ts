@@ -1,6 +1,6 @@
 import { Job, type JobState } from '../domain/job.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import * as jobActions from '../store/jobs.ts'
+import * as jobActions from '../store/job-actions.ts'
 import * as lookups from '../store/lookups.ts'
 import { inTransaction } from '../store/transaction.ts'
 
@@ -75,7 +75,7 @@ export function performJobAction(
     }
     await jobActions.expireJobNow(tx, job.id, 'expired manually, before its deadline')
     const requeued = await requeueInputs()
-    deps.log.warn({ job: job.id, freed: requeued }, 'job expired manually')
+    deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job expired manually')
     return {
       job: job.id,
       action,

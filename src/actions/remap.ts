@@ -111,8 +111,9 @@ export async function remapSource(deps: MaintenanceDeps, options: RemapOptions):
       status: stopping.aborted ? 'interrupted' : 'completed',
       reason: stopping.aborted ? 'stopped on request' : null,
       rowsSkipped: 0,
-      requests: { person: 0, company: 0, bulk: 0, retried: 0, throttled: 0 },
       rate: null,
+      isOnlyRun: true,
+      price: null,
       durationMs: performance.now() - startedAt,
     })
   })

@@ -1,7 +1,11 @@
+import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
+import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowState } from '../domain/row.ts'
+import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import type { FillCounts } from '../sources/fill-counts.ts'
+import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as metrics from '../store/metrics.ts'
@@ -10,6 +14,7 @@ import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
+import { readTroubles, type ReportedTrouble, toTroubleReport } from './troubles.ts'
 
 /** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
 export interface Status {
@@ -23,6 +28,13 @@ export interface Status {
   readonly last_run: runs.StoredRun | null
   /** Sources that no run picks from. */
   readonly paused: readonly pauses.PausedSource[]
+  /** Rows that their table no longer has: in none of the other counts. */
+  readonly deleted: readonly DeletedRowsStatus[]
+}
+
+export interface DeletedRowsStatus extends DeletedRows {
+  /** Why they are not erased; null: they are, an hour after they were noticed, or they are kept. */
+  readonly held: string | null
 }
 
 /**
@@ -53,7 +65,20 @@ export async function readStatus(
     running_runs: (await runs.listRunning(db)).length,
     last_run: (await runs.listRuns(db, 1))[0] ?? null,
     paused: await pauses.listPaused(db),
+    deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
   }
+}
+
+/** Rows that their tables no longer have. @param known how many rows of each source are known beside them */
+export async function readDeletedRows(
+  db: Database,
+  known: ReadonlyMap<string, number>,
+): Promise<DeletedRowsStatus[]> {
+  return (await countDeletedRows(db, [...known.keys()])).map((one) => {
+    const counts = { known: known.get(one.source) ?? 0, deleted: one.rows }
+    const isHeld = !one.is_kept && isEraseHeld(counts)
+    return { ...one, held: isHeld ? describeHeldErase(one.source, counts) : null }
+  })
 }
 
 /** The limit of a key, with its leader's last report; null: none yet. */
@@ -119,6 +144,8 @@ export interface MeasuredFillCounts extends FillCounts {
 
 /** The status, as `fillrate status --json` and `GET /api/status` report it. */
 export interface StatusReport extends Omit<Status, 'limit'> {
+  /** What is wrong now: errors first, then the oldest. Empty: everything works. */
+  readonly troubles: readonly ReportedTrouble[]
   readonly limits: ReadonlyArray<{
     readonly scope: string
     readonly limit: number
@@ -129,6 +156,7 @@ export interface StatusReport extends Omit<Status, 'limit'> {
   }>
   /** By source, as a run counted it; a text says why it is unknown. */
   readonly fill_rate: Readonly<Record<string, MeasuredFillCounts | string>>
+  readonly spend: SpendReport
 }
 
 /** @param names sources to report */
@@ -136,6 +164,8 @@ export async function createStatusReport(
   db: Database,
   names: readonly string[],
   fillRate: StatusReport['fill_rate'],
+  settings: SpendSettings,
+  observer: ObserverOptions,
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await readStatus(db, names, null)
   const limits = (await readRateLimits(db)).map((one) => ({
@@ -145,7 +175,8 @@ export async function createStatusReport(
     observed_at: new Date(one.observedAt),
     status: one.status && toRateReport(one.status),
   }))
-  return { ...state, limits, fill_rate: fillRate }
+  const troubles = (await readTroubles(db, observer)).map((one) => toTroubleReport(one, Date.now()))
+  return { troubles, ...state, limits, fill_rate: fillRate, spend: await readSpend(db, settings) }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */

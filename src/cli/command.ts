@@ -25,6 +25,14 @@ export const program = createParser('fillrate')
   .addOption(
     choiceOption('--log-level <LEVEL>', `log level (stderr): ${formatChoices(LOG_LEVELS)}`, LOG_LEVELS, null),
   )
+  .addOption(
+    choiceOption(
+      '--log-format <json|pretty>',
+      'log format (stderr); default: pretty on a terminal, else json',
+      ['json', 'pretty'],
+      null,
+    ),
+  )
   .option('--no-color', 'disable colours')
   .addOption(booleanOption('-h, --help', 'show help'))
   .addOption(booleanOption('-v, --version', 'print the version'))
@@ -63,8 +71,10 @@ interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
   readonly json: boolean
   /** The message at the first signal, if the command then finishes by itself. Null: it stops immediately. */
   readonly onInterrupt: string | null
-  /** Whether it runs until stopped. Without a terminal, its log is then JSON. */
+  /** Whether it runs until stopped: its log then starts at level info on a terminal too. */
   readonly longLived: boolean
+  /** Whether it waits for a Postgres that is restarting: no one may be watching. */
+  readonly waitsForDatabase: boolean
   /** A list of terms that help shows. */
   readonly terms: { readonly title: string; readonly list: Readonly<Record<string, string>> } | null
   /** @returns the exit code of the process */
@@ -100,6 +110,7 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
     json: true,
     onInterrupt: null,
     longLived: false,
+    waitsForDatabase: false,
     terms: null,
     ...details,
   }
@@ -216,6 +227,7 @@ export interface Context {
 /** The environment variables as help describes them. A test compares the names with those that are read. */
 export const ENVIRONMENT_HELP = {
   DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
+  FILLRATE_MAX_CONNECTIONS: 'largest number of connections to Postgres; default: 10',
   FILLRATE_BASE_URL: 'base URL of the enrichment service',
   FILLRATE_API_KEY: 'API key(s), comma-separated, newest first',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
@@ -224,7 +236,11 @@ export const ENVIRONMENT_HELP = {
     'public URL of the webhook receiver; required for bulk jobs, except of a service on this machine',
   FILLRATE_PORT: 'port of the webhook receiver; default: any free port',
   FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
-  FILLRATE_DASHBOARD_TOKEN: 'access token for dashboard and metrics; required outside loopback',
+  FILLRATE_DASHBOARD_TOKEN: 'token(s) of operators for dashboard and metrics; required outside loopback',
+  FILLRATE_DASHBOARD_READ_TOKEN: 'token(s) that only read the dashboard and metrics',
+  FILLRATE_DASHBOARD_URL:
+    'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
+  FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
   FILLRATE_NOTIFY_URL: 'default notification URL',
   FILLRATE_NOTIFY_SECRET: 'notification signing secret',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
@@ -236,10 +252,18 @@ export const ENVIRONMENT_HELP = {
 
 export type EnvironmentVariable = keyof typeof ENVIRONMENT_HELP
 
+/** The variables of commands that send notifications. */
+export const NOTIFICATION_VARIABLES = [
+  'FILLRATE_DASHBOARD_URL',
+  'FILLRATE_ENVIRONMENT',
+  'FILLRATE_NOTIFY_URL',
+  'FILLRATE_NOTIFY_SECRET',
+] as const
+
 /** The variables of commands that use the database, call the service, or receive webhooks. */
-export const DATABASE_VARIABLES = ['DATABASE_URL'] as const
+export const DATABASE_VARIABLES = ['DATABASE_URL', 'FILLRATE_MAX_CONNECTIONS'] as const
 export const SERVICE_VARIABLES = [
-  'DATABASE_URL',
+  ...DATABASE_VARIABLES,
   'FILLRATE_BASE_URL',
   'FILLRATE_API_KEY',
   'FILLRATE_AUTH',

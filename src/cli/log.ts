@@ -1,13 +1,17 @@
+import { hostname } from 'node:os'
+import { pid } from 'node:process'
 import { type Logger, pino } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
-import { maskPasswords } from '../util/text.ts'
 import { type Output, type Paint, type TextStyle } from './terminal.ts'
-import { sanitize } from '../util/text.ts'
+import { maskPasswords, sanitize } from '../util/text.ts'
+import { readVersion } from '../util/version.ts'
+
+/** How lines are written: for programs, or for people. */
+export const LOG_FORMATS = ['json', 'pretty'] as const
 
 export interface LogOptions {
   readonly level: (typeof LOG_LEVELS)[number]
-  /** Short lines for people, or JSON. */
-  readonly format: 'short' | 'json'
+  readonly format: (typeof LOG_FORMATS)[number]
   readonly output: Output
   /** Removes secrets from a line. */
   readonly mask: (text: string) => string
@@ -21,7 +25,7 @@ export function createLog({ level, format, output, mask }: LogOptions): Logger {
   const detailed = level === 'debug' || level === 'trace'
   const options = {
     level,
-    base: null,
+    base: { pid, hostname: hostname(), version: readVersion() },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: (error: unknown) => errorFields(error, detailed) },
@@ -48,13 +52,14 @@ const STYLES: Readonly<Partial<Record<string, TextStyle>>> = {
 const NAMES: readonly string[] = LOG_LEVELS
 const LEVEL_COLUMNS = 5
 
-/** Formats a line of pino's JSON: `14:03:22 warn  waiting for Postgres  step=settle ms=400`. */
+/**
+ * Formats a line of pino's JSON: `2026-11-22 14:03:22 +01:00 warn  waiting for Postgres  event=postgres_waiting ms=400`.
+ * The process is left out: it is that of the terminal.
+ */
 export function formatLogLine(json: string, paint: Paint): string {
-  const { level, time, msg = '', err, ...fields } = JSON.parse(json) as Record<string, unknown>
-  const date = new Date(String(time))
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()]
-    .map((n) => String(n).padStart(2, '0'))
-    .join(':')
+  const line = JSON.parse(json) as Record<string, unknown>
+  const { level, time, msg = '', err, pid: _, hostname: __, version: ___, ...fields } = line
+  const clock = formatLocalTime(new Date(String(time)))
   const name = NAMES.includes(String(level)) ? String(level) : 'info'
   const label = name.padEnd(LEVEL_COLUMNS)
   const style = STYLES[name]
@@ -66,6 +71,15 @@ export function formatLogLine(json: string, paint: Paint): string {
   const stack = isObject(err) && typeof err['stack'] === 'string' ? `${err['stack']}\n` : ''
   const start = `${paint('quiet', clock)} ${style === undefined ? label : paint(style, label)} ${sanitize(String(msg))}`
   return `${start}${rest === '' ? '' : `  ${paint('quiet', rest)}`}\n${stack}`
+}
+
+/** The local time with its offset from UTC, so that it can be compared with the log of another machine. */
+function formatLocalTime(date: Date): string {
+  const offset = -date.getTimezoneOffset()
+  const pad = (n: number): string => String(Math.trunc(Math.abs(n))).padStart(2, '0')
+  const day = [date.getFullYear(), pad(date.getMonth() + 1), pad(date.getDate())].join('-')
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(pad).join(':')
+  return `${day} ${clock} ${offset < 0 ? '-' : '+'}${pad(offset / 60)}:${pad(offset % 60)}`
 }
 
 /** Null and objects are shown in JSON logs only. */

@@ -3,6 +3,7 @@ const SECRET_VARIABLES = [
   'FILLRATE_API_KEY',
   'FILLRATE_WEBHOOK_SECRET',
   'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_DASHBOARD_READ_TOKEN',
   'FILLRATE_NOTIFY_URL',
   'FILLRATE_NOTIFY_SECRET',
 ] as const
@@ -15,7 +16,15 @@ const MIN_SECRET_LENGTH = 6
  * messages of libraries and unexpected errors.
  */
 export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
-  const secrets = SECRET_VARIABLES.flatMap((name) => (env[name] ?? '').split(',').map((one) => one.trim()))
+  const secrets = SECRET_VARIABLES.flatMap((name) =>
+    (env[name] ?? '').split(',').flatMap((one) => {
+      const secret = one.trim()
+      // A dashboard token without the name of its holder.
+      return name.startsWith('FILLRATE_DASHBOARD')
+        ? [secret, secret.slice(secret.indexOf(':') + 1)]
+        : [secret]
+    }),
+  )
   const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
   const password = addresses.flatMap((name) => passwordOf(env[name]))
   const hidden = [...secrets, ...password].filter((one) => one.length >= MIN_SECRET_LENGTH)

@@ -32,6 +32,19 @@ export async function readConfig(
   return loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })
 }
 
+/** The configuration for what works without one; its problems, unless --config names it. */
+export async function readConfigOrProblems(
+  invocation: Pick<Invocation, 'flags'>,
+  context: Pick<Context, 'cwd'>,
+): Promise<Config | ConfigProblems> {
+  try {
+    return await readConfig(invocation, context)
+  } catch (error) {
+    if (error instanceof ConfigProblems && invocation.flags.config === null) return error
+    throw error
+  }
+}
+
 /**
  * Opens the app for the duration of `act`. It is imported here, so that help does not load a database driver.
  * @throws ConfigProblems
@@ -43,7 +56,10 @@ export async function withApp<Result>(
 ): Promise<Result> {
   const settings = await readSettings(invocation, context)
   const { openApp } = await import('../app.ts')
-  const app = await openApp(settings)
+  const open = (): Promise<App> => openApp(settings)
+  const app = invocation.command.waitsForDatabase
+    ? await openWhenStarted(open, settings.log, context.signal)
+    : await open()
   try {
     return await act(app, settings)
   } finally {
@@ -51,9 +67,23 @@ export async function withApp<Result>(
   }
 }
 
+/** Opens the app once Postgres has restarted, for a command that no one may be watching. */
+async function openWhenStarted(open: () => Promise<App>, log: Logger, signal: AbortSignal): Promise<App> {
+  const [{ retryWhileStarting }, { formatDuration }] = await Promise.all([
+    import('../store/connectivity.ts'),
+    import('../util/format.ts'),
+  ])
+  return retryWhileStarting(open, signal, ({ message: reason }, ms) =>
+    log.warn(
+      { event: 'postgres_waiting', step: 'start', reason, ms },
+      `Postgres is not available (${reason}): waiting for ${formatDuration(ms)} at most`,
+    ),
+  )
+}
+
 /**
- * Opens the log of a command. On a terminal, where progress is shown, it starts at level warn. Without a terminal, the log
- * of a long-running process is JSON, and that of any other command is text, for mail from cron.
+ * Opens the log of a command: for people on a terminal, else JSON, from cron and in containers too. On a terminal, where
+ * progress is shown, it starts at level warn.
  */
 export async function openLog(
   { command: { longLived }, flags }: Invocation,
@@ -67,7 +97,7 @@ export async function openLog(
   const defaultLevel = stderr.isTTY && !longLived ? 'warn' : 'info'
   return createLog({
     level: flags.logLevel ?? fromEnvironment ?? defaultLevel,
-    format: stderr.isTTY || !longLived ? 'short' : 'json',
+    format: flags.logFormat ?? (stderr.isTTY ? 'pretty' : 'json'),
     output: stderr,
     mask: createSecretMask(env),
   })

@@ -1,5 +1,7 @@
 import type { SourceMapping } from '../domain/mapping.ts'
-import type { NotificationKind } from '../domain/run.ts'
+import type { Service } from '../domain/service/service.ts'
+import type { Price } from '../domain/spend.ts'
+import type { NotificationTopic } from '../domain/notification.ts'
 
 /** The maximum number of lookups of a run. */
 export type LookupBudget = number | 'unlimited'
@@ -24,6 +26,8 @@ export interface Config {
   /** The file it was loaded from. Null: from code. */
   readonly path: string | null
   readonly sources: Readonly<Record<string, SourceMapping>>
+  /** The interface of the service. Missing: the built-in one. */
+  readonly adapter?: Service
   readonly service: {
     /** The maximum number of concurrent calls. */
     readonly concurrency: number
@@ -45,6 +49,10 @@ export interface Config {
   readonly attempts: number
   /** Null: a run requires `--budget`. */
   readonly budget: LookupBudget | null
+  /** Null: unknown. */
+  readonly price: Price | null
+  /** Lookups a day (UTC), of single edits and of imports. Null: live sync is not possible. */
+  readonly liveSync: { readonly budget: LookupBudget | null; readonly importBudget: LookupBudget | null }
   readonly schedule: readonly ScheduleEntry[]
   /** Retention periods. Null: kept forever. */
   readonly keep: {
@@ -53,6 +61,10 @@ export interface Config {
     readonly changesMs: number | null
   }
   readonly notify: readonly NotifyTarget[]
+  readonly dashboard: {
+    /** Whether a run that is started there may have a condition in SQL. */
+    readonly allowWhere: boolean
+  }
 }
 
 /** A receiver of notifications. */
@@ -61,5 +73,5 @@ export interface NotifyTarget {
   readonly url: string | null
   /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. */
   readonly form: 'json' | 'slack'
-  readonly on: readonly NotificationKind[]
+  readonly on: readonly NotificationTopic[]
 }

@@ -1,6 +1,9 @@
+import type { OnDelete } from '../domain/deleted-row.ts'
 import type { WritePolicy, SourceKind } from '../domain/mapping.ts'
 import type { RecordField } from '../domain/record-fields.ts'
-import type { NotificationKind } from '../domain/run.ts'
+import type { ServiceDefinition } from '../domain/service/adapter.ts'
+import type { SourceBudget } from '../domain/spend.ts'
+import type { NotificationTopic } from '../domain/notification.ts'
 import type { LookupBudget } from './config.ts'
 
 /** A number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */
@@ -35,9 +38,9 @@ interface OutputOptions {
 }
 
 /** A field of the record, alone or with options. `unlisted` allows a field that the service does not document. */
-export type OutputConfig<Kind extends SourceKind> =
-  | RecordField<Kind>
-  | (OutputOptions & { readonly field: RecordField<Kind>; readonly unlisted?: false })
+export type OutputConfig<Kind extends SourceKind, Field extends string = RecordField<Kind>> =
+  | Field
+  | (OutputOptions & { readonly field: Field; readonly unlisted?: false })
   | (OutputOptions & { readonly field: string; readonly unlisted: true })
 
 /** SQL expressions over the source's table, `t`. The first usable of email, profile URL, name with company is looked up. */
@@ -55,7 +58,7 @@ interface CompanyInputs {
   readonly domain: string
 }
 
-interface SourceConfig<Kind extends SourceKind> {
+interface SourceConfig<Kind extends SourceKind, Field extends string> {
   /** What a row describes; decides the available inputs and fields. */
   readonly kind: Kind
   /** With its schema if needed, quoted if needed: `crm.contacts`, `"Contacts"`. Named `t` in every expression. */
@@ -79,23 +82,40 @@ interface SourceConfig<Kind extends SourceKind> {
   readonly freshness?: { readonly column: string }
   /** Live sync: `fillrate start` enriches rows as they change. Default: false. */
   readonly follow?: boolean
+  /**
+   * What happens to what is stored of a row that was deleted from the table. `forget`: its record, changes and
+   * deliveries are erased an hour later, unless another row needs them. `keep`: they stay, for `explain` and `undo`.
+   * Either way it is in no count. Default: `forget`.
+   */
+  readonly onDelete?: OnDelete
+  /**
+   * The most lookups for this source in a run, and in a day of live sync: a number, or a share of that budget, `30%`.
+   * Default: what the other sources leave.
+   */
+  readonly budget?: SourceBudget
   /** 0 to 1. Records below it are not used. Default: 0. */
   readonly minConfidence?: number
   /** After a miss, a row continues with its next identifier. Default: false. */
   readonly cascade?: boolean
   /** Columns to fill, each with its field. `attributes.department` is a key inside a jsonb column. */
-  readonly outputs: Readonly<Record<string, OutputConfig<Kind>>>
+  readonly outputs: Readonly<Record<string, OutputConfig<Kind, Field>>>
   /** Columns to set only when an output is written: `{ enriched_at: 'now()' }`. */
   readonly touch?: Readonly<Record<string, string>>
 }
 
 /** A table whose rows are people. */
-export interface PersonSource extends SourceConfig<'person'> {
+export interface PersonSource<Field extends string = RecordField<'person'>> extends SourceConfig<
+  'person',
+  Field
+> {
   readonly inputs: PersonInputs
 }
 
 /** A table whose rows are companies. */
-export interface CompanySource extends SourceConfig<'company'> {
+export interface CompanySource<Field extends string = RecordField<'company'>> extends SourceConfig<
+  'company',
+  Field
+> {
   readonly inputs: CompanyInputs
 }
 
@@ -119,8 +139,11 @@ interface NotifyConfig {
   readonly url?: string
   /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json. */
   readonly form?: 'json' | 'slack'
-  /** The events to report. Default: all. */
-  readonly on?: readonly NotificationKind[]
+  /**
+   * What to report: `error` (failed runs, late schedules and other troubles that need a person, and their end), `warning`
+   * (other troubles), `completed` (runs, live sync apart), `no_matches` (those that enriched nothing). Default: `error`.
+   */
+  readonly on?: readonly NotificationTopic[]
 }
 
 /**
@@ -138,21 +161,34 @@ interface NotifyConfig {
  *   budget: 10_000,
  * }
  */
-export interface ConfigInput<Name extends string = string> {
+export interface ConfigInput<
+  Name extends string = string,
+  Person extends string = RecordField<'person'>,
+  Company extends string = RecordField<'company'>,
+  Adapter = never,
+> {
   /** For editors, in a .json configuration. */
   readonly $schema?: string
   /** The mappings by name: which rows of which table, what identifies them, which columns to fill. */
-  readonly sources: Readonly<Record<Name, PersonSource | CompanySource>>
-  readonly service?: {
-    /** The maximum number of concurrent calls. Default: 32. */
-    readonly concurrency?: number
-    /** Timeout of one call. Default: 30s. */
-    readonly timeout?: Duration
-    /** 0 to 0.9: the share of the rate limit reserved for live sync. Default: 0.1. */
-    readonly reserve?: number
-  }
+  readonly sources: Readonly<Record<Name, PersonSource<NoInfer<Person>> | CompanySource<NoInfer<Company>>>>
+  /**
+   * The service, from `defineService`; or settings of the calls, with the service as `adapter`. Default: the built-in
+   * interface. A path leads to a module that exports a service by default.
+   */
+  readonly service?:
+    | Adapter
+    | {
+        /** The service, or the path of a module that exports one by default. Default: the built-in interface. */
+        readonly adapter?: Adapter | string
+        /** The maximum number of concurrent calls. Default: 32. */
+        readonly concurrency?: number
+        /** Timeout of one call. Default: 30s. */
+        readonly timeout?: Duration
+        /** 0 to 0.9: the share of the rate limit reserved for live sync. Default: 0.1. */
+        readonly reserve?: number
+      }
   readonly bulk?: {
-    /** How many email lookups must wait before they are submitted in bulk. Default: 50. */
+    /** How many email lookups must wait before they are submitted in bulk. Default: 50; half a job of a service that takes fewer. */
     readonly minimum?: number
     /** A job is given up after this long without a delivery. Default: 6h. */
     readonly deadline?: Duration
@@ -167,6 +203,19 @@ export interface ConfigInput<Name extends string = string> {
   readonly attempts?: number
   /** The maximum number of lookups of a run. Without it, a run requires `--budget`. */
   readonly budget?: LookupBudget
+  /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
+  readonly price?: {
+    /** Three letters (ISO 4217): `EUR`. */
+    readonly currency: string
+    /** What a lookup costs, or what one of a person and one of a company cost. */
+    readonly lookup: number | { readonly person: number; readonly company: number }
+  }
+  readonly liveSync?: {
+    /** Lookups a day (UTC) for rows that change singly. Default: the budget of a run. */
+    readonly budget?: LookupBudget
+    /** Lookups a day (UTC) for imports: statements that change more than 100 rows. Default: the budget of a run. */
+    readonly importBudget?: LookupBudget
+  }
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>
   /** Stored results older than this are deleted, and looked up again when needed. Default: kept forever. */
   readonly keepRecords?: Duration
@@ -174,9 +223,20 @@ export interface ConfigInput<Name extends string = string> {
   readonly keepDeliveries?: Duration
   /** Changes older than this are deleted and can no longer be undone. Default: kept forever. */
   readonly keepChanges?: Duration
-  /** Receivers of notifications: a run completed, failed, reached its budget or found nothing, or a job is overdue. */
+  /** Receivers of notifications, by default of what needs a person, and of its end: docs/notifications.md. */
   readonly notify?: readonly NotifyConfig[]
+  /** The dashboard. */
+  readonly dashboard?: {
+    /**
+     * Whether a run that is started there may have a condition in SQL, which runs as the user of DATABASE_URL.
+     * Default: false.
+     */
+    readonly allowWhere?: boolean
+  }
 }
+
+/** A configuration for the built-in service, or for another one. */
+export type AnyConfigInput = ConfigInput<string, string, string, ServiceDefinition | string>
 
 /**
  * Returns the configuration unchanged, with completion and type checks for `fillrate.config.ts`.
@@ -189,6 +249,12 @@ export interface ConfigInput<Name extends string = string> {
  *   budget: 10_000,
  * })
  */
-export function defineConfig<const Name extends string>(config: ConfigInput<Name>): ConfigInput<Name> {
+export function defineConfig<
+  const Name extends string,
+  const Person extends string = RecordField<'person'>,
+  const Company extends string = RecordField<'company'>,
+>(
+  config: ConfigInput<Name, Person, Company, ServiceDefinition<Person, Company> | string>,
+): ConfigInput<Name, Person, Company, ServiceDefinition<Person, Company> | string> {
   return config
 }

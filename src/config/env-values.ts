@@ -24,6 +24,13 @@ export function parsePort(text: string): EnvValue<number> {
   }
 }
 
+/** Two at least: one that a long statement holds, and one for the rest. */
+export function parseMaxConnections(text: string): EnvValue<number> {
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0
+  if (count >= 2 && count <= 1_000) return { ok: true, value: count }
+  return { ok: false, found: quoteText(text), expected: 'a number of connections from 2 to 1000' }
+}
+
 export function parseHost(text: string): EnvValue<string> {
   const host = text.replace(/^\[(.*)\]$/, '$1')
   if (isIP(host) !== 0 || /^(?:[a-z0-9-]{1,63}\.)*[a-z0-9-]{1,63}$/i.test(host))
@@ -64,18 +71,45 @@ export function parseSecrets(
 /** Shorter tokens could be guessed; 16 hexadecimal digits cannot. */
 const MIN_TOKEN_LENGTH = 16
 
-/** One secret that is sent in a header and grants access. */
-export function parseToken(text: string): EnvValue<string> {
-  const wrong =
-    describeSecretProblem(text, true) ??
-    (text.length < MIN_TOKEN_LENGTH ? `of ${text.length} characters` : null)
-  if (wrong === null) return { ok: true, value: text }
-  return {
-    ok: false,
-    found: `a token ${wrong} (not shown)`,
-    expected: `${MIN_TOKEN_LENGTH} visible ASCII characters or more, without white space`,
-    todo: 'Make one with `openssl rand -hex 32`.',
+/** A token of the dashboard and its APIs. */
+export interface DashboardToken {
+  /** Who has it, for the audit list. */
+  readonly name: string
+  /** A reader sees everything and changes nothing. */
+  readonly role: 'operator' | 'reader'
+  readonly secret: string
+}
+
+/** A token may have its holder's name before it: `anna:6f1c…`. */
+const NAMED_TOKEN = /^([a-z][\w.-]{0,31}):(.*)$/is
+
+/**
+ * Comma-separated tokens, each sent in a header, with an optional name. A token without a name is called like its role.
+ * @example
+ * parseTokens('anna:0123456789abcdef,ben:fedcba9876543210', 'operator')
+ */
+export function parseTokens(text: string, role: DashboardToken['role']): EnvValue<readonly DashboardToken[]> {
+  const parts = text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+  const tokens = parts.map((part): DashboardToken => {
+    const [, name = role, secret = part] = NAMED_TOKEN.exec(part) ?? []
+    return { name, role, secret }
+  })
+  for (const [n, { secret }] of tokens.entries()) {
+    const wrong =
+      describeSecretProblem(secret, true) ??
+      (secret.length < MIN_TOKEN_LENGTH ? `of ${secret.length} characters` : null)
+    if (wrong === null) continue
+    return {
+      ok: false,
+      found: `a token${parts.length === 1 ? '' : `, number ${n + 1} of ${parts.length},`} ${wrong} (not shown)`,
+      expected: `${MIN_TOKEN_LENGTH} visible ASCII characters or more, without white space or comma; several as 'anna:TOKEN,ben:TOKEN'`,
+      todo: 'Make one with `openssl rand -hex 32`.',
+    }
   }
+  return { ok: true, value: tokens }
 }
 
 function describeSecretProblem(secret: string, sendable: boolean): string | null {
@@ -124,7 +158,7 @@ export function parseDatabaseUrl(text: string): EnvValue<string> {
 }
 
 interface AddressRole {
-  readonly of: 'service' | 'receiver'
+  readonly of: 'service' | 'receiver' | 'dashboard'
   /** A path suffix that Fillrate adds itself. */
   readonly leaveOff: string
 }
@@ -162,6 +196,18 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvVa
   if (address.endsWith(leaveOff))
     return reject(quoteText(text), `Leave ${leaveOff} off: it is added to every URL.`)
   return { ok: true, value: address }
+}
+
+const MAX_LABEL_LENGTH = 60
+
+/** A short name for people, on one line. */
+export function parseLabel(text: string): EnvValue<string> {
+  if (text.length <= MAX_LABEL_LENGTH && /^[^\p{C}]+$/u.test(text)) return { ok: true, value: text }
+  return {
+    ok: false,
+    found: quoteText(text),
+    expected: `a name of at most ${MAX_LABEL_LENGTH} characters on one line, such as 'production'`,
+  }
 }
 
 /** An http or https URL that may itself be a secret, as Slack's are: unchanged, and never shown. */

@@ -1,13 +1,16 @@
 import {
+  type DashboardToken,
   type EnvValue,
   parseAddress,
   parseDatabaseUrl,
   parseHost,
+  parseMaxConnections,
+  parseLabel,
   parsePort,
   parseProxy,
   parseSecretAddress,
   parseSecrets,
-  parseToken,
+  parseTokens,
   parseWord,
 } from './env-values.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
@@ -23,6 +26,8 @@ type LogLevel = (typeof LOG_LEVELS)[number]
 /** Settings from the environment: URLs, secrets, and where to listen. Null: not set. */
 export interface Environment {
   readonly databaseUrl: string | null
+  /** Largest number of connections to Postgres. Null: 10. */
+  readonly maxConnections: number | null
   /** The service's URL, without a trailing slash. */
   readonly baseUrl: string | null
   /** Newest first. */
@@ -36,7 +41,12 @@ export interface Environment {
   readonly port: number | null
   /** The address to listen on. Null: loopback. */
   readonly host: string | null
-  readonly dashboardToken: string | null
+  /** Of operators and readers. Empty: the dashboard is open on loopback only. */
+  readonly dashboardTokens: readonly DashboardToken[]
+  /** Where people open the dashboard, without a trailing slash. Default: the public URL. */
+  readonly dashboardUrl: string | null
+  /** What this installation is called in notifications: `production`. */
+  readonly name: string | null
   /** Where notifications go if the configuration names no URL. */
   readonly notifyUrl: string | null
   /** Sign JSON notifications; newest first, and the first one signs. */
@@ -52,6 +62,7 @@ export interface Environment {
 
 const VARIABLE_NAMES = [
   'DATABASE_URL',
+  'FILLRATE_MAX_CONNECTIONS',
   'FILLRATE_BASE_URL',
   'FILLRATE_API_KEY',
   'FILLRATE_AUTH',
@@ -60,6 +71,9 @@ const VARIABLE_NAMES = [
   'FILLRATE_PORT',
   'FILLRATE_HOST',
   'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_DASHBOARD_READ_TOKEN',
+  'FILLRATE_DASHBOARD_URL',
+  'FILLRATE_ENVIRONMENT',
   'FILLRATE_NOTIFY_URL',
   'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
@@ -90,19 +104,28 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   }
   const [http, https] = [read('HTTP_PROXY', parseProxy), read('HTTPS_PROXY', parseProxy)]
   const noProxy = read('NO_PROXY', (text) => ({ ok: true, value: text })) ?? ''
+  const publicUrl = read('FILLRATE_PUBLIC_URL', (text) =>
+    parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
+  )
   const environment: Environment = {
     databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
+    maxConnections: read('FILLRATE_MAX_CONNECTIONS', parseMaxConnections),
     baseUrl: read('FILLRATE_BASE_URL', (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
     apiKeys: read('FILLRATE_API_KEY', (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
     auth: read('FILLRATE_AUTH', (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
     webhookSecrets:
       read('FILLRATE_WEBHOOK_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
-    publicUrl: read('FILLRATE_PUBLIC_URL', (text) =>
-      parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
-    ),
+    publicUrl,
     port: read('FILLRATE_PORT', parsePort),
     host: read('FILLRATE_HOST', parseHost),
-    dashboardToken: read('FILLRATE_DASHBOARD_TOKEN', parseToken),
+    dashboardTokens: [
+      ...(read('FILLRATE_DASHBOARD_TOKEN', (text) => parseTokens(text, 'operator')) ?? []),
+      ...(read('FILLRATE_DASHBOARD_READ_TOKEN', (text) => parseTokens(text, 'reader')) ?? []),
+    ],
+    dashboardUrl:
+      read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/login' })) ??
+      publicUrl,
+    name: read('FILLRATE_ENVIRONMENT', parseLabel),
     notifyUrl: read('FILLRATE_NOTIFY_URL', parseSecretAddress),
     notifySecrets:
       read('FILLRATE_NOTIFY_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],

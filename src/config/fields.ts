@@ -1,19 +1,28 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { RECORD_FIELDS } from '../domain/record-fields.ts'
+import type { Service } from '../domain/service/service.ts'
 import { didYouMean, oneOf } from '../util/text.ts'
 
+/** The fields of a service's records; none of a kind: the service describes none. */
+export type ServiceFields = { readonly [Kind in SourceKind]: readonly string[] }
+
+/** The fields that outputs of a service may copy. */
+export const fieldsOf = (service: Pick<Service, 'shapes'> | null): ServiceFields =>
+  service === null
+    ? RECORD_FIELDS
+    : { person: Object.keys(service.shapes.person), company: Object.keys(service.shapes.company) }
+
 /** What to do about a field that a record of this kind doesn't have. */
-export function suggestField(kind: SourceKind, field: string): string {
+export function suggestField(kind: SourceKind, field: string, fields: ServiceFields): string {
   const other = kind === 'person' ? 'company' : 'person'
-  const near = didYouMean(field, RECORD_FIELDS[kind])
+  const near = didYouMean(field, fields[kind])
   if (near !== null) return near
-  const fieldsOfOther: readonly string[] = RECORD_FIELDS[other]
-  if (fieldsOfOther.includes(field)) {
+  if (fields[other].includes(field)) {
     return `'${field}' is a field of a ${other} record: map it in a source of kind '${other}'.`
   }
   return `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
 }
 
 /** What a field of this kind may be, for a message. */
-export const describeFields = (kind: SourceKind): string =>
-  `a field of a ${kind} record: ${oneOf(RECORD_FIELDS[kind])}`
+export const describeFields = (kind: SourceKind, fields: readonly string[]): string =>
+  `a field of a ${kind} record: ${oneOf(fields)}`

@@ -26,6 +26,15 @@ let loadCount = 0
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
 export async function importDefault(path: string, source: string): Promise<unknown> {
+  const module = await importNamespace(path, source)
+  return module['default']
+}
+
+/** Imports a module as `importDefault` does, and returns all that it exports. */
+export async function importNamespace(
+  path: string,
+  source: string,
+): Promise<Readonly<Record<string, unknown>>> {
   const url = pathToFileURL(path)
   url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
   // CommonJS has its own cache, which ignores queries.
@@ -45,8 +54,7 @@ export async function importDefault(path: string, source: string): Promise<unkno
   })
   try {
     const module: unknown = await import(url.href)
-    if (typeof module !== 'object' || module === null || !('default' in module)) return undefined
-    return await module.default
+    return typeof module === 'object' && module !== null ? (module as Record<string, unknown>) : {}
   } finally {
     hooks.deregister()
   }

@@ -1,11 +1,12 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
-import { extname, resolve } from 'node:path'
+import { dirname, extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
 import { codeFrame, positionAt } from './location.ts'
-import { importDefault, toImportProblem } from './import-module.ts'
+import { importDefault, importNamespace, toImportProblem } from './import-module.ts'
 import { JsonSyntaxError, parseConfigJson } from './json.ts'
 import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
+import { type GivenService, splitService } from './service.ts'
 import { describeValue } from '../util/text.ts'
 
 /** The file names that are looked for in the working folder, in order. */
@@ -27,11 +28,25 @@ const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or
  */
 export async function loadConfig(options: { cwd: string; path?: string }): Promise<Config> {
   const path = await findConfig(options)
+  const value = await readValue(path)
+  return parseConfig(value, path, await loadNamedService(value, dirname(path)))
+}
+
+async function readValue(path: string): Promise<unknown> {
   const source = await readSource(path)
-  return parseConfig(
-    extname(path) === '.json' ? readJson(source, path) : await readModule(source, path),
-    path,
-  )
+  return extname(path) === '.json' ? readJson(source, path) : readModule(source, path)
+}
+
+/** The module of the service that the configuration in a folder names; null: there is none, or it cannot be read. */
+export async function findServiceModule(cwd: string): Promise<string | null> {
+  try {
+    const path = await findConfig({ cwd })
+    const { module } = splitService(await readValue(path))
+    return module === null ? null : resolve(dirname(path), module)
+  } catch (error) {
+    if (error instanceof ConfigProblems) return null
+    throw error
+  }
 }
 
 async function findConfig({ cwd, path }: { cwd: string; path?: string }): Promise<string> {
@@ -101,7 +116,11 @@ function readJson(source: string, path: string): unknown {
   }
 }
 
-async function readModule(source: string, path: string): Promise<unknown> {
+async function readModule(
+  source: string,
+  path: string,
+  expected = 'export default defineConfig({ sources: { … } })',
+): Promise<unknown> {
   let exported: unknown
   // As Node does for imports: errors of a module name its real path.
   const real = await realpath(path)
@@ -115,9 +134,40 @@ async function readModule(source: string, path: string): Promise<unknown> {
     place: path,
     found:
       exported === undefined ? 'no default export' : `a default export that is ${describeValue(exported)}`,
-    expected: 'export default defineConfig({ sources: { … } })',
+    expected,
     todo: null,
   })
+}
+
+/**
+ * The service of the module that a configuration names; null: it names none.
+ * @param folder what a relative path is relative to
+ * @throws ConfigProblems if the module does not load
+ */
+export async function loadNamedService(value: unknown, folder: string): Promise<GivenService | null> {
+  const { module } = splitService(value)
+  return module === null ? null : loadService(resolve(folder, module))
+}
+
+/**
+ * Reads the module of a service.
+ * @throws ConfigProblems if it does not load
+ */
+export async function loadService(path: string): Promise<GivenService> {
+  const source = await readSource(path)
+  return {
+    definition: await readModule(source, path, 'export default defineService({ name: … })'),
+    place: path,
+  }
+}
+
+/**
+ * The cases that the module of a service exports as `cases`; none if it exports no list.
+ * @throws what the module throws: `loadService` has loaded it before
+ */
+export async function loadServiceCases(path: string): Promise<readonly unknown[]> {
+  const { cases } = await importNamespace(await realpath(path), await readSource(path))
+  return Array.isArray(cases) ? cases : []
 }
 
 const loadProblem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>

@@ -2,10 +2,15 @@ import type { Config, ScheduleEntry } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { salvageConfig } from './salvage.ts'
 import { toProblems } from './schema-problems.ts'
-import { type ParsedConfig, configSchema } from './schema.ts'
+import { type ParsedConfig, configSchema, createConfigSchema } from './schema.ts'
+import { fieldsOf } from './fields.ts'
+import { checkSources, parseService, splitService, type GivenService } from './service.ts'
+import { defaultBulkMinimum } from '../domain/route.ts'
+import type { Service } from '../domain/service/service.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
-import { NOTIFICATION_KINDS } from '../domain/run.ts'
+import type { Price } from '../domain/spend.ts'
+import { DEFAULT_TOPICS } from '../domain/notification.ts'
 import type { ParsedSource } from './source-schema.ts'
 
 /**
@@ -13,32 +18,49 @@ import type { ParsedSource } from './source-schema.ts'
  * rest once everything else is valid.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
+ * @param module the service of a module that the configuration names
  * @throws InvalidConfig
  */
-export function parseConfig(value: unknown, path: string | null): Config {
+export function parseConfig(value: unknown, path: string | null, module: GivenService | null = null): Config {
   const where = path ?? 'the configuration'
-  const parsed = configSchema.safeParse(value)
+  const { config, given } = splitService(value)
+  const { service, problems: wrong } = parseService(module ?? given)
+  // A mistake in the service leaves nothing to hold the outputs against.
+  const fields = wrong.length > 0 ? ANY_FIELDS : fieldsOf(service)
+  const schema = service === null && wrong.length === 0 ? configSchema : createConfigSchema(fields)
+  const parsed = schema.safeParse(config)
   if (!parsed.success) {
-    const usable = salvageConfig(value)
+    const usable = salvageConfig(config, schema)
     throw new InvalidConfig(
       where,
-      toProblems(parsed.error.issues, configSchema, value),
-      usable === null ? null : resolveConfig(usable, path),
+      [...wrong, ...toProblems(parsed.error.issues, schema, config, fields)],
+      usable === null ? null : resolveConfig(usable, path, service),
+      { hasInvalidService: wrong.length > 0 },
     )
   }
-  const problems = checkSchedule(parsed.data)
-  if (problems.length > 0) throw new InvalidConfig(where, problems, resolveConfig(parsed.data, path))
-  return resolveConfig(parsed.data, path)
+  const problems = [...wrong, ...checkSchedule(parsed.data), ...checkSources(parsed.data.sources, service)]
+  const resolved = resolveConfig(parsed.data, path, service)
+  if (problems.length > 0)
+    throw new InvalidConfig(where, problems, resolved, { hasInvalidService: wrong.length > 0 })
+  return resolved
 }
 
 /** A configuration that was read, with problems. */
 export class InvalidConfig extends ConfigProblems {
   /** What is valid of it, to be checked against the database; null if there is no valid source. */
   readonly usable: Config | null
+  /** The service that it describes is among the mistakes: nothing can be said about how it is called. */
+  readonly hasInvalidService: boolean
 
-  constructor(where: string, problems: readonly Problem[], usable: Config | null) {
+  constructor(
+    where: string,
+    problems: readonly Problem[],
+    usable: Config | null,
+    { hasInvalidService }: { readonly hasInvalidService: boolean },
+  ) {
     super(where, problems)
     this.usable = usable
+    this.hasInvalidService = hasInvalidService
   }
 }
 
@@ -70,20 +92,23 @@ function checkSchedule(config: ParsedConfig): Problem[] {
   })
 }
 
+const ANY_FIELDS = { person: [], company: [] } as const
+
 const SECOND_MS = 1000
 const HOUR_MS = 3600 * SECOND_MS
 const DAY_MS = 24 * HOUR_MS
 
 /** The configuration with every default filled in. */
-function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
+function resolveConfig(parsed: ParsedConfig, path: string | null, service: Service | null): Config {
   const names = Object.keys(parsed.sources)
   const refreshAfterMs = parsed.refreshAfter ?? 90 * DAY_MS
   return {
     path,
+    ...(service && { adapter: service }),
     sources: Object.fromEntries(
       Object.entries(parsed.sources).map(([name, source]) => [
         name,
-        resolveSource(name, source, refreshAfterMs),
+        resolveSource(name, source, { refreshAfterMs, service }),
       ]),
     ),
     service: {
@@ -92,7 +117,7 @@ function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
       reserve: parsed.service?.reserve ?? 0.1,
     },
     bulk: {
-      minimum: parsed.bulk?.minimum ?? 50,
+      minimum: parsed.bulk?.minimum ?? defaultBulkMinimum(service?.bulk ?? null),
       deadlineMs: parsed.bulk?.deadline ?? 6 * HOUR_MS,
       graceMs: parsed.bulk?.grace ?? 300 * SECOND_MS,
     },
@@ -100,6 +125,11 @@ function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
     retryNotFoundAfterMs: parsed.retryNotFoundAfter ?? 30 * DAY_MS,
     attempts: parsed.attempts ?? 5,
     budget: parsed.budget ?? null,
+    price: parsed.price ? resolvePrice(parsed.price) : null,
+    liveSync: {
+      budget: parsed.liveSync?.budget ?? parsed.budget ?? null,
+      importBudget: parsed.liveSync?.importBudget ?? parsed.budget ?? null,
+    },
     schedule: (parsed.schedule ?? []).map((entry): ScheduleEntry => ({
       cron: entry.cron.trim(),
       timezone: entry.timezone ?? null,
@@ -113,18 +143,29 @@ function resolveConfig(parsed: ParsedConfig, path: string | null): Config {
       deliveriesMs: parsed.keepDeliveries ?? 30 * DAY_MS,
       changesMs: parsed.keepChanges ?? null,
     },
+    dashboard: { allowWhere: parsed.dashboard?.allowWhere ?? false },
     notify: (parsed.notify ?? []).map((target) => ({
       url: target.url ?? null,
       form: target.form ?? 'json',
-      on: target.on ?? NOTIFICATION_KINDS,
+      on: target.on ?? DEFAULT_TOPICS,
     })),
   }
 }
 
-function resolveSource(name: string, source: ParsedSource, refreshAfterMs: number): SourceMapping {
+const resolvePrice = ({ currency, lookup }: NonNullable<ParsedConfig['price']>): Price => ({
+  currency,
+  ...(typeof lookup === 'number' ? { person: lookup, company: lookup } : lookup),
+})
+
+function resolveSource(
+  name: string,
+  source: ParsedSource,
+  { refreshAfterMs, service }: { readonly refreshAfterMs: number; readonly service: Service | null },
+): SourceMapping {
   return {
     name,
     kind: source.kind,
+    ...(service && { shapes: service.shapes[source.kind] }),
     table: source.table.trim(),
     joins: source.joins ?? null,
     key: source.key === undefined ? null : [source.key].flat(),
@@ -135,6 +176,8 @@ function resolveSource(name: string, source: ParsedSource, refreshAfterMs: numbe
       Object.entries(source.inputs).filter(([, expression]) => expression !== undefined),
     ),
     follow: source.follow ?? false,
+    onDelete: source.onDelete ?? 'forget',
+    budget: source.budget ?? null,
     minConfidence: source.minConfidence ?? 0,
     cascade: source.cascade ?? false,
     outputs: Object.entries(source.outputs).map(([column, output]) => resolveOutput(column, output)),

@@ -25,6 +25,20 @@ export const fraction = (maximum: number) => {
   return z.number({ error }).min(0, { error }).max(maximum, { error })
 }
 
+const EXPECTED_SHARE = "a whole number of lookups, such as 2000, or a share such as '30%'"
+const isShare = (text: string): boolean => Number.parseFloat(text) >= 0 && Number.parseFloat(text) <= 100
+
+/** A number of lookups, or a share of a budget. */
+export const lookupShare = z.union(
+  [
+    z.int({ error: EXPECTED_SHARE }).min(0, { error: EXPECTED_SHARE }),
+    z
+      .templateLiteral([z.number(), '%'], { error: EXPECTED_SHARE })
+      .refine(isShare, { error: EXPECTED_SHARE }),
+  ],
+  { error: EXPECTED_SHARE },
+)
+
 export const sqlExpression = (example: string) => requiredString(`an SQL expression, such as "${example}"`)
 
 export const objectLike = (example: string) => `an object such as ${example}`

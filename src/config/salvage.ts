@@ -13,10 +13,13 @@ const PLACEHOLDER_OUTPUT = { field: 'unknown', unlisted: true, sql: 'null' }
  * answer. Invalid options are left out, invalid fields and inputs replaced by ones that find nothing, and a source whose
  * table or kind is invalid is left out. Null if nothing is left. Never used to run anything.
  */
-export function salvageConfig(value: unknown): ParsedConfig | null {
+export function salvageConfig(
+  value: unknown,
+  schema: typeof configSchema = configSchema,
+): ParsedConfig | null {
   const root = { config: copy(value) }
   for (let round = 0; round < MAX_ROUNDS && root.config !== undefined; round++) {
-    const parsed = configSchema.safeParse(root.config)
+    const parsed = schema.safeParse(root.config)
     if (parsed.success) return parsed.data
     for (const issue of parsed.error.issues) removeFault(root, issue)
   }

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import type { SourceKind } from '../domain/mapping.ts'
-import { RECORD_FIELDS } from '../domain/record-fields.ts'
-import { suggestField } from './fields.ts'
+import { type ServiceFields, fieldsOf, suggestField } from './fields.ts'
 import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
@@ -9,11 +8,17 @@ import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 type Issue = z.core.$ZodIssue
 
 /** Converts zod's issues to problems with their place and advice. */
-export function toProblems(issues: readonly Issue[], schema: z.core.$ZodType, config: unknown): Problem[] {
-  return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config }))
+export function toProblems(
+  issues: readonly Issue[],
+  schema: z.core.$ZodType,
+  config: unknown,
+  fields: ServiceFields = fieldsOf(null),
+): Problem[] {
+  return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config, fields }))
 }
 
 interface IssueContext {
+  readonly fields: ServiceFields
   readonly schema: z.core.$ZodType
   readonly config: unknown
 }
@@ -43,9 +48,11 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
     }
     case 'invalid_value': {
       const values = issue.values.filter((one) => typeof one === 'string')
-      const kind = toSourceKind(values)
+      const kind = toSourceKind(values, context.fields)
       const todo =
-        kind !== null && typeof value === 'string' ? suggestField(kind, value) : suggestWord(value, values)
+        kind !== null && typeof value === 'string'
+          ? suggestField(kind, value, context.fields)
+          : suggestWord(value, values)
       return [{ place, found: describeValue(value), expected: issue.message, todo }]
     }
     case 'custom': {
@@ -69,9 +76,11 @@ const suggestWord = (value: unknown, words: readonly string[]): string | null =>
   typeof value === 'string' ? didYouMean(value, words) : null
 
 /** The source kind whose fields these are, if any. */
-function toSourceKind(values: readonly string[]): SourceKind | null {
-  if (values.length === RECORD_FIELDS.person.length && values.includes('name.full')) return 'person'
-  return values.length === RECORD_FIELDS.company.length && values.includes('legal_name') ? 'company' : null
+function toSourceKind(values: readonly string[], fields: ServiceFields): SourceKind | null {
+  const isList = (list: readonly string[]): boolean =>
+    list.length > 0 && list.length === values.length && list.every((field, index) => field === values[index])
+  if (isList(fields.person)) return 'person'
+  return isList(fields.company) ? 'company' : null
 }
 
 /** The branch of a union that the value was intended for: the one that matched beyond its first check. */

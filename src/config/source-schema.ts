@@ -1,11 +1,12 @@
 import { z } from 'zod'
+import { ON_DELETE } from '../domain/deleted-row.ts'
 import type { SourceKind } from '../domain/mapping.ts'
-import { RECORD_FIELDS } from '../domain/record-fields.ts'
-import { describeFields } from './fields.ts'
+import { type ServiceFields, describeFields } from './fields.ts'
 import {
   booleanFlag,
   columnNameText,
   fraction,
+  lookupShare,
   objectLike,
   oneOfStrings,
   regularExpression,
@@ -54,8 +55,10 @@ const fieldPath = z
   .regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: EXPECTED_PATH })
 
 /** An output of a source of this kind: a field, alone or with options. */
-function outputSchema(kind: SourceKind) {
-  const field = z.enum(RECORD_FIELDS[kind] as readonly string[], { error: describeFields(kind) })
+function outputSchema(kind: SourceKind, fields: readonly string[]) {
+  const described = describeFields(kind, fields)
+  // A service that describes no fields may send any.
+  const field = fields.length === 0 ? fieldPath : z.enum(fields, { error: described })
   const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
   const unlisted = z.strictObject({
     field: fieldPath,
@@ -63,7 +66,7 @@ function outputSchema(kind: SourceKind) {
     ...outputOptions,
   })
   const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
-  return z.union([field, long], { error: `${describeFields(kind)}; or an object with it as its \`field\`` })
+  return z.union([field, long], { error: `${described}; or an object with it as its \`field\`` })
 }
 
 interface MappedColumns {
@@ -220,6 +223,16 @@ const commonFields = {
   follow: booleanFlag
     .optional()
     .describe('`fillrate start` enriches its rows as they change. Default: false.'),
+  onDelete: oneOfStrings(ON_DELETE)
+    .optional()
+    .describe(
+      'What happens to what is stored of a row that was deleted from the table: it is erased an hour later, or kept for explain and undo. Default: forget.',
+    ),
+  budget: lookupShare
+    .optional()
+    .describe(
+      'The most lookups for this source in a run, and in a day of live sync: a number, or a share of that budget. Default: what the other sources leave.',
+    ),
   minConfidence: fraction(1).optional().describe('A record below it is not used. Default: 0.'),
   cascade: booleanFlag
     .optional()
@@ -264,34 +277,34 @@ const companyInputs = z.strictObject(
   { error: objectLike("{ domain: 't.website' }") },
 )
 
-function outputsSchema(kind: SourceKind) {
+function outputsSchema(kind: SourceKind, fields: readonly string[]) {
   const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
   return z
-    .record(columnNameText, outputSchema(kind), { error: objectLike(example) })
+    .record(columnNameText, outputSchema(kind, fields), { error: objectLike(example) })
     .describe('Columns to fill, each with the field of the record that fills it.')
 }
 
-const personSource = z
-  .strictObject({
-    kind: z.literal('person'),
-    ...commonFields,
-    inputs: personInputs,
-    outputs: outputsSchema('person'),
+/** One source, including the checks between its own fields. Outputs copy these fields of a record. */
+export function createSourceSchema(fields: ServiceFields) {
+  const personSource = z
+    .strictObject({
+      kind: z.literal('person'),
+      ...commonFields,
+      inputs: personInputs,
+      outputs: outputsSchema('person', fields.person),
+    })
+    .superRefine(checkOutputs)
+  const companySource = z
+    .strictObject({
+      kind: z.literal('company'),
+      ...commonFields,
+      inputs: companyInputs,
+      outputs: outputsSchema('company', fields.company),
+    })
+    .superRefine(checkOutputs)
+  return z.discriminatedUnion('kind', [personSource, companySource], {
+    error: "an object with `kind`: 'person' or 'company'",
   })
-  .superRefine(checkOutputs)
+}
 
-const companySource = z
-  .strictObject({
-    kind: z.literal('company'),
-    ...commonFields,
-    inputs: companyInputs,
-    outputs: outputsSchema('company'),
-  })
-  .superRefine(checkOutputs)
-
-/** One source, including the checks between its own fields. */
-export const sourceSchema = z.discriminatedUnion('kind', [personSource, companySource], {
-  error: "an object with `kind`: 'person' or 'company'",
-})
-
-export type ParsedSource = z.output<typeof sourceSchema>
+export type ParsedSource = z.output<ReturnType<typeof createSourceSchema>>

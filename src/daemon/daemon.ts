@@ -1,6 +1,9 @@
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { Service } from '../domain/service/service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import type { RowHistory } from '../actions/explain/row-history.ts'
+import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
 import type { Source } from '../sources/source.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
@@ -9,14 +12,21 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { isConflict } from '../store/transaction.ts'
 import { SchemaMissingError } from '../store/migrate.ts'
 import { openDatabase } from '../store/open.ts'
+import type { QueueNotifications } from '../store/troubles.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { runWithReload, type Instance } from './reload.ts'
+import type { DashboardApp } from '../http/dashboard/actions/action.ts'
+import { listDueTimes } from '../config/cron.ts'
+import { OwnTroubles } from './own-troubles.ts'
+import { startTroubleWatch } from './trouble-watch.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
-export interface DaemonApp {
+export interface DaemonApp extends DashboardApp {
   readonly sources: ReadonlyMap<string, Source>
   explain(source: string, key: string): Promise<RowHistory>
+  /** Queues notifications of troubles; null: the configuration names no one to notify. */
+  readonly queueTroubles: QueueNotifications | null
   start(options: {
     readonly signal: AbortSignal
     readonly receiver: Pick<Receiver, 'publicUrl'>
@@ -28,13 +38,13 @@ export interface DaemonApp {
 
 export interface DaemonOptions {
   readonly environment: Environment & { readonly databaseUrl: string }
-  readonly log: Logger
+  readonly log: Log
   readonly signal: AbortSignal
   readonly onReload: (listener: () => void) => void
   /** @throws ConfigProblems */
   readonly readConfig: () => Promise<Config>
-  /** Checks a configuration against the database and opens it. */
-  readonly open: (config: Config) => Promise<DaemonApp>
+  /** Checks a configuration against the database and opens it. It adds to `own` what it learns to be wrong. */
+  readonly open: (config: Config, own: OwnTroubles) => Promise<DaemonApp>
   readonly onListening: (listens: string | null) => void
   /** Called when a configuration takes effect. */
   readonly onConfig: (config: Config) => void
@@ -46,26 +56,50 @@ export interface DaemonOptions {
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { environment, log, signal } = options
+  const own = new OwnTroubles()
   const db = openDatabase({
     url: environment.databaseUrl,
     max: 4,
     name: 'fillrate receiver',
-    onLost: (error) => log.warn({ reason: error.message }, 'lost an idle connection to Postgres'),
+    onLost: (error) => {
+      own.changed.notify()
+      log.debug(
+        { event: 'postgres_connection_lost', reason: error.message },
+        'lost an idle connection to Postgres',
+      )
+    },
   })
   let app: DaemonApp | null = null
+  let spendSettings = NO_SPEND_SETTINGS
+  // Null until the configuration is read: how deliveries are signed is not known before.
+  let service: Service | null = null
+  let config: Config | null = null
+  const schedules = () => config && listDueTimes(config.schedule, Date.now())
+  // Open from the start, as the receiver is, and through every reload.
+  const watch = startTroubleWatch({
+    db,
+    log,
+    own,
+    schedules,
+    notifier: () => app?.queueTroubles ?? null,
+  })
   const deliveries = new WakeSignal()
   const open = (): Promise<Receiver> =>
     openReceiver({
       db,
       environment,
       log,
+      service: () => service,
       deliveries,
       dashboard: {
         sources: () => app?.sources ?? new Map(),
+        spendSettings: () => spendSettings,
+        observer: () => ({ own: own.list(), schedules: schedules() }),
         explain: async (source, key) => {
           if (app === null) throw new Error('no configuration is loaded yet')
           return app.explain(source, key)
         },
+        app: () => app,
       },
     })
   const ended = new AbortController()
@@ -78,14 +112,18 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   })
 
   const openGeneration = async (): Promise<Instance> => {
-    const config = await options.readConfig()
-    requireBudgets(config)
-    requireNotifyUrls(config, environment)
-    const opened = await options.open(config)
+    const read = await options.readConfig()
+    service ??= read.adapter ?? BUILT_IN_SERVICE
+    requireBudgets(read)
+    requireNotifyUrls(read, environment)
+    const opened = await options.open(read, own)
     return {
       run: (until) => {
         app = opened
-        options.onConfig(config)
+        spendSettings = read
+        config = read
+        service = read.adapter ?? BUILT_IN_SERVICE
+        options.onConfig(read)
         return opened.start({
           signal: until,
           receiver,
@@ -100,10 +138,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       open: openGeneration,
       signal,
       onReload: options.onReload,
+      own,
       log,
       waitFor: (error) =>
         error instanceof SchemaMissingError
-          ? 'the schema "fillrate"'
+          ? 'the schema'
           : isTransient(error) || isConflict(error)
             ? 'Postgres'
             : null,
@@ -112,6 +151,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     ended.abort()
     await taking
     await receiver.close()
+    await watch.stop()
     await db.destroy()
   }
 }
@@ -155,20 +195,21 @@ function requireNotifyUrls(config: Config, environment: Environment): void {
 
 /** Requires a budget for everything that starts by itself. */
 function requireBudgets(config: Config): void {
-  if (config.budget !== null) return
   const todo = "set `budget` in the configuration: a number of lookups, or 'unlimited'"
   const expected = 'a maximum number of lookups'
   const problems: Problem[] = [
     ...config.schedule.flatMap((entry, n) =>
-      entry.budget === null ? [{ place: `schedule[${n}].budget`, found: 'none', expected, todo }] : [],
+      entry.budget === null && config.budget === null
+        ? [{ place: `schedule[${n}].budget`, found: 'none', expected, todo }]
+        : [],
     ),
     ...Object.values(config.sources)
-      .filter((source) => source.follow)
+      .filter((source) => source.follow && Object.values(config.liveSync).includes(null))
       .map(({ name }) => ({
         place: `sources.${name}.follow`,
-        found: 'no budget',
+        found: config.liveSync.budget === null ? 'no budget' : 'no budget for imports',
         expected: `${expected} a day`,
-        todo,
+        todo: `${todo}, or \`liveSync: { budget, importBudget }\``,
       })),
   ]
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)

@@ -1,10 +1,11 @@
+import type { ServiceCredits } from '../domain/service/credits.ts'
 import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
-import type { RunReport } from '../runs/report.ts'
+import type { LiveSyncKind } from './day-budgets.ts'
+import type { Log } from '../util/log.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import type { LiveRunPick } from '../pipeline/pick/pick-changed.ts'
-import { LEASE_MS } from '../pipeline/deps.ts'
-import { finishRun, RunObservations } from '../runs/finish.ts'
+import { LEASE_MS, type RunPolicy } from '../pipeline/deps.ts'
+import { finishRun, type OnRunEnding, RunObservations } from '../runs/finish.ts'
 import { heartbeat } from '../runs/run.ts'
 import { RunCounters } from '../runs/counters.ts'
 import type { Workers } from '../runs/workers.ts'
@@ -13,20 +14,22 @@ import * as runs from '../store/runs.ts'
 
 export interface LiveSyncRunOptions {
   readonly db: Database
-  readonly log: Logger
+  readonly log: Log
+  readonly policy: Pick<RunPolicy, 'price'>
   readonly owner: string
   readonly scope: () => string
   readonly service: number
   readonly workers: Workers
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
-  readonly trigger: 'follow' | 'backfill'
-  /** Lookups per day, over all live sync runs. Null: unlimited. */
-  readonly budget: number | null
+  readonly trigger: LiveSyncKind
+  /** Lookups per day, over all live sync runs of this kind, and of them the most for a source. Null: unlimited. */
+  readonly budget: { readonly limit: number | null; readonly sources: ReadonlyMap<string, number> }
   /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null
-  /** Called with the report when the run has ended, whatever the outcome. */
-  readonly onEnded: (report: RunReport) => void
+  readonly onEnding: OnRunEnding
+  /** What lookups cost. Default: one credit each. */
+  readonly credits?: ServiceCredits | undefined
 }
 
 /**
@@ -39,7 +42,7 @@ const MAX_AGE_MS = 60 * 60_000
 /** A run that stays open while changes arrive. It picks rows by key; they are processed as in any run. */
 export class LiveSyncRun implements LiveRunPick {
   readonly id: number
-  readonly trigger: 'follow' | 'backfill'
+  readonly trigger: LiveSyncKind
   readonly budget: RunBudget
   readonly service: number
   readonly #options: LiveSyncRunOptions
@@ -55,7 +58,8 @@ export class LiveSyncRun implements LiveRunPick {
   static async open(options: LiveSyncRunOptions): Promise<LiveSyncRun> {
     const { db, log, owner, scope, service, trigger, sources } = options
     const token = randomUUID()
-    const { budget, budgetName } = options
+    const { budgetName } = options
+    const { limit: budget, sources: sourceBudgets } = options.budget
     const id = await runs.insertRun(db, {
       trigger,
       sources,
@@ -65,6 +69,7 @@ export class LiveSyncRun implements LiveRunPick {
         where: null,
         route: trigger === 'follow' ? 'sync' : 'auto',
         follow: true,
+        ...(sourceBudgets.size > 0 && { source_budgets: Object.fromEntries(sourceBudgets) }),
       },
       owner,
       token,
@@ -75,7 +80,7 @@ export class LiveSyncRun implements LiveRunPick {
     })
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
-    log.info({ run: id, trigger, sources, budget }, 'live sync run started')
+    log.info({ event: 'run_started', run: id, trigger, sources, budget }, 'run started')
     return new LiveSyncRun(options, id, token)
   }
 
@@ -84,7 +89,7 @@ export class LiveSyncRun implements LiveRunPick {
     this.id = id
     this.trigger = options.trigger
     this.service = options.service
-    this.budget = new RunBudget(options.budget)
+    this.budget = new RunBudget(options.budget.limit, options.budget.sources, options.credits)
     this.#token = token
     this.#detach = options.workers.attach({
       run: id,
@@ -137,13 +142,13 @@ export class LiveSyncRun implements LiveRunPick {
     this.#ended.abort()
     await this.#heartbeat
     this.#detach()
-    const { db, log, workers } = this.#options
+    const { db, log, policy, workers } = this.#options
     const stopped = new AbortController()
     if (reason === 'interrupted') stopped.abort()
     const [failure] = this.#observations.failures
     try {
       await finishRun(
-        { db, log },
+        { db, log, policy },
         {
           id: this.id,
           token: this.#token,
@@ -153,12 +158,11 @@ export class LiveSyncRun implements LiveRunPick {
           observations: this.#observations,
           rate: workers.rate(),
         },
-        { signal: stopped.signal, onEnded: this.#options.onEnded },
+        { signal: stopped.signal, workers, onEnding: this.#options.onEnding },
       )
     } catch (error) {
       // The failure is stored as the run's reason already; throw anything else.
       if (error !== failure) throw error
-      log.error({ run: this.id, reason: (error as Error).message }, 'live sync run failed')
     }
   }
 }

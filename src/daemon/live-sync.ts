@@ -7,12 +7,13 @@ import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import type { RunReport } from '../runs/report.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source.ts'
-import * as budgets from '../store/budgets.ts'
 import * as leases from '../store/leases.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
+import type { Tx } from '../store/transaction.ts'
 import * as runProgress from '../store/run-progress.ts'
+import { DayBudgets, LIVE_SYNC_KINDS, type LiveSyncKind } from './day-budgets.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
 import { LiveSyncRun } from './live-sync-run.ts'
 import { Polling } from './polling.ts'
@@ -22,9 +23,18 @@ export interface LiveSyncOptions {
   readonly owner: string
   readonly scope: () => string
   readonly workers: Workers
-  readonly budget: number | null
-  readonly onEnded: (report: RunReport, trigger: 'follow' | 'backfill', sources: readonly string[]) => void
+  /** Lookups a day, of single edits and of imports. Null: unlimited. */
+  readonly budgets: Readonly<Record<LiveSyncKind, number | null>>
+  /** Called in the transaction that closes a run. */
+  readonly onEnding: (
+    tx: Tx,
+    report: RunReport,
+    run: { readonly trigger: LiveSyncKind; readonly sources: readonly string[] },
+  ) => Promise<void>
 }
+
+/** A poll that finds more rows than this has found an import: the triggers draw the line there as well. */
+const IMPORT_KEYS = 100
 
 const MAINTENANCE_MS = 5_000
 /** Delay before the next run after a failed one; doubled after each further failure. */
@@ -47,14 +57,14 @@ export class LiveSync {
   #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
-  readonly #openRuns: Record<'follow' | 'backfill', LiveSyncRun | null> = { follow: null, backfill: null }
+  readonly #openRuns: Record<LiveSyncKind, LiveSyncRun | null> = { follow: null, backfill: null }
   readonly #queue: ChangeQueue
+  readonly #budgets: DayBudgets
   #isLeader = false
   #leadershipCheckedAt = Number.NEGATIVE_INFINITY
   #maintainedAt = Number.NEGATIVE_INFINITY
   #nextAbandonedAt = Number.NEGATIVE_INFINITY
   #pausedUntil = Number.NEGATIVE_INFINITY
-  #budgetWarned = false
   /** Consecutive failed runs. */
   #consecutiveFailures = 0
 
@@ -64,6 +74,7 @@ export class LiveSync {
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
     this.#names = [...this.#byName.keys()]
     this.#queue = new ChangeQueue(deps.db)
+    this.#budgets = new DayBudgets(deps, options.sources, options.budgets)
     this.#polling = new Polling(deps, options.sources)
   }
 
@@ -101,7 +112,7 @@ export class LiveSync {
    * manual run.
    */
   async #closeCancelled(): Promise<void> {
-    for (const kind of ['follow', 'backfill'] as const) {
+    for (const kind of LIVE_SYNC_KINDS) {
       const run = this.#openRuns[kind]
       if (run?.isCancelled === true && !(await runProgress.hasWorkUnderWay(this.#deps.db, run.id)))
         await this.#closeRun(kind, 'interrupted')
@@ -114,8 +125,10 @@ export class LiveSync {
     const { db, log } = this.#deps
     const leads = await leases.acquireLease(db, LEASE_SCOPE, this.#token, this.#options.owner, LEASE_MS)
     this.#leadershipCheckedAt = now
-    if (leads && !this.#isLeader) log.info({ sources: this.#names }, 'this process runs live sync')
-    if (!leads && this.#isLeader) log.warn('another process took over live sync')
+    if (leads && !this.#isLeader)
+      log.info({ event: 'live_sync_started', sources: this.#names }, 'this process runs live sync')
+    if (!leads && this.#isLeader)
+      log.warn({ event: 'live_sync_taken_over' }, 'another process took over live sync')
     this.#isLeader = leads
     return leads
   }
@@ -130,10 +143,10 @@ export class LiveSync {
     if (performance.now() - this.#maintainedAt < MAINTENANCE_MS) return
     this.#maintainedAt = performance.now()
     const { db } = this.#deps
-    const today = await this.#readDayBudget()
-    for (const kind of ['follow', 'backfill'] as const) {
+    for (const kind of LIVE_SYNC_KINDS) {
       const run = this.#openRuns[kind]
       if (run === null) continue
+      const budgetName = await this.#budgets.refresh(kind)
       if (run.hasFailed) {
         this.#pausedUntil =
           performance.now() +
@@ -141,13 +154,13 @@ export class LiveSync {
         await this.#closeRun(kind, 'done')
         continue
       }
-      const isDone = run.isIdle && !(await runProgress.hasWaitingRows(db, run.id))
-      if (run.isExpired || isDone || run.budgetName !== (today?.name ?? null)) {
+      const { hasWaiting, hasRequeued } = await runProgress.findWaitingRows(db, run.id, this.#names)
+      if (run.isExpired || (run.isIdle && !hasWaiting) || run.budgetName !== budgetName) {
         this.#consecutiveFailures = 0
         await this.#closeRun(kind, 'done')
         continue
       }
-      if (await runProgress.hasRequeuedRows(db, run.id, this.#names))
+      if (hasRequeued)
         for (const source of this.#options.sources)
           await repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
             includeAbandoned: false,
@@ -157,10 +170,9 @@ export class LiveSync {
       await adoptAbandonedLookups(db, run, live)
       this.#options.workers.wakeCalls()
     }
-    const waits = this.#isBudgetSpent(today)
-      ? this.#names
-      : this.#names.filter((name) => !this.#active.includes(name))
-    await this.#queue.maintain(waits)
+    for (const kind of LIVE_SYNC_KINDS) if (this.#openRuns[kind] === null) await this.#budgets.refresh(kind)
+    const picked = this.#budgets.filterPayable('follow', this.#active)
+    await this.#queue.maintain(this.#names.filter((name) => !picked.includes(name)))
   }
 
   /** Picks rows abandoned by dead runs, in batches. */
@@ -169,23 +181,24 @@ export class LiveSync {
     const { db, log } = this.#deps
     const rows = await changedRows.listAbandonedChanges(db, this.#active, BULK_KEYS_PER_TICK)
     let picked = 0
-    for (const kind of ['follow', 'backfill'] as const)
+    for (const kind of LIVE_SYNC_KINDS)
       for (const source of this.#options.sources) {
         const keys = rows
           .filter((row) => row.trigger === kind && row.source === source.name)
           .map((row) => row.key)
-        const run = keys.length === 0 ? null : await this.#openRun(kind)
+        const run = keys.length === 0 ? null : await this.#openRun(kind, source)
         if (run === null) continue
         const skippedKeys = await this.#pick(run, source, keys, { finishMissing: true })
         picked += keys.length - skippedKeys.length
       }
-    if (picked > 0) log.info({ rows: picked }, 're-queued rows abandoned by a dead run')
+    if (picked > 0)
+      log.info({ event: 'live_sync_requeued', rows: picked }, 're-queued rows abandoned by a dead run')
     if (picked < BULK_KEYS_PER_TICK) this.#nextAbandonedAt = performance.now() + MAINTENANCE_MS
     return picked
   }
 
   async #pickChanged(): Promise<number> {
-    const changes = await this.#queue.next(this.#active)
+    const changes = await this.#queue.next(this.#budgets.filterPayable('follow', this.#active))
     if (changes.length === 0) return 0
     const run = await this.#openRun('follow')
     if (run === null) return 0
@@ -208,8 +221,10 @@ export class LiveSync {
   async #pickPolled(): Promise<number> {
     let picked = 0
     for (const { source, keys } of this.#polling.listFound(this.#active)) {
-      const run = await this.#openRun('follow')
-      if (run === null) return picked
+      const kind = keys.length > IMPORT_KEYS ? 'backfill' : 'follow'
+      if (this.#budgets.filterPayable(kind, [source.name]).length === 0) continue
+      const run = await this.#openRun(kind, source)
+      if (run === null) continue
       const skippedKeys = await this.#pick(run, source, keys)
       // They are found again: the cursor advances only when all are picked.
       await this.#polling.markPicked(source, skippedKeys.length === 0)
@@ -219,7 +234,7 @@ export class LiveSync {
   }
 
   async #pickBulk(): Promise<number> {
-    const bulk = await this.#queue.nextBulkPart(this.#active)
+    const bulk = await this.#queue.nextBulkPart(this.#budgets.filterPayable('backfill', this.#active))
     const source = bulk === null ? undefined : this.#byName.get(bulk.source)
     if (bulk === null || source === undefined) return 0
     const run = await this.#openRun('backfill')
@@ -244,61 +259,46 @@ export class LiveSync {
     run.recordPicked(picked)
     // Stored answers need no call.
     if (picked > 0) this.#options.workers.wakeWriters()
-    if (skippedKeys.length > 0) this.#warnOutOfBudget(run)
+    if (skippedKeys.length > 0) {
+      run.budget.markReached()
+      await this.#budgets.refresh(run.trigger)
+    }
     return skippedKeys
   }
 
-  /** The open run, or a new one. Null if the day's budget is spent. */
-  async #openRun(kind: 'follow' | 'backfill'): Promise<LiveSyncRun | null> {
+  /** The open run, or a new one. Null if the day's budget, or the part of it of this source, is spent. */
+  async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRun | null> {
+    const budgetName = await this.#budgets.refresh(kind)
+    const sources = source ? [source.name] : this.#names
     const open = this.#openRuns[kind]
-    const { db, log } = this.#deps
-    const { budget, owner, scope, workers } = this.#options
-    const today = await this.#readDayBudget()
-    if (this.#isBudgetSpent(today)) {
-      if (open !== null) this.#warnOutOfBudget(open)
-      this.#pausedUntil = performance.now() + FAILURE_PAUSE_MS
+    if (this.#budgets.filterPayable(kind, sources).length === 0) {
+      open?.budget.markReached()
       return null
     }
-    if (open !== null && !open.isCancelled && open.budgetName === (today?.name ?? null)) return open
+    if (open !== null && !open.isCancelled && open.budgetName === budgetName) return open
     await this.#closeRun(kind, 'done')
-    this.#budgetWarned = false
+    const { db, log, policy, service } = this.#deps
+    const { owner, scope, workers } = this.#options
     const run = await LiveSyncRun.open({
       db,
       log,
+      policy,
       owner,
       scope,
-      service: this.#deps.service,
+      service,
       workers,
       sources: this.#names,
       trigger: kind,
-      budget,
-      budgetName: today?.name ?? null,
-      onEnded: (report) => this.#options.onEnded(report, kind, this.#names),
+      budget: this.#budgets.limits(kind),
+      budgetName,
+      credits: this.#deps.adapter?.credits,
+      onEnding: (tx, report) => this.#options.onEnding(tx, report, { trigger: kind, sources: this.#names }),
     })
     this.#openRuns[kind] = run
     return run
   }
 
-  /** Null if unlimited. */
-  async #readDayBudget(): Promise<budgets.DayBudget | null> {
-    return this.#options.budget === null ? null : budgets.readDayBudget(this.#deps.db)
-  }
-
-  #isBudgetSpent(today: budgets.DayBudget | null): boolean {
-    return today !== null && today.spent >= (this.#options.budget ?? Number.POSITIVE_INFINITY)
-  }
-
-  #warnOutOfBudget(run: LiveSyncRun): void {
-    if (this.#budgetWarned) return
-    this.#budgetWarned = true
-    run.budget.markReached()
-    this.#deps.log.warn(
-      { run: run.id, budget: this.#options.budget },
-      'daily budget spent: changes wait for the next day (UTC)',
-    )
-  }
-
-  async #closeRun(kind: 'follow' | 'backfill', reason: 'done' | 'interrupted'): Promise<void> {
+  async #closeRun(kind: LiveSyncKind, reason: 'done' | 'interrupted'): Promise<void> {
     const run = this.#openRuns[kind]
     this.#openRuns[kind] = null
     await run?.close(reason)

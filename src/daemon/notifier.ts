@@ -1,212 +1,248 @@
-import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from 'pino'
+import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
-import { type NotificationKind, type Trigger, toNotificationKind } from '../domain/run.ts'
+import {
+  type NotificationOrigin,
+  type NotificationTopic,
+  notificationDelayMs,
+  notificationRetryMs,
+  toRunNotification,
+  toRunTopic,
+  toSlackText,
+  toTroubleNotification,
+} from '../domain/notification.ts'
+import type { Trigger } from '../domain/run.ts'
 import type { RunReport } from '../runs/report.ts'
+import { logTroubleChanges } from '../runs/trouble-log.ts'
 import { type ProxySettings, openProxyDispatcher } from '../service/dispatcher.ts'
-import { signWebhook } from '../webhook/signature.ts'
+import * as outbox from '../store/notifications.ts'
+import type { Database } from '../store/open.ts'
+import type { Tx } from '../store/transaction.ts'
+import {
+  type QueueNotifications,
+  reportTroubles,
+  type StoredTrouble,
+  type TroubleChanges,
+} from '../store/troubles.ts'
+import type { Log } from '../util/log.ts'
 
-export interface NotifierOptions {
+export interface NotifierOptions extends NotificationOrigin {
+  readonly db: Database
   readonly targets: readonly NotifyTarget[]
   /** Default URL for targets without one. */
   readonly url: string | null
   readonly proxies?: ProxySettings | undefined
-  /** The first one signs. */
+  /** Each signs, so that a receiver can change to a new one. */
   readonly secrets: readonly string[]
-  readonly log: Logger
-  /** Delays before each retry, in milliseconds. */
-  readonly retryMs?: readonly number[]
+  readonly log: Log
 }
 
-const RETRY_DELAYS_MS = [1_000, 5_000, 20_000] as const
 const TIMEOUT_MS = 10_000
-/** How long a shutdown waits for pending notifications. */
-const CLOSE_TIMEOUT_MS = 10_000
-/** Maximum number of notifications waiting for a slow target. */
-const MAX_PENDING = 20
+/** Longer than a request can take. */
+const LEASE_MS = 3 * TIMEOUT_MS
+const BATCH_SIZE = 20
 
-/** Notifies people of runs and jobs. Never blocks and never throws: failures are logged. */
+interface Target extends NotifyTarget {
+  readonly url: string
+  /** A fingerprint: the URL may be a secret, and is not stored. */
+  readonly key: string
+  readonly host: string
+}
+
+/**
+ * Tells people of troubles and, where they want it, of finished runs. What is to be sent is stored in the transaction of
+ * what it is about, so that a crash loses nothing, and sent by any process that has the target, once: a lease keeps the
+ * others away, and only a process that dies between the answer and its record leaves a second attempt, with the same
+ * `event_id`.
+ */
 export class Notifier {
   readonly #options: NotifierOptions
-  readonly #pending = new Set<Promise<void>>()
-  readonly #ending = new AbortController()
+  readonly #targets: ReadonlyMap<string, Target>
 
   constructor(options: NotifierOptions) {
     this.#options = options
+    this.#targets = new Map(
+      options.targets.flatMap((target) => {
+        const url = target.url ?? options.url
+        if (url === null) return []
+        const key = createHash('sha256').update(`${target.form} ${url}`).digest('hex').slice(0, 12)
+        return [[key, { ...target, url, key, host: new URL(url).host }] as const]
+      }),
+    )
+  }
+
+  /** Whether there is anyone to notify. */
+  get hasTargets(): boolean {
+    return this.#targets.size > 0
+  }
+
+  /** Queues what began and what ended. Null: there is no one to notify. */
+  get queueTroubles(): QueueNotifications | null {
+    return this.hasTargets ? (tx, changes) => this.#recordTroubles(tx, changes) : null
+  }
+
+  async #recordTroubles(tx: Tx, { begun, ended }: TroubleChanges): Promise<void> {
+    const began = await Promise.all(begun.map((trouble) => this.#toEntries(tx, trouble)))
+    await outbox.enqueueNotifications(tx, began.flat())
+    const over = await Promise.all(ended.map((trouble) => this.#toEntries(tx, trouble)))
+    await outbox.enqueueEndNotifications(tx, over.flat())
+  }
+
+  /** Queues the end of a run, in the transaction that stores it. A failed one is a trouble. */
+  async recordRun(
+    tx: Tx,
+    report: RunReport,
+    { trigger, sources }: { readonly trigger: Trigger; readonly sources: readonly string[] },
+  ): Promise<void> {
+    const topic = toRunTopic(report, trigger)
+    const targets = topic === null ? [] : this.#listTargets(topic)
+    if (targets.length === 0) return
+    const { run: id, status, reason, rows, lookups, spend, cells, duration_ms: duration } = report
+    const run = {
+      id,
+      trigger,
+      sources,
+      status,
+      reason,
+      rows,
+      lookups_requested: lookups.requested,
+      cost: spend.cost,
+      cells_written: cells.written,
+    }
+    const body = toRunNotification(run, duration, this.#options, { eventId: randomUUID(), now: Date.now() })
+    await outbox.enqueueNotifications(
+      tx,
+      targets.map(({ key, host }) => ({ about: `run ${id}`, target: key, host, body, delayMs: 0 })),
+    )
   }
 
   /**
-   * Notifies of a finished run. For a `sync` run only of problems: it ends whenever nothing has changed for a while.
+   * Sends what is due, one bounded batch.
+   * @returns how many were attempted
    */
-  runEnded(report: RunReport, of: { readonly trigger: Trigger; readonly sources: readonly string[] }): void {
-    const event = toNotificationKind(report)
-    if (event === null || (of.trigger === 'follow' && (event === 'completed' || event === 'no_matches')))
-      return
-    const { run: id, status, reason, rows, lookups, requests, cells, duration_ms } = report
-    this.#notify({
-      ...notificationHead(event),
-      run: { id, ...of, status, reason, rows, lookups, requests, cells, duration_ms },
+  async send(): Promise<number> {
+    const { db, log } = this.#options
+    if (!this.hasTargets) return 0
+    const lease = { limit: BATCH_SIZE, token: randomUUID(), leaseMs: LEASE_MS }
+    const leased = await outbox.leaseNotifications(db, [...this.#targets.keys()], lease)
+    if (leased.length === 0) return 0
+    const attempts = await Promise.all(leased.map((one) => this.#attempt(one)))
+    for (const one of await outbox.recordNotificationAttempts(db, attempts)) logGivenUp(log, one)
+    return leased.length
+  }
+
+  /**
+   * Gives up what no process can send any more, and reports targets that accept nothing as troubles.
+   * @param reporter this process
+   */
+  async maintain(reporter: string): Promise<void> {
+    const { db, log } = this.#options
+    for (const one of await outbox.giveUpUnclaimed(db)) logGivenUp(log, one)
+    const failing = await outbox.listFailingTargets(db)
+    const changes = await reportTroubles(
+      db,
+      { reporter, codes: ['notification_failed'] },
+      failing.map(({ host, since, reason, waiting }) => ({
+        code: 'notification_failed',
+        subject: host,
+        since,
+        details: { reason, waiting },
+      })),
+      this.queueTroubles,
+    )
+    logTroubleChanges(log, changes)
+  }
+
+  async #toEntries(tx: Tx, trouble: StoredTrouble): Promise<outbox.OutgoingNotification[]> {
+    const targets = this.#listTargets(trouble.severity)
+    if (targets.length === 0) return []
+    const { run: id } = trouble.details
+    const run = id === undefined ? null : await outbox.findNotifiedRun(tx, id)
+    const body = toTroubleNotification(trouble, run, this.#options, {
+      eventId: randomUUID(),
+      now: Date.now(),
     })
+    return targets.map(({ key, host }) => ({
+      about: `trouble ${trouble.id}`,
+      target: key,
+      host,
+      body,
+      delayMs: notificationDelayMs(trouble.code),
+    }))
   }
 
-  /** Notifies of jobs that passed their deadline without a delivery. */
-  jobsOverdue(late: number): void {
-    this.#notify({ ...notificationHead('jobs_overdue'), jobs: { overdue: late } })
+  #listTargets(topic: NotificationTopic): Target[] {
+    return [...this.#targets.values()].filter(({ on }) => on.includes(topic))
   }
 
-  /** Waits for pending notifications, for a while. */
-  async close(ms = CLOSE_TIMEOUT_MS): Promise<void> {
-    if (this.#pending.size > 0)
-      await Promise.race([
-        Promise.all(this.#pending),
-        sleep(ms, undefined, { signal: this.#ending.signal }).catch(() => {}),
-      ])
-    this.#ending.abort()
-    await Promise.all(this.#pending)
-  }
-
-  #notify(notice: RunNotification): void {
-    for (const target of this.#options.targets) {
-      if (!target.on.includes(notice.event)) continue
-      const url = target.url ?? this.#options.url
-      if (url === null) {
-        this.#options.log.warn(
-          { event: notice.event },
-          'notification dropped: FILLRATE_NOTIFY_URL is not set',
-        )
-        continue
-      }
-      if (this.#pending.size >= MAX_PENDING) {
-        this.#options.log.warn({ event: notice.event }, 'notification dropped: too many are pending')
-        continue
-      }
-      // Awaited only on close, so every error must be handled here: an unhandled rejection would end the process.
-      const task = this.#send(url, target.form, notice)
-        .catch((error: unknown) =>
-          this.#options.log.warn(
-            { event: notice.event, reason: (error as Error).name },
-            'notification failed',
-          ),
-        )
-        .finally(() => this.#pending.delete(task))
-      this.#pending.add(task)
-    }
-  }
-
-  async #send(url: string, form: NotifyTarget['form'], notice: RunNotification): Promise<void> {
-    const { log, secrets, proxies, retryMs = RETRY_DELAYS_MS } = this.#options
-    const { signal } = this.#ending
-    const body = JSON.stringify(form === 'slack' ? { text: toSlackText(notice) } : notice)
-    const [secret] = secrets
-    const headers = {
-      'content-type': 'application/json',
-      ...(form === 'json' && secret !== undefined && { 'x-webhook-signature': signWebhook(body, secret) }),
-    }
-    for (let attempt = 0; ; attempt++) {
-      const wrong = await postNotification(url, headers, body, { ending: signal, proxies })
-      if (wrong === null) return
-      const { reason, final } = wrong
-      const wait = retryMs[attempt]
-      if (final || wait === undefined || signal.aborted) {
-        // Not the URL: it may be a secret.
-        log.warn({ event: notice.event, host: urlHost(url), reason }, 'notification failed')
-        return
-      }
-      await sleep(wait, undefined, { signal }).catch(() => {})
-    }
+  async #attempt(notification: outbox.LeasedNotification): Promise<outbox.NotificationAttempt> {
+    const { id, token, attempts, body: notice } = notification
+    const target = this.#targets.get(notification.target)
+    const retryMs = notificationRetryMs(attempts)
+    if (target === undefined) return { id, token, retryMs, reason: 'the target is not configured' }
+    const { log, secrets, proxies } = this.#options
+    const body = JSON.stringify(target.form === 'slack' ? { text: toSlackText(notice) } : notice)
+    const now = Math.floor(Date.now() / 1_000)
+    const signature = target.form === 'json' ? signNotification(body, notice.event_id, now, secrets) : {}
+    const reason = await postNotification(target.url, signature, body, proxies)
+    // Not the URL: it may be a secret.
+    if (reason !== null)
+      log.warn(
+        { event: 'notification_failed', about: notice.event, host: target.host, attempts, reason },
+        'notification not accepted; it is sent again',
+      )
+    return { id, token, retryMs, reason }
   }
 }
 
-/** @returns null if accepted, else the reason, and whether a retry is pointless */
+const logGivenUp = (log: Log, { host, event, attempts, reason }: outbox.GivenUpNotification): void =>
+  log.error(
+    { event: 'notification_given_up', about: event, host, attempts, reason },
+    'notification given up after a day',
+  )
+
+/**
+ * The headers of the Standard Webhooks specification (standardwebhooks.com, read on 2026-11-22), for which there are
+ * verifiers in most languages: the signature covers the time, so that an old notification cannot be sent again.
+ * @param timestamp seconds since the epoch
+ */
+export function signNotification(
+  body: string,
+  eventId: string,
+  timestamp: number,
+  secrets: readonly string[],
+): Record<string, string> {
+  const sign = (secret: string): string => {
+    const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice('whsec_'.length), 'base64') : secret
+    return `v1,${createHmac('sha256', key).update(`${eventId}.${timestamp}.${body}`).digest('base64')}`
+  }
+  const head = { 'webhook-id': eventId, 'webhook-timestamp': String(timestamp) }
+  return secrets.length === 0 ? head : { ...head, 'webhook-signature': secrets.map(sign).join(' ') }
+}
+
+/** @returns null if accepted, else the reason */
 async function postNotification(
   url: string,
   headers: Record<string, string>,
   body: string,
-  { ending, proxies }: { readonly ending: AbortSignal; readonly proxies: ProxySettings | undefined },
-): Promise<{ readonly reason: string; readonly final: boolean } | null> {
+  proxies: ProxySettings | undefined,
+): Promise<string | null> {
   const dispatcher = openProxyDispatcher(url, proxies)
   try {
-    const signal = AbortSignal.any([ending, AbortSignal.timeout(TIMEOUT_MS)])
-    const answer = await request(url, {
+    const { statusCode, body: answer } = await request(url, {
       method: 'POST',
-      headers,
+      headers: { 'content-type': 'application/json', ...headers },
       body,
-      signal,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(dispatcher && { dispatcher }),
     })
-    await answer.body.dump()
-    const { statusCode } = answer
-    if (statusCode < 300) return null
-    const final = statusCode < 500 && statusCode !== 408 && statusCode !== 429
-    return { reason: `HTTP ${statusCode}`, final }
+    await answer.dump()
+    return statusCode < 300 ? null : `HTTP ${statusCode}`
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string }
-    return { reason: code ?? message, final: false }
+    const { code, message, name } = error as { code?: unknown; message: string; name: string }
+    if (name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1_000} s`
+    return typeof code === 'string' ? code : message
   } finally {
     await dispatcher?.destroy()
   }
-}
-
-const notificationHead = (event: NotificationKind) => ({
-  event_id: randomUUID(),
-  event,
-  at: new Date().toISOString(),
-})
-
-/** The host of a URL; null for an invalid one, which may be a secret. */
-const urlHost = (url: string): string | null => (URL.canParse(url) ? new URL(url).host : null)
-
-/** The body of a notification in its JSON form. */
-export type RunNotification = {
-  /** The same in every attempt, so that a receiver can drop duplicates. */
-  readonly event_id: string
-  readonly event: NotificationKind
-  readonly at: string
-} & (
-  | { readonly run: NotifiedRun; readonly jobs?: never }
-  | { readonly jobs: { readonly overdue: number }; readonly run?: never }
-)
-
-export interface NotifiedRun extends Pick<
-  RunReport,
-  'status' | 'reason' | 'rows' | 'lookups' | 'requests' | 'cells' | 'duration_ms'
-> {
-  readonly id: number
-  readonly trigger: Trigger
-  readonly sources: readonly string[]
-}
-
-const numberFormat = new Intl.NumberFormat('en-US')
-
-/** A notification as one line of text. Pure. */
-export function toSlackText(notice: RunNotification): string {
-  if (notice.run === undefined) {
-    const { overdue: late } = notice.jobs
-    const jobs = late === 1 ? '1 job was' : `${numberFormat.format(late)} jobs were`
-    return `:warning: Fillrate: ${jobs} not delivered in time. Their emails are looked up one by one.`
-  }
-  const { run } = notice
-  const what = `run ${run.id} (${run.trigger}, ${run.sources.join(', ')})`
-  return `${ICONS[notice.event]} Fillrate: ${what} ${OUTCOMES[notice.event](run)}`
-}
-
-const ICONS: Readonly<Record<NotificationKind, string>> = {
-  completed: ':white_check_mark:',
-  no_matches: ':information_source:',
-  budget_reached: ':moneybag:',
-  failed: ':x:',
-  jobs_overdue: ':warning:',
-}
-
-const enrichedText = ({ rows, lookups }: NotifiedRun): string =>
-  `enriched ${numberFormat.format(rows.enriched)} of ${numberFormat.format(rows.picked)} rows with ${numberFormat.format(lookups.requested)} lookups`
-
-const OUTCOMES: Readonly<Record<NotificationKind, (run: NotifiedRun) => string>> = {
-  completed: (run) => `${enrichedText(run)}.`,
-  no_matches: (run) => `enriched no rows: ${numberFormat.format(run.rows.picked)} were picked.`,
-  budget_reached: (run) => `reached its budget: it ${enrichedText(run)}. ${run.reason ?? ''}`.trimEnd(),
-  failed: (run) => `failed: ${run.reason ?? 'no reason given'}. It ${enrichedText(run)} before.`,
-  jobs_overdue: () => '',
 }

@@ -87,8 +87,15 @@ export class Polling {
     const why = there.state === 'wrong' ? there.why : 'they are not there'
     const todo = `fillrate follow install ${source.name}`
     if (one.isPolled)
-      log.warn({ source: source.name, why, todo }, 'triggers missing or outdated: polling by changedAt')
-    else log.warn({ source: source.name, why, todo }, 'triggers missing or outdated: changes may be missed')
+      log.warn(
+        { event: 'triggers_outdated', source: source.name, why, todo },
+        'triggers missing or outdated: polling by changedAt',
+      )
+    else
+      log.warn(
+        { event: 'triggers_outdated', source: source.name, why, todo },
+        'triggers missing or outdated: changes may be missed',
+      )
   }
 
   async #poll(one: PolledSource): Promise<void> {

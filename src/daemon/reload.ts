@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from 'pino'
+import { ConfigProblems } from '../config/problems.ts'
+import { SourceProblems } from '../sources/problems.ts'
+import type { Log } from '../util/log.ts'
+import type { OwnTroubles } from './own-troubles.ts'
 
 /** The daemon with one configuration. */
 export interface Instance {
@@ -19,8 +22,30 @@ export interface ReloadOptions {
   /** Registers a listener for reload requests. */
   readonly onReload: (listener: () => void) => void
   /** What to wait for after an error that may resolve itself; null if waiting does not help. */
-  readonly waitFor: (error: unknown) => string | null
-  readonly log: Logger
+  readonly waitFor: (error: unknown) => 'Postgres' | 'the schema' | null
+  readonly own: OwnTroubles
+  readonly log: Log
+}
+
+/** An error as one line for a log: of each problem, its place, what was found and what was expected. */
+export function toOneLine(error: unknown): string {
+  // Without the marks under a statement, which point at nothing in one line.
+  const squash = (text: string): string =>
+    text
+      .replaceAll(/\n\s*\^+(?=[\n;]|$)/g, '')
+      .replaceAll(/\s+/g, ' ')
+      .trim()
+  if (error instanceof ConfigProblems)
+    return error.problems
+      .map(({ place, found, expected }) => squash(`${place}: found ${found}; expected ${expected}`))
+      .join(' | ')
+  if (error instanceof SourceProblems)
+    return error.problems
+      .map(({ source, place, found, expected }) =>
+        squash(`sources.${source}.${place}: found ${found}; expected ${expected}`),
+      )
+      .join(' | ')
+  return squash((error as Error).message)
 }
 
 const MAX_RETRY_MS = 5_000
@@ -58,35 +83,35 @@ export async function runWithReload(options: ReloadOptions): Promise<void> {
       if (signal.aborted) await next?.close()
     }
     current = signal.aborted ? null : next
-    if (current !== null) log.info('new configuration active')
+    if (current !== null) log.info({ event: 'configuration_active' }, 'new configuration active')
   }
 }
 
 /** Retries until everything is available. Null if aborted meanwhile. */
-async function openFirst({ open, waitFor, signal, log }: ReloadOptions): Promise<Instance | null> {
-  let reported: string | null = null
+async function openFirst({ open, waitFor, signal, own }: ReloadOptions): Promise<Instance | null> {
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
-      return await open()
+      const opened = await open()
+      own.clear('schema_outdated')
+      return opened
     } catch (error) {
       const what = waitFor(error)
       if (what === null) throw error
-      if (what !== reported) log.warn({ reason: (error as Error).message }, `waiting for ${what}`)
-      reported = what
+      // That Postgres is away is noticed by the watch.
+      if (what === 'the schema') own.raise('schema_outdated', own.processName, { process: own.processName })
       await sleep(Math.min(MAX_RETRY_MS, 200 * 2 ** attempt), undefined, { signal }).catch(() => {})
     }
   }
   return null
 }
 
-async function openNext({ open, log }: ReloadOptions): Promise<Instance | null> {
+async function openNext({ open, own }: ReloadOptions): Promise<Instance | null> {
   try {
-    return await open()
+    const opened = await open()
+    own.clear('reload_refused')
+    return opened
   } catch (error) {
-    log.error(
-      { reason: (error as Error).message },
-      'reloaded configuration is invalid: keeping the current one',
-    )
+    own.raise('reload_refused', own.processName, { process: own.processName, reason: toOneLine(error) })
     return null
   }
 }

@@ -1,16 +1,18 @@
 import * as scheduledRuns from '../store/scheduled-runs.ts'
+import type { RequestCapability, StoredRequest } from '../store/requested-runs.ts'
 import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import type { ScheduleEntry } from '../config/config.ts'
+import { toAuditOutcome } from '../actions/audit.ts'
+import { nextTimes, previousTime, scheduleName } from '../config/cron.ts'
 import { decideScheduledRun } from '../domain/schedule.ts'
 import type { RunStatus } from '../runs/report.ts'
 import type { Database } from '../store/open.ts'
-import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
-import { Cron } from 'croner'
+import { expiresAfterAbort, retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
 
 export interface SchedulerDeps {
   readonly db: Database
-  readonly log: Logger
+  readonly log: Log
   /** Identifies this process; unique for each start. */
   readonly owner: string
   /**
@@ -21,11 +23,21 @@ export interface SchedulerDeps {
   /** How long a scheduled run is leased without an extension. */
   readonly leaseMs: number
   /** Runs one entry. If aborted, it ends as `interrupted`, with its state saved. */
-  readonly run: (
-    entry: ScheduleEntry,
-    options: ScheduledRunOptions,
-  ) => Promise<{ readonly status: RunStatus; readonly reason: string | null }>
+  readonly run: (entry: ScheduleEntry, options: ScheduledRunOptions) => Promise<ScheduledRunEnd>
+  /** Executes what is requested on the dashboard. Absent: nothing. */
+  readonly requests?: RequestExecutor
 }
+
+export interface ScheduledRunEnd {
+  readonly status: RunStatus
+  readonly reason: string | null
+}
+
+export interface RequestExecutor extends RequestCapability {
+  readonly execute: (request: StoredRequest, options: ScheduledRunOptions) => Promise<ScheduledRunEnd>
+}
+
+const NO_REQUESTS: RequestCapability = { kinds: [], sources: [], service: 0 }
 
 export interface ScheduledRunOptions {
   readonly signal: AbortSignal
@@ -51,11 +63,11 @@ export class Scheduler {
     this.#entries = new Map(entries.map((entry) => [scheduleName(entry), entry]))
   }
 
-  /** Records due runs, and starts those that can start. */
+  /** Records due runs, and starts those that can start, and what is requested. */
   async startDue(): Promise<void> {
-    if (this.#entries.size === 0 || this.#stopping.signal.aborted) return
-    await this.#recordDue()
-    while (await this.#startNext());
+    if (this.#stopping.signal.aborted) return
+    if (this.#entries.size > 0) await this.#recordDue()
+    if (this.#entries.size > 0 || this.#deps.requests !== undefined) while (await this.#startNext());
   }
 
   /** Milliseconds until the next run, as of the last call of `startDue`; infinite without a schedule. */
@@ -79,7 +91,7 @@ export class Scheduler {
     const dropped = await scheduledRuns.deleteFutureRuns(db, schedules)
     for (const { schedule, at } of dropped)
       log.warn(
-        { schedule, at },
+        { event: 'scheduled_run_deleted', schedule, at },
         'deleted a scheduled run in the future: a clock was wrong when it was recorded',
       )
     const recorded = await scheduledRuns.latestScheduledRuns(db, schedules, now)
@@ -98,9 +110,14 @@ export class Scheduler {
         reason: null,
       }
       if (skipped)
-        log.warn({ schedule, at }, 'scheduled run skipped: the next one was due before it could start')
-      else if (state === 'skipped') log.info({ schedule, at, reason }, 'scheduled run skipped')
-      else if (reason !== null) log.info({ schedule, at, reason }, 'missed scheduled run starts now')
+        log.warn(
+          { event: 'scheduled_run_skipped', schedule, at },
+          'scheduled run skipped: the next one was due before it could start',
+        )
+      else if (state === 'skipped')
+        log.info({ event: 'scheduled_run_skipped', schedule, at, reason }, 'scheduled run skipped')
+      else if (reason !== null)
+        log.info({ event: 'scheduled_run_late', schedule, at, reason }, 'missed scheduled run starts now')
     }
   }
 
@@ -108,30 +125,49 @@ export class Scheduler {
     const { db, log, owner, leaseMs } = this.#deps
     const { claimed, blocked } = await scheduledRuns.claimScheduledRun(db, {
       schedules: [...this.#entries.keys()],
+      requests: this.#deps.requests ?? NO_REQUESTS,
       owner,
       token: randomUUID(),
       leaseMs,
     })
     for (const { schedule, at, by } of blocked)
-      log.info({ schedule, at, by }, 'scheduled run queued: another run of its sources is not finished')
-    const entry = claimed === null ? undefined : this.#entries.get(claimed.schedule)
-    if (claimed === null || entry === undefined) return false
-    const task = this.#execute(claimed, entry).finally(() => this.#running.delete(task))
+      log.info(
+        { event: 'scheduled_run_queued', schedule, at, by },
+        'scheduled run queued: another run of its sources is not finished',
+      )
+    if (claimed === null) return false
+    const { request } = claimed
+    const entry = this.#entries.get(claimed.schedule)
+    const act = async (options: ScheduledRunOptions): Promise<ScheduledRunEnd> => {
+      if (request !== null && this.#deps.requests) return this.#deps.requests.execute(request, options)
+      if (entry !== undefined) return this.#deps.run(entry, options)
+      throw new Error(`nothing to run for ${claimed.schedule}`)
+    }
+    const task = this.#execute(claimed, act).finally(() => this.#running.delete(task))
     this.#running.add(task)
     return true
   }
 
-  async #execute(claimed: scheduledRuns.ClaimedRun, entry: ScheduleEntry): Promise<void> {
+  async #execute(
+    claimed: scheduledRuns.ClaimedRun,
+    act: (options: ScheduledRunOptions) => Promise<ScheduledRunEnd>,
+  ): Promise<void> {
     const { db, log, leaseMs } = this.#deps
-    const { schedule, at, attempts } = claimed
-    log.info({ schedule, at, attempts }, 'scheduled run started')
+    const { schedule, at, attempts, request } = claimed
+    if (request === null)
+      log.info({ event: 'scheduled_run_started', schedule, at, attempts }, 'scheduled run started')
+    else
+      log.info(
+        { event: 'request_started', request: request.id, by: request.by, attempts },
+        `requested ${request.work.kind} started`,
+      )
     const lost = new AbortController()
     const timer = setInterval(() => {
       scheduledRuns.extendScheduledRun(db, claimed, leaseMs).then(
         (ours) => ours || lost.abort(),
         (error: unknown) =>
-          log.warn(
-            { schedule, reason: (error as Error).message },
+          log[retryLogLevel(error)](
+            { event: 'schedule_lease_failed', schedule, reason: (error as Error).message },
             'failed to extend the lease of a scheduled run',
           ),
       )
@@ -141,7 +177,7 @@ export class Scheduler {
     const giveUp = expiresAfterAbort(this.#stopping.signal, leaseMs)
     const keep = (act: () => Promise<void>): Promise<void> => retryWhileUnavailable(act, { giveUp })
     try {
-      const { status, reason } = await this.#deps.run(entry, {
+      const { status, reason } = await act({
         signal,
         budgetName: `schedule ${schedule} ${at.toISOString()}`,
         onStarted: (run) => void scheduledRuns.attachRun(db, claimed, run).catch(() => {}),
@@ -153,46 +189,26 @@ export class Scheduler {
           scheduledRuns.endScheduledRun(
             db,
             claimed,
-            status === 'completed' ? reason : `${status}: ${reason ?? ''}`,
+            // The reason of a requested run is shown beside its outcome.
+            status === 'completed' || (request !== null && reason !== null)
+              ? reason
+              : `${status}: ${reason ?? ''}`,
+            toAuditOutcome(status),
           ),
         )
     } catch (error) {
       const reason = (error as Error).message
-      log.error({ schedule, at, reason }, 'scheduled run failed')
-      await keep(() => scheduledRuns.endScheduledRun(db, claimed, `failed: ${reason}`)).catch(() => {})
+      if (request === null)
+        log.error({ event: 'scheduled_run_failed', schedule, at, reason }, 'scheduled run failed')
+      else
+        log.error(
+          { event: 'request_failed', request: request.id, by: request.by, reason },
+          `requested ${request.work.kind} failed`,
+        )
+      const end = () => scheduledRuns.endScheduledRun(db, claimed, `failed: ${reason}`, 'failed')
+      await keep(end).catch(() => {})
     } finally {
       clearInterval(timer)
     }
   }
 }
-
-// Pure, except for the time zones that Node knows: croner computes times and starts nothing.
-
-type CronSpec = Pick<ScheduleEntry, 'cron' | 'timezone'>
-
-/**
- * The times of a schedule after a moment, in order. Times skipped by daylight saving run when the gap ends; times
- * that occur twice run once.
- */
-export function nextTimes(when: CronSpec, after: number, count: number): number[] {
-  return parseCron(when)
-    .nextRuns(count, new Date(after))
-    .map((at) => at.getTime())
-}
-
-/** The latest time at or before a moment. Null if there is none. */
-export function previousTime(when: CronSpec, now: number): number | null {
-  const [at] = parseCron(when).previousRuns(1, new Date(now + 1))
-  return at?.getTime() ?? null
-}
-
-/** Identifies a schedule in the database; a changed entry has another name. */
-export const scheduleName = ({
-  cron: text,
-  timezone,
-  sources,
-}: CronSpec & Pick<ScheduleEntry, 'sources'>): string =>
-  [text.split(/\s+/).join(' '), ...(timezone === null ? [] : [timezone]), sources.join(',')].join(' | ')
-
-const parseCron = ({ cron: text, timezone }: CronSpec): Cron =>
-  new Cron(text, { paused: true, mode: '5-part', ...(timezone !== null && { timezone }) })

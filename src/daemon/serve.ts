@@ -1,7 +1,9 @@
-import type { Deps } from '../pipeline/deps.ts'
+import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
-import { supervise } from './service.ts'
+import { createUndoTask } from './requests.ts'
+import type { Notifier } from './notifier.ts'
+import { notificationTask, supervise } from './service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WakeSignal } from '../util/wake-signal.ts'
 
@@ -9,13 +11,14 @@ export interface ServeReceiverOptions {
   readonly signal: AbortSignal
   readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
+  readonly notifier: Notifier
 }
 
 /**
  * Keeps the receiver open until aborted, and settles and writes back deliveries: a nightly `fillrate run --wait 0`
- * need not wait for them.
+ * need not wait for them. Executes the undos that are requested on its dashboard.
  */
-export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): Promise<void> {
+export async function serveReceiver(deps: MaintenanceDeps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new DeliveryBackpressure()
   const workers = new Workers(deps, {
     sources: [...deps.sources.values()],
@@ -24,11 +27,19 @@ export async function serveReceiver(deps: Deps, options: ServeReceiverOptions): 
     deliveries,
     beforeSettle: () => deliveries.yield(options.signal),
   })
+  const { notifier } = options
   const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
+  const undos = createUndoTask(deps, options.signal)
+  const tasks = [
+    ...workers.tasks(),
+    undos.task,
+    ...(notifier.hasTargets ? [notificationTask({ ...deps, notifier }, options.signal)] : []),
+  ]
   try {
-    await Promise.all(workers.tasks().map((step) => supervise(deps, workers, step, options.signal)))
+    await Promise.all(tasks.map((step) => supervise(deps, workers, step, options.signal)))
   } finally {
+    await undos.stop()
     await receiver.close()
   }
 }

@@ -4,17 +4,20 @@ import type { Config, ScheduleEntry } from '../config/config.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { enforceRetention as dropOld } from '../pipeline/retention.ts'
 import { runLoop } from '../runs/loop.ts'
+import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import { type RunDeps, executeRun } from '../runs/run.ts'
-import { type WorkerTask, Workers } from '../runs/workers.ts'
+import type { WorkerTask } from '../runs/loop.ts'
+import { Workers } from '../runs/workers.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
 import type { Notifier } from './notifier.ts'
+import { createRequestExecutor } from './requests.ts'
 import { type ScheduledRunOptions, Scheduler } from './scheduler.ts'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 
 export interface ServiceDeps extends RunDeps {
-  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget'>
+  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'liveSync'>
   readonly notifier: Notifier
 }
 
@@ -42,12 +45,9 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   const { signal } = options
   const workers = new Workers(deps, {
     sources: [...deps.sources.values()],
-    calls: { deps, elector: deps.elector },
+    calls: { ...deps, deps },
     signal,
     deliveries: options.deliveries,
-    onRecovered: ({ expiredJobs }) => {
-      if (expiredJobs > 0) notifier.jobsOverdue(expiredJobs)
-    },
   })
 
   const schedule = new Scheduler(
@@ -58,6 +58,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       clock: () => scheduledRuns.readDatabaseTime(db),
       leaseMs: LEASE_MS,
       run: (entry, options) => runScheduleEntry(deps, workers, entry, options),
+      requests: createRequestExecutor(deps, workers),
     },
     config.schedule,
   )
@@ -67,8 +68,11 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     owner,
     scope: () => deps.elector.scope,
     workers,
-    budget: entryBudget(config.budget),
-    onEnded: (report, trigger, names) => notifier.runEnded(report, { trigger, sources: names }),
+    budgets: {
+      follow: entryBudget(config.liveSync.budget),
+      backfill: entryBudget(config.liveSync.importBudget),
+    },
+    onEnding: (tx, report, run) => notifier.recordRun(tx, report, run),
   })
   const runs: WorkerTask[] = [
     {
@@ -85,11 +89,13 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     },
     ...(sources.length === 0 ? [] : [liveSyncTask(deps, follow, signal)]),
     { name: 'keep', source: null, start: () => retentionLoop(deps, signal) },
+    ...(notifier.hasTargets ? [notificationTask(deps, signal)] : []),
   ]
   await Promise.all([...workers.tasks(), ...runs].map((task) => supervise(deps, workers, task, signal)))
   // All answers in progress are stored now, so the runs can report.
   await schedule.stop()
-  const onWait = (error: Error): void => log.warn({ reason: error.message }, 'waiting for Postgres')
+  const onWait = (error: Error): void =>
+    log.debug({ event: 'postgres_waiting', reason: error.message }, 'waiting for Postgres')
   // Otherwise its lease expires, and its runs are found dead: a shutdown does not wait for Postgres to return.
   if (sources.length > 0)
     await retryWhileUnavailable(() => follow.stop(), { onWait, giveUp: expiresAfter(LEASE_MS) })
@@ -139,12 +145,43 @@ async function runScheduleEntry(
     signal,
     workers,
     onStarted,
-    onEnded: (report) => deps.notifier.runEnded(report, { trigger: 'schedule', sources: entry.sources }),
+    onEnding: (tx, report) =>
+      deps.notifier.recordRun(tx, report, { trigger: 'schedule', sources: entry.sources }),
   })
 }
 
 const entryBudget = (budget: Config['budget']): number | null =>
   budget === 'unlimited' ? null : (budget ?? 0)
+
+const NOTIFICATION_POLL_MS = 2_000
+const NOTIFICATION_MAINTENANCE_MS = 30_000
+
+/** Sends notifications, whichever process has queued them. */
+export function notificationTask(
+  { log, notifier, owner }: Pick<ServiceDeps, 'log' | 'notifier' | 'owner'>,
+  signal: AbortSignal,
+): WorkerTask {
+  let maintainedAt = Number.NEGATIVE_INFINITY
+  return {
+    name: 'notify',
+    source: null,
+    start: () =>
+      runLoop({
+        name: 'notify',
+        log,
+        signal,
+        wakeSignal: new WakeSignal(),
+        maxPollMs: NOTIFICATION_POLL_MS,
+        tick: async () => {
+          if (performance.now() - maintainedAt > NOTIFICATION_MAINTENANCE_MS) {
+            maintainedAt = performance.now()
+            await notifier.maintain(owner)
+          }
+          return notifier.send()
+        },
+      }),
+  }
+}
 
 /** Deletes expired data in small batches. */
 function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
@@ -157,7 +194,9 @@ function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
     tick: async () => {
       const { deleted, more } = await dropOld(deps, deps.config.keep, sweep)
       if (Object.values(deleted).some((count) => count > 0))
-        deps.log.debug({ ...deleted }, 'deleted expired data')
+        deps.log.debug({ event: 'data_expired', ...deleted }, 'deleted expired data')
+      for (const source of deps.sources.values())
+        await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
       await sleep(more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS, undefined, { signal }).catch(() => {})
       return 1
     },
@@ -169,7 +208,7 @@ const MAX_RESTART_MS = 60_000
 
 /** Restarts a failed task with increasing delays, so that it does not stop the others. */
 export async function supervise(
-  { log }: { readonly log: Logger },
+  { log }: { readonly log: Log },
   workers: Pick<Workers, 'fail'>,
   task: WorkerTask,
   signal: AbortSignal,
@@ -182,7 +221,10 @@ export async function supervise(
     } catch (error) {
       if (signal.aborted) return
       if (performance.now() - began > 10 * MAX_RESTART_MS) pause = FIRST_RESTART_MS
-      log.error({ task: task.name, err: error, ms: pause }, 'task failed, restarting')
+      log.error(
+        { event: 'task_failed', task: task.name, source: task.source, err: error, ms: pause },
+        'task failed, restarting',
+      )
       workers.fail(error, task.source)
       await sleep(pause, undefined, { signal }).catch(() => {})
     }

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type Context, Exit, type ExitCode, type Invocation } from '../cli/command.ts'
 import { writeJson } from '../cli/terminal.ts'
 import { formatDuration } from '../util/format.ts'
@@ -7,6 +10,7 @@ import {
   showFaults,
   showFillRates,
   showInterrupted,
+  showKept,
   showManualValues,
   showNextSteps,
   showPlan,
@@ -24,7 +28,7 @@ import type { Plan } from '../actions/plan/plan.ts'
  * @throws DemoError if it cannot run on this machine
  */
 export async function showDemo(
-  { flags }: Pick<Invocation, 'flags'>,
+  { flags }: { readonly flags: Invocation['flags'] & { readonly keep: boolean } },
   context: Context,
   settings: DemoSettings = FULL_DEMO,
 ): Promise<ExitCode> {
@@ -38,6 +42,7 @@ export async function showDemo(
     context,
     { logLevel: flags.logLevel ?? 'warn', settings },
     async (world) => {
+      const dashboard = flags.keep ? await openDashboard(presenter, world, signal) : null
       showFaults(presenter, world.service.settings)
       const plan = await planDemo(world, signal)
       showPlan(presenter, plan)
@@ -56,15 +61,58 @@ export async function showDemo(
         showFillRates(presenter, story)
         showServiceStats(presenter, story)
         showManualValues(presenter, story)
-        showNextSteps(presenter, typed, listCreatedFolders(world))
+        if (dashboard === null) showNextSteps(presenter, typed, listCreatedFolders(world))
       }
       const took = performance.now() - began
       if (story.run.status !== 'interrupted')
         presenter.lines(['', stdout.paint('quiet', `The whole demo took ${formatDuration(took)}.`)])
-      if (flags.json) writeJson(stdout, toDemoJson(world, settings, { plan, story }, took))
+      if (flags.json)
+        writeJson(stdout, {
+          ...toDemoJson(world, settings, { plan, story }, took),
+          ...(dashboard !== null && { kept: { dashboard: dashboard.url, ...world.variables } }),
+        })
+      if (dashboard !== null && !signal.aborted) {
+        const folder = await writeTryFolder(world)
+        showKept(presenter, typed, { dashboard: dashboard.url, variables: world.variables, folder })
+        await once(signal, 'abort')
+        presenter.lines([
+          '',
+          `  Stopped. The data stay in ${listCreatedFolders(world).join(' and ')}; ${typed.again} goes on with them.`,
+        ])
+      }
+      await dashboard?.closed
       return demoExitCode(story)
     },
   )
+}
+
+/** Writes the settings of the demo into a folder of their own: commands in it work on the demo, and on nothing else. */
+async function writeTryFolder({ state, variables }: DemoEnvironment): Promise<string> {
+  await mkdir(join(state, TRY_FOLDER), { recursive: true })
+  const lines = Object.entries(variables).map(([name, value]) => `${name}='${value}'\n`)
+  await writeFile(join(state, TRY_FOLDER, '.env'), lines.join(''), { mode: 0o600 })
+  return `${STATE_FOLDER}/${TRY_FOLDER}`
+}
+
+const TRY_FOLDER = 'try'
+
+/** Serves the dashboard on any free port until the signal, so that it is in the way of no other demo. */
+async function openDashboard(
+  presenter: Presenter,
+  { app }: DemoEnvironment,
+  signal: AbortSignal,
+): Promise<{ readonly url: string; readonly closed: Promise<void> }> {
+  let closed = Promise.resolve()
+  const url = await presenter.step(
+    'starting the dashboard',
+    () =>
+      new Promise<string>((resolve, reject) => {
+        closed = app.serve({ signal, onListening: (listens) => resolve(listens ?? '') })
+        closed.catch(reject)
+      }),
+    (listens) => `The dashboard, on ${listens}: open it now to watch the run`,
+  )
+  return { url, closed }
 }
 
 /** The folders that the demo created: its own, and the data folder if that is elsewhere. */

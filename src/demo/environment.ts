@@ -20,6 +20,8 @@ import type { Presenter } from './presenter.ts'
 /** The demo's folder, in the working directory. */
 export const STATE_FOLDER = '.fillrate'
 
+type DemoVariable = 'DATABASE_URL' | 'FILLRATE_BASE_URL' | 'FILLRATE_API_KEY' | 'FILLRATE_WEBHOOK_SECRET'
+
 /** The running parts of a demo. */
 export interface DemoEnvironment {
   /** Path of the demo's folder. */
@@ -29,6 +31,8 @@ export interface DemoEnvironment {
   readonly isNewCrm: boolean
   readonly service: Sandbox
   readonly app: App
+  /** The settings with which other commands reach its parts. */
+  readonly variables: Readonly<Record<DemoVariable, string>>
   /** For the demo's own queries, independent of the code that it shows. */
   readonly client: pg.Client
 }
@@ -74,6 +78,7 @@ export async function withDemoEnvironment<T>(
       () => withStore(postgres.url, migrate),
       () => "Fillrate's tables, in the schema fillrate",
     )
+    await expireLeases(client)
     signal.throwIfAborted()
 
     const service = await presenter.step(
@@ -86,23 +91,37 @@ export async function withDemoEnvironment<T>(
     // Treat it as the service of the last demo, whatever its port, so that stored answers count.
     await withStore(postgres.url, (db) => services.moveService(db, toServiceAddress(service.url)))
 
+    const variables: DemoEnvironment['variables'] = {
+      DATABASE_URL: postgres.url,
+      FILLRATE_BASE_URL: service.url,
+      FILLRATE_API_KEY: service.keys.join(','),
+      FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
+    }
     const app = await openApp({
       config: demoConfig(settings),
       // Only the demo's own settings: never the user's database or service.
-      environment: readEnvironment({
-        DATABASE_URL: postgres.url,
-        FILLRATE_BASE_URL: service.url,
-        FILLRATE_API_KEY: service.keys.join(','),
-        FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
-      }),
-      log: createLog({ level: options.logLevel, format: 'short', output: stderr, mask: (text) => text }),
+      environment: readEnvironment(variables),
+      log: createLog({ level: options.logLevel, format: 'pretty', output: stderr, mask: (text) => text }),
     })
     ending.push(() => app.close())
-    return await act({ state, postgres, isNewCrm, service, app, client })
+    return await act({ state, postgres, isNewCrm, service, app, variables, client })
   } finally {
     // In reverse order; a failure does not keep the others from stopping.
     for (const end of ending.toReversed()) await end().catch(() => {})
   }
+}
+
+/**
+ * Ends the leases of a killed demo, which would hold its rows for some seconds more: no other process works on this
+ * database, because this demo holds its lock.
+ */
+async function expireLeases(client: pg.Client): Promise<void> {
+  const { rows: tables } = await client.query<{ name: string }>(
+    `select format('%I.%I', table_schema, table_name) as name from information_schema.columns
+      where table_schema = 'fillrate' and column_name = 'leased_until'`,
+  )
+  for (const { name } of tables)
+    await client.query(`update ${name} set leased_until = now() where leased_until > now()`)
 }
 
 /** The real path, because the folder of Postgres is compared to it. */

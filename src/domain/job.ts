@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { pluralize } from '../util/format.ts'
 import { backoffMs } from './backoff.ts'
 import { toIdentifier } from './json.ts'
 
@@ -22,8 +23,10 @@ export const Job = {
 } as const
 export type JobState = (typeof Job)[keyof typeof Job]
 
-/** The maximum number of emails in one bulk call (service interface, E4). */
+/** Emails in one bulk call at most, unless the service says otherwise (service interface, E4). */
 export const JOB_SIZE = 100
+/** What a service may take at most. A job is one row and one answer, which is read whole. */
+export const MAX_JOB_SIZE = 1_000
 
 /** The result of a submission. */
 export type SubmitEvent =
@@ -119,12 +122,33 @@ export function afterDelivery(
   status: TerminalStatus | null,
   unanswered: number,
 ): { state: TerminalStatus | null; reason: string | null } {
-  const missing = unanswered > 0 ? `${unanswered} inputs without a result` : null
+  const missing = unanswered > 0 ? `${pluralize(unanswered, 'input')} without a result` : null
   // Once every input is answered the job is complete, whatever its status is called.
   if (status === null) return missing ? { state: null, reason: null } : { state: 'completed', reason: null }
   if (status === 'completed') return { state: 'completed', reason: missing }
   const word = 'the service reported the job as failed'
   return { state: 'failed', reason: missing ? `${word}; ${missing}` : word }
+}
+
+/** The longest time between two polls of a job, in milliseconds. */
+const MAX_POLL_DELAY_MS = 15 * 60_000
+
+/**
+ * When a job is polled next: each time after twice as long. The last poll comes shortly before the deadline, so that no
+ * job expires whose results can be fetched. Null: no further poll. Pure.
+ * @param job.polls so far
+ * @param firstMs from the submission to the first poll
+ */
+export function nextPollAt(
+  job: { readonly polls: number; readonly submittedAt: Date; readonly deadlineAt: Date },
+  { firstMs, retryAfterMs = null }: { readonly firstMs: number; readonly retryAfterMs?: number | null },
+  now: number,
+): Date | null {
+  const deadline = job.deadlineAt.getTime()
+  const last = deadline - Math.min(60_000, (deadline - job.submittedAt.getTime()) / 10)
+  if (now >= last) return null
+  const delayMs = Math.max(Math.min(firstMs * 2 ** job.polls, MAX_POLL_DELAY_MS), retryAfterMs ?? 0)
+  return new Date(Math.min(now + delayMs, last))
 }
 
 /** Identifiers up to this length are stored unchanged: an index entry of Postgres holds about 2,700 bytes. */

@@ -73,6 +73,15 @@ export interface LookupFields {
   readonly unconfirmedCalls?: number
 }
 
+/**
+ * What a call that reached the service costs:
+ * - `billed`: the service answered the lookup: found, not found, or 422
+ * - `unbilled`: an answer to no lookup, such as 400 or 401
+ * - `retried`: a fault of the service; if its answer was lost, it counts as in doubt besides
+ * - `throttled`: 429
+ */
+export type CallCost = 'billed' | 'unbilled' | 'retried' | 'throttled'
+
 /** The maximum number of attempts whose responses are lost: each may be billed. */
 const MAX_LOST_ATTEMPTS = 3
 

@@ -1,3 +1,7 @@
+import type { OnDelete } from './deleted-row.ts'
+import type { FieldShape } from './service/adapter.ts'
+import type { SourceBudget } from './spend.ts'
+
 /**
  * The resolved mapping of a source: the configuration of one user table with every default filled in. `config` creates
  * it, `sources` turns it into SQL, `pipeline` executes it.
@@ -42,6 +46,8 @@ export interface OutputMapping {
 export interface SourceMapping {
   readonly name: string
   readonly kind: SourceKind
+  /** The fields of the service's records. Default: the built-in service's. */
+  readonly shapes?: Readonly<Record<string, FieldShape>>
   /** As configured, quoted where needed: `crm.contacts`, `"Contacts"`. */
   readonly table: string
   readonly joins: string | null
@@ -57,6 +63,10 @@ export interface SourceMapping {
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   /** Whether its rows are enriched as they change. */
   readonly follow: boolean
+  /** What happens to what is stored of a row that the table no longer has. */
+  readonly onDelete: OnDelete
+  /** The most lookups of a run, or of live sync in a day, for this source. Null: as many as the others leave. */
+  readonly budget: SourceBudget | null
   readonly minConfidence: number
   readonly cascade: boolean
   readonly outputs: readonly OutputMapping[]

@@ -93,6 +93,7 @@ function matchDistinct(
   const isOrderTrue =
     shared.size === 0 &&
     results.length === emails.length &&
+    isInListOrder(job.requestIds, results, order) &&
     results.every(({ requestId, email }, at) => {
       const place = order[at] ?? -1
       const known = claims.memberIndexes[at] ?? byName[at] ?? byData[at]
@@ -200,6 +201,24 @@ function membersByListOrder(
     else if (memberOf(id) !== index) return none
   }
   return listed
+}
+
+/**
+ * Whether results in this order keep that of the identifiers that a 202 listed. A list of fewer than all members names
+ * none of them, but shows whether the results keep the order of submission.
+ */
+function isInListOrder(
+  requestIds: unknown,
+  results: readonly MatchableResult[],
+  order: readonly number[],
+): boolean {
+  if (!Array.isArray(requestIds)) return true
+  const places = new Map<unknown, number>(requestIds.map((id: unknown, index) => [id, index]))
+  const listed = results
+    .map(({ requestId }, at) => ({ place: order[at] ?? -1, listed: places.get(requestId) }))
+    .toSorted((a, b) => a.place - b.place)
+    .flatMap((one) => one.listed ?? [])
+  return listed.every((index, at) => at === 0 || index > (listed[at - 1] ?? -1))
 }
 
 /**

@@ -1,3 +1,5 @@
+import type { CalledEndpoint } from './spend.ts'
+
 /** What is known of the rate limit of a key. Stored, so that the next leader starts with it. */
 export interface KnownLimit {
   readonly limit: number
@@ -55,4 +57,22 @@ export interface CircuitSnapshot {
   readonly probeInMs: number
   /** The pause before that probe, in milliseconds; doubled if it fails. */
   readonly backoffMs: number
+  /** What the last failed call met: `connection refused`, `HTTP 503`. Null: unknown. */
+  readonly reason: string | null
+  /** No connection could be opened, or no response came in time. */
+  readonly isUnreachable: boolean
+}
+
+/** What was called within one window, as the next leader reads it: how long ago, in milliseconds, and how many calls. */
+export interface WindowUsage {
+  readonly windowMs: number
+  readonly endpoint: CalledEndpoint | null
+  readonly calls: readonly (readonly [ageMs: number, calls: number])[]
+}
+
+/** The usage of all windows, and calls that may have been made since. */
+export interface LimitUsage {
+  readonly windows: readonly WindowUsage[]
+  /** Calls that may be made without another note. The next leader takes them for made, just now. */
+  readonly reserved: number
 }

@@ -1,3 +1,4 @@
+import type { FieldDefinition, FieldShape } from './service/adapter.ts'
 import type { SourceKind } from './mapping.ts'
 
 /** The fields of a record of each kind, as the service's interface lists them. A dot leads into an object. */
@@ -42,23 +43,6 @@ export const RECORD_FIELDS = {
 
 /** A field of the record that a source of this kind can copy into a column. */
 export type RecordField<Kind extends SourceKind> = (typeof RECORD_FIELDS)[Kind][number]
-
-/** What the values of a field look like, as far as it can be known before the first answer. */
-export interface FieldShape {
-  readonly type: 'text' | 'number' | 'list' | 'object'
-  /** For a message: `a range such as 51-200`. */
-  readonly description: string
-  /** Usual values, from the shortest or smallest to the longest or largest. */
-  readonly examples: readonly unknown[]
-  /**
-   * - `fixed`: every value has the form of the examples
-   * - `open`: a text that the service documents no values of; the examples are the usual ones
-   * - `unknown`: the service does not document the form
-   */
-  readonly form: 'fixed' | 'open' | 'unknown'
-  /** Whether the first characters of a value are worth nothing: half a URL leads nowhere. */
-  readonly isAtomic: boolean
-}
 
 const createShape = (
   description: string,
@@ -132,9 +116,21 @@ const SHAPES: { readonly [Kind in SourceKind]: Readonly<Record<RecordField<Kind>
   },
 }
 
-/** What the values of a field look like; of `name` or `location`, the object. Null: the service does not list it. */
-export function shapeOfField(kind: SourceKind, field: string): FieldShape | null {
-  const shapes: Readonly<Record<string, FieldShape>> = SHAPES[kind]
+/** The fields of a record of each kind, by path. */
+export type RecordShapes = { readonly [Kind in SourceKind]: Readonly<Record<string, FieldShape>> }
+
+/** The fields of today's interface. */
+export const BUILT_IN_SHAPES: RecordShapes = SHAPES
+
+/**
+ * What the values of a field look like; of `name` or `location`, the object. Null: the service does not list it.
+ * @param shapes the fields of the service; default: the built-in one's
+ */
+export function shapeOfField(
+  kind: SourceKind,
+  field: string,
+  shapes: Readonly<Record<string, FieldShape>> = SHAPES[kind],
+): FieldShape | null {
   if (Object.hasOwn(shapes, field)) return shapes[field] ?? null
   const inner = Object.keys(shapes).filter((name) => name.startsWith(`${field}.`))
   if (inner.length === 0) return null
@@ -143,3 +139,17 @@ export function shapeOfField(kind: SourceKind, field: string): FieldShape | null
   )
   return createShape(`an object with ${Object.keys(example).join(', ')}`, [example], { type: 'object' })
 }
+
+/** The shape of a field that is described by its type alone, or by parts of its shape. */
+export function completeShape(definition: FieldDefinition): FieldShape {
+  const given = typeof definition === 'string' ? { type: definition } : definition
+  const { description, examples } = TYPE_EXAMPLES[given.type]
+  return createShape(description, examples, { form: 'unknown', ...given })
+}
+
+const TYPE_EXAMPLES = {
+  text: { description: 'a text', examples: ['Ada Lovelace'] },
+  number: { description: 'a number', examples: [1, 250, 2_300_000] },
+  list: { description: 'a list of texts', examples: [['React', 'PostgreSQL']] },
+  object: { description: 'an object', examples: [{ name: 'Analytical Engines' }] },
+} as const

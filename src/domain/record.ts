@@ -1,6 +1,8 @@
 import { firstPresent, isObject, toNumberText } from './json.ts'
 import type { JsonObject } from './json.ts'
 import { readInBandStatus } from './in-band-status.ts'
+import { RECORD_FIELDS } from './record-fields.ts'
+import type { RecordPlace } from './service/adapter.ts'
 
 /** What a JSON value contains about a person or a company. */
 export type RecordReading =
@@ -10,41 +12,51 @@ export type RecordReading =
   /** Neither a record nor a miss: a fault of the service. The reason quotes nothing of the response. */
   | { outcome: 'unreadable'; reason: string }
 
-type RecordShape = {
+/** How a record of one kind is recognised. */
+export type RecordShape = {
   kind: 'person' | 'company'
-  /** Keys that may wrap a record. The interface names none; these are the common ones. */
+  /** Keys that may wrap a record. */
   wrappers: readonly string[]
   /** Fields that occur only in a record. */
   distinctiveFields: readonly string[]
   /** Fields of a record that may also occur in an error message or an echo of the request. */
   ambiguousFields: readonly string[]
+  /** The field of the confidence. Null: the service sends none, and a person is found with a confidence of 1. */
+  confidence: string | null
+  /** The greatest confidence. Null: 1, and what is above is a percentage. */
+  confidenceMax: number | null
 }
 
-const PERSON_SHAPE: RecordShape = {
-  kind: 'person',
-  wrappers: ['data', 'person', 'result', 'record', 'results'],
-  distinctiveFields: ['title', 'seniority', 'department', 'phone', 'linkedin', 'company', 'last_updated'],
-  ambiguousFields: ['id', 'name', 'email'],
+const COMMON_WRAPPERS = ['result', 'record', 'results']
+
+/**
+ * How records with these fields are recognised. A field whose first part is an identifier or a name is no evidence.
+ * @param fields paths: `title`, `company.name`
+ */
+export function toRecordShape(
+  kind: 'person' | 'company',
+  fields: readonly string[],
+  { wrappers, confidence = 'confidence', confidenceMax }: RecordPlace = {},
+): RecordShape {
+  const ambiguousFields = kind === 'person' ? ['id', 'name', 'email'] : ['id', 'name', 'domain']
+  const first = [...new Set(fields.map((field) => field.split('.')[0] ?? field))]
+  return {
+    kind,
+    wrappers: wrappers ?? ['data', kind, ...COMMON_WRAPPERS],
+    distinctiveFields: first.filter((field) => !ambiguousFields.includes(field) && field !== confidence),
+    ambiguousFields,
+    confidence,
+    confidenceMax: confidenceMax ?? null,
+  }
 }
 
-const COMPANY_SHAPE: RecordShape = {
-  kind: 'company',
-  wrappers: ['data', 'company', 'result', 'record', 'results'],
-  distinctiveFields: [
-    'legal_name',
-    'industry',
-    'sub_industry',
-    'employee_count',
-    'employee_range',
-    'revenue',
-    'revenue_range',
-    'founded_year',
-    'location',
-    'technologies',
-    'social',
-  ],
-  ambiguousFields: ['id', 'name', 'domain'],
-}
+/** Creates a reader of records; of today's interface, `readPerson` and `readCompany`. */
+export const createRecordReader =
+  (shape: RecordShape): RecordReader =>
+  (value) =>
+    readValue(value, shape, null, 0)
+
+export type RecordReader = (value: unknown) => RecordReading
 
 /** Wrappers may be nested (`data.person`); this limits the search. */
 const MAX_WRAPPER_DEPTH = 3
@@ -55,20 +67,30 @@ const MAX_WRAPPER_DEPTH = 3
  * status of 400 and above) or anything that is not a record is unreadable and never not found, because an outage must
  * not be stored as a miss. The record is returned unchanged, with unknown fields.
  */
-export const readPerson = (value: unknown): RecordReading => readValue(value, PERSON_SHAPE, null, 0)
+export const readPerson: RecordReader = createRecordReader(toRecordShape('person', RECORD_FIELDS.person))
 
 /** Reads a company record in the same way; as it has no confidence, any field of a record makes it found. */
-export const readCompany = (value: unknown): RecordReading => readValue(value, COMPANY_SHAPE, null, 0)
+export const readCompany: RecordReader = createRecordReader(toRecordShape('company', RECORD_FIELDS.company))
 
 /**
  * Reads a match confidence, 0 to 1, also from a numeric string. A number above 1 and up to 100 is a percentage. Null if
  * missing or unreadable.
  */
 export function readConfidence(value: unknown): number | null {
-  const text = typeof value === 'string' && value.trim() !== '' ? value : toNumberText(value)
-  const number = text === null ? null : Number(text)
-  if (typeof number !== 'number' || !(number >= 0 && number <= 100)) return null
+  const number = readNumber(value)
+  if (number === null || !(number >= 0 && number <= 100)) return null
   return number > 1 ? number / 100 : number
+}
+
+/** A likelihood of 6 of 10 is 0.6. */
+function readScaledConfidence(value: unknown, max: number): number | null {
+  const number = readNumber(value)
+  return number !== null && number >= 0 && number <= max ? number / max : null
+}
+
+function readNumber(value: unknown): number | null {
+  const text = typeof value === 'string' && value.trim() !== '' ? value : toNumberText(value)
+  return text === null ? null : Number(text)
 }
 
 function readValue(value: unknown, kind: RecordShape, outer: unknown, depth: number): RecordReading {
@@ -91,7 +113,7 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
   const status = readInBandStatus(value)
   if (status?.strength === 'flag') return status.reading
 
-  const confidence = firstPresent(value, ['confidence'])
+  const confidence = kind.confidence === null ? undefined : firstPresent(value, [kind.confidence])
   const described = hasRecordFields(value, kind)
   const inner = depth < MAX_WRAPPER_DEPTH ? findWrapped(value, kind) : undefined
   if (inner !== undefined && inner !== null) {
@@ -102,7 +124,7 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
   if (confidence !== undefined && (described || inner !== null)) return foundReading(value, kind, confidence)
   if (status?.strength === 'error') return status.reading
   if (described) {
-    if (kind.kind === 'company') return foundReading(value, kind, undefined)
+    if (kind.kind === 'company' || kind.confidence === null) return foundReading(value, kind, undefined)
     return outer === undefined || outer === null ? { outcome: 'not_found' } : foundReading(value, kind, outer)
   }
   if (status !== null) return status.reading
@@ -115,7 +137,12 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
  * and the record would be written.
  */
 function foundReading(record: JsonObject, kind: RecordShape, confidence: unknown): RecordReading {
-  const read = readConfidence(confidence)
+  if (kind.confidence === null)
+    return { outcome: 'found', record, confidence: kind.kind === 'person' ? 1 : null }
+  const read =
+    kind.confidenceMax === null
+      ? readConfidence(confidence)
+      : readScaledConfidence(confidence, kind.confidenceMax)
   return { outcome: 'found', record, confidence: kind.kind === 'person' ? (read ?? 0) : read }
 }
 

@@ -31,39 +31,7 @@ export class LeaseLostError extends Error {
   }
 }
 
-/**
- * What notifications are about:
- * - `completed`: a run finished and enriched rows
- * - `no_matches`: a run finished and enriched none
- * - `budget_reached`: a run stopped at its budget
- * - `failed`: a run could not continue, or the service rejected the keys
- * - `jobs_overdue`: jobs passed their deadline without a delivery
- */
-export const NOTIFICATION_KINDS = [
-  'completed',
-  'no_matches',
-  'budget_reached',
-  'failed',
-  'jobs_overdue',
-] as const
-export type NotificationKind = (typeof NOTIFICATION_KINDS)[number]
-
 export interface FinishedRun {
   readonly status: 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
   readonly rows: { readonly picked: number; readonly enriched: number }
-}
-
-/** The notification for the end of a run; null for an interrupted run, which the next one continues. */
-export function toNotificationKind({ status, rows }: FinishedRun): NotificationKind | null {
-  switch (status) {
-    case 'completed':
-      return rows.enriched > 0 ? 'completed' : 'no_matches'
-    case 'budget_reached':
-      return 'budget_reached'
-    case 'unauthorized':
-    case 'failed':
-      return 'failed'
-    case 'interrupted':
-      return null
-  }
 }

@@ -13,6 +13,9 @@ export type ScheduledRunState = (typeof ScheduledRun)[keyof typeof ScheduledRun]
 /** A scheduled run that was started this often without finishing may be crashing its processes: it is given up. */
 export const MAX_ATTEMPTS = 5
 
+/** Why a scheduled run waits while another run uses one of its sources. */
+export const QUEUED_REASON = 'waits for another run of its sources'
+
 /** A scheduled run that is at most this late runs even without `catchUp`. */
 const GRACE_MS = 60_000
 

@@ -1,18 +1,32 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { DashboardToken } from '../config/env-values.ts'
 import { isLoopbackHost } from '../util/url.ts'
+import { createFormToken, findToken, readSession } from './sessions.ts'
 
 export interface AccessPolicy {
-  /** Null if not set. */
-  readonly token: string | null
+  /** Empty if none is set. */
+  readonly tokens: readonly DashboardToken[]
   /** The address that the server listens on. */
   readonly host: string
   /** FILLRATE_PUBLIC_URL; null if not set. If set, outside requests reach this server. */
   readonly publicUrl: string | null
 }
 
+/** What a request may do, and in whose name. */
+export interface Access {
+  readonly method: 'loopback' | 'bearer' | 'session'
+  /** The name of its token; without a token, of the machine's user at the browser. */
+  readonly name: string
+  /** Whether it may change anything. */
+  readonly isOperator: boolean
+  /** What its forms must send back. */
+  readonly formToken: string
+  /** When its session ends; null without one. */
+  readonly sessionEnds: Date | null
+}
+
 export type AuthResult =
-  | { readonly isAuthorized: true; readonly method: 'loopback' | 'bearer' | 'session' }
+  | { readonly isAuthorized: true; readonly access: Access }
   | {
       readonly isAuthorized: false
       readonly status: 401 | 403
@@ -35,26 +49,46 @@ export function authorize(
     readonly now: number
   },
 ): AuthResult {
-  const { token } = policy
-  const { headers, session, now } = request
-  if (token === null) {
+  const { tokens } = policy
+  const { headers, session: cookie, now } = request
+  if (tokens.length === 0) {
     const reason = closedReason(policy) ?? remoteReason(headers)
-    return reason === null ? { isAuthorized: true, method: 'loopback' } : denied(403, reason)
+    return reason === null ? granted('loopback', null, null, null) : denied(403, reason)
   }
   const bearer = readBearerToken(headers)
-  if (bearer !== null && timingSafeEqualText(bearer, token)) return { isAuthorized: true, method: 'bearer' }
-  if (session !== null && verifySession(session, token, now)) return { isAuthorized: true, method: 'session' }
-  const attempted = bearer ?? (session !== null && hasValidSignature(session, token) ? null : session)
+  const token = bearer === null ? null : findToken(tokens, bearer)
+  if (token !== null) return granted('bearer', token, null, null)
+  const session = cookie === null ? null : readSession(cookie, tokens, now)
+  if (session !== null && !session.isExpired)
+    return granted('session', session.token, cookie, session.expiresAt)
   return denied(
     401,
-    'FILLRATE_DASHBOARD_TOKEN is required: send it as a bearer token, or sign in at /login',
-    attempted,
+    session === null
+      ? 'FILLRATE_DASHBOARD_TOKEN is required: send it as a bearer token, or sign in at /login'
+      : 'Your session has ended: sign in again',
+    bearer ?? (session === null ? cookie : null),
   )
 }
 
+const granted = (
+  method: Access['method'],
+  token: DashboardToken | null,
+  session: string | null,
+  sessionEnds: Date | null,
+): AuthResult => ({
+  isAuthorized: true,
+  access: {
+    method,
+    name: token?.name ?? 'a local user',
+    isOperator: token?.role !== 'reader',
+    formToken: createFormToken(session, token),
+    sessionEnds,
+  },
+})
+
 /** Why a server without a token denies every request; null if it serves local requests. */
-export function closedReason({ token, host, publicUrl }: AccessPolicy): string | null {
-  if (token !== null) return null
+export function closedReason({ tokens, host, publicUrl }: AccessPolicy): string | null {
+  if (tokens.length > 0) return null
   if (!isLoopbackHost(host))
     return 'FILLRATE_DASHBOARD_TOKEN is not set; without it, access is limited to loopback'
   if (publicUrl !== null)
@@ -104,7 +138,7 @@ export const isProxied = (
  * Whether a state-changing request came from one of our pages, or from an API client with the token itself. Browsers
  * set these headers, and scripts cannot override them.
  */
-export function isSameOrigin(headers: IncomingHttpHeaders, by: 'loopback' | 'bearer' | 'session'): boolean {
+export function isSameOrigin(headers: IncomingHttpHeaders, by: Access['method']): boolean {
   if (by === 'bearer') return true
   const site = headers['sec-fetch-site']
   if (site !== undefined) return site === 'same-origin'
@@ -114,49 +148,3 @@ export function isSameOrigin(headers: IncomingHttpHeaders, by: 'loopback' | 'bea
 
 /** The name in a Host header, without the port. */
 const hostname = (header = ''): string => header.replace(/:\d+$/, '')
-
-/** Lifetime of a session, in milliseconds. */
-const SESSION_LIFETIME_MS = 7 * 24 * 3_600_000
-export const SESSION_COOKIE = 'fillrate_session'
-
-/** Compares secrets in constant time, without revealing their length or the first difference. */
-export function timingSafeEqualText(given: string, expected: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
-  return timingSafeEqual(digest(given), digest(expected))
-}
-
-/** The cookie value: expiry time and signature. Every process with the same token accepts it. */
-export function signSession(token: string, now: number): string {
-  const ends = String(now + SESSION_LIFETIME_MS)
-  return `${ends}.${sessionSignature(ends, token)}`
-}
-
-export function verifySession(session: string, token: string, now: number): boolean {
-  return hasValidSignature(session, token) && Number(session.split('.')[0]) > now
-}
-
-/** Whether the session was signed with this token, expired or not. */
-export function hasValidSignature(session: string, token: string): boolean {
-  const [ends = '', signature = ''] = session.split('.')
-  return timingSafeEqualText(signature, sessionSignature(ends, token))
-}
-
-const sessionSignature = (ends: string, token: string): string =>
-  createHmac('sha256', token).update(`fillrate session ${ends}`).digest('hex')
-
-/**
- * Attributes of the session cookie: not readable by scripts, and not sent by other sites.
- * @param isSecure whether the browser uses TLS
- */
-export const sessionCookieOptions = (isSecure: boolean) =>
-  ({
-    path: '/',
-    maxAge: SESSION_LIFETIME_MS / 1_000,
-    httpOnly: true,
-    sameSite: 'strict',
-    secure: isSecure,
-  }) as const
-
-/** The session among a request's cookies; null if there is none. */
-export const readSession = (cookies: Readonly<Record<string, string | undefined>>): string | null =>
-  cookies[SESSION_COOKIE] ?? null

@@ -1,67 +1,110 @@
-import * as metrics from '../store/metrics.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyCookie from '@fastify/cookie'
 import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
+import { readTroubles, toTroubleReport } from '../actions/troubles.ts'
 import { cached } from '../util/cached.ts'
-import { oldestUnsettledSeconds } from '../store/metrics.ts'
-import { authorize, isProxied, isSameOrigin, readBearerToken, readSession } from './auth.ts'
+import { readStoredMetrics } from '../store/metrics-data.ts'
+import { retryLogLevel } from '../store/connectivity.ts'
+import type { DashboardToken } from '../config/env-values.ts'
+import { isSessionRevoked } from '../store/sessions.ts'
+import { authorize, isProxied, isSameOrigin, readBearerToken, type Access } from './auth.ts'
+import { hashSession, SESSION_COOKIE, timingSafeEqualText } from './sessions.ts'
 import { LoginThrottle, clientAddress } from './login-throttle.ts'
-import { type PageRouteOptions, registerAssets, registerPages } from './dashboard/page-routes.ts'
-import { html } from './dashboard/html.ts'
-import { SECURITY_HEADERS, renderPage } from './dashboard/layout.ts'
+import { registerAssets } from './dashboard/assets.ts'
+import { acceptsHtml, registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
+import type { PageRouteOptions } from './dashboard/page-context.ts'
+import { registerPages } from './dashboard/page-routes.ts'
+import { SECURITY_HEADERS } from './dashboard/layout.ts'
 import { registerLogin } from './login.ts'
+import type { MetricsInput } from './metric-gauges.ts'
 import { renderMetrics } from './metrics.ts'
+import type { DashboardData } from '../actions/dashboard-data.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request may do; null outside the routes with access control. */
+    access: Access | null
+  }
+}
 
 export interface DashboardServerOptions extends Omit<PageRouteOptions, 'isSignedIn'> {
-  readonly token: string | null
+  readonly tokens: readonly DashboardToken[]
   /** The address that the server listens on. */
   readonly host: string
   /** FILLRATE_PUBLIC_URL; null if not set. */
   readonly publicUrl: string | null
+  /** The service and key of this process; null if none is configured. */
+  readonly scope: string | null
 }
 
 const MAX_FORM_BYTES = 16_384
 
 /** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
-  const { token, log } = options
+  const { db, tokens, log } = options
   const throttle = new LoginThrottle()
   const clientOf = (request: FastifyRequest): string | null =>
     clientAddress(request.ip, request.headers, {
       isBehindProxy: isProxied(options, request.headers, request.ip),
     })
   const context: AuthContext = { ...options, throttle, clientOf, sessions: new Set() }
+  registerNotFound(server)
   void server.register(async (open) => {
     await addPageHooks(open)
     await registerAssets(open)
-    if (token !== null) registerLogin(open, { token, log, throttle, clientOf })
+    if (tokens.length > 0) registerLogin(open, { db, tokens, log, throttle, clientOf })
   })
   void server.register(async (closed) => {
     await addPageHooks(closed)
+    closed.decorateRequest('access', null)
     closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, context))
+    // After the body is parsed: the form's secret is in it.
+    closed.addHook('preValidation', async (request, reply) => requireFormToken(request, reply))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
-      log.warn({ path: request.routeOptions.url, reason: error.message }, 'failed to render a page')
-      return sendError(
-        request,
-        reply,
-        error.statusCode ?? 503,
-        'The dashboard cannot read its data. See the log for the reason.',
+      log[retryLogLevel(error)](
+        { event: 'page_failed', path: request.routeOptions.url, reason: error.message },
+        'failed to render a page',
       )
+      return sendFailure(request, reply, error, options.observer().own)
     })
-    const read = registerPages(closed, { ...options, isSignedIn: token !== null })
+    const read = registerPages(closed, { ...options, isSignedIn: tokens.length > 0 })
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
-    closed.get('/api/status', () => status())
+    // What is wrong takes two small statements, and is not kept for as long as the counts.
+    const troubles = cached(() => readTroubles(options.db, options.observer()))
+    closed.get('/api/status', async () => ({
+      ...(await status()),
+      troubles: (await troubles()).map((one) => toTroubleReport(one, Date.now())),
+    }))
     closed.get('/metrics', async (_, reply) => {
-      const text = await renderMetrics(
-        await read(),
-        await metrics.listCounters(options.db),
-        await oldestUnsettledSeconds(options.db),
-        await metrics.listRunEnds(options.db),
-      )
+      const text = await renderMetrics(await readMetrics(options, read))
       return reply.type('text/plain; version=0.0.4; charset=utf-8').send(text)
     })
   })
+}
+
+/** How long a scrape waits for Postgres; Prometheus itself gives up after 10 s. */
+const METRICS_TIMEOUT_MS = 5_000
+
+/** @returns null while Postgres cannot be read: the process then reports what it knows itself */
+async function readMetrics(
+  { db, scope, sources, log }: DashboardServerOptions,
+  readData: () => Promise<DashboardData>,
+): Promise<MetricsInput | null> {
+  const followed = [...sources().values()].filter(({ mapping }) => mapping.follow).map(({ name }) => name)
+  const read = async (): Promise<MetricsInput> => ({
+    data: await readData(),
+    ...(await readStoredMetrics(db)),
+    scope,
+    followed,
+  })
+  try {
+    return await Promise.race([read(), sleep(METRICS_TIMEOUT_MS, null, { ref: false })])
+  } catch (error) {
+    log.debug({ event: 'metrics_not_read', reason: (error as Error).message }, 'metrics not read')
+    return null
+  }
 }
 
 /** Adds what all pages share: cookies, form parsing and security headers. */
@@ -90,9 +133,9 @@ async function requireAuth(
   reply: FastifyReply,
   context: AuthContext,
 ): Promise<FastifyReply | undefined> {
-  const { throttle, sessions, token, log } = context
-  const session = readSession(request.cookies)
-  const isTrial = token !== null && (readBearerToken(request.headers) !== null || session !== null)
+  const { db, throttle, sessions, tokens, log } = context
+  const session = request.cookies[SESSION_COOKIE] ?? null
+  const isTrial = tokens.length > 0 && (readBearerToken(request.headers) !== null || session !== null)
   const client = isTrial ? context.clientOf(request) : null
   const wait = throttle.waitMs(client, Date.now())
   if (wait > 0 && !sessions.has(session ?? '')) {
@@ -102,35 +145,69 @@ async function requireAuth(
   const result = authorize(context, { headers: request.headers, session, now: Date.now() })
   if (!result.isAuthorized) {
     if (result.attemptedToken !== null && throttle.recordFailure(client, result.attemptedToken, Date.now()))
-      log.warn({ from: client }, 'too many wrong tokens: client blocked for a minute')
-    if (result.status === 401 && acceptsHtml(request) && request.method === 'GET')
-      return reply.redirect(`/login?${new URLSearchParams({ next: request.url })}`, 303)
-    if (result.status === 401) reply.header('www-authenticate', 'Bearer')
-    return sendError(request, reply, result.status, result.reason)
+      log.warn(
+        { event: 'client_blocked', from: client },
+        'too many wrong tokens: client blocked for a minute',
+      )
+    return sendDenial(request, reply, result)
   }
-  if (result.method === 'session' && session !== null && sessions.size < MAX_KNOWN_SESSIONS)
-    sessions.add(session)
-  if (request.method === 'POST' && !isSameOrigin(request.headers, result.method))
+  const { access } = result
+  if (access.method === 'session' && session !== null) {
+    if (await isSessionRevoked(db, hashSession(session)))
+      return sendDenial(request, reply, { status: 401, reason: 'You have signed out: sign in again' })
+    if (sessions.size < MAX_KNOWN_SESSIONS) sessions.add(session)
+  }
+  request.access = access
+  if (request.method !== 'POST') return undefined
+  if (!isSameOrigin(request.headers, access.method))
     return sendError(request, reply, 403, 'The request did not come from a page of this server.')
+  if (!access.isOperator)
+    return sendError(
+      request,
+      reply,
+      403,
+      'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.',
+    )
   return undefined
 }
 
-const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accept ?? '').includes('text/html')
+/** A browser is sent to sign in, and comes back: to the page, or to the confirmation of what it was about to change. */
+function sendDenial(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { status, reason }: { readonly status: 401 | 403; readonly reason: string },
+): FastifyReply {
+  if (status === 401 && acceptsHtml(request))
+    return reply.redirect(`/login?${new URLSearchParams({ next: request.url })}`, 303)
+  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  return sendError(request, reply, status, reason)
+}
 
-function sendError(
+/** Rejects a form that was not made for this session. An API client with a token of its own sends no form. */
+async function requireFormToken(
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply | undefined> {
+  if (request.method !== 'POST' || request.access?.method === 'bearer') return undefined
+  const given = (request.body as Record<string, unknown> | null | undefined)?.['form_token']
+  if (typeof given === 'string' && timingSafeEqualText(given, request.access?.formToken ?? ''))
+    return undefined
+  return sendError(
+    request,
+    reply,
+    403,
+    'This form belongs to another session, or is too old. Nothing was changed: load the page again and repeat.',
+  )
+}
+
+const sendError = (
   request: FastifyRequest,
   reply: FastifyReply,
   status: number,
   reason: string,
-): FastifyReply {
-  reply.code(status)
-  if (!acceptsHtml(request)) return reply.send({ error: reason })
-  const body = html`<h1>${status < 500 ? 'Access denied' : 'Unavailable'}</h1>
-    <p>${reason}</p>`
-  return reply.type('text/html; charset=utf-8').send(renderPage({ title: String(status), sources: [] }, body))
-}
+): FastifyReply => sendErrorPage(request, reply, { status, title: 'Access denied', reason })
 
-async function readStatus({ db, sources }: DashboardServerOptions): Promise<object> {
+async function readStatus({ db, sources, spendSettings, observer }: DashboardServerOptions): Promise<object> {
   const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
   for (const source of sources().values())
     fillRates[source.name] = await readLastFillRates(
@@ -138,5 +215,8 @@ async function readStatus({ db, sources }: DashboardServerOptions): Promise<obje
       source.name,
       source.outputs.map(({ column }) => column),
     )
-  return { ...(await createStatusReport(db, [...sources().keys()], fillRates)), configuration_problems: null }
+  return {
+    ...(await createStatusReport(db, [...sources().keys()], fillRates, spendSettings(), observer())),
+    configuration_problems: null,
+  }
 }

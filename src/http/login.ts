@@ -1,20 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import { html } from './dashboard/html.ts'
 import { renderPage } from './dashboard/layout.ts'
+import type { DashboardToken } from '../config/env-values.ts'
+import type { Database } from '../store/open.ts'
+import { revokeSession } from '../store/sessions.ts'
+import { isSameOrigin } from './auth.ts'
 import {
-  isSameOrigin,
+  findToken,
+  hashSession,
+  readSession,
   SESSION_COOKIE,
   sessionCookieOptions,
   signSession,
-  timingSafeEqualText,
-} from './auth.ts'
+} from './sessions.ts'
 import type { LoginThrottle } from './login-throttle.ts'
 
 export interface LoginOptions {
-  readonly token: string
-  readonly log: Logger
+  readonly db: Database
+  readonly tokens: readonly DashboardToken[]
+  readonly log: Log
   readonly throttle: LoginThrottle
   /** Identifies the client; null if that is impossible. */
   readonly clientOf: (request: FastifyRequest) => string | null
@@ -23,7 +29,7 @@ export interface LoginOptions {
 /** Registers signing in and out, for servers with a token. */
 export function registerLogin(
   server: FastifyInstance,
-  { token, log, throttle, clientOf }: LoginOptions,
+  { db, tokens, log, throttle, clientOf }: LoginOptions,
 ): void {
   server.get<{ Querystring: { next?: string } }>('/login', async (request, reply) =>
     sendLoginForm(reply, { next: request.query.next, fault: null }),
@@ -43,9 +49,10 @@ export function registerLogin(
         fault: 'Too many wrong tokens from your address. Try again in a minute.',
       })
     }
-    if (!timingSafeEqualText(given, token)) {
+    const token = findToken(tokens, given)
+    if (token === null) {
       if (throttle.recordFailure(from, given, Date.now()))
-        log.warn({ from }, 'too many wrong tokens: client blocked for a minute')
+        log.warn({ event: 'client_blocked', from }, 'too many wrong tokens: client blocked for a minute')
       return sendLoginForm(reply.code(401), { next, fault: 'Wrong token.' })
     }
     return reply
@@ -62,6 +69,10 @@ export function registerLogin(
       return sendLoginForm(reply.code(403), {
         fault: 'Still signed in: the request to sign out came from another site.',
       })
+    // Not only the cookie goes: a copy of it is worthless from now on.
+    const cookie = request.cookies[SESSION_COOKIE] ?? ''
+    const session = readSession(cookie, tokens, Date.now())
+    if (session !== null) await revokeSession(db, hashSession(cookie), session.expiresAt)
     return reply
       .setCookie(SESSION_COOKIE, '', { ...sessionCookieOptions(isHttps(request.headers)), maxAge: 0 })
       .redirect('/login', 303)
@@ -82,10 +93,12 @@ function sendLoginForm(
 ): FastifyReply {
   return reply.type('text/html; charset=utf-8').send(
     renderPage(
-      { title: 'Sign in', sources: [] },
+      { title: 'Sign in' },
       html`<form class="card login" method="post" action="/login">
         <h1>Sign in</h1>
-        <p class="sub">Enter the value of FILLRATE_DASHBOARD_TOKEN.</p>
+        <p class="sub">
+          Your token is one of FILLRATE_DASHBOARD_TOKEN, or, to look only, of FILLRATE_DASHBOARD_READ_TOKEN.
+        </p>
         ${fault !== null && html`<p id="fault" class="fault" role="alert">${fault}</p>`}
         <input type="hidden" name="next" value="${toLocalPath(next)}" />
         <label for="token">Token</label>

@@ -1,65 +1,137 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { ROW_STATES } from '../domain/row.ts'
-import { Job } from '../domain/job.ts'
-import { Run } from '../domain/run.ts'
-import type { DashboardData } from '../actions/dashboard-data.ts'
-import type { MetricCounter, RunEnd } from '../store/metrics.ts'
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { STORED_HISTOGRAMS } from '../pipeline/metrics-recorder.ts'
+import type { MetricCounter } from '../store/metrics-data.ts'
+import { readVersion } from '../util/version.ts'
+import { type MetricsInput, listGauges } from './metric-gauges.ts'
 
-interface MetricSample {
-  readonly labels?: Readonly<Record<string, string>>
-  readonly value: number
-}
-
-/** Counters of all processes. They are stored in the database, so every process exposes the same values. */
-const COUNTERS: ReadonlyArray<readonly [name: string, help: string]> = [
-  ['fillrate_requests_total', 'API calls by endpoint and status; none: no answer.'],
-  ['fillrate_lookups_total', 'Lookups by outcome; pending: released for a retry.'],
-  ['fillrate_cells_written_total', 'Cells written, by source.'],
+/**
+ * Counters of all processes, with the labels that exist from the start: `increase()` does not see the first event of a
+ * series that begins with it.
+ */
+const COUNTERS: ReadonlyArray<readonly [name: string, help: string, initial: readonly string[]]> = [
+  [
+    'fillrate_requests_total',
+    'API calls by endpoint and status; none: no answer.',
+    ['person', 'company', 'bulk'].flatMap((endpoint) =>
+      [...(endpoint === 'bulk' ? ['202'] : ['200', '404']), '401', '403', '429', '500', '503', 'none'].map(
+        (status) => `endpoint="${endpoint}",status="${status}"`,
+      ),
+    ),
+  ],
+  [
+    'fillrate_lookups_total',
+    'Lookups by outcome; pending: released for a retry.',
+    ['found', 'not_found', 'rejected', 'failed', 'pending'].map((outcome) => `outcome="${outcome}"`),
+  ],
+  ['fillrate_cells_written_total', 'Cells written, by source.', []],
   [
     'fillrate_quarantined_results_total',
     'Delivered results that match no input of their job; stored but not used.',
+    [''],
+  ],
+  [
+    'fillrate_runs_total',
+    'Ended runs by trigger and outcome.',
+    ['manual', 'schedule', 'follow', 'backfill'].flatMap((trigger) =>
+      ['completed', 'budget_reached', 'interrupted', 'unauthorized', 'failed'].map(
+        (status) => `trigger="${trigger}",status="${status}"`,
+      ),
+    ),
+  ],
+  [
+    'fillrate_scheduled_runs_total',
+    'Firings of the schedule by outcome: done, or skipped.',
+    ['outcome="done"', 'outcome="skipped"'],
   ],
 ]
 
-/** The same as histograms: their buckets, sums and counts are stored counters. */
-const HISTOGRAMS: ReadonlyArray<readonly [name: string, help: string]> = [
-  ['fillrate_write_back_batch_seconds', 'Duration of one write-back batch.'],
-  ['fillrate_delivery_lag_seconds', 'Time from receiving a delivery to settling it.'],
-]
+/** Of this process alone: memory, processor time and the event loop. */
+const processRegistry = new Registry()
+let isCollecting = false
+
+/** Gauges whose names promtool takes for counters; each sums what `nodejs_active_…` has by type. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`)
+
+function startCollecting(): void {
+  isCollecting = true
+  collectDefaultMetrics({ register: processRegistry })
+  for (const name of MISNAMED) processRegistry.removeSingleMetric(name)
+}
 
 /**
  * Renders all metrics in the Prometheus text format 0.0.4.
  *
- * The registry is created for each scrape: prom-client provides the format, not the numbers, which are those of all
- * processes and come from the database.
+ * Metrics of Fillrate's work are those of all processes and come from the database, so every process exposes the same:
+ * aggregate them with max. `process_*`, `nodejs_*`, `fillrate_build_info` and `fillrate_database_up` are of this process.
+ * The registry is created for each scrape: prom-client provides the format, not the numbers.
+ *
+ * @param input null: the database cannot be read
  */
-export async function renderMetrics(
-  data: DashboardData,
-  counters: readonly MetricCounter[],
-  oldestDeliverySeconds: number,
-  runEnds: readonly RunEnd[],
-): Promise<string> {
+export async function renderMetrics(input: MetricsInput | null): Promise<string> {
+  if (!isCollecting) startCollecting()
   const registry = new Registry()
-  for (const [name, help] of COUNTERS) {
+  new Gauge({
+    name: 'fillrate_build_info',
+    help: 'The version of this process; always 1.',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  }).set({ version: readVersion(), node: process.versions.node }, 1)
+  new Gauge({
+    name: 'fillrate_database_up',
+    help: 'Whether this process can read its schema in Postgres. If not, all other fillrate_ metrics are missing.',
+    registers: [registry],
+  }).set(input === null ? 0 : 1)
+  if (input !== null) addStoredMetrics(registry, input)
+  const texts = await Promise.all([registry.metrics(), processRegistry.metrics()])
+  // Without the blank lines between metrics: the format allows them, but not every parser does.
+  return texts.join('\n').replaceAll(/\n{2,}/g, '\n')
+}
+
+function addStoredMetrics(registry: Registry, input: MetricsInput): void {
+  const { counters } = input
+  for (const [name, help, initial] of COUNTERS) {
+    const sources = name === 'fillrate_cells_written_total' ? input.data.sources : []
+    const zeros = [...initial, ...sources.map((source) => `source="${source.name}"`)]
     const own = counters.filter((one) => one.name === name)
-    const labelNames = Object.keys(parseLabels(own[0]?.labels ?? ''))
+    const all = [
+      ...own,
+      ...zeros
+        .filter((labels) => !own.some((one) => one.labels === labels))
+        .map((labels) => ({ labels, value: 0 })),
+    ]
+    const labelNames = Object.keys(parseLabels(all[0]?.labels ?? ''))
     const counter = new Counter({ name, help, labelNames, registers: [registry] })
-    if (own.length === 0) counter.remove()
-    for (const { labels, value } of own) counter.inc(parseLabels(labels), value)
+    if (all.length === 0) counter.remove()
+    for (const { labels, value } of all) counter.inc(parseLabels(labels), value)
   }
-  for (const [name, help] of HISTOGRAMS) {
+  for (const [name, { help, bounds, initial }] of Object.entries(STORED_HISTOGRAMS)) {
     const own = counters.filter((one) => one.name.startsWith(`${name}_`))
-    registry.registerMetric(new StoredHistogram(name, help, own))
+    const missing = initial.filter(
+      (labels) => !own.some((one) => one.name === `${name}_count` && one.labels === labels),
+    )
+    const zeros = missing.flatMap((labels) => emptyHistogram(name, labels, bounds))
+    registry.registerMetric(new StoredHistogram(name, help, [...own, ...zeros]))
   }
-  for (const [name, help, samples] of listGauges(data, oldestDeliverySeconds, runEnds)) {
+  for (const [name, help, samples] of listGauges(input)) {
     const labelNames = Object.keys(samples[0]?.labels ?? {})
     const gauge = new Gauge({ name, help, labelNames, registers: [registry] })
     // Without labels, prom-client starts at 0, a value that was never measured.
     if (samples.length === 0) gauge.remove()
     for (const { labels = {}, value } of samples) gauge.set(labels, value)
   }
-  // Without the blank lines between metrics: the format allows them, but not every parser does.
-  return (await registry.metrics()).replaceAll('\n\n', '\n')
+}
+
+function emptyHistogram(name: string, labels: string, bounds: readonly number[]): MetricCounter[] {
+  const before = labels === '' ? '' : `${labels},`
+  return [
+    ...[...bounds, '+Inf'].map((bound) => ({
+      name: `${name}_bucket`,
+      labels: `${before}le="${bound}"`,
+      value: 0,
+    })),
+    { name: `${name}_sum`, labels, value: 0 },
+    { name: `${name}_count`, labels, value: 0 },
+  ]
 }
 
 /** A histogram whose buckets are counted already; prom-client's own only counts observations. */
@@ -99,96 +171,3 @@ function bucketOrder({ name, labels }: MetricCounter): number {
 /** `endpoint="person",status="200"`, as the counters are stored. */
 const parseLabels = (text: string): Record<string, string> =>
   Object.fromEntries([...text.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = '', value = '']) => [name, value]))
-
-function listGauges(
-  data: DashboardData,
-  oldestDelivery: number,
-  runEnds: readonly RunEnd[],
-): [name: string, help: string, samples: MetricSample[]][] {
-  const { sources, jobs, rateLimits, runs, readAt } = data
-  const open = jobs.filter((group) => group.deadline !== null)
-  const ended = runs.find((run) => run.state !== Run.running)
-  const ageOf = (date: Date): number => Math.max(0, (readAt - date.getTime()) / 1_000)
-  return [
-    [
-      'fillrate_rows',
-      'Rows ever picked, by source and state.',
-      sources.flatMap(({ name, states }) =>
-        ROW_STATES.map((state) => ({ labels: { source: name, state }, value: states[state] })),
-      ),
-    ],
-    [
-      'fillrate_jobs',
-      'Bulk jobs by state.',
-      Object.values(Job).map((state) => ({
-        labels: { state },
-        value: jobs.find((group) => group.state === state)?.jobs ?? 0,
-      })),
-    ],
-    [
-      'fillrate_oldest_waiting_job_seconds',
-      'Age of the oldest job waiting for its delivery; 0: none.',
-      [{ value: Math.max(0, ...open.map((group) => ageOf(group.oldest))) }],
-    ],
-    [
-      'fillrate_overdue_jobs',
-      'Jobs past their deadline that are not expired yet.',
-      [{ value: jobs.reduce((sum, group) => sum + group.overdue, 0) }],
-    ],
-    [
-      'fillrate_oldest_unsettled_delivery_seconds',
-      'Age of the oldest unsettled delivery; 0: none.',
-      [{ value: oldestDelivery }],
-    ],
-    [
-      'fillrate_rate_limit_requests',
-      'Calls that the service allows per window.',
-      rateLimits.map(({ scope, limit }) => ({ labels: { scope }, value: limit })),
-    ],
-    [
-      'fillrate_rate_limit_window_seconds',
-      'Length of the rate limit window.',
-      rateLimits.flatMap(({ scope, windowMs }) =>
-        windowMs === null ? [] : [{ labels: { scope }, value: windowMs / 1_000 }],
-      ),
-    ],
-    [
-      'fillrate_rate_limit_remaining_requests',
-      'Calls remaining in the current window.',
-      rateLimits.map(({ scope, limit, status }) => ({
-        labels: { scope },
-        value: status?.isLive ? Math.max(0, limit - status.windowUsed) : limit,
-      })),
-    ],
-    ['fillrate_runs_running', 'Runs in progress.', [{ value: runs.filter((run) => run.alive).length }]],
-    [
-      'fillrate_last_run_end_timestamp_seconds',
-      'End of the last run by trigger and outcome.',
-      runEnds.map(({ trigger, status, at }) => ({
-        labels: { trigger, status },
-        value: at.getTime() / 1_000,
-      })),
-    ],
-    [
-      'fillrate_last_run_failed',
-      '1 if the run that ended last failed.',
-      ended === undefined ? [] : [{ value: ended.state === Run.failed ? 1 : 0 }],
-    ],
-    [
-      'fillrate_source_paused',
-      '1 if the source is paused.',
-      sources.map(({ name, pause }) => ({ labels: { source: name }, value: pause === null ? 0 : 1 })),
-    ],
-    [
-      'fillrate_fill_rate_ratio',
-      'Share of eligible rows with a non-blank column, at the last count.',
-      sources.flatMap(({ name, fillRates: coverage }) => {
-        const last = coverage.at(-1)
-        return Object.entries(last?.filled ?? {}).map(([column, filled]) => ({
-          labels: { source: name, column },
-          value: last === undefined || last.eligible === 0 ? 0 : filled / last.eligible,
-        }))
-      }),
-    ],
-  ]
-}

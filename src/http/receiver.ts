@@ -1,27 +1,40 @@
 import { isLoopbackUrl } from '../util/url.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import { request } from 'undici'
 import type { Environment } from '../config/environment.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { Service } from '../domain/service/service.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
+import { configuredAddress } from '../pipeline/deps.ts'
+import { toKeyId } from '../service/api-keys.ts'
 import { createWebhookReceiver } from '../pipeline/receive.ts'
+import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowHistory } from '../actions/explain/row-history.ts'
+import type { SpendSettings } from '../actions/spend.ts'
 import type { Source } from '../sources/source.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import type { Database } from '../store/open.ts'
-import { openHttpServer } from './server.ts'
+import type { DashboardApp } from './dashboard/actions/action.ts'
 
 export interface ReceiverOptions {
   readonly db: Database
   readonly environment: Environment
-  readonly log: Logger
+  readonly log: Log
+  /** The service's interface; null while it is not known. Default: the built-in one. */
+  readonly service?: () => Service | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
   readonly dashboard: {
     readonly sources: () => ReadonlyMap<string, Source>
+    readonly spendSettings: () => SpendSettings
+    /** What this process knows of troubles, beside what is stored. */
+    readonly observer: () => ObserverOptions
     /** The history of one row. */
     readonly explain: (source: string, key: string) => Promise<RowHistory>
+    /** What the actions use of the loaded configuration; null while none is loaded. */
+    readonly app: () => DashboardApp | null
   } | null
 }
 
@@ -42,15 +55,20 @@ export const DEFAULT_HOST = '127.0.0.1'
  * @throws ConfigProblems if another program has the port
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { db, environment, log } = options
+  const { db, environment, log, service = () => BUILT_IN_SERVICE } = options
   const host = environment.host ?? DEFAULT_HOST
   const port = environment.port ?? 0
+  // Only here: the server's modules are a third of what a run would load, and one that calls one by one needs none.
+  const { openHttpServer } = await import('./server.ts')
   try {
     const server = await openHttpServer({
       host,
       port,
       receive:
-        environment.webhookSecrets.length > 0 ? createWebhookReceiver(db, environment.webhookSecrets) : null,
+        environment.webhookSecrets.length > 0
+          ? createWebhookReceiver(db, environment.webhookSecrets, service)
+          : null,
+      signature: () => service()?.signature ?? null,
       deliveries: options.deliveries,
       notReadyReason: async () => {
         const pending = await pendingMigrations(db).catch((error: unknown) =>
@@ -64,22 +82,33 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
         ...options.dashboard,
         db,
         log,
-        token: environment.dashboardToken,
+        tokens: environment.dashboardTokens,
         publicUrl: environment.publicUrl,
+        scope: configuredScope(environment),
       },
       log,
     })
     const url = localUrl(host, server.port)
-    log.info({ listens: url }, 'receiver listening')
+    log.info({ event: 'receiver_listening', listens: url }, 'receiver listening')
     return { publicUrl: publicUrlFor(environment, url), url, close: () => server.close() }
   } catch (error) {
     if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
     const taken = localUrl(host, port)
     if (!(await isOwnProcess(host, port)))
       throw new ConfigProblems('the environment', [portTakenProblem(host, port)])
-    log.info({ listens: taken }, 'another Fillrate process on this machine receives deliveries for this one')
+    log.info(
+      { event: 'receiver_shared', listens: taken },
+      'another Fillrate process on this machine receives deliveries for this one',
+    )
     return { publicUrl: publicUrlFor(environment, taken), url: null, close: async () => {} }
   }
+}
+
+/** The service and the newest key. */
+function configuredScope(environment: Environment): string | null {
+  const address = configuredAddress(environment)
+  const [key] = environment.apiKeys
+  return address === null || key === undefined ? null : `${address} ${toKeyId(key)}`
 }
 
 const publicUrlFor = (environment: Environment, listens: string): string =>
@@ -110,18 +139,23 @@ export async function isOwnProcess(host: string, port: number): Promise<boolean>
   }
 }
 
-/** Whether lookups may go in bulk: the service must reach us, and deliveries must be verifiable. */
+/** Whether lookups may go in bulk: their results must arrive, in the answer or as deliveries that can be verified. */
 export interface BulkAvailability {
   readonly isPossible: boolean
+  /** Whether deliveries arrive, and the receiver is needed. Missing where bulk is off. */
+  readonly usesWebhook?: boolean
   /** Why not; null if possible. */
   readonly reason: string | null
-  /** What would make it possible; null if possible. */
+  /** What would make it possible, or bring the results of jobs that are fetched sooner; null: nothing. */
   readonly todo: string | null
 }
 
 export function checkBulkAvailability(
   environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
+  { bulk }: Pick<Service, 'bulk'> = BUILT_IN_SERVICE,
 ): BulkAvailability {
+  if (bulk === null) return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
+  if (bulk.results === 'answer') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
   const needsUrl = environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? '')
   const missing = [
     ...(environment.webhookSecrets.length === 0
@@ -131,11 +165,16 @@ export function checkBulkAvailability(
       ? [['FILLRATE_PUBLIC_URL', 'the URL at which the service reaches the webhook receiver'] as const]
       : []),
   ]
-  if (missing.length > 0)
+  if (bulk.results === 'poll') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
+  if (missing.length > 0) {
+    const todo = `set ${missing.map(([name, value]) => `${name} to ${value}`).join(', and ')}`
+    // Its jobs are fetched. Deliveries would bring their results sooner.
+    if (!bulk.needsWebhook) return { isPossible: true, usesWebhook: false, reason: null, todo }
     return {
       isPossible: false,
       reason: `${missing.map(([name]) => name).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,
-      todo: `set ${missing.map(([name, value]) => `${name} to ${value}`).join(', and ')}`,
+      todo,
     }
-  return { isPossible: true, reason: null, todo: null }
+  }
+  return { isPossible: true, usesWebhook: true, reason: null, todo: null }
 }

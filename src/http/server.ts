@@ -1,10 +1,12 @@
 import type { WakeSignal } from '../util/wake-signal.ts'
 import fastify, { type FastifyInstance } from 'fastify'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
 import { cached } from '../util/cached.ts'
 import { registerDashboard, type DashboardServerOptions } from './dashboard-routes.ts'
 import { limitConnections } from './connections.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { SignatureScheme } from '../domain/service/service.ts'
 import { registerWebhook } from './webhook.ts'
 
 export interface HttpServerOptions {
@@ -13,13 +15,15 @@ export interface HttpServerOptions {
   readonly port: number
   /** Null without a secret: deliveries cannot be verified, so there is no webhook. */
   readonly receive: ReceiveWebhook | null
+  /** How the service signs its deliveries. Default: as the built-in one. */
+  readonly signature?: () => SignatureScheme | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Why the process is not ready; null if it is. */
   readonly notReadyReason: () => Promise<string | null>
   /** The dashboard and its APIs. Null: none. */
   readonly dashboard: Omit<DashboardServerOptions, 'host'> | null
-  readonly log: Logger
+  readonly log: Log
 }
 
 export interface HttpServer {
@@ -60,8 +64,13 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
   if (options.receive)
     registerWebhook(server, {
       receive: options.receive,
+      signature: options.signature ?? (() => BUILT_IN_SERVICE.signature),
       deliveries: options.deliveries,
-      onFailed: (error) => options.log.error({ reason: error.message }, 'failed to store a delivery'),
+      onFailed: (error) =>
+        options.log.error(
+          { event: 'delivery_not_stored', reason: error.message },
+          'failed to store a delivery',
+        ),
     })
   registerHealth(server, options)
   if (options.dashboard) registerDashboard(server, { ...options.dashboard, host: options.host })

@@ -2,7 +2,8 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
-import { isWellFormedSignature } from '../webhook/signature.ts'
+import type { SignatureScheme } from '../domain/service/service.ts'
+import { describeSignature, isWellFormedSignature } from '../webhook/signature.ts'
 import { discardBody } from './connections.ts'
 import { BodyMemory, type MemoryReservation } from './body-memory.ts'
 
@@ -21,6 +22,8 @@ const RETRY_AFTER_S = '5'
 
 export interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
+  /** How the service signs its deliveries; null while that is not known: its sender retries. */
+  readonly signature: () => SignatureScheme | null
   /** Notified when a delivery is stored, so that it is settled at once. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Called for a delivery that could not be stored; its sender retries. */
@@ -60,7 +63,9 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
       return reply.code(status).send({ error: error.message })
     })
     scope.addHook('onRequest', async (request, reply) => {
-      checkHeaders(request.raw)
+      const scheme = options.signature()
+      if (scheme === null) throw new RequestError(503, 'starting, please retry')
+      checkHeaders(request.raw, scheme)
       // Not when the body is complete: until it is stored, it occupies more memory than its size.
       reply.raw.once('close', () => places.get(request.raw)?.release())
     })
@@ -73,7 +78,8 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
           try {
             const receipt = await options.receive({
               body,
-              signature: request.headers['x-webhook-signature'],
+              signature: request.headers[options.signature()?.header ?? ''],
+              headers: request.headers,
               job: request.params.job ?? null,
             })
             if (receipt === 'bad_signature')
@@ -93,11 +99,11 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
 }
 
 /** @throws RequestError if the headers alone rule the request out */
-function checkHeaders({ headers }: IncomingMessage): void {
-  if (!isWellFormedSignature(headers['x-webhook-signature']))
+function checkHeaders({ headers }: IncomingMessage, scheme: SignatureScheme): void {
+  if (!isWellFormedSignature(headers[scheme.header], scheme))
     throw new RequestError(
       401,
-      'x-webhook-signature is missing or invalid: expected 64 lowercase hexadecimal digits',
+      `${scheme.header} is missing or invalid: expected ${describeSignature(scheme)}`,
     )
   // The signature covers the JSON text, and nothing is decompressed before it is verified.
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')

@@ -38,8 +38,12 @@ export function toOutputConfig({
 }
 
 /** A whole configuration, for a .json file. */
-export const toConfigObject = (sources: readonly ProposedSource[]): object => ({
+export const toConfigObject = (
+  sources: readonly ProposedSource[],
+  service: string | null = null,
+): object => ({
   $schema: './node_modules/fillrate/fillrate.schema.json',
+  ...(service !== null && { service: { adapter: service } }),
   sources: Object.fromEntries(sources.map((source) => [source.name, toSourceConfig(source)])),
   budget: FIRST_BUDGET,
 })

@@ -8,8 +8,8 @@ import { sanitize } from '../util/text.ts'
 /** Inputs go on one line only if they fit this width. */
 const MAX_INLINE_WIDTH = 50
 
-/** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
-export function renderConfig(accepted: readonly AcceptedSource[]): string {
+/** The text of a fillrate.config.ts, with a reason beside each line. Pure. @param service the module of a service */
+export function renderConfig(accepted: readonly AcceptedSource[], service: string | null = null): string {
   return [
     "import { defineConfig } from 'fillrate'",
     '',
@@ -19,6 +19,7 @@ export function renderConfig(accepted: readonly AcceptedSource[]): string {
       '',
     ),
     'export default defineConfig({',
+    ...(service === null ? [] : [`  service: ${textLiteral(service)},`, '']),
     '  sources: {',
     accepted.map((one, n) => sourceConfigLines(one, n === 0).join('\n')).join('\n\n'),
     '  },',

@@ -1,4 +1,5 @@
 import { parseConfig } from '../config/parse.ts'
+import type { GivenService } from '../config/service.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
 import { SourceProblems, type SourceProblem } from '../sources/problems.ts'
 import type { SkippedTable, ProposedSource } from './proposal.ts'
@@ -25,8 +26,9 @@ const QUERY_CANCELED = '57014'
 export async function verifyProposedSource(
   db: Database,
   source: ProposedSource,
+  service: GivenService | null = null,
 ): Promise<AcceptedSource | SkippedTable> {
-  const opened = await tryOpenSource(db, source)
+  const opened = await tryOpenSource(db, source, service)
   if (opened.problems === null) return { source, coverage: await countFilledColumns(db, opened.source) }
   const { problems } = opened
   const outputs = source.outputs.filter(
@@ -39,17 +41,20 @@ export async function verifyProposedSource(
       table: source.table,
       reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
     }
-  return verifyProposedSource(db, { ...source, outputs: withoutLoneGroups(outputs) })
+  return verifyProposedSource(db, { ...source, outputs: withoutLoneGroups(outputs) }, service)
 }
 
 type Opened =
   | { readonly source: Source; readonly problems: null }
   | { readonly problems: readonly SourceProblem[] }
 
-async function tryOpenSource(db: Database, source: ProposedSource): Promise<Opened> {
-  const mapping = parseConfig({ sources: { [source.name]: toSourceConfig(source) } }, null).sources[
-    source.name
-  ]
+async function tryOpenSource(
+  db: Database,
+  source: ProposedSource,
+  service: GivenService | null,
+): Promise<Opened> {
+  const { sources } = parseConfig({ sources: { [source.name]: toSourceConfig(source) } }, null, service)
+  const mapping = sources[source.name]
   if (mapping === undefined) throw new Error(`source ${source.name} was lost`)
   try {
     return { source: await openSource(db, mapping), problems: null }

@@ -1,13 +1,18 @@
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
+import { JOB_SIZE, nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
+import { routeEmails } from '../domain/route.ts'
+import type { Service } from '../domain/service/service.ts'
+import type { Price } from '../domain/spend.ts'
 import type { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
 import { toServiceAddress } from '../service/dispatcher.ts'
 import type { Limiter } from '../service/rate-limit/limiter.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
+import type { RunningRun } from '../store/runs.ts'
 import * as services from '../store/services.ts'
 import type { PrioritySemaphore } from './look-up/slots.ts'
 import type { MetricsRecorder } from './metrics-recorder.ts'
@@ -17,12 +22,14 @@ export interface Deps {
   readonly db: Database
   /** By name. */
   readonly sources: ReadonlyMap<string, Source>
-  readonly log: Logger
+  readonly log: Log
   readonly now: () => number
   readonly random: () => number
   readonly policy: RunPolicy
   /** Number of the configured service. Responses of another service are not used. */
   readonly service: number
+  /** The service's interface. Default: the built-in one. */
+  readonly adapter?: Service
   /** Counts for the metrics. */
   readonly metrics?: MetricsRecorder
 }
@@ -34,7 +41,7 @@ export interface CallDeps extends Deps {
   readonly breaker: Breaker
   /** Concurrent calls, over all runs of this process. */
   readonly slots: PrioritySemaphore
-  /** URL to which the service delivers a job's results. Null: bulk is off. */
+  /** URL to which the service delivers a job's results. Null: no delivery arrives here. */
   readonly webhookUrl: ((job: string) => string) | null
 }
 
@@ -51,9 +58,48 @@ export interface RunPolicy extends FreshnessPolicy {
   readonly bulkGraceMs: number
   /** Statement timeout on a user's table, in milliseconds. */
   readonly sourceTimeoutMs: number
+  /** Null: unknown. */
+  readonly price: Price | null
   /** How long to wait for rows locked by other transactions when there is no other progress, in milliseconds. */
   readonly lockedWaitMs: number
 }
+
+/** Emails of a full job. */
+export const jobSizeOf = ({ adapter }: Pick<Deps, 'adapter'>): number => adapter?.bulk?.size ?? JOB_SIZE
+
+/** Until when the results of a job that was accepted now are awaited, and when they are fetched first. */
+export function awaitResults(
+  { adapter, policy, now, webhookUrl }: Pick<CallDeps, 'adapter' | 'policy' | 'now' | 'webhookUrl'>,
+  jobId: string | null,
+): { readonly deadlineAt: Date; readonly pollAt: Date | null } | null {
+  const poll = adapter?.poll
+  if (!poll || jobId === null) return null
+  const submittedAt = new Date(now())
+  const deadlineAt = new Date(now() + policy.bulkDeadlineMs)
+  const firstMs = firstPollMs({ adapter, webhookUrl })
+  return { deadlineAt, pollAt: nextPollAt({ polls: 0, submittedAt, deadlineAt }, { firstMs }, now()) }
+}
+
+/** Most results are there within a minute or two. A delivery is sooner than a poll, unless it is lost. */
+const FIRST_POLL_MS = 10_000
+const FIRST_POLL_AFTER_DELIVERY_MS = 120_000
+
+/** From the submission of a job to its first poll, in milliseconds. */
+export const firstPollMs = ({ adapter, webhookUrl }: Pick<CallDeps, 'adapter' | 'webhookUrl'>): number =>
+  adapter?.poll?.firstMs ?? (webhookUrl === null ? FIRST_POLL_MS : FIRST_POLL_AFTER_DELIVERY_MS)
+
+/** Decides how a run's waiting emails are requested. */
+export const routeRun = (
+  deps: Pick<CallDeps, 'adapter' | 'policy' | 'webhookUrl'>,
+  { options, picking }: Pick<RunningRun, 'options' | 'picking'>,
+): ReturnType<typeof routeEmails> =>
+  routeEmails({
+    option: options.route,
+    bulkPossible: deps.webhookUrl !== null || deps.adapter?.bulk?.needsWebhook === false,
+    picking,
+    minimum: deps.policy.bulkMinimum,
+    size: jobSizeOf(deps),
+  })
 
 /**
  * Lease duration in milliseconds, renewed every third of it. Short, because the rows of a killed process stand still
@@ -80,6 +126,7 @@ export const toPolicy = (config: Config): RunPolicy => ({
   refreshAfterMs: config.refreshAfterMs,
   retryNotFoundAfterMs: config.retryNotFoundAfterMs,
   sourceTimeoutMs: SOURCE_TIMEOUT_MS,
+  price: config.price,
   lockedWaitMs: LOCKED_ROWS_WAIT_MS,
 })
 
@@ -99,7 +146,7 @@ export async function registerService(
   const knownHosts = (await services.listServices(db)).map((one) => one.host)
   if (knownHosts.length > 0 && !knownHosts.includes(address))
     log.warn(
-      { service: address, before: knownHosts },
+      { event: 'other_service', service: address, before: knownHosts },
       'another service was used before; none of its responses are used',
     )
   return services.insertService(db, address)

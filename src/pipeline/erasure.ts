@@ -154,7 +154,8 @@ export function findIdentifiers(value: unknown): SubjectIdentifier[] {
 function parseIdentifiers(text: string): SubjectIdentifier[] {
   const email = text.includes('@') ? normalizeEmail(text) : null
   if (email?.ok) return [{ kind: 'email', key: email.key }]
-  const profile = /linkedin\.com/i.test(text) ? normalizeProfileUrl(text) : null
+  // Each text of each record comes by: most have no dot.
+  const profile = text.includes('.') && /linkedin\.com/i.test(text) ? normalizeProfileUrl(text) : null
   return profile?.ok ? [{ kind: 'linkedin_url', key: profile.key }] : []
 }
 
@@ -162,9 +163,9 @@ function forEachString(value: unknown, visit: (text: string) => void): void {
   if (typeof value === 'string') visit(value)
   else if (Array.isArray(value)) for (const item of value) forEachString(item, visit)
   else if (isObject(value))
-    for (const [field, item] of Object.entries(value)) {
+    for (const field of Object.keys(value)) {
       visit(field)
-      forEachString(item, visit)
+      forEachString(value[field], visit)
     }
 }
 

@@ -1,6 +1,8 @@
 import { isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
 import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
 import { matchResults } from '../domain/matching.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { Service } from '../domain/service/service.ts'
 import type { DeliveredResult } from '../store/complete-lookups.ts'
 import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries.ts'
 import type { Tx } from '../store/transaction.ts'
@@ -46,6 +48,7 @@ export function settleDelivery(
   candidates: readonly JobCandidate[],
   freshness: FreshnessPolicy,
   now: number,
+  service: Pick<Service, 'readers'> & Partial<Pick<Service, 'credits'>> = BUILT_IN_SERVICE,
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   for (const candidate of candidates) {
@@ -62,11 +65,13 @@ export function settleDelivery(
     if (!member) return
     const isCompany = member.kind === 'domain'
     // A company may be under its own field, or beside the identifier.
-    const parsed = isCompany ? parseResult(item.data ?? item.raw, 'company') : parseResult(item.data)
+    const parsed = isCompany
+      ? parseResult(item.data ?? item.raw, 'company', service)
+      : parseResult(item.data, 'person', service)
     if (parsed.fault !== null) return
     if (parsed.found)
-      answers.push(answer(member.id, { type: 'found', record: parsed.record, confidence: parsed.confidence }))
-    else if (event.status === 'completed') answers.push(answer(member.id, { type: 'not_found' }))
+      answers.push(answer(member, { type: 'found', record: parsed.record, confidence: parsed.confidence }))
+    else if (event.status === 'completed') answers.push(answer(member, { type: 'not_found' }))
   })
   const isForJob = isCertain || countMatched(memberIndexes) > 0
   return {
@@ -77,8 +82,15 @@ export function settleDelivery(
     unmatched: memberIndexes.length - countMatched(memberIndexes),
   }
 
-  function answer(id: number, result: Parameters<typeof afterResult>[0]): DeliveredResult {
-    return { id, job: job.id, ...afterResult(result, freshness, now) }
+  function answer(
+    { id, kind }: DeliveryJob['members'][number],
+    result: Parameters<typeof afterResult>[0],
+  ): DeliveredResult {
+    const fields = { id, job: job.id, ...afterResult(result, freshness, now) }
+    const credits = service?.credits
+    if (!credits || credits.isFlat || kind === null) return fields
+    const record = result.type === 'found' ? (result.record as Record<string, unknown>) : null
+    return { ...fields, credits: credits.of(kind, record) }
   }
 }
 

@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto'
 import { Delivery } from '../domain/job.ts'
+import type { ServiceDelivery } from '../domain/service/bulk.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { Service } from '../domain/service/service.ts'
 import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
-import { parseEvent } from '../webhook/event.ts'
+import { traceBatch } from '../util/trace.ts'
+import { normalizeDelivery, parseEvent, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -11,6 +15,8 @@ export interface WebhookPost {
   /** The raw bytes: the signature covers them, not a parsed form. */
   readonly body: Buffer
   readonly signature: string | string[] | undefined
+  /** For a signature over more than the body. */
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>>
   /** From the path; anything but a UUID is none of our jobs. */
   readonly job: string | null
 }
@@ -19,32 +25,97 @@ export type WebhookReceipt = 'accepted' | 'duplicate' | 'bad_signature'
 
 export type ReceiveWebhook = (post: WebhookPost) => Promise<WebhookReceipt>
 
+/** While deliveries come this close to each other, milliseconds, one waits this long for others: they share a commit. */
+const BUSY_MS = 50
+const GATHER_MS = 15
+
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
  * Creates the receiver: verify, store, acknowledge. Deliveries are settled later by any process, so the
  * acknowledgement does not wait for that and is always true. Concurrent deliveries share an INSERT. Rejects if
  * Postgres does not store the delivery: the sender must then retry.
+ * @param currentService a reload may change it; null: not known yet
  */
-export function createWebhookReceiver(db: Database, secrets: readonly string[]): ReceiveWebhook {
+export function createWebhookReceiver(
+  db: Database,
+  secrets: readonly string[],
+  currentService: () => Service | null = () => BUILT_IN_SERVICE,
+): ReceiveWebhook {
+  let lastAt = Number.NEGATIVE_INFINITY
   const insert = createBatcher(
     async (batch: deliveries.ReceivedDelivery[]) => {
       const unique = new Map(batch.map((delivery) => [delivery.eventId, delivery]))
       return new Set(await deliveries.insertDeliveries(db, [...unique.values()]))
     },
-    { maxItems: 50 },
+    { maxItems: 50, gatherMs: () => (performance.now() - lastAt < BUSY_MS ? GATHER_MS : 0) },
   )
   return async (post) => {
-    if (!verifyWebhook(post.body, post.signature, secrets)) return 'bad_signature'
-    const delivery = toReceivedDelivery(post)
-    const inserted = await insert(delivery)
+    const service = currentService()
+    if (service === null) throw new Error('the configuration is not read yet')
+    const header = (name: string): string => String(post.headers?.[name.toLowerCase()] ?? '')
+    if (!verifyWebhook(post.body, post.signature, secrets, service.signature, header)) return 'bad_signature'
+    const delivery = toReceivedDelivery(post, service)
+    const startedAt = Date.now()
+    const stored = insert(delivery)
+    lastAt = performance.now()
+    const inserted = await stored
+    traceBatch('fillrate.receive', startedAt, () => ({
+      ...(delivery.job !== null && { 'fillrate.job.key': delivery.job }),
+      'fillrate.delivery.id': delivery.eventId,
+      'fillrate.delivery.state': delivery.state,
+    }))
     return inserted.has(delivery.eventId) ? 'accepted' : 'duplicate'
   }
 }
 
-function toReceivedDelivery(post: WebhookPost): deliveries.ReceivedDelivery {
+function toReceivedDelivery(post: WebhookPost, service: Service): deliveries.ReceivedDelivery {
   const job = post.job !== null && UUID.test(post.job) ? post.job : null
-  const parsed = parseEvent(post.body)
+  return describeDelivery(normalize(post.body, service), {
+    job,
+    received: post.body,
+    failure: "the service's `webhook.read` failed",
+  })
+}
+
+/**
+ * Results that a call brought, as a delivery: matched, billed and settled like one.
+ * @param eventId the same for the same results: they are stored once
+ * @param delivery null: the service's reader failed, and `raw` is kept for inspection
+ */
+export function toFetchedDelivery(
+  eventId: string,
+  job: string,
+  { delivery, raw }: { readonly delivery: ServiceDelivery | null; readonly raw: unknown },
+): deliveries.ReceivedDelivery {
+  const body = delivery && writeFetched(delivery, eventId)
+  const received = body ?? Buffer.from(JSON.stringify(raw ?? null))
+  return {
+    ...describeDelivery(body, { job, received, failure: "the service's reader of results failed" }),
+    eventId,
+  }
+}
+
+/** Null: what the adapter's reader made of the results is no JSON. */
+function writeFetched({ status, results }: ServiceDelivery, eventId: string): Buffer | null {
+  try {
+    // The job is known, and an identifier that the service uses twice would make that uncertain.
+    return writeDelivery({ status, results }, eventId)
+  } catch {
+    return null
+  }
+}
+
+/** @param body in our own form; null: the service's reader failed */
+function describeDelivery(
+  body: Buffer | null,
+  {
+    job,
+    received,
+    failure,
+  }: { readonly job: string | null; readonly received: Buffer; readonly failure: string },
+): deliveries.ReceivedDelivery {
+  const parsed = body === null ? { ok: false as const, reason: failure, eventId: null } : parseEvent(body)
   if (parsed.ok)
     return {
       eventId: parsed.event.eventId,
@@ -52,17 +123,26 @@ function toReceivedDelivery(post: WebhookPost): deliveries.ReceivedDelivery {
       jobId: parsed.event.jobId,
       state: Delivery.received,
       reason: null,
-      body: post.body.toString('utf8'),
+      body: (body ?? received).toString('utf8'),
       raw: null,
     }
   return {
     // Without an event id, the same bytes are the same delivery.
-    eventId: parsed.eventId ?? `sha256:${createHash('sha256').update(post.body).digest('hex')}`,
+    eventId: parsed.eventId ?? `sha256:${createHash('sha256').update(received).digest('hex')}`,
     job,
     jobId: null,
     state: Delivery.quarantined,
     reason: parsed.reason,
     body: null,
-    raw: post.body.toString('base64'),
+    raw: received.toString('base64'),
+  }
+}
+
+/** Null: the adapter's reader threw, and the bytes are kept for inspection. */
+function normalize(body: Buffer, { readDelivery }: Service): Buffer | null {
+  try {
+    return normalizeDelivery(body, readDelivery)
+  } catch {
+    return null
   }
 }

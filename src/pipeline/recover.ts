@@ -2,8 +2,10 @@ import * as deliveries from '../store/deliveries.ts'
 import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
+import { prunePending } from '../store/pending-lookups.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
+import { foldSpend } from '../store/spend.ts'
 import { inTransaction } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import type { Deps, RunPolicy } from './deps.ts'
@@ -34,7 +36,8 @@ export async function recoverAbandoned(
   const ownIds = ownRuns === null ? [] : [ownRuns].flat()
   const interrupted = await runs.interruptExpired(deps.db, ownIds)
   const expiredLeases = await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
-  await lookups.pruneInFlightMarks(deps.db)
+  await lookups.pruneLeases(deps.db)
+  await prunePending(deps.db)
   const doubtfulJobs = await jobs.markAbandonedInDoubt(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {
     const dissolved = await jobs.cancelUnsubmitted(tx, RECOVER_BATCH_SIZE)
@@ -59,17 +62,22 @@ export async function recoverAbandoned(
     })
     return released.length
   })
-  await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE * 5))
+  await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE))
   await foldRowCounts(deps.db)
+  await foldSpend(deps.db)
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
-  if (interrupted.length > 0) deps.log.info({ runs: interrupted }, 'interrupted runs of dead processes')
+  if (interrupted.length > 0)
+    deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')
   if (expiredLeases.inDoubt > 0)
     deps.log.warn(
-      { lookups: expiredLeases.inDoubt },
+      { event: 'calls_in_doubt', lookups: expiredLeases.inDoubt },
       'lease expired during a call; retrying (may be billed twice)',
     )
   if (expiredJobs > 0)
-    deps.log.warn({ jobs: expiredJobs }, 'jobs not delivered in time; requesting their inputs one by one')
+    deps.log.warn(
+      { event: 'jobs_expired', jobs: expiredJobs },
+      'jobs not delivered in time; requesting their inputs one by one',
+    )
   return {
     expiredLeases,
     interruptedRuns: interrupted.length,

@@ -1,4 +1,6 @@
+import { deleteAuditEvents } from '../store/audit.ts'
 import * as budgets from '../store/budgets.ts'
+import { deleteNotifications } from '../store/notifications.ts'
 import * as store from '../store/retention.ts'
 import type { Deps } from './deps.ts'
 
@@ -12,6 +14,9 @@ export interface RetentionPolicy {
 /** Rows per statement. Small, to keep transactions short. */
 const BATCH_SIZE = 500
 
+/** How long the audit list is kept: until after the next yearly audit. */
+const AUDIT_MS = 2 * 365 * 24 * 3_600_000
+
 /** A scheduled run may be resumed days later, with what is left of its budget. */
 const SCHEDULED_RUNS_MS = 30 * 24 * 3_600_000
 
@@ -22,7 +27,9 @@ export interface DeletedCounts {
   readonly changes: number
   readonly runs: number
   readonly scheduledRuns: number
+  readonly notifications: number
   readonly budgets: number
+  readonly auditEvents: number
 }
 
 /** Position of the sweep over the records, from which the next tick continues. */
@@ -53,7 +60,9 @@ export async function enforceRetention(
     changes: policy.changesMs === null ? 0 : await store.deleteChanges(db, policy.changesMs, BATCH_SIZE),
     runs: await store.deleteRuns(db, runsMs, BATCH_SIZE),
     scheduledRuns: await store.deleteScheduledRuns(db, policy.deliveriesMs, BATCH_SIZE),
+    notifications: await deleteNotifications(db, policy.deliveriesMs, BATCH_SIZE),
     budgets: await budgets.deleteBudgets(db, Math.max(policy.deliveriesMs, SCHEDULED_RUNS_MS), BATCH_SIZE),
+    auditEvents: await deleteAuditEvents(db, AUDIT_MS, BATCH_SIZE),
   }
   const isFull = Object.values(deleted).some((count) => count === BATCH_SIZE)
   return { deleted, more: isFull || records.next !== null }

@@ -5,6 +5,7 @@ import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/job-deliveries.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { parseEvent } from '../webhook/event.ts'
+import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { dropErased } from './erasure.ts'
 import {
@@ -16,7 +17,7 @@ import {
 } from './match-delivery.ts'
 
 /** Deliveries per tick, 100 results each. */
-const DELIVERIES_PER_TICK = 20
+const DELIVERIES_PER_TICK = 50
 
 /** Total size of their bodies, without the last one: each may have 10 MiB, and all records go into one parameter. */
 const BYTES_PER_TICK = 8 * 2 ** 20
@@ -28,10 +29,11 @@ export interface SettleResult {
   readonly orphaned: number
 }
 
-type SettleDeps = Pick<Deps, 'db' | 'policy' | 'now' | 'log' | 'metrics'>
+type SettleDeps = Pick<Deps, 'adapter' | 'db' | 'policy' | 'now' | 'log' | 'metrics'>
 
 /** Settles deliveries, oldest first: their results answer lookups and finish jobs. */
 export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
+  if (!(await deliveries.hasReceived(deps.db))) return NOTHING_SETTLED
   const { lagsMs, outcomes, quarantinedResults, ...result } = await settleClaimed(
     deps,
     DELIVERIES_PER_TICK,
@@ -44,7 +46,10 @@ export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
   deps.metrics?.recordLookups(outcomes)
   deps.metrics?.recordQuarantined(quarantinedResults)
   if (quarantinedResults > 0)
-    deps.log.warn({ results: quarantinedResults }, 'quarantined results that match no input of their job')
+    deps.log.warn(
+      { event: 'results_quarantined', results: quarantinedResults },
+      'quarantined results that match no input of their job',
+    )
   return result
 }
 
@@ -89,7 +94,10 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
       const { code, name } = error as { code?: string; name: string }
       const reason = `settling failed: ${code === undefined ? name : `SQLSTATE ${code}`}`
       await deliveries.quarantineDelivery(deps.db, eventId, reason)
-      deps.log.error({ event: eventId, reason }, 'delivery quarantined; the others are settled')
+      deps.log.error(
+        { event: 'delivery_quarantined', delivery: eventId, reason },
+        'delivery quarantined; the others are settled',
+      )
       return { ...NOTHING_SETTLED, deliveries: 1 }
     })
     if (one.deliveries === 0) break
@@ -111,6 +119,7 @@ function settleClaimed(
   limit: number,
   onClaim: (eventId: string) => void,
 ): Promise<SettledBatch> {
+  const startedAt = Date.now()
   return inTransaction(deps.db, async (tx) => {
     const claimed = await deliveries.claimDeliveries(tx, limit, BYTES_PER_TICK)
     const [first] = claimed
@@ -123,8 +132,15 @@ function settleClaimed(
     const matchedDeliveries = settled.flatMap((one) => one.matched ?? [])
     const answers = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
     await completeFromDelivery(tx, answers)
-    await jobs.completeJobsFromDeliveries(tx, toDeliveredJobs(matchedDeliveries), deps.policy.bulkGraceMs)
-    await deliveries.closeDeliveries(tx, settled)
+    // Nothing follows an answer.
+    const { results = 'webhook' } = deps.adapter?.bulk ?? {}
+    const graceMs = results === 'webhook' ? deps.policy.bulkGraceMs : 0
+    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(matchedDeliveries), graceMs)
+    traceBatch('fillrate.settle', startedAt, () => ({
+      'fillrate.delivery.ids': claimed.map(({ eventId }) => eventId),
+      'fillrate.job.keys': [...new Set(matchedDeliveries.map(({ settlement }) => settlement.job.id))],
+      'fillrate.lookup.ids': toIdList(answers.map(({ id }) => id)),
+    }))
     return {
       deliveries: claimed.length,
       answered: answers.length,
@@ -146,7 +162,7 @@ interface SettledDelivery extends deliveries.SettledDelivery {
 }
 
 function settleParsed(
-  deps: Pick<Deps, 'policy' | 'now'>,
+  deps: Pick<Deps, 'policy' | 'now' | 'adapter'>,
   delivery: deliveries.ClaimedDelivery,
   deliveryJobs: readonly jobs.DeliveryJob[],
 ): SettledDelivery {
@@ -156,7 +172,7 @@ function settleParsed(
     return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
   const { event } = parsed
   const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, deliveryJobs)
-  const settlement = settleDelivery(event, candidates, deps.policy, deps.now())
+  const settlement = settleDelivery(event, candidates, deps.policy, deps.now(), deps.adapter)
   if (settlement === null)
     return {
       eventId,

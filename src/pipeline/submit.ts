@@ -1,31 +1,37 @@
 import { randomUUID } from 'node:crypto'
-import pLimit from 'p-limit'
-import { afterSubmit, Job, type SubmitEvent } from '../domain/job.ts'
-import { routeEmails } from '../domain/route.ts'
+import { afterSubmit, Job, JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
 import { toPriority } from '../domain/run.ts'
 import { AbortedError, RateLimitedError, ServiceError } from '../service/errors.ts'
-import type { Permits, PermittedCall } from '../service/rate-limit/permits.ts'
+import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
+import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { createBatcher } from '../util/batcher.ts'
-import { LEASE_MS, type CallDeps } from './deps.ts'
-import { allowedByBreaker, describeFailure } from './look-up/call-service.ts'
+import { traceCall } from '../util/trace.ts'
+import { awaitResults, jobSizeOf, LEASE_MS, routeRun, type CallDeps } from './deps.ts'
+import { withGrantedCalls } from './granted-calls.ts'
+import { allowedByBreaker, describeFailure, logCall, toCallAttributes } from './look-up/call-service.ts'
+import { toFetchedDelivery } from './receive.ts'
 
 /** Jobs posted per tick. */
-const JOBS_PER_TICK = 10
+export const JOBS_PER_TICK = 30
+
+/** How long the result of a post waits for others, to be recorded with them, in milliseconds. */
+const GATHER_RESULTS_MS = 20
 
 export interface SubmitResult {
+  /** Jobs whose results came in the answer, and wait to be settled. */
+  readonly answered: number
   readonly submitted: number
   readonly emails: number
   readonly calls: number
-  readonly throttled: number
   readonly stop: ServiceError | null
 }
 
-const NOTHING_SUBMITTED: SubmitResult = { submitted: 0, emails: 0, calls: 0, throttled: 0, stop: null }
+const NOTHING_SUBMITTED: SubmitResult = { answered: 0, submitted: 0, emails: 0, calls: 0, stop: null }
 
 /**
  * Posts jobs: first those that the service certainly did not accept before, then new ones from the run's waiting
@@ -37,83 +43,67 @@ export async function submitJobs(
   run: RunningRun,
   options: { readonly signal: AbortSignal },
 ): Promise<SubmitResult> {
-  const { webhookUrl } = deps
-  const { bulkFrom } = routeEmails({
-    option: run.options.route,
-    bulkPossible: webhookUrl !== null,
-    picking: run.picking,
-    minimum: deps.policy.bulkMinimum,
-  })
-  if (webhookUrl === null || bulkFrom === null) return NOTHING_SUBMITTED
-  const allowed = Math.min(JOBS_PER_TICK, allowedByBreaker(deps, deps.now()))
+  const { bulkFrom } = routeRun(deps, run)
+  if (bulkFrom === null) return NOTHING_SUBMITTED
+  const jobsPerTick = Math.max(
+    1,
+    Math.floor((JOBS_PER_TICK * JOB_SIZE) / Math.max(JOB_SIZE, jobSizeOf(deps))),
+  )
+  const allowed = Math.min(jobsPerTick, allowedByBreaker(deps, deps.now()))
   if (allowed === 0) return NOTHING_SUBMITTED
   const submittable = await jobs.findSubmittable(deps.db, run.id, bulkFrom)
   if (!submittable.hasNew && !submittable.hasRetries) return NOTHING_SUBMITTED
 
-  const priority = toPriority(run.trigger)
-  // Take slots first: a lease that waits for a slot would expire before its job is posted, and single calls would
-  // take the slots while this one waits for permits.
-  await deps.slots.wait(priority, options.signal, true)
-  const slots = deps.slots.take(allowed, priority, true)
-  let heldSlots = slots
-  const releaseSlots = (count: number): void => {
-    heldSlots -= count
-    deps.slots.release(count)
-  }
-  let permits: Permits | null = null
-  try {
-    if (slots === 0) return NOTHING_SUBMITTED
-    permits = await deps.limiter.acquire(allowed, priority, options.signal).catch((error: unknown) => {
-      if (options.signal.aborted) return null
-      throw error
-    })
-    if (permits === null) return NOTHING_SUBMITTED
-    const grantedPermits = permits
+  const calls = { wanted: allowed, priority: toPriority(run.trigger), signal: options.signal }
+  const result = await withGrantedCalls(deps, calls, async (granted) => {
     const token = randomUUID()
     const outgoingJobs = await leaseJobs(deps, run, {
-      limit: grantedPermits.count,
+      limit: granted.permits,
       token,
       least: bulkFrom,
       again: submittable.hasRetries,
-      leaseMs: submitLeaseMs(grantedPermits.count, slots, deps.policy.callTimeoutMs),
+      leaseMs: submitLeaseMs(granted.permits, granted.slots, deps.policy.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing
       // is in doubt.
       await releaseWithin(LEASE_MS, () => jobs.releaseJobs(deps.db, token))
       throw error
     })
-    releaseSlots(Math.max(0, slots - outgoingJobs.length))
-    // With fewer slots than jobs, each slot posts several jobs in turn, and is released when none is left.
-    const limitToSlots = pLimit(slots)
-    const recordResult = createBatcher((results: SubmissionResult[]) => recordSubmissions(deps, results))
-    const posts = outgoingJobs.map((job) => {
-      const call = grantedPermits.use()
-      return limitToSlots(async () => {
-        const { event, stop, throttled } = await postJob(deps, job, webhookUrl(job.id), call)
-        await recordResult({
+    const recordResult = createBatcher((results: SubmissionResult[]) => recordSubmissions(deps, results), {
+      gatherMs: () => GATHER_RESULTS_MS,
+      fullAt: () => outgoingJobs.length,
+    })
+    const results = await granted.each(outgoingJobs, async (job, call) => {
+      const { event, stop, cost, delivery } = await postJob(deps, job, call)
+      await recordResult({
+        job: {
           id: job.id,
           token,
-          isGlobalRejection: stop !== null,
+          call: cost,
           mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
+          ...(event.type === 'accepted' && delivery === null && awaitResults(deps, event.jobId)),
           ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
-        })
-        if (limitToSlots.pendingCount === 0) releaseSlots(1)
-        return { accepted: event.type === 'accepted', emails: job.emails.length, stop, throttled }
+        },
+        isGlobalRejection: stop !== null,
+        delivery,
       })
+      return {
+        accepted: event.type === 'accepted',
+        hasAnswer: delivery !== null,
+        emails: job.emails.length,
+        stop,
+      }
     })
-    const results = await Promise.all(posts).finally(() => Promise.allSettled(posts))
-    const accepted = results.filter((result) => result.accepted)
+    const accepted = results.filter((one) => one.accepted)
     return {
+      answered: accepted.filter(({ hasAnswer }) => hasAnswer).length,
       submitted: accepted.length,
-      emails: accepted.reduce((sum, result) => sum + result.emails, 0),
+      emails: accepted.reduce((sum, one) => sum + one.emails, 0),
       calls: results.length,
-      throttled: results.filter((result) => result.throttled).length,
-      stop: results.find((result) => result.stop !== null)?.stop ?? null,
+      stop: results.find((one) => one.stop !== null)?.stop ?? null,
     }
-  } finally {
-    permits?.release()
-    releaseSlots(heldSlots)
-  }
+  })
+  return result ?? NOTHING_SUBMITTED
 }
 
 /**
@@ -148,7 +138,9 @@ async function leaseJobs(
     least: minimum,
     token,
     leaseMs,
-    deadlineMs: deps.policy.bulkDeadlineMs,
+    // Nothing can bring the results of a call that has ended without its answer: then its inputs are requested again.
+    deadlineMs: deps.webhookUrl === null ? leaseMs : deps.policy.bulkDeadlineMs,
+    size: jobSizeOf(deps),
   })
   return [...retries, ...created]
 }
@@ -156,24 +148,53 @@ async function leaseJobs(
 async function postJob(
   deps: CallDeps,
   job: jobs.OutgoingJob,
-  webhookUrl: string,
   observer: PermittedCall,
-): Promise<{ event: SubmitEvent; stop: ServiceError | null; throttled: boolean }> {
+): Promise<{
+  event: SubmitEvent
+  stop: ServiceError | null
+  cost: jobs.SubmittedJob['call']
+  delivery: ReceivedDelivery | null
+}> {
   try {
     const accepted = await deps.breaker.execute(() =>
-      deps.client.submitBulk({ emails: job.emails, webhookUrl }, { observer }),
+      traceCall(
+        'fillrate.submit',
+        { 'fillrate.job.key': job.id, 'fillrate.job.size': job.emails.length },
+        (span) =>
+          deps.client.submitBulk(
+            { emails: job.emails, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
+            {
+              observer,
+              onEnd: (call) => {
+                span.setAttributes(toCallAttributes(call))
+                logCall(deps.log, call, { job: job.id })
+              },
+            },
+          ),
+      ),
     )
+    const { delivery, raw } = accepted
     return {
       event: { type: 'accepted', jobId: accepted.jobId, requestIds: accepted.requestIds },
       stop: null,
-      throttled: false,
+      cost: 'unbilled',
+      delivery:
+        delivery === undefined ? null : toFetchedDelivery(`fetched:${job.id}`, job.id, { delivery, raw }),
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
+    const event = classifySubmitError(error, deps.breaker.state !== 'closed')
     return {
-      event: classifySubmitError(error, deps.breaker.state !== 'closed'),
+      event,
+      delivery: null,
       stop: error.action === 'abort_run' ? error : null,
-      throttled: error instanceof RateLimitedError,
+      cost: !error.maybeSent
+        ? undefined
+        : error instanceof RateLimitedError
+          ? 'throttled'
+          : event.type === 'not_accepted'
+            ? 'retried'
+            : 'unbilled',
     }
   } finally {
     observer.end()
@@ -196,7 +217,8 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
   switch (error.action) {
     case 'reject':
     case 'abort_run':
-      return { type: 'rejected', reason }
+      // A success that cannot be read is paid.
+      return { type: status !== null && status < 300 ? 'unconfirmed' : 'rejected', reason }
     case 'rotate_key':
       return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
     case 'release':
@@ -210,24 +232,29 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
   }
 }
 
-interface SubmissionResult extends jobs.SubmittedJob {
+interface SubmissionResult {
+  readonly job: jobs.SubmittedJob
   /** The service rejects the key or the client: the inputs are not at fault, and may go in bulk again. */
   readonly isGlobalRejection: boolean
-  /** It may have been accepted and billed all the same. */
-  readonly mayBeBilled: boolean
+  /** The results, if they came in the answer. */
+  readonly delivery: ReceivedDelivery | null
 }
 
 async function recordSubmissions(deps: CallDeps, results: SubmissionResult[]): Promise<void> {
-  const rejected = results.filter((job) => job.state === Job.rejected)
+  const submitted = results.map(({ job }) => job)
+  const rejected = results.filter(({ job }) => job.state === Job.rejected)
   const rejectedKeys = (isGlobalRejection: boolean): string[] =>
-    rejected.filter((job) => job.isGlobalRejection === isGlobalRejection).map((job) => job.id)
-  const unconfirmed = results.filter((job) => job.mayBeBilled).map((job) => job.id)
+    rejected.filter((one) => one.isGlobalRejection === isGlobalRejection).map(({ job }) => job.id)
+  const unconfirmed = submitted.filter((job) => job.mayBeBilled).map((job) => job.id)
+  const answers = results.flatMap(({ delivery }) => delivery ?? [])
   const persist = (): Promise<void> =>
     // Usually all were accepted, and one statement suffices.
-    rejected.length + unconfirmed.length === 0
-      ? jobs.recordJobSubmissions(deps.db, results)
+    rejected.length + unconfirmed.length + answers.length === 0
+      ? jobs.recordJobSubmissions(deps.db, submitted)
       : inTransaction(deps.db, async (tx) => {
-          await jobs.recordJobSubmissions(tx, results)
+          await jobs.recordJobSubmissions(tx, submitted)
+          // With the job: an answer is never lost between the two, nor awaited once it is stored.
+          await insertDeliveries(tx, answers)
           await lookups.addUnconfirmedCalls(tx, unconfirmed)
           await lookups.requeueSingly(tx, rejectedKeys(false), {
             reason: 'its bulk submission was rejected',
@@ -238,6 +265,7 @@ async function recordSubmissions(deps: CallDeps, results: SubmissionResult[]): P
         })
   await retryWhileUnavailable(persist, {
     conflicts: Number.POSITIVE_INFINITY,
-    onWait: (error, ms) => deps.log.warn({ reason: error.message, ms }, 'submissions wait for Postgres'),
+    onWait: (error, ms) =>
+      deps.log.debug({ event: 'answers_wait', reason: error.message, ms }, 'submissions wait for Postgres'),
   })
 }

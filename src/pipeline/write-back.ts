@@ -1,15 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isRowError } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source.ts'
-import { writeBatch, type WriteResult } from '../sources/write/write.ts'
-import * as changes from '../store/changes.ts'
-import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
+import { writeBatch } from '../sources/write/write.ts'
+import type { NewChange } from '../store/changes.ts'
+import {
+  inTableTransaction,
+  inTransaction,
+  type OnTable,
+  TableBusyError,
+  type Tx,
+} from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
+import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { partitionAnswered, toFinishedRow, type FittedRow } from './row-results.ts'
-
-/** Rows of the largest batch: one UPDATE of the source. */
-const ROWS_PER_TICK = 1_000
 
 export interface WriteBackResult {
   /** Rows finished, or requeued to be picked again. */
@@ -31,6 +36,7 @@ export async function writeBackBatch(
   deps: Pick<Deps, 'db' | 'policy' | 'metrics'>,
   source: Source,
 ): Promise<WriteBackResult> {
+  if (!(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
   const startedAt = performance.now()
   const result = await writeWithRetries(deps, source)
   if (result.rows > 0)
@@ -41,30 +47,57 @@ export async function writeBackBatch(
 /** What a batch holds, to handle it when the batch is cancelled. */
 interface ClaimedBatch {
   claimed: readonly writeBackQueue.AnsweredRow[]
+  /** The queue's entries that they were found in. */
+  entries: readonly number[]
+  bytes: number
   fitted: readonly FittedRow[]
 }
 
+/**
+ * A batch is written without a savepoint until the database rejects one; this many after it get one, so that their cells
+ * can be tried apart at once.
+ */
+const GUARDED_BATCHES = 10
+const guardedBatches = new WeakMap<Source, number>()
+
 async function writeWithRetries(deps: Pick<Deps, 'db' | 'policy'>, source: Source): Promise<WriteBackResult> {
-  const batchSize = sharedBatchSize(source, ROWS_PER_TICK)
+  const batchSize = sharedBatchSize(source)
+  const { sourceTimeoutMs } = deps.policy
   for (let attempt = 1; ; attempt++) {
     const limit = batchSize.rows
-    const batch: ClaimedBatch = { claimed: [], fitted: [] }
+    const batch: ClaimedBatch = { claimed: [], entries: [], bytes: 0, fitted: [] }
+    const startedAt = Date.now()
+    const guarded = guardedBatches.get(source) ?? 0
     try {
-      const { tookMs, ...result } = await writeClaimed(deps, source, limit, batch)
+      const { tookMs, ...result } = await writeClaimed(deps, source, limit, batch, guarded === 0)
       const { length } = batch.claimed
-      if (length > 0) batchSize.onBatch(length, tookMs)
+      if (result.rows > 0)
+        traceBatch('fillrate.write_back', startedAt, () => ({
+          'fillrate.source': source.name,
+          'fillrate.rows': result.rows,
+          'fillrate.cells': result.cells,
+          'fillrate.lookup.ids': toIdList([...new Set(batch.claimed.map((row) => row.lookup))]),
+        }))
+      if (length > 0) batchSize.onBatch(length, tookMs, batch.bytes)
+      if (length > 0) guardedBatches.set(source, Math.max(0, guarded - 1))
       return { ...result, more: length >= limit / 2 && result.rows > 0 }
     } catch (error) {
+      if (guarded === 0 && isRowError(error)) {
+        guardedBatches.set(source, GUARDED_BATCHES)
+        continue
+      }
       if (!(error instanceof TableBusyError)) throw error
       const [first, ...others] = batch.fitted
       if (error.isTableLock) return await deferRows(deps, source, batch.claimed, error)
-      if (first === undefined || others.length > 0) {
+      // A row alone in a batch of several had less time than it gets before it is rejected.
+      const hadLess = statementTimeoutMs(limit, sourceTimeoutMs) < sourceTimeoutMs
+      if (first === undefined || others.length > 0 || (hadLess && error.reason === 'slow')) {
         batchSize.halve(batch.claimed.length)
         return { ...NOTHING_WRITTEN, more: true }
       }
       if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES) await sleep(20 * attempt * attempt)
       else if (error.raisedMessage !== null || error.reason === 'slow')
-        return await rejectRow(deps, source, first, error)
+        return await rejectRow(deps, source, batch, first, error)
       else return { ...(await deferRows(deps, source, [first.row], error)), more: true }
     }
   }
@@ -77,74 +110,62 @@ function writeClaimed(
   source: Source,
   limit: number,
   batch: ClaimedBatch,
+  isUnguarded: boolean,
 ): Promise<Omit<WriteBackResult, 'more'> & { readonly tookMs: number }> {
-  return inTransaction(
-    deps.db,
-    async (tx) => {
-      const claimed = await writeBackQueue.claimForWriteBack(tx, source.name, limit)
-      batch.claimed = claimed
-      if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
-      const { finished, fitted } = partitionAnswered(source, claimed)
-      batch.fitted = fitted
+  const { sourceTimeoutMs } = deps.policy
+  const timeouts = { tableMs: statementTimeoutMs(limit, sourceTimeoutMs), laterMs: sourceTimeoutMs }
+  const write = async (tx: Tx, onTable: OnTable): ReturnType<typeof writeClaimed> => {
+    // Claimed under the same timeouts: a batch that takes long to claim is too large as well.
+    const { finished, outcomes, tookMs } = await onTable(async () => {
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, limit)
+      const { finished, fitted } = partitionAnswered(source, claim.rows)
+      const { rows: claimed, entries, bytes } = claim
+      Object.assign(batch, { claimed, entries, bytes, fitted })
       const startedAt = performance.now()
-      const outcomes = await writeToSource(tx, source, fitted, deps.policy.sourceTimeoutMs)
-      const tookMs = performance.now() - startedAt
-      const written: changes.NewChange[] = []
-      const locked: string[] = []
-      for (const one of fitted) {
-        const result = outcomes.get(one.row.key)
-        if (!result)
-          throw new Error(`the write to source ${source.name} returned no result for one of its rows`)
-        if (result.outcome === 'locked') {
-          locked.push(one.row.key)
-          continue
-        }
-        finished.push(toFinishedRow(source, one, result))
-        if (result.outcome === 'written' && result.before && result.after)
-          written.push({
-            run: one.row.run,
-            key: one.row.key,
-            lookup: one.row.lookup,
-            before: result.before,
-            after: result.after,
-            writtenBefore: previouslyWritten(one.row.written, result.after),
-          })
+      const writes = fitted.map((one) => one.write)
+      const results = await writeBatch(tx, source, writes, { isUnguarded })
+      const outcomes = new Map(results.map((result) => [result.key, result]))
+      return { finished, outcomes, tookMs: performance.now() - startedAt }
+    })
+    const { claimed, entries, fitted } = batch
+    if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
+    const written: NewChange[] = []
+    const locked: string[] = []
+    for (const one of fitted) {
+      const result = outcomes.get(one.row.key)
+      if (!result)
+        throw new Error(`the write to source ${source.name} returned no result for one of its rows`)
+      if (result.outcome === 'locked') {
+        locked.push(one.row.key)
+        continue
       }
-      await changes.insertChanges(tx, source.name, written)
-      await writeBackQueue.finishRows(tx, source.name, finished)
-      await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
-      await writeBackQueue.dequeueWritten(
-        tx,
-        claimed.map((row) => row.lookup),
-      )
-      return {
-        rows: finished.length,
-        enriched: written.length,
-        cells: finished.reduce((sum, row) => sum + row.cells.written, 0),
-        deferred: locked.length,
-        tookMs,
-      }
-    },
-    deps.policy.sourceTimeoutMs,
-  )
+      finished.push(toFinishedRow(source, one, result))
+      if (result.outcome === 'written' && result.before && result.after)
+        written.push({
+          run: one.row.run,
+          key: one.row.key,
+          lookup: one.row.lookup,
+          before: result.before,
+          after: result.after,
+          writtenBefore: previouslyWritten(one.row.written, result.after),
+        })
+    }
+    await writeBackQueue.finishRows(tx, source.name, finished, written)
+    await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
+    await writeBackQueue.dequeueWritten(tx, entries)
+    return {
+      rows: finished.length,
+      enriched: written.length,
+      cells: finished.reduce((sum, row) => sum + row.cells.written, 0),
+      deferred: locked.length,
+      tookMs,
+    }
+  }
+  return inTableTransaction(deps.db, write, timeouts)
 }
 
 /** Reason of a deferred row. */
 const LOCKED_REASON = 'another transaction has locked its row: written when it ends'
-
-async function writeToSource(
-  tx: Parameters<typeof withTableTimeouts>[0],
-  source: Source,
-  fitted: readonly FittedRow[],
-  sourceTimeoutMs: number,
-): Promise<ReadonlyMap<string, WriteResult>> {
-  if (fitted.length === 0) return new Map()
-  const batch = fitted.map((one) => one.write)
-  const results = await withTableTimeouts(tx, statementTimeoutMs(batch.length, sourceTimeoutMs), () =>
-    writeBatch(tx, source, batch),
-  )
-  return new Map(results.map((result) => [result.key, result]))
-}
 
 /** Defers the rows of a cancelled batch. */
 async function deferRows(
@@ -163,6 +184,7 @@ async function deferRows(
 async function rejectRow(
   deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
+  { entries }: ClaimedBatch,
   one: FittedRow,
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
@@ -179,7 +201,7 @@ async function rejectRow(
   const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
     await writeBackQueue.finishRows(tx, source.name, [finished])
-    await writeBackQueue.dequeueWritten(tx, [one.row.lookup])
+    await writeBackQueue.dequeueWritten(tx, entries)
     return true
   })
   return { ...NOTHING_WRITTEN, rows: isFinished ? 1 : 0, more: true }

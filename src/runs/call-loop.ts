@@ -1,35 +1,31 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { keyPauseMs } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
-import { lookUpBatch, type LookUpOptions } from '../pipeline/look-up/look-up.ts'
-import { submitJobs } from '../pipeline/submit.ts'
-import type { ServiceError } from '../service/errors.ts'
-import * as followed from '../store/changed-rows.ts'
+import { pollJobs } from '../pipeline/poll.ts'
+import { JOBS_PER_TICK, submitJobs } from '../pipeline/submit.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
+import { hasPendingLookups } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
 import { cached } from '../util/cached.ts'
-import type { WakeSignal } from '../util/wake-signal.ts'
-import type { RunCounters } from './counters.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
 import { Cancellations } from './cancellations.ts'
 import type { Elector, Leadership } from './leader.ts'
-import { runLoop, warnOfWait } from './loop.ts'
+import { runLoop, logWait } from './loop.ts'
+import { LOOKUPS_PER_TURN, lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
 
-/** Lookups per tick, before more urgent runs are considered again. */
-const LOOKUPS_PER_TICK = 5_000
-
-export interface CallLoopOptions {
+export interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly elector: Elector
   /** The runs of this process. */
   readonly runIds: () => readonly number[]
-  /** Updates the counters of every run of this process. */
-  readonly countForRuns: (act: (counters: RunCounters) => void) => void
   readonly lookUpSignal: WakeSignal
   readonly syncSignal: WakeSignal
   readonly submitSignal: WakeSignal
-  readonly wakeWriters: () => void
+  /** Ends the wait after a rejected key. */
+  readonly keyAccepted: WakeSignal
+  /** Results came with a call, and are stored as deliveries. */
+  readonly wakeSettling?: () => void
   /** Stops calling once the calls in flight have finished. */
   readonly signal: AbortSignal
   readonly onLeadership: (leadership: Leadership | null) => void
@@ -37,16 +33,13 @@ export interface CallLoopOptions {
   readonly onLeaderStatus: (status: RateStatus) => void
   /** How long to wait after consecutive rejections of the key, in milliseconds. */
   readonly pauseMs?: (rejections: number) => number
-  /** Called after a final response. */
-  readonly onResponse?: () => void
-  /** The service rejects the key or the client for good. */
-  readonly onStop: (error: ServiceError) => void
 }
 
 /** Calls the service while this process is the leader: for all running runs of its scope, the most urgent first. */
 export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const { deps, elector, signal, pauseMs = keyPauseMs } = options
   const lookUps = options.lookUpSignal.listen()
+  const accepted = options.keyAccepted.listen()
   /** Consecutive leaderships that ended because the service rejected the key. */
   let rejections = 0
   // Retry keys that were rejected in an earlier run of this process.
@@ -66,7 +59,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   while (!signal.aborted) {
     const leadership = await retryWhileUnavailable(acquire, {
       signal,
-      onWait: warnOfWait(deps.log, { step: 'call' }),
+      onWait: logWait(deps.log, { step: 'call' }),
     }).catch((error: unknown) => {
       if (signal.aborted) return null
       throw error
@@ -86,7 +79,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     if (stopped.hasAnswered) rejections = 0
     if (!stopped.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
-    await sleep(pauseMs(++rejections), undefined, { signal }).catch(() => {})
+    await accepted.wait(pauseMs(++rejections), signal)
     deps.client.resetKeys()
   }
 }
@@ -121,11 +114,18 @@ async function callWhileLeader(
   // The loops share one query. Live sync has its own: it must not wait.
   const listRunning = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: 100 })
   const cancellations = new Cancellations(deps)
+  // Where each endpoint has a limit of its own, people do not wait for companies.
+  const endpoints = deps.limiter.isByEndpoint ? (['person', 'company'] as const) : [null]
+  const endpointPriorities = (['normal', 'low'] as const).flatMap((priority) =>
+    endpoints.map((endpoint) => ({ priority, endpoint })),
+  )
   const loops = [
     cancellations.watch(signal),
-    lookUpUrgent(options, deps, { scope: leadership.scope, signal, cancellations }),
+    ...endpoints.map((endpoint) =>
+      lookUpUrgent(options, deps, { scope: leadership.scope, signal, cancellations, endpoint }),
+    ),
     // Each has its own loop: a backfill's tick may wait for permits for a whole window.
-    ...(['normal', 'low'] as const).map((priority) =>
+    ...endpointPriorities.map(({ priority, endpoint }) =>
       runLoop({
         ...common,
         name: `look up, ${priority}`,
@@ -135,8 +135,9 @@ async function callWhileLeader(
           for (const run of await listRunning()) {
             if (signal.aborted) break
             if (toPriority(run.trigger) !== priority) continue
+            const turn = startTurn(run, listRunning)
             done += await cancellations.during(run.id, signal, (stopping) =>
-              lookUpFor(options, deps, run, { limit: LOOKUPS_PER_TICK, signal: stopping }),
+              lookUpRun(options, deps, run, { ...turn, signal: stopping, endpoint }),
             )
           }
           return done
@@ -147,16 +148,17 @@ async function callWhileLeader(
       ...common,
       name: 'submit',
       wakeSignal: options.submitSignal,
+      paceMs: 100,
+      fullTick: JOBS_PER_TICK,
       tick: async () => {
         let done = 0
         for (const run of await listRunning()) {
           if (signal.aborted) break
           const result = await submitJobs(deps, run, { signal })
           done += result.calls
-          options.countForRuns((counters) => {
-            counters.bulk += result.calls
+          if (result.answered > 0) options.wakeSettling?.()
+          options.countFor(run.id, (counters) => {
             counters.submitted += result.emails
-            counters.throttled += result.throttled
             if (result.calls > 0) counters.touch()
           })
           if (result.stop !== null) options.onStop(result.stop)
@@ -165,6 +167,20 @@ async function callWhileLeader(
       },
     }),
   ]
+  if (deps.adapter?.poll)
+    loops.push(
+      runLoop({
+        ...common,
+        name: 'poll',
+        wakeSignal: new WakeSignal(),
+        tick: async () => {
+          const result = await pollJobs(deps, leadership.scope, { signal })
+          if (result.fetched > 0) options.wakeSettling?.()
+          if (result.stop !== null) options.onStop(result.stop)
+          return result.polled
+        },
+      }),
+    )
   // If one loop fails, stop all of them before another process becomes the leader.
   await Promise.all(
     loops.map((one) =>
@@ -194,16 +210,24 @@ async function lookUpUrgent(
     scope,
     signal,
     cancellations,
-  }: { readonly scope: string; readonly signal: AbortSignal; readonly cancellations: Cancellations },
+    endpoint,
+  }: {
+    readonly scope: string
+    readonly signal: AbortSignal
+    readonly cancellations: Cancellations
+    readonly endpoint: 'person' | 'company' | null
+  },
 ): Promise<void> {
   const inFlight = new Set<Promise<void>>()
   let failure: { readonly error: unknown } | null = null
   const startTick = async (run: runs.RunningRun): Promise<number> => {
     if (inFlight.size >= MAX_URGENT_TICKS) await Promise.race(inFlight)
     const leased = Promise.withResolvers<number>()
-    const tick = { limit: LOOKUPS_PER_TICK, onLeased: leased.resolve }
+    const tick = { limit: () => LOOKUPS_PER_TURN, onLeased: leased.resolve }
     const task = cancellations
-      .during(run.id, signal, (stopping) => lookUpFor(options, deps, run, { ...tick, signal: stopping }))
+      .during(run.id, signal, (stopping) =>
+        lookUpRun(options, deps, run, { ...tick, signal: stopping, endpoint }),
+      )
       .then(
         () => {},
         (error: unknown) => {
@@ -232,7 +256,7 @@ async function lookUpUrgent(
         let done = 0
         for (const run of await runs.listRunning(deps.db, scope)) {
           if (signal.aborted || toPriority(run.trigger) !== 'urgent') break
-          if (await followed.hasPendingLookups(deps.db, run.id)) done += await startTick(run)
+          if (await hasPendingLookups(deps.db, run.id, endpoint)) done += await startTick(run)
         }
         return done
       },
@@ -240,31 +264,4 @@ async function lookUpUrgent(
   } finally {
     await Promise.all(inFlight)
   }
-}
-
-async function lookUpFor(
-  options: CallLoopOptions,
-  deps: CallDeps,
-  run: runs.RunningRun,
-  tick: Pick<LookUpOptions, 'limit' | 'signal' | 'onLeased'>,
-): Promise<number> {
-  const result = await lookUpBatch(deps, run, {
-    ...tick,
-    onStored: () => {
-      options.countForRuns((counters) => counters.touch())
-      options.wakeWriters()
-    },
-    onRequest: (call) =>
-      options.countForRuns((counters) => {
-        counters.requested++
-        counters[call]++
-      }),
-  })
-  options.countForRuns((counters) => {
-    counters.retried += result.retried
-    counters.throttled += result.throttled
-  })
-  if (result.answered > 0) options.onResponse?.()
-  if (result.stop !== null) options.onStop(result.stop)
-  return result.requested
 }

@@ -1,4 +1,4 @@
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
@@ -11,10 +11,10 @@ const POLL_INTERVAL_MS = 1_000
  * minutes at a low rate limit.
  */
 export class Cancellations {
-  readonly #deps: { readonly db: Database; readonly log: Logger }
+  readonly #deps: { readonly db: Database; readonly log: Log }
   readonly #active = new Map<number, Set<AbortController>>()
 
-  constructor(deps: { readonly db: Database; readonly log: Logger }) {
+  constructor(deps: { readonly db: Database; readonly log: Log }) {
     this.#deps = deps
   }
 

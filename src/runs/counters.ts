@@ -1,27 +1,19 @@
 import type { RateStatus } from '../domain/rate-status.ts'
-import type { RequestCounts } from './report.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
 
-/** What this process did in a run. Everything else is counted in Postgres. */
+/** What this process did in a run, for its progress. What a run reports at its end is counted in Postgres. */
 export class RunCounters {
   picked = 0
   requested = 0
   submitted = 0
   written = 0
-  person = 0
-  company = 0
-  bulk = 0
-  retried = 0
-  throttled = 0
   /** Time of the last progress, by `performance.now()`. */
   lastProgressAt = performance.now()
+  /** The run may be complete. */
+  readonly maybeComplete = new WakeSignal()
 
   touch(): void {
     this.lastProgressAt = performance.now()
-  }
-
-  requests(): RequestCounts {
-    const { person, company, bulk, retried, throttled } = this
-    return { person, company, bulk, retried, throttled }
   }
 }
 

@@ -2,7 +2,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source.ts'
-import { lastWriteOf } from '../store/changes.ts'
+import { hasWrittenRows, lastWriteOf } from '../store/changes.ts'
 import * as store from '../store/metrics.ts'
 import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
 
@@ -11,6 +11,8 @@ const COUNT_TIMEOUT_MS = 30_000
 /** If counting takes longer than this (milliseconds), spend at most 1/COST_FACTOR of the time on it. */
 const CHEAP_COUNT_MS = 500
 const COST_FACTOR = 100
+/** Nor is it spent, within a day, on a run that has written less than this share of the rows. */
+const MIN_SHARE = 0.01
 
 /** A run that has written nothing counts only if the last sample is older than this. */
 const DAY_MS = 24 * 3_600_000
@@ -50,6 +52,9 @@ export async function sampleFillRate(
       if (ageMs < Math.max(minAgeMs, isOwn ? 0 : minIntervalMs(lastSample.took_ms))) return false
       const countedAt = lastSample.at.getTime() - lastSample.took_ms - WRITE_MS
       if (ageMs < DAY_MS && countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return false
+      const rows = Math.ceil(lastSample.eligible * MIN_SHARE)
+      const isDear = lastSample.took_ms > CHEAP_COUNT_MS
+      if (isDear && ageMs < DAY_MS && !(await hasWrittenRows(db, run, source.name, rows))) return false
     }
     if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return false
     const startedAt = performance.now()
@@ -64,7 +69,10 @@ export async function sampleFillRate(
     })
     return true
   } catch (error) {
-    log.debug({ source: source.name, reason: (error as Error).message }, 'fill rates not sampled')
+    log.debug(
+      { event: 'fill_rate_not_measured', source: source.name, reason: (error as Error).message },
+      'fill rates not sampled',
+    )
     return false
   }
 }

@@ -1,5 +1,6 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run } from '../domain/run.ts'
+import { describeTrouble } from '../domain/trouble.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
@@ -7,24 +8,30 @@ import type { ServiceError } from '../service/errors.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
-import { pluralize } from '../util/format.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { formatDuration, pluralize } from '../util/format.ts'
 import type { RunCounters } from './counters.ts'
-import { warnOfWait } from './loop.ts'
-import type { Leftover } from './monitor.ts'
+import { logWait } from './loop.ts'
+import type { Leftover, Outage } from './monitor.ts'
+import type { DeletedRowsReport } from './reconcile-deleted.ts'
 import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
+
+/** Called with the report in the transaction that closes the run. */
+export type OnRunEnding = (tx: Tx, report: RunReport) => Promise<void>
 
 /** What a run observes, to report at its end. */
 export class RunObservations {
   readonly failures: unknown[] = []
   preview: Preview | null = null
   /** What it left to other runs when it completed. */
-  leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0, outageMs: null }
+  leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0, outage: null }
   /** Sources skipped, or not picked any further, because they were paused. */
   readonly pausedSources = new Set<string>()
   /** Sources not read to the end because another transaction had locked their table. */
   readonly unreadSources = new Set<string>()
   /** Sources of which a dry run read a part, at random places. */
   readonly sampledSources = new Set<string>()
+  readonly deletedRows = new Map<string, DeletedRowsReport>()
   fatalError: ServiceError | null = null
   /** Who has cancelled the run; null: no one. */
   cancelledBy: string | null = null
@@ -35,7 +42,7 @@ export class RunObservations {
  * @throws the error that ended it, after it was stored as failed
  */
 export async function finishRun(
-  deps: Pick<Deps, 'db' | 'log'>,
+  deps: Pick<Deps, 'db' | 'log'> & { readonly policy: Pick<Deps['policy'], 'price'> },
   run: {
     readonly id: number
     readonly token: string
@@ -48,7 +55,9 @@ export async function finishRun(
   options: {
     readonly signal: AbortSignal
     readonly dryRun?: object | null
-    readonly onEnded?: (report: RunReport) => void
+    /** Shared with other runs. */
+    readonly workers?: object
+    readonly onEnding?: OnRunEnding
   },
 ): Promise<RunReport> {
   const [failure] = run.observations.failures
@@ -57,7 +66,7 @@ export async function finishRun(
   // dead.
   const retryOptions = {
     giveUp: expiresAfterAbort(options.signal, LEASE_MS),
-    onWait: warnOfWait(deps.log, { step: 'end' }),
+    onWait: logWait(deps.log, { step: 'end' }),
   }
   const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), retryOptions)
   const reason =
@@ -68,6 +77,7 @@ export async function finishRun(
       describeLeftover(run.observations),
       describeUnread(run.observations),
       describePaused(run.observations),
+      ...describeDeleted(run.observations),
       describeOtherScopes(scopes),
     ]
       .filter((text) => text !== null)
@@ -80,8 +90,9 @@ export async function finishRun(
     unread: [...run.observations.unreadSources].sort(),
     unreadOverBudget: run.budget.unreadSources,
     cancelledBy: run.observations.cancelledBy,
-    requests: run.counters.requests(),
     rate: run.rate,
+    isOnlyRun: options.workers === undefined && run.rate?.isRemote !== true,
+    price: deps.policy.price,
     durationMs: performance.now() - run.startedAt,
     preview: options.dryRun ? (run.observations.preview ?? EMPTY_PREVIEW) : null,
   }
@@ -95,13 +106,19 @@ export async function finishRun(
   const totals = withoutValues(report)
   if (
     !(await retryWhileUnavailable(
-      () => runs.closeRun(deps.db, run.id, run.token, { state, reason, totals }),
+      () =>
+        inTransaction(deps.db, async (tx) => {
+          const isClosed = await runs.closeRun(tx, run.id, run.token, { state, reason, totals })
+          if (isClosed) await options.onEnding?.(tx, report)
+          return isClosed
+        }),
       retryOptions,
     ))
   )
-    deps.log.warn({ run: run.id }, 'run lost its lease; its rows were taken over')
-  deps.log.info({ run: run.id, status, reason, rows: report.rows, requests: report.requests }, 'run ended')
-  options.onEnded?.(report)
+    deps.log.warn({ event: 'run_lease_lost', run: run.id }, 'run lost its lease; its rows were taken over')
+  const fields = { run: run.id, status, reason, rows: report.rows, requests: report.requests }
+  if (state === Run.failed) deps.log.error({ event: 'run_failed', ...fields }, 'run ended')
+  else deps.log.info({ event: 'run_ended', ...fields }, 'run ended')
   if (failure !== undefined) throw failure
   return report
 }
@@ -120,16 +137,15 @@ const describeSample = ({ sampledSources }: RunObservations): string | null =>
     : `the rows are a random sample of ${[...sampledSources].sort().join(', ')}`
 
 /** What still waits, why, and who continues with it. */
-function describeLeftover({
-  leftover: { later, laterAt, locked, outageMs },
-}: RunObservations): string | null {
+function describeLeftover({ leftover: { later, laterAt, locked, outage } }: RunObservations): string | null {
   const rows = (count: number): string => `${count} ${count === 1 ? 'row waits' : 'rows wait'}`
   const lockedText =
     locked === 0
       ? null
       : `${rows(locked)} because other transactions have locked them: the next run writes them without a call`
-  if (outageMs !== null)
-    return `the service has not responded for ${Math.round(outageMs / 60_000)} min: the next run requests what waits`
+  if (outage !== null && !outage.wasAnswered) return null
+  if (outage?.isTooLong)
+    return `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
   if (later === 0) return lockedText
   const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
   const laterText = `${rows(later)} for the retry of a failed call: the next run makes it${at}`
@@ -152,6 +168,18 @@ function describePaused({ pausedSources }: RunObservations): string | null {
   return `${sourceNames} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
+/** Rows that the table no longer has. */
+const describeDeleted = ({ deletedRows }: RunObservations): string[] =>
+  [...deletedRows].flatMap(([source, { deleted, restored, held }]) => [
+    ...(deleted > 0
+      ? [
+          `${source}: ${pluralize(deleted, 'row')} ${deleted === 1 ? 'was' : 'were'} deleted from the table, and ${deleted === 1 ? 'is' : 'are'} no longer counted`,
+        ]
+      : []),
+    ...(restored > 0 ? [`${source}: ${pluralize(restored, 'deleted row')} came back`] : []),
+    ...(held === null ? [] : [`${source}: ${held}`]),
+  ])
+
 function decideStatus(
   run: { readonly budget: RunBudget; readonly observations: RunObservations },
   failure: unknown,
@@ -161,8 +189,19 @@ function decideStatus(
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted || run.observations.cancelledBy !== null)
     return ['interrupted', describeInterruption(run.observations.cancelledBy)]
+  const { outage } = run.observations.leftover
+  // Otherwise a wrong address would look like a run that found nothing.
+  if (outage !== null && !outage.wasAnswered) return ['failed', describeUnanswered(outage)]
   if (run.budget.isReached) return ['budget_reached', describeBudget(run)]
   return ['completed', null]
+}
+
+/** The service has answered nothing at all: it is down, or the address is wrong. */
+function describeUnanswered({ scope, isUnreachable, reason, waiting }: Outage): string {
+  const code = isUnreachable ? 'service_down' : 'circuit_open'
+  const details = { reason: reason ?? undefined, waiting }
+  const { title, meaning } = describeTrouble({ code, subject: scope, details }, 0)
+  return `${title}. ${meaning.split('. ')[0] ?? ''}`.replace(/\.$/, '')
 }
 
 /** What is left, as far as it was read. */
@@ -171,8 +210,15 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
   // A sample is described as such.
   const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))
   const isUnread = budget.unreadSources.length > 0
+  const noun = budget.credits.isFlat ? 'lookup' : 'credit'
+  const stoppedAt =
+    budget.spentSources.size === 0
+      ? pluralize(limit ?? 0, noun)
+      : [...budget.spentSources]
+          .map(([source, lookups]) => `${pluralize(lookups, noun)} for ${source}`)
+          .join(' and ')
   return [
-    `Stopped at the budget of ${pluralize(limit ?? 0, 'lookup')}`,
+    `Stopped at the budget of ${stoppedAt}`,
     ...(rowsSkipped > 0
       ? [
           `${isUnread ? 'at least ' : ''}${pluralize(rowsSkipped, 'row')} ${rowsSkipped === 1 ? 'remains' : 'remain'}`,

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
+import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { createLimiter, type Limiter } from '../service/rate-limit/limiter.ts'
+import { retryLogLevel } from '../store/connectivity.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import { RateLog } from './rate-log.ts'
 
 export interface LeaderOptions {
   readonly db: Database
@@ -14,8 +15,10 @@ export interface LeaderOptions {
   readonly scope: () => string
   /** Identifies this process; unique for each start. */
   readonly owner: string
-  readonly log: Logger
+  readonly log: Log
   readonly reserve: number
+  /** Limits that the service documents. Default: none. */
+  readonly documented?: readonly DocumentedLimit[]
   /** Restored from the previous leader's circuit; its own is stored for the next leader. */
   readonly breaker: Pick<Breaker, 'snapshot' | 'restore'>
   readonly now?: () => number
@@ -95,11 +98,13 @@ interface LeaderLease {
 
 /** Starts a leadership from what the previous one has stored, and keeps its lease. */
 async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
-  const { db, owner, log, breaker } = options
+  const { db, owner, log, breaker, documented = [] } = options
   const { scope, token } = lease
   const lastLimit = await rateLimits.readRateLimit(db, scope)
   const exhaustedForMs = await rateLimits.exhaustedFor(db, scope)
   const wasBanned = (await rateLimits.readRateStatuses(db)).get(scope)?.state === 'banned'
+  const [firstLimit] = documented
+  const usage = firstLimit === undefined ? null : await rateLimits.readLimitUsage(db, scope)
   const circuit = await rateLimits.findCircuit(db, scope)
   if (circuit !== null) breaker.restore(circuit)
   let hasStoredCircuit = circuit !== null
@@ -109,6 +114,14 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
     warm: lastLimit,
     exhaustedForMs,
     wasBanned,
+    documented: {
+      limits: documented,
+      usage,
+      persist: async (latest) => {
+        if (firstLimit && !(await rateLimits.saveLimitUsage(db, lease, firstLimit, latest)))
+          throw new Error('this process is no longer the leader')
+      },
+    },
     persistExhaustion: async (forMs) => {
       const { limit, windowMs } = limiter.state()
       if (limit === null) return
@@ -119,12 +132,14 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
       savingLimit = savingLimit
         .then(() => rateLimits.saveRateLimit(db, scope, limit))
         .catch((error: unknown) => {
-          log.warn({ reason: (error as Error).message }, 'rate limit not stored for the next run')
+          log[retryLogLevel(error)](
+            { event: 'rate_limit_not_stored', reason: (error as Error).message },
+            'rate limit not stored for the next run',
+          )
         })
     },
   })
   const lost = new AbortController()
-  const rateLog = new RateLog(log, scope)
   let renewedAt = acquiredAt
   let isRenewing = false
   const saveCircuit = async (): Promise<void> => {
@@ -134,12 +149,15 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   }
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MARGIN_MS) {
-      log.warn({ scope }, 'lost the leader lease; stopping API calls')
+      log.warn({ event: 'leader_lease_lost', scope }, 'lost the leader lease; stopping API calls')
       lost.abort(new Error('the leader lease could not be renewed in time'))
       return
     }
     if (options.scope() !== scope) {
-      log.info({ scope, next: options.scope() }, 'the key has changed; resigning as leader')
+      log.info(
+        { event: 'leader_key_changed', scope, next: options.scope() },
+        'the key has changed; resigning as leader',
+      )
       lost.abort(new Error('the key has changed'))
       return
     }
@@ -150,17 +168,19 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
       if (await leases.acquireLease(db, scope, token, owner, LEASE_MS)) renewedAt = startedAt
       else lost.abort(new Error('another process is the leader now'))
       const state = limiter.state()
-      rateLog.observe(state, startedAt)
       await rateLimits.saveRateStatus(db, lease, state)
       await saveCircuit()
     } catch (error) {
-      log.warn({ reason: (error as Error).message }, 'leader lease not renewed; retrying')
+      log[retryLogLevel(error)](
+        { event: 'leader_lease_not_renewed', reason: (error as Error).message },
+        'leader lease not renewed; retrying',
+      )
     } finally {
       isRenewing = false
     }
   }
   const timer = setInterval(() => void renew(), RENEW_INTERVAL_MS)
-  log.debug({ scope, owner }, 'this process is the leader')
+  log.debug({ event: 'leader_elected', scope, owner }, 'this process is the leader')
 
   return {
     scope,
@@ -169,12 +189,19 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
     end: async () => {
       clearInterval(timer)
       const [state, exhaustedForMs] = [limiter.state(), limiter.exhaustedForMs()]
+      const lastUsage = limiter.usage()
       await limiter.stop()
       await savingLimit
+      // Without it the next leader takes the calls that were noted ahead for made.
+      if (firstLimit && lastUsage)
+        await rateLimits.saveLimitUsage(db, lease, firstLimit, lastUsage).catch(() => {})
       await publishFinalStatus(options, lease, state, exhaustedForMs)
       await saveCircuit().catch(() => {})
       await leases.releaseLease(db, scope, token).catch((error: unknown) => {
-        log.warn({ reason: (error as Error).message }, 'leader lease not released; it expires by itself')
+        log.warn(
+          { event: 'leader_lease_not_renewed', reason: (error as Error).message },
+          'leader lease not released; it expires by itself',
+        )
       })
     },
   }
@@ -197,7 +224,10 @@ async function publishFinalStatus(
     )
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
-    log.warn({ reason: (error as Error).message }, 'final rate status not stored for the next run')
+    log.warn(
+      { event: 'rate_limit_not_stored', reason: (error as Error).message },
+      'final rate status not stored for the next run',
+    )
   }
 }
 

@@ -1,8 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from 'pino'
+import type { Log } from '../util/log.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
+
+/** A loop of a process, to be started and awaited by itself. */
+export interface WorkerTask {
+  readonly name: string
+  /** The source that it works for. Null: all. */
+  readonly source: string | null
+  readonly start: () => Promise<void>
+}
 
 export interface LoopOptions {
   readonly name: string
@@ -14,20 +22,22 @@ export interface LoopOptions {
   readonly wakeSignal: WakeSignal
   /** Stops the loop after the current tick. */
   readonly signal: AbortSignal
-  readonly log: Logger
+  readonly log: Log
   /** Minimum time between two partial ticks, so that work gathers into batches. Milliseconds. */
   readonly paceMs?: number
+  /** How long work may gather after a partial tick, unless the signal says that there is enough. */
+  readonly gather?: { readonly ms: number; readonly enough: WakeSignal }
   /** Maximum time between two ticks while idle. Milliseconds. */
   readonly maxPollMs?: number
   /** Amount of a full tick, which is followed by the next one at once. */
   readonly fullTick?: number
 }
 
-/** Logs that an operation waits for Postgres: the `onWait` of `retryWhileUnavailable`. */
-export const warnOfWait =
-  (log: Logger, context: Readonly<Record<string, unknown>>) =>
+/** Logs that an operation waits for Postgres: the `onWait` of `retryWhileUnavailable`. An outage is logged once a process, as a trouble. */
+export const logWait =
+  (log: Log, context: Readonly<Record<string, unknown>>) =>
   (error: Error, ms: number): void =>
-    log.warn({ ...context, reason: error.message, ms }, 'waiting for Postgres')
+    log.debug({ event: 'postgres_waiting', ...context, reason: error.message, ms }, 'waiting for Postgres')
 
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 1_000
@@ -40,6 +50,7 @@ export async function runLoop(options: LoopOptions): Promise<void> {
   const { signal, paceMs = 0, maxPollMs = MAX_POLL_MS } = options
   const { fullTick = Number.POSITIVE_INFINITY } = options
   const wakeUps = options.wakeSignal.listen()
+  const enough = options.gather?.enough.listen()
   let pollMs = MIN_POLL_MS
   let failures = 0
   while (!signal.aborted) {
@@ -53,7 +64,11 @@ export async function runLoop(options: LoopOptions): Promise<void> {
       if (!isConflicting && !isTransient(error)) throw error
       const ms = Math.min(5_000, 200 * 2 ** failures++)
       const message = isConflicting ? 'conflict with another transaction; retrying' : 'waiting for Postgres'
-      options.log.warn({ step: options.name, reason: (error as Error).message, ms }, message)
+      const event = isConflicting ? 'postgres_conflict' : 'postgres_waiting'
+      options.log[isConflicting ? 'warn' : 'debug'](
+        { event, step: options.name, reason: (error as Error).message, ms },
+        message,
+      )
       await sleep(ms, undefined, { signal }).catch(() => {})
       continue
     }
@@ -61,6 +76,7 @@ export async function runLoop(options: LoopOptions): Promise<void> {
     if (done > 0) {
       pollMs = MIN_POLL_MS
       if (paceMs > 0) await sleep(paceMs, undefined, { signal }).catch(() => {})
+      await enough?.wait(options.gather?.ms ?? 0, signal)
       continue
     }
     await wakeUps.wait(pollMs, signal)

@@ -4,7 +4,7 @@ import { describeInterruption, LeaseLostError, Run, type RunState } from '../dom
 import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
-import { warnOfWait } from './loop.ts'
+import { logWait } from './loop.ts'
 import { withoutValues, type RunStatus } from './report.ts'
 
 export interface MaintenanceDeps extends Deps {
@@ -42,7 +42,7 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     token,
     leaseMs: LEASE_MS,
   })
-  log.info({ run: id, ...run.options }, 'run started')
+  log.info({ event: 'run_started', run: id, sources: run.sources, ...run.options }, 'run started')
   const finished = new AbortController()
   const lost = new AbortController()
   const cancelled = new AbortController()
@@ -54,7 +54,7 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
       cancelled.abort()
     },
   })
-  const onWait = warnOfWait(log, { run: id })
+  const onWait = logWait(log, { run: id })
   const stopping = AbortSignal.any([signal, lost.signal, cancelled.signal])
   const attempt: MaintenanceRun['attempt'] = (batch) =>
     retryWhileUnavailable(batch, { signal: stopping, onWait })
@@ -72,12 +72,13 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
       interrupted ? describeInterruption(cancelledBy) : null,
       withoutValues(report),
     )
-    log.info({ run: id, status: report.status }, 'run ended')
+    log.info({ event: 'run_ended', run: id, status: report.status }, 'run ended')
     return report
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown error'
     // The error matters more than storing the end; another process finds the run dead.
     await close(Run.failed, reason, {}).catch(() => {})
+    log.error({ event: 'run_failed', run: id, status: 'failed', reason }, 'run ended')
     throw error
   } finally {
     finished.abort()
@@ -100,7 +101,10 @@ async function extendUntilDone(
       if (lease === null) return onLost()
       if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
     } catch (error) {
-      log.warn({ run: id, reason: (error as Error).message }, 'heartbeat failed; retrying')
+      log.warn(
+        { event: 'run_heartbeat_failed', run: id, reason: (error as Error).message },
+        'heartbeat failed; retrying',
+      )
     }
   }
 }

@@ -3,7 +3,8 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import type { Trigger } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
-import { repick, type PickContext } from '../pipeline/pick/pick.ts'
+import type { PickContext } from '../pipeline/pick/pass.ts'
+import { repick } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { KnownCircuit } from '../store/rate-limits.ts'
@@ -13,6 +14,7 @@ import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, isOutageTooLong } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 
+/** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
 /** The full check reads all waiting rows, so it runs rarely and only without progress. */
 const FULL_CHECK_MS = 1_000
@@ -45,8 +47,25 @@ export interface Leftover {
   laterAt: Date | null
   /** Own rows that are answered but locked by other transactions. */
   locked: number
-  /** How long the service had been down; null: it was not. Milliseconds. */
-  outageMs: number | null
+  /** The service is down; null: it is not. */
+  outage: Outage | null
+}
+
+/** An outage of the service that a run has met. */
+export interface Outage {
+  /** Service and key. */
+  readonly scope: string
+  /** How long it has lasted, in milliseconds. */
+  readonly ms: number
+  /** `connection refused`, `HTTP 503`; null: unknown. */
+  readonly reason: string | null
+  readonly isUnreachable: boolean
+  /** The service has answered this run before. */
+  readonly wasAnswered: boolean
+  /** Own rows that wait for a lookup. */
+  readonly waiting: number
+  /** It has lasted too long to wait for its end. */
+  readonly isTooLong: boolean
 }
 
 interface MonitorState extends Leftover {
@@ -72,23 +91,31 @@ export async function monitorRun(
     later: 0,
     laterAt: null,
     locked: 0,
-    outageMs: null,
+    outage: null,
     countAt: Number.NEGATIVE_INFINITY,
   }
+  const maybeComplete = run.counters.maybeComplete.listen()
+  let isWoken = true
+  let lastCheckAt = Number.NEGATIVE_INFINITY
   while (!signal.aborted) {
     try {
-      const checkedAt = performance.now()
-      if (checkedAt >= state.countAt) {
+      const now = performance.now()
+      if (now >= state.countAt) {
         await countFinished(deps, run, state)
         state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
-        const tookMs = performance.now() - checkedAt
-        state.countAt = checkedAt + Math.max(FULL_CHECK_MS, COUNT_COST_FACTOR * tookMs)
+        const tookMs = performance.now() - now
+        state.countAt = now + Math.max(FULL_CHECK_MS, COUNT_COST_FACTOR * tookMs)
       }
       reportProgress(run, state)
-      if (!run.isPicking() && (await checkCompletion(deps, run, state, signal))) {
-        await countFinished(deps, run, state)
-        reportProgress(run, state)
-        return state
+      // While calls are answered in this process it is not complete, and says when it may be.
+      const isIdle = now - run.counters.lastProgressAt >= POLL_INTERVAL_MS
+      if (!run.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
+        lastCheckAt = now
+        if (await checkCompletion(deps, run, state, signal)) {
+          await countFinished(deps, run, state)
+          reportProgress(run, state)
+          return state
+        }
       }
     } catch (error) {
       if (error instanceof TableBusyError) {
@@ -101,7 +128,7 @@ export async function monitorRun(
         }
       } else if (!isTransient(error) && !isConflict(error)) throw error
     }
-    await sleep(POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
+    isWoken = await maybeComplete.wait(POLL_INTERVAL_MS, signal)
   }
   return state
 }
@@ -125,12 +152,12 @@ async function checkCompletion(
 ): Promise<boolean> {
   const idleMs = performance.now() - run.counters.lastProgressAt
   const names = run.sources.map((source) => source.name)
+  const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, names)
   // Rows that the budget cannot pay stay requeued, and are checked rarely.
-  if (run.budget.rowsAwaitingBudget === 0 && (await waiting.hasRequeuedRows(deps.db, run.id, names))) {
+  if (run.budget.rowsAwaitingBudget === 0 && hasRequeued) {
     await repickSources(deps, run, { includeAbandoned: false, signal })
     return false
   }
-  const hasWaiting = await waiting.hasWaitingRows(deps.db, run.id)
   if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
   const running = await runs.listRunning(deps.db)
   const runningIds = running.map((one) => one.id)
@@ -148,7 +175,7 @@ async function checkCompletion(
   state.later = counts.later
   state.laterAt = counts.laterAt
   state.locked = counts.locked
-  state.outageMs = counts.mine === 0 ? null : await outageDurationMs(deps, run)
+  state.outage = counts.mine === 0 ? null : await findOutage(deps, run, counts.mine)
   const unpayable = counts.abandoned + run.budget.rowsAwaitingBudget
   const completion = decideCompletion({
     ...counts,
@@ -156,7 +183,7 @@ async function checkCompletion(
     awaitingDelivery: counts.forDelivery,
     others: counts.awaited,
     unpayable,
-    isDown: state.outageMs !== null,
+    isDown: state.outage?.isTooLong ?? false,
     idleMs,
     waitMs: run.waitMs,
     lockedWaitMs: deps.policy.lockedWaitMs,
@@ -169,12 +196,17 @@ async function checkCompletion(
   return completion !== 'continue'
 }
 
-/** How long the service has been down, if that is too long to wait for; else null. */
-async function outageDurationMs(deps: Pick<Deps, 'db'>, run: MonitoredRun): Promise<number | null> {
-  const outage = await run.findOpenCircuit()
-  if (outage === null) return null
-  const openMs = Math.min(outage.openMs, performance.now() - run.startedAt)
-  return isOutageTooLong(openMs, await waiting.hasAnsweredLookups(deps.db, run.id)) ? outage.openMs : null
+async function findOutage(
+  deps: Pick<Deps, 'db'>,
+  run: MonitoredRun,
+  waitingRows: number,
+): Promise<Outage | null> {
+  const circuit = await run.findOpenCircuit()
+  if (circuit === null) return null
+  const { scope, openMs, reason, isUnreachable } = circuit
+  const wasAnswered = await waiting.hasAnsweredLookups(deps.db, run.id)
+  const isTooLong = isOutageTooLong(Math.min(openMs, performance.now() - run.startedAt), wasAnswered)
+  return { scope, ms: openMs, reason, isUnreachable, wasAnswered, waiting: waitingRows, isTooLong }
 }
 
 /** @returns whether anything was taken over */

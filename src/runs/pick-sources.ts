@@ -1,28 +1,34 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
   createPass,
   KeyRangeScan,
   PAGE_SIZE,
+  type PickContext,
   type PickOptions,
   type PickPass,
 } from '../pipeline/pick/pass.ts'
-import { pickPage, type PickContext } from '../pipeline/pick/pick.ts'
+import { pickPage } from '../pipeline/pick/pick.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source.ts'
 import { readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
+import { awaitsAnswers } from '../store/run-progress.ts'
 import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
-import { warnOfWait } from './loop.ts'
+import { logWait } from './loop.ts'
+import { type DeletedRowsReport, reconcileDeleted } from './reconcile-deleted.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random'>
 
 export interface PickSourcesOptions extends PickOptions {
   readonly sources: readonly Source[]
-  /** How long to wait for a locked table, in milliseconds. */
+  /** How long to wait for a locked table, or for credits to come back, in milliseconds. */
   readonly waitMs: number
+  /** Called when rows wait for credits: what was picked so far must be requested, however little it is. */
+  readonly onAwaitingCredits?: () => Promise<void>
 }
 
 /** What a run observes while it picks. */
@@ -30,6 +36,8 @@ export interface PickObservations {
   readonly pausedSources: Set<string>
   readonly unreadSources: Set<string>
   readonly sampledSources: Set<string>
+  /** Of the sources that were read as a whole, by name. */
+  readonly deletedRows: Map<string, DeletedRowsReport>
 }
 
 /** Poll interval for a locked table. */
@@ -47,12 +55,18 @@ export async function pickSources(
   observations: PickObservations,
   onPicked: (rows: number) => void,
 ): Promise<void> {
-  const onWait = warnOfWait(deps.log, { step: 'pick' })
+  const onWait = logWait(deps.log, { step: 'pick' })
   const { budget } = run
   const passes: PickPass[] = []
   for (const [n, source] of options.sources.entries()) {
     const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
+    pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
     passes.push(pass)
+    if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
+      const reconcile = (): Promise<DeletedRowsReport> => reconcileDeleted(deps, source, signal)
+      const report = await retryWhileUnavailable(reconcile, { signal, onWait })
+      observations.deletedRows.set(source.name, report)
+    }
     if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) continue
     const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
     budget.startShare(spent.lookups, options.sources.length - n)
@@ -70,6 +84,7 @@ export async function pickSources(
     const isLeft = (): boolean =>
       observations.pausedSources.has(name) || observations.unreadSources.has(name) || signal.aborted
     let readAt = performance.now()
+    let isAtBudget = false
     pass.isShareUsedUp = false
     while (pass.phase !== 'done' && !pass.isShareUsedUp && !isLeft()) {
       if (await retryWhileUnavailable(checkPaused, { signal, onWait })) {
@@ -78,7 +93,9 @@ export async function pickSources(
       }
       const readPage = async (): Promise<number | null> => {
         try {
-          return (await pickPage(deps, run, pass, options)).picked
+          const page = await pickPage(deps, run, pass, options)
+          isAtBudget = page.isAtBudget === true
+          return page.picked
         } catch (error) {
           if (error instanceof TableBusyError) return null
           throw error
@@ -93,10 +110,49 @@ export async function pickSources(
       else {
         readAt = performance.now()
         onPicked(picked)
+        if (isAtBudget) pass.awaitsCredits = await waitForCredits(deps, run, pass, options, signal)
       }
     }
   }
 }
+
+/** How often the answers to a run's lookups are looked for while its budget is reserved for them. */
+const CREDITS_POLL_MS = 100
+
+/**
+ * Waits until lookups have cost less than was charged for them, so that a part of the budget worth a page can be spent again.
+ * @returns false if nothing more comes back, or not in time
+ */
+async function waitForCredits(
+  deps: PickDeps,
+  { id, budget }: PickContext,
+  { source }: PickPass,
+  { waitMs, onAwaitingCredits }: PickSourcesOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const retryOptions = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
+  const charge = Math.max(...LOOKUP_KINDS[source.mapping.kind].map((kind) => budget.charge({ kind })))
+  const enough = Math.max(charge, (budget.limit ?? 0) / 20)
+  await onAwaitingCredits?.()
+  let left = -1
+  let changedAt = performance.now()
+  while (!signal.aborted) {
+    // In this order: what was answered between the two is in the second.
+    const isAwaiting = await retryWhileUnavailable(() => awaitsAnswers(deps.db, id), retryOptions)
+    const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, id), retryOptions)
+    const nowLeft = budget.remaining(usage, source.name)
+    if (nowLeft >= enough) return true
+    if (nowLeft !== left) changedAt = performance.now()
+    left = nowLeft
+    if (!isAwaiting || performance.now() - changedAt > waitMs) return left >= charge
+    await sleep(CREDITS_POLL_MS, undefined, { signal }).catch(() => {})
+  }
+  return false
+}
+
+/** It reads the whole source: only then is it worth comparing all known rows with the table. */
+const isFullPass = (run: PickContext, pass: PickPass, { limit, where }: PickOptions): boolean =>
+  !run.isDryRun && limit === null && where === null && pass.changedSince === null
 
 const isPaused = async ({ db }: PickDeps, source: Source): Promise<boolean> =>
   (await pauses.filterPaused(db, [source.name])).length > 0
@@ -138,7 +194,10 @@ async function listRandomPlaces(
     )
   } catch (error) {
     if (!(error instanceof TableBusyError) && !isNotSampled(error)) throw error
-    log.debug({ source: source.name, reason: (error as Error).message }, 'the table cannot be sampled')
+    log.debug(
+      { event: 'sample_failed', source: source.name, reason: (error as Error).message },
+      'the table cannot be sampled',
+    )
     return []
   }
 }

@@ -1,12 +1,15 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
+import { type CalledEndpoint, type Price, type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
+import { countRunRowsBySource } from '../store/run-history.ts'
 import * as lookupTotals from '../store/run-progress.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
+import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
 
 /**
  * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
@@ -26,6 +29,8 @@ export interface RunReport {
   /** Who has cancelled it with `fillrate cancel`. */
   readonly cancelled_by?: string
   readonly rows: { readonly picked: number } & Record<RowState, number>
+  /** The same for each source; absent from a dry run. */
+  readonly rows_by_source?: Readonly<Record<string, Readonly<Record<RowState, number>>>>
   /** Rows read and not picked because the budget could not pay their lookup. */
   readonly skipped_over_budget: number
   /** Sources not read to the end because the budget was used up: more rows may remain. */
@@ -47,8 +52,10 @@ export interface RunReport {
      */
     readonly in_doubt: number
   }
-  /** API calls made by this process, for any run. */
+  /** API calls made for this run, by whichever process. */
   readonly requests: RequestCounts
+  /** What the service bills for this run, counted with each answer, and what it costs. */
+  readonly spend: SpendAmount
   readonly jobs: {
     readonly submitted: number
     readonly completed: number
@@ -102,22 +109,26 @@ export async function createRunReport(
     readonly unreadOverBudget?: readonly string[]
     /** Who has cancelled it. */
     readonly cancelledBy?: string | null
-    readonly requests: RequestCounts
     readonly rate: RateStatus | null
+    /** Its process has made all calls, and none for other runs. */
+    readonly isOnlyRun: boolean
+    readonly price: Price | null
     readonly durationMs: number
     /** Dry runs only: what the waiting rows would become. */
     readonly preview?: Preview | null
   },
 ): Promise<RunReport> {
   const { preview = null, unreadOverBudget = [] } = run
-  const [stored, lookups, requests, jobStates, cells, skipped] = await Promise.all([
-    rows.countRowStates(db, { run: run.id }),
+  const [bySource, lookups, requests, spend, jobStates, cells, skipped] = await Promise.all([
+    countRunRowsBySource(db, run.id),
     lookupTotals.countDistinctLookups(db, run.id),
     lookupTotals.readLookupTotals(db, run.id),
+    listRunSpend(db, [run.id]),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
     preview === null ? groupSkippedCells(db, { run: run.id }) : preview.skipped,
   ])
+  const stored = sumStates(Object.values(bySource))
   const states = preview === null ? stored : projectStates(stored, preview.states)
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
   return {
@@ -126,6 +137,7 @@ export async function createRunReport(
     reason: run.reason,
     ...(run.cancelledBy != null && { cancelled_by: run.cancelledBy }),
     rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
+    ...(preview === null && { rows_by_source: bySource }),
     skipped_over_budget: run.rowsSkipped,
     ...(unreadOverBudget.length > 0 && { unread_over_budget: unreadOverBudget }),
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
@@ -139,7 +151,8 @@ export async function createRunReport(
       failed: requests.failed,
       in_doubt: requests.inDoubt,
     },
-    requests: run.requests,
+    requests: countRequests(spend),
+    spend: sumSpend(spend, run.price),
     jobs: {
       submitted: submitted + completed + failed + expired,
       completed,
@@ -155,13 +168,26 @@ export async function createRunReport(
       window_ms: run.rate?.windowMs ?? null,
       ...(run.rate?.windowAtMostMs != null && { window_at_most_ms: run.rate.windowAtMostMs }),
       ...(run.rate?.state === 'banned' && { banned: true }),
-      used: run.rate?.used ?? 0,
-      permitted: run.rate?.permitted ?? null,
-      utilisation: run.rate?.utilisation ?? null,
+      // The leader's figures are those of all runs.
+      used: run.isOnlyRun ? (run.rate?.used ?? 0) : spend.reduce((sum, one) => sum + one.calls, 0),
+      permitted: run.isOnlyRun ? (run.rate?.permitted ?? null) : null,
+      utilisation: run.isOnlyRun ? (run.rate?.utilisation ?? null) : null,
       ...(run.rate?.sharedKey && { shared_key: true }),
     },
     duration_ms: Math.round(run.durationMs),
     ...(preview && { dry_run: { columns: preview.columns, sample: preview.sample } }),
+  }
+}
+
+function countRequests(spend: readonly EndpointSpend[]): RequestCounts {
+  const callsOf = (endpoint: CalledEndpoint): number =>
+    spend.find((one) => one.endpoint === endpoint)?.calls ?? 0
+  return {
+    person: callsOf('person'),
+    company: callsOf('company'),
+    bulk: callsOf('bulk'),
+    retried: spend.reduce((sum, one) => sum + one.retried, 0),
+    throttled: spend.reduce((sum, one) => sum + one.throttled, 0),
   }
 }
 
@@ -174,6 +200,11 @@ export function withoutValues<Report extends object>(report: Report): Report {
     ...(dryRun && typeof dryRun === 'object' && { dry_run: { ...dryRun, sample: [] } }),
   }
 }
+
+const sumStates = (counts: readonly rows.RowStateCounts[]): rows.RowStateCounts =>
+  Object.fromEntries(
+    ROW_STATES.map((state) => [state, counts.reduce((sum, one) => sum + one[state], 0)]),
+  ) as rows.RowStateCounts
 
 /** Replaces waiting rows by the states they would reach; the sum stays the same. */
 function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCounts): rows.RowStateCounts {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { RouteOption } from '../domain/route.ts'
+import { resolveSourceBudgets } from '../domain/spend.ts'
 import { LeaseLostError, type Trigger } from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
@@ -11,10 +12,12 @@ import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
+import type { ServiceError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import { sampleFillRates } from './fill-rate.ts'
-import { finishRun, RunObservations } from './finish.ts'
+import { logWait } from './loop.ts'
+import { finishRun, type OnRunEnding, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
@@ -26,6 +29,10 @@ export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
   /** Identifies this process in tables and logs; unique for each start. */
   readonly owner: string
+  /** The service rejects the key or the client for good. */
+  readonly onUnauthorized: (error: ServiceError) => void
+  /** Notified when a rejected key is accepted again, by a call of any process. */
+  readonly keyAccepted: WakeSignal
 }
 
 export interface ExecuteRunOptions {
@@ -49,8 +56,7 @@ export interface ExecuteRunOptions {
   /** Notified when the run's receiver has stored a delivery. */
   readonly deliveries?: WakeSignal
   readonly onStarted?: (run: number) => void
-  /** Called with the report, however the run ended. */
-  readonly onEnded?: (report: RunReport) => void
+  readonly onEnding?: OnRunEnding
   /** Workers that this process already runs. Without them the run does all steps itself. */
   readonly workers?: Workers
 }
@@ -64,15 +70,22 @@ export interface ExecuteRunOptions {
 export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): Promise<RunReport> {
   const startedAt = performance.now()
   const observations = new RunObservations()
-  const options = await excludePaused(deps, requested, observations)
+  // As in the middle of a run: Postgres was reached a moment ago.
+  const whileAway = { giveUp: () => requested.signal.aborted, onWait: logWait(deps.log, { step: 'start' }) }
+  const options = await retryWhileUnavailable(() => excludePaused(deps, requested, observations), whileAway)
   const { dryRun = null } = options
   const isDryRun = dryRun !== null
   // Counting reads the whole table, which a run of a few rows must not.
   const counted = options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
   const counters = new RunCounters()
-  const budget = new RunBudget(options.budget)
+  const mappings = options.sources.map(({ mapping }) => mapping)
+  const budget = new RunBudget(
+    options.budget,
+    resolveSourceBudgets(mappings, options.budget),
+    deps.adapter?.credits,
+  )
   const token = randomUUID()
-  const id = await runs.insertRun(deps.db, {
+  const inserted = {
     trigger: options.trigger,
     sources: options.sources.map((source) => source.name),
     options: {
@@ -88,9 +101,17 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     budgetName: options.budgetName ?? null,
     scope: deps.elector.scope,
     service: deps.service,
-  })
+  }
+  const id = await retryWhileUnavailable(() => runs.insertRun(deps.db, inserted), whileAway)
   deps.log.info(
-    { run: id, sources: options.sources.map((source) => source.name), budget: options.budget, dry: isDryRun },
+    {
+      event: 'run_started',
+      run: id,
+      trigger: options.trigger,
+      sources: options.sources.map((source) => source.name),
+      budget: options.budget,
+      dry: isDryRun,
+    },
     'run started',
   )
 
@@ -103,7 +124,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     options.workers ??
     new Workers(deps, {
       sources: isDryRun ? [] : options.sources,
-      calls: { deps, elector: deps.elector },
+      calls: { ...deps, deps },
       signal: stopping,
       ...(options.deliveries && { deliveries: options.deliveries }),
     })
@@ -131,7 +152,13 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     pickSources(
       deps,
       { id, budget, isDryRun, service: deps.service },
-      options,
+      {
+        ...options,
+        onAwaitingCredits: async () => {
+          await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: stopping })
+          wakeCalls()
+        },
+      },
       stopping,
       observations,
       (picked) => {
@@ -144,6 +171,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       if (stopping.aborted) return
       await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: finished.signal })
       isPicking = false
+      counters.maybeComplete.notify()
       wakeCalls()
     }),
     ...(options.workers ? [] : workers.tasks().map((step) => step.start())),

@@ -3,7 +3,6 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { recoverAbandoned, type RecoverResult } from '../pipeline/recover.ts'
 import { settleReceived } from '../pipeline/settle.ts'
-import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
@@ -12,7 +11,8 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { runCallLoop } from './call-loop.ts'
 import type { RunCounters } from './counters.ts'
 import type { Elector, Leadership } from './leader.ts'
-import { runLoop, warnOfWait } from './loop.ts'
+import { runLoop, logWait, type WorkerTask } from './loop.ts'
+import { Writers } from './writers.ts'
 
 /** What a run gives to its workers. */
 export interface RunHandle {
@@ -28,6 +28,10 @@ export interface RunHandle {
 interface CallSetup {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly elector: Elector
+  /** The service rejects the key or the client for good; calls stop for a while. */
+  readonly onUnauthorized: (error: ServiceError) => void
+  /** Notified when a rejected key is accepted again, by a call of any process. */
+  readonly keyAccepted: WakeSignal
 }
 
 export interface WorkersOptions {
@@ -44,13 +48,6 @@ export interface WorkersOptions {
   readonly onRecovered?: (result: RecoverResult) => void
 }
 
-export interface WorkerTask {
-  readonly name: string
-  /** The source that it works for. Null: all. */
-  readonly source: string | null
-  readonly start: () => Promise<void>
-}
-
 type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'policy'>
 
 /**
@@ -65,7 +62,7 @@ export class Workers {
   readonly #syncSignal = new WakeSignal()
   readonly #submitSignal = new WakeSignal()
   readonly #settleSignal: WakeSignal
-  readonly #writers: readonly { readonly source: Source; readonly wakeSignal: WakeSignal }[]
+  readonly #writers: Writers
   readonly #warnedRuns = new Set<number>()
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
@@ -76,7 +73,7 @@ export class Workers {
     this.#deps = deps
     this.#options = options
     this.#settleSignal = options.deliveries ?? new WakeSignal()
-    this.#writers = options.sources.map((source) => ({ source, wakeSignal: new WakeSignal() }))
+    this.#writers = new Writers(deps, options, (act) => this.#forEachRun(act))
   }
 
   /**
@@ -94,9 +91,8 @@ export class Workers {
     this.#submitSignal.notify()
   }
 
-  readonly wakeWriters = (): void => {
-    for (const { wakeSignal } of this.#writers) wakeSignal.notify()
-  }
+  /** There are answers to write. */
+  readonly wakeWriters = (): void => this.#writers.wake()
 
   /** The rate status: of this process's leadership, or as the leader reported it. */
   rate(): RateStatus | null {
@@ -124,19 +120,12 @@ export class Workers {
               await this.#options.beforeSettle?.()
               const result = await settleReceived(deps)
               if (result.answered > 0) this.wakeWriters()
-              if (result.deliveries > 0) {
-                this.#forEachRun((counters) => counters.touch())
-                this.#lookUpSignal.notify()
-              }
+              if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
               return result.deliveries
             },
           }),
       },
-      ...this.#writers.flatMap(({ source, wakeSignal }) => [
-        this.#writer(source, 'write back', { wakeSignal, paceMs: 200 }),
-        // Second writer: polls slowly, and stays busy while there is a backlog.
-        this.#writer(source, 'write back (overflow)', { wakeSignal: new WakeSignal(), paceMs: 1_000 }),
-      ]),
+      ...this.#writers.tasks(),
       {
         name: 'recover',
         source: null,
@@ -157,51 +146,25 @@ export class Workers {
       if (run.scope === null || run.scope === scope || this.#warnedRuns.has(run.id)) continue
       this.#warnedRuns.add(run.id)
       this.#deps.log.warn(
-        { run: run.id, scope: run.scope, own: scope },
+        { event: 'run_of_other_service', run: run.id, scope: run.scope, own: scope },
         'a run with another service or key uses this database; its rows and lookups are left to it',
       )
     }
   }
 
-  #writer(
-    source: Source,
-    verb: string,
-    pacing: { readonly wakeSignal: WakeSignal; readonly paceMs: number },
-  ): WorkerTask {
-    const deps = this.#deps
-    const name = `${verb} ${source.name}`
-    return {
-      name,
-      source: source.name,
-      start: () =>
-        runLoop({
-          ...pacing,
-          name,
-          log: deps.log,
-          signal: this.#options.signal,
-          tick: async () => {
-            const result = await writeBackBatch(deps, source)
-            this.#forEachRun((counters) => {
-              counters.written += result.cells
-              if (result.rows > 0) counters.touch()
-            })
-            return result.more ? Number.POSITIVE_INFINITY : result.rows
-          },
-        }),
-    }
-  }
-
-  async #runCalls({ deps, elector }: CallSetup): Promise<void> {
+  async #runCalls({ deps, elector, onUnauthorized, keyAccepted }: CallSetup): Promise<void> {
     await this.#settleBacklog()
     return runCallLoop({
       deps,
       elector,
       runIds: () => this.#runIds(),
-      countForRuns: (act) => this.#forEachRun(act),
+      countFor: (run, act) => this.#forEachRun(act, run),
       lookUpSignal: this.#lookUpSignal,
       syncSignal: this.#syncSignal,
       submitSignal: this.#submitSignal,
-      wakeWriters: this.wakeWriters,
+      keyAccepted,
+      onAnswers: (answers, urgency) => this.#writers.onAnswers(answers, urgency),
+      wakeSettling: () => this.#settleSignal.notify(),
       signal: this.#options.signal,
       onLeadership: (leadership) => {
         if (this.#leadership) this.#lastRate = this.#leadership.limiter.state()
@@ -211,6 +174,7 @@ export class Workers {
         this.#reportedRate = status
       },
       onStop: (error) => {
+        onUnauthorized(error)
         for (const run of this.#runs) run.onStop(error)
       },
     })
@@ -228,7 +192,7 @@ export class Workers {
       },
       {
         signal,
-        onWait: warnOfWait(log, { step: 'settle' }),
+        onWait: logWait(log, { step: 'settle' }),
       },
     ).catch((error: unknown) => {
       if (!signal.aborted) throw error
@@ -244,8 +208,8 @@ export class Workers {
     return [...this.#runs].map((run) => run.run)
   }
 
-  #forEachRun(act: (counters: RunCounters) => void): void {
-    for (const { counters } of this.#runs) act(counters)
+  #forEachRun(act: (counters: RunCounters) => void, only: number | 'all' = 'all'): void {
+    for (const { run, counters } of this.#runs) if (only === 'all' || run === only) act(counters)
   }
 }
 

@@ -60,6 +60,8 @@ function countCall(key: string, counts: boolean, context: CallContext): WindowDe
 }
 
 function rateLimitedResponse(verdict: WindowDecision, options: SandboxOptions): SandboxResponse {
+  if (options.banStatus === 403 && Date.now() < verdict.window.bannedUntil)
+    return errorResponse(403, 'banned', 'too many calls beyond the limit')
   const message = `the limit of ${verdict.limit} calls per window is reached`
   return errorResponse(429, 'rate_limited', message, retryAfterHeader(verdict, Date.now(), options))
 }

@@ -42,6 +42,8 @@ export interface SandboxOptions {
   /** More 429 responses than this in one window ban the key for `banMs`; null never bans. */
   readonly banAfter: number | null
   readonly banMs: number
+  /** What a banned key is answered: 429 with Retry-After, or 403 without a time. */
+  readonly banStatus: 429 | 403
 
   /** Delay between receiving a call and counting it: the way there. */
   readonly latencyBeforeMs: MsRange
@@ -103,6 +105,7 @@ export const DEFAULT_OPTIONS: SandboxOptions = {
   errorsCount: true,
   banAfter: null,
   banMs: 60_000,
+  banStatus: 429,
   latencyBeforeMs: 0,
   latencyAfterMs: 0,
   notFoundShare: 0.125,

@@ -63,6 +63,7 @@ const OPTION_CHECKS: Readonly<Record<keyof SandboxOptions, OptionCheck>> = {
   errorsCount: flag,
   banAfter: orNull(wholeFrom(0)),
   banMs: wholeFrom(0),
+  banStatus: { expected: '429 or 403', holds: (value) => value === 429 || value === 403 },
   latencyBeforeMs: range,
   latencyAfterMs: range,
   notFoundShare: share,

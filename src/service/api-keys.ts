@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { ServiceAuth } from '../domain/service/adapter.ts'
 
 /** The fingerprint of a key, safe to log and store: the first 8 hex digits of its SHA-256. */
 export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
@@ -110,16 +111,18 @@ export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
 /** What authenticates a request: a header, or a query parameter (encoded, without `?` or `&`). */
 export type Credential = { header: readonly [name: string, value: string] | null; query: string | null }
 
+/** The words of FILLRATE_AUTH, in the terms of a service. */
+export function authOfStyle(style: AuthStyle): ServiceAuth {
+  if (style === 'x-api-key') return { header: 'x-api-key' }
+  return style === 'query' ? { query: 'api_key' } : style
+}
+
 /** The result is secret: it goes into the request and nowhere else. */
-export function credentialFor(style: AuthStyle, key: string): Credential {
-  switch (style) {
-    case 'bearer':
-      return { header: ['authorization', `Bearer ${key}`], query: null }
-    case 'x-api-key':
-      return { header: ['x-api-key', key], query: null }
-    case 'basic':
-      return { header: ['authorization', `Basic ${Buffer.from(`${key}:`).toString('base64')}`], query: null }
-    case 'query':
-      return { header: null, query: `api_key=${encodeURIComponent(key)}` }
-  }
+export function credentialFor(auth: ServiceAuth, key: string): Credential {
+  if (auth === 'bearer') return { header: ['authorization', `Bearer ${key}`], query: null }
+  if (auth === 'basic')
+    return { header: ['authorization', `Basic ${Buffer.from(`${key}:`).toString('base64')}`], query: null }
+  return 'query' in auth
+    ? { header: null, query: `${encodeURIComponent(auth.query)}=${encodeURIComponent(key)}` }
+    : { header: [auth.header.toLowerCase(), `${auth.prefix ?? ''}${key}`], query: null }
 }

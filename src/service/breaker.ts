@@ -13,6 +13,7 @@ import { FaultHistory } from './fault-history.ts'
 import type { CallSubject, AttemptCounts } from './fault-history.ts'
 import { InheritedCircuit } from './inherited-circuit.ts'
 import type { CircuitSnapshot } from '../domain/rate-status.ts'
+import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
@@ -76,6 +77,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   /** Errors that count against the service. */
   const counted = new WeakSet<object>()
   let inherited: InheritedCircuit | null = null
+  let lastFault: FaultSummary = { reason: null, isUnreachable: false }
 
   const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
     duration: previousMs ?? 0,
@@ -129,6 +131,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
         history.recordResponse(subject, isDown())
         return { ok: false, error }
       }
+      if (isFault(error)) lastFault = summarizeFault(error)
       // A connection that cannot be opened is never the input's fault.
       if (isFault(error) && (!error.maybeSent || history.recordFault(subject, startMark))) counted.add(error)
       throw error
@@ -173,8 +176,12 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     countAttempts: (subject, isCounted) => history.countAttempts(subject, isCounted),
     snapshot() {
       if (inherited !== null)
-        return { probeInMs: inherited.probeAt - Date.now(), backoffMs: inherited.backoffMs }
-      return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), backoffMs }
+        return {
+          probeInMs: inherited.probeAt - Date.now(),
+          backoffMs: inherited.backoffMs,
+          ...(lastFault.reason === null ? inherited.fault : lastFault),
+        }
+      return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), backoffMs, ...lastFault }
     },
     restore(snapshot) {
       if (policy.state === CircuitState.Closed)
@@ -185,6 +192,20 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       return () => subscription.dispose()
     },
   }
+}
+
+type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'isUnreachable'>
+
+/** A fault in a few words, without what differs from call to call. */
+function summarizeFault(error: ServiceError): FaultSummary {
+  if (error instanceof ConnectionError) {
+    const code = networkErrorCode(error.cause)
+    return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', isUnreachable: true }
+  }
+  if (error instanceof TimeoutError) return { reason: 'no response in time', isUnreachable: true }
+  if (error instanceof MalformedResponseError)
+    return { reason: `HTTP ${error.status} without a record`, isUnreachable: false }
+  return { reason: `HTTP ${error.status}`, isUnreachable: false }
 }
 
 type SettledCall<T> = { ok: true; value: T } | { ok: false; error: unknown }

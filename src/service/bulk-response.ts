@@ -3,14 +3,7 @@ import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
 import { firstPresent, isObject, toPlainNumbers } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
-
-/** An accepted bulk job. The interface does not specify the body of a 202, so every common shape is read. */
-export type BulkAcceptance = {
-  /** The service's identifier of the job; null if it sent none. */
-  jobId: string | null
-  /** The identifiers of the inputs: by email, or a list that may be in the order of the emails. Null: not sent. */
-  requestIds: string[] | Record<string, string> | null
-}
+import type { BulkAcceptance } from '../domain/service/bulk.ts'
 
 const identifierSchema = z
   .union([z.string(), z.number()])
@@ -24,7 +17,7 @@ const idMapSchema = z.record(z.string(), identifierSchema).refine((map) => Objec
 const namedItemsSchema = z.array(z.looseObject({})).min(1)
 
 /**
- * Reads the identifiers of the job and of its inputs from a response, wrapped or not; never fails. Strings are cleaned
+ * Reads the identifiers of the job and of its inputs from a response, wrapped or not, in every common shape; never fails. Strings are cleaned
  * of what Postgres cannot store, as in deliveries.
  */
 export function parseBulkResponse(response: unknown): BulkAcceptance {

@@ -1,29 +1,31 @@
-import { firstPresent, isObject } from '../domain/json.ts'
+import { toJobId } from '../domain/job.ts'
 import type { JsonObject } from '../domain/json.ts'
-import { readCompany, readPerson } from '../domain/record.ts'
-import type { RecordReading } from '../domain/record.ts'
-import { readInBandStatus } from '../domain/in-band-status.ts'
 import { parseBulkResponse } from './bulk-response.ts'
-import type { BulkAcceptance } from './bulk-response.ts'
-import { MalformedResponseError } from './errors.ts'
-import { transportError, errorDetails, isMissingRoute, statusError } from './response-errors.ts'
-import type { ServiceError } from './errors.ts'
-import { Transport } from './transport.ts'
-import type {
-  CallOptions,
-  RawResponse,
-  RequestParts,
-  ServiceEndpoint,
-  TransportOptions,
-} from './transport.ts'
+import { UnavailableError, UnexpectedStatusError, UnprocessableError } from './errors.ts'
 import {
-  buildBulkBody,
-  buildCompanyQuery,
-  buildEmailBody,
-  buildPersonBody,
+  asyncJobId,
+  malformedResponseError,
+  parseSuccessBody,
+  readAnsweredResults,
+  readJob,
+  readOwn,
+  withMeaning,
+} from './read-response.ts'
+import type { HttpExchange } from './exchange.ts'
+import { errorDetails, isMissingRoute, statusError } from './response-errors.ts'
+import { Transport } from './transport.ts'
+import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
+import {
+  parseBulkInput,
+  parseCompanyInput,
+  parseEmailInput,
+  parsePersonInput,
   parseResponseBody,
 } from './request-bodies.ts'
-import type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { CompanyInput, PersonInput, ServiceReading } from '../domain/service/adapter.ts'
+import type { BulkAcceptance, BulkInput, JobReading, ServiceDelivery } from '../domain/service/bulk.ts'
+import type { LookupCall, Service } from '../domain/service/service.ts'
 
 /**
  * Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required.
@@ -32,7 +34,8 @@ import type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
  */
 export type ClientOptions = TransportOptions
 export type { CallOptions, KeyRejection } from './transport.ts'
-export type { BulkInput, CompanyInput, PersonInput } from './request-bodies.ts'
+export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
+export type { BulkInput } from '../domain/service/bulk.ts'
 
 /**
  * The service's response about one person or company.
@@ -51,10 +54,14 @@ export type LookupResponse =
  * @example
  * const { jobId, requestIds, raw } = await client.submitBulk(input)
  */
-export type BulkResponse = BulkAcceptance & { raw: unknown }
+export type BulkResponse = BulkAcceptance & {
+  raw: unknown
+  /** The results, of a service that sends them in the answer. Null: its reader failed, and `raw` holds what was paid for. */
+  delivery?: ServiceDelivery | null
+}
 
 /**
- * Client of the enrichment service, one method per endpoint. Each method sends exactly one request: no retry, no
+ * Client of the enrichment service, one method per endpoint; which endpoints, its `service` says. Each method sends exactly one request: no retry, no
  * redirect, no second key, so that one permit of the rate limit is one call. It does not limit the rate itself.
  *
  * @throws ServiceError for anything but a usable response; its `action` says what to do
@@ -67,8 +74,10 @@ export type BulkResponse = BulkAcceptance & { raw: unknown }
  */
 export class EnrichmentClient {
   readonly #transport: Transport
+  readonly #service: Service
 
   constructor(options: ClientOptions) {
+    this.#service = options.service ?? BUILT_IN_SERVICE
     this.#transport = new Transport(options)
   }
 
@@ -102,7 +111,7 @@ export class EnrichmentClient {
    * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
    */
   async enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('POST /v1/person/enrich', { body: buildPersonBody(input) }, readPerson, options)
+    return this.#enrich(this.#require('person'), parsePersonInput(input), options)
   }
 
   /**
@@ -111,7 +120,7 @@ export class EnrichmentClient {
    * await client.findPerson('jane.doe@acme.com')
    */
   async findPerson(email: string, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('POST /v1/person', { body: buildEmailBody(email) }, readPerson, options)
+    return this.#enrich(this.#require('personByEmail'), parseEmailInput(email), options)
   }
 
   /**
@@ -120,33 +129,60 @@ export class EnrichmentClient {
    * await client.enrichCompany({ domain: 'acme.com' })
    */
   async enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('GET /v1/company/enrich', { query: buildCompanyQuery(input) }, readCompany, options)
+    return this.#enrich(this.#require('company'), parseCompanyInput(input), options)
   }
 
   /**
-   * E4. Submits 1 to 100 emails; the results are delivered to `webhookUrl`. Once the head of a 202 has arrived the job
-   * exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it would be
-   * submitted, and billed, again.
+   * E4. Submits 1 to 100 emails; the results are delivered to `webhookUrl`, or are the answer. Once the head of a 202 has
+   * arrived the job exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it
+   * would be submitted, and billed, again.
    * @example
    * const { jobId } = await client.submitBulk({ emails, webhookUrl: 'https://example.com/webhooks/enrichment/42' })
    */
   async submitBulk(input: BulkInput, options: CallOptions = {}): Promise<BulkResponse> {
+    const bulk = this.#require('bulk')
+    const { endpoint, readAcceptance, results } = bulk
+    const read = readAcceptance ?? parseBulkResponse
+    const checked = parseBulkInput(input, bulk)
     const response = await this.#transport.send(
-      'POST /v1/person/bulk',
-      { body: buildBulkBody(input) },
+      endpoint,
+      { body: JSON.stringify(bulk.body(checked)) },
       options,
     )
     const { head, failure, body } = response.exchange
     if (head.status === 202) {
       const parsed = failure === null ? parseResponseBody(body) : null
       const raw = parsed?.ok === true ? parsed.value : null
-      return { ...parseBulkResponse(raw), raw }
+      return { ...read(raw), raw }
     }
+    // Every further answer would be lost in the same way, and its inputs paid again.
+    if (results === 'answer' && failure?.kind === 'too_large')
+      throw new UnexpectedStatusError(
+        `the answer to ${checked.emails.length} emails is larger than 16 MiB: lower \`bulk.size\` of the service`,
+        { ...errorDetails(response.exchange, response.context), action: 'abort_run' },
+      )
     const value = parseSuccessBody(response)
-    const acceptance = parseBulkResponse(value)
+    if (results === 'answer') {
+      const delivery = readAnsweredResults(bulk, value, checked.emails)
+      return { jobId: toJobId(delivery?.jobId), requestIds: null, raw: value, delivery }
+    }
+    const acceptance = read(value)
     // Without a 202, only an identifier proves that a job was accepted.
     if (acceptance.jobId === null) throw malformedResponseError('no job identifier', response)
     return { ...acceptance, raw: value }
+  }
+
+  /**
+   * Fetches a job whose results have not been delivered.
+   * @throws TypeError if the service does not describe how
+   * @example
+   * const reading = await client.fetchJob(jobId)
+   * if (reading.outcome === 'results') console.log(reading.delivery.results)
+   */
+  async fetchJob(jobId: string, options: CallOptions = {}): Promise<JobReading> {
+    const poll = this.#require('poll')
+    const response = await this.#transport.send(poll.endpoint, poll.build(jobId), options)
+    return readJob({ poll, readDelivery: this.#service.readDelivery }, response)
   }
 
   /** Waits for the calls in flight, then closes the connections. */
@@ -154,13 +190,27 @@ export class EnrichmentClient {
     return this.#transport.close()
   }
 
-  async #enrich(
-    endpoint: ServiceEndpoint,
-    parts: RequestParts,
-    read: (value: unknown) => RecordReading,
+  /** @throws TypeError: the service has no such endpoint */
+  #require<Name extends 'person' | 'personByEmail' | 'company' | 'bulk' | 'poll'>(
+    name: Name,
+  ): NonNullable<Service[Name]> {
+    const found = this.#service[name]
+    if (found === null) throw new TypeError(`the service ${this.#service.name} has no endpoint \`${name}\``)
+    return found as NonNullable<Service[Name]>
+  }
+
+  async #enrich<Input>(
+    { endpoint, build, read, readRecord }: LookupCall<Input>,
+    input: Input,
     options: CallOptions,
   ): Promise<LookupResponse> {
-    const response = await this.#transport.send(endpoint, parts, options)
+    let own: ServiceReading | null = null
+    const readHead = (answered: HttpExchange): HttpExchange['head'] => {
+      own = read && readOwn(read, answered)
+      return withMeaning(answered.head, own)
+    }
+    const response = await this.#transport.send(endpoint, build(input), options, read && readHead)
+    if (own !== null) return this.#toLookupResponse(own, response)
     const { head, body } = response.exchange
     if (head.status === 404 && !isMissingRoute(head.headers, body)) return { outcome: 'not_found' }
     if (head.status === 202) {
@@ -168,37 +218,32 @@ export class EnrichmentClient {
       return { outcome: 'accepted', jobId: parseBulkResponse(parsed.ok ? parsed.value : null).jobId }
     }
     const value = parseSuccessBody(response)
-    const reading = read(value)
+    const reading = readRecord(value)
     if (reading.outcome !== 'unreadable') return reading
     const jobId = asyncJobId(value)
     if (jobId !== null) return { outcome: 'accepted', jobId }
     throw malformedResponseError(reading.reason, response)
   }
-}
 
-/** The JSON of a complete success response; throws for any other. */
-function parseSuccessBody(response: RawResponse): unknown {
-  const { head, failure, body } = response.exchange
-  if (head.status !== 200 && head.status !== 201 && head.status !== 203)
-    throw statusError(response.exchange, response.context)
-  if (failure !== null) throw transportError(failure, response.exchange, response.context)
-  const parsed = parseResponseBody(body)
-  if (parsed.ok) return parsed.value
-  const encoding = head.headers['content-encoding']
-  throw malformedResponseError(
-    encoding === undefined ? parsed.reason : 'a content encoding that was not requested',
-    response,
-  )
+  /** @throws ServiceError for a reading that is no answer to the lookup */
+  #toLookupResponse(reading: ServiceReading, response: RawResponse): LookupResponse {
+    const details = errorDetails(response.exchange, response.context)
+    switch (reading.outcome) {
+      case 'found':
+      case 'not_found':
+      case 'accepted':
+        return reading
+      case 'unreadable':
+        throw malformedResponseError(reading.reason, response)
+      case 'rejected':
+        throw new UnprocessableError(reading.reason ?? 'the service does not accept this input', details)
+      case 'transient':
+        throw new UnavailableError(reading.reason ?? 'the service is temporarily unavailable', details)
+      // The head says so by now.
+      case 'unauthorized':
+      case 'rate_limited':
+      case 'banned':
+        throw statusError(response.exchange, response.context)
+    }
+  }
 }
-
-/** The job of a lookup that was queued with status 200. */
-function asyncJobId(value: unknown): string | null {
-  if (!isObject(value) || readInBandStatus(value) !== null) return null
-  return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId
-}
-
-const malformedResponseError = (reason: string, { exchange, context }: RawResponse): ServiceError =>
-  new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
-    ...errorDetails(exchange, context),
-    body: exchange.body,
-  })

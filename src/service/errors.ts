@@ -156,6 +156,13 @@ export class RateLimitedError extends ServiceError {
 }
 
 /**
+ * The service says that it has banned the key for a while.
+ * @example
+ * if (error instanceof BannedError) await delay(error.retryAfterMs ?? 30_000)
+ */
+export class BannedError extends RateLimitedError {}
+
+/**
  * 500, and every other 5xx except 503.
  * @example
  * if (error instanceof ServerError) retryLater(input)

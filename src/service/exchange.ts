@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import type { AnswerHead, NormalizeHead } from '../domain/service/head.ts'
 
 export type ResponseHeaders = Record<string, string | string[] | undefined>
 
@@ -9,7 +10,7 @@ export type HttpExchange = {
   /** Whether any of the request was written to a connection, so that it may have arrived. */
   wasSent: boolean
   /** The head of the response; null if none arrived. */
-  head: { status: number; headers: ResponseHeaders } | null
+  head: AnswerHead | null
   /** The body, as far as it arrived. */
   body: Buffer
   /** Null if the response is complete. */
@@ -31,6 +32,8 @@ export type ExchangeOptions = {
   maxBodyBytes: number
   signal?: AbortSignal | undefined
   observer?: RequestObserver | undefined
+  /** Puts a head into the usual terms before anything reads it. */
+  normalizeHead?: NormalizeHead
 }
 
 /**
@@ -91,8 +94,9 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     if (status < 200 || this.#isFinished) return
-    this.#head = { status, headers }
-    this.#options.observer?.answered({ status, headers, at: Date.now() })
+    const at = Date.now()
+    this.#head = this.#options.normalizeHead?.({ status, headers }) ?? { status, headers }
+    this.#options.observer?.answered({ ...this.#head, at })
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -132,9 +136,7 @@ const isTimeout = (cause: Error): boolean =>
   'code' in cause && (cause.code === 'UND_ERR_HEADERS_TIMEOUT' || cause.code === 'UND_ERR_BODY_TIMEOUT')
 
 /** The head of a response; header names are in lower case. */
-export type ResponseHead = {
-  status: number
-  headers: ResponseHeaders
+export type ResponseHead = AnswerHead & {
   /** When the head arrived, in milliseconds since the epoch (`Date.now()`). */
   at: number
 }
@@ -163,4 +165,30 @@ export interface RequestObserver {
   answered(head: ResponseHead): void
   /** No response will come (timeout, abort, lost connection). The service may have counted the call. */
   lost(at: number): void
+}
+
+/** Tells the limiter of an answer only when it is known what its body says. */
+export class HeldAnswer implements RequestObserver {
+  readonly #observer: RequestObserver | undefined
+  #at = 0
+
+  constructor(observer: RequestObserver | undefined) {
+    this.#observer = observer
+  }
+
+  sent(at: number): void {
+    this.#observer?.sent(at)
+  }
+
+  answered({ at }: ResponseHead): void {
+    this.#at = at
+  }
+
+  lost(at: number): void {
+    this.#observer?.lost(at)
+  }
+
+  release(head: HttpExchange['head']): void {
+    if (head !== null) this.#observer?.answered({ ...head, at: this.#at })
+  }
 }

@@ -8,12 +8,15 @@ export class InheritedCircuit {
   #backoffMs: number
   #probeAt: number
   #isProbing = false
+  /** Why it was opened. */
+  readonly fault: Pick<CircuitSnapshot, 'reason' | 'isUnreachable'>
   readonly #maxPauseMs: number
 
   constructor(snapshot: CircuitSnapshot, now: number, maxPauseMs: number) {
     this.#backoffMs = Math.max(1, snapshot.backoffMs)
     this.#probeAt = now + Math.max(0, snapshot.probeInMs)
     this.#maxPauseMs = maxPauseMs
+    this.fault = { reason: snapshot.reason, isUnreachable: snapshot.isUnreachable }
   }
 
   get isProbing(): boolean {

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import {
   AbortedError,
   BadRequestError,
+  BannedError,
   ConnectionError,
   MalformedResponseError,
   RateLimitedError,
@@ -81,6 +82,8 @@ export function transportError(
 export function statusError(completed: HttpExchange, context: ErrorContext): ServiceError {
   const details = errorDetails(completed, context)
   const { status } = details
+  if (completed.head?.isBan === true)
+    return new BannedError('the service has banned the key for a while', details)
   if (status === 429 || status === 403) {
     const retry = details.retryAfterMs == null ? 'no Retry-After' : `retry after ${details.retryAfterMs} ms`
     return new RateLimitedError(`rate limited (${status}), ${retry}`, details)

@@ -1,7 +1,14 @@
 import type { Dispatcher } from 'undici'
-import { type ApiKey, type AuthStyle, KeyRing, credentialFor } from './api-keys.ts'
+import type { ServiceAuth } from '../domain/service/adapter.ts'
+import { type ApiKey, type AuthStyle, KeyRing, authOfStyle, credentialFor } from './api-keys.ts'
 import { type ProxySettings, openDispatcher, parseBaseUrl } from './dispatcher.ts'
-import { type ExchangeRequest, type HttpExchange, type RequestObserver, exchange } from './exchange.ts'
+import {
+  type ExchangeRequest,
+  exchange,
+  HeldAnswer,
+  type HttpExchange,
+  type RequestObserver,
+} from './exchange.ts'
 import {
   ForbiddenError,
   InputForbiddenError,
@@ -18,16 +25,21 @@ import {
   transportError,
 } from './response-errors.ts'
 import { ForbiddenClassifier } from './forbidden.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
+import type { CalledEndpoint } from '../domain/spend.ts'
 
 /** The service rejected a key; `usableKeys` are left. */
 export type KeyRejection = { keyId: string; status: number; nextKeyId: string | null; usableKeys: number }
 
 export type TransportOptions = {
-  /** An http or https URL, including any path before `/v1`. */
+  /** An http or https URL, including any path before the endpoints' own. */
   baseUrl: string
   /** One key, or several, newest first. */
   apiKey: string | readonly string[]
-  /** How the key is sent. Default: `bearer`. */
+  /** The service's interface, from `defineService`. Default: the built-in one. */
+  service?: Service
+  /** How the key is sent, if the service leaves it open. Default: `bearer`. */
   auth?: AuthStyle
   /** Limit for a whole exchange, including the wait for a connection, in milliseconds. Default: 30,000. */
   timeoutMs?: number
@@ -40,8 +52,17 @@ export type TransportOptions = {
   onKeyRejected?: (rejection: KeyRejection) => void
   /** Called once when the service accepts a rejected key again. */
   onKeyAccepted?: (keyId: string) => void
-  /** Called at the end of each call; status null: no response. */
-  onCallEnd?: (endpoint: ServiceEndpoint, status: number | null) => void
+  /** Called at the end of each call. */
+  onCallEnd?: (call: EndedCall) => void
+}
+
+/** A call that was made; status null: no response. The duration is from the request to the end of the body. */
+export type EndedCall = {
+  endpoint: ServiceEndpoint
+  /** What was requested. Default: a person. */
+  kind?: CalledEndpoint
+  status: number | null
+  durationMs: number
 }
 
 /**
@@ -49,16 +70,15 @@ export type TransportOptions = {
  * @example
  * await client.enrichCompany({ domain: 'acme.com' }, { signal: AbortSignal.timeout(5_000) })
  */
-export type CallOptions = { signal?: AbortSignal | undefined; observer?: RequestObserver | undefined }
-
-/** Method and path, `POST /v1/person/enrich`; also how messages name the call. */
-export type ServiceEndpoint = `${'GET' | 'POST'} /v1/${string}`
+export type CallOptions = {
+  signal?: AbortSignal | undefined
+  observer?: RequestObserver | undefined
+  /** Called when the call has ended, before its response is read. */
+  onEnd?: ((call: EndedCall) => void) | undefined
+}
 
 /** A response with a head, and the context that its errors need. */
 export type RawResponse = { exchange: HttpExchange & { head: { status: number } }; context: ErrorContext }
-
-/** What a request carries beside its method, path and credentials. */
-export type RequestParts = { query?: string; body?: string }
 
 /** Far above any record or job; a larger body is a fault and must not fill the memory. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -69,7 +89,8 @@ export class Transport {
   readonly #dispatcher: Dispatcher
   readonly #prefix: string
   readonly #origin: string
-  readonly #auth: AuthStyle
+  readonly #auth: ServiceAuth
+  readonly #service: Service
   readonly #timeoutMs: number
   readonly #userAgent: string
   readonly #onKeyRejected: TransportOptions['onKeyRejected']
@@ -86,7 +107,8 @@ export class Transport {
     this.keys = new KeyRing(options.apiKey)
     this.#origin = origin
     this.#prefix = prefix
-    this.#auth = options.auth ?? 'bearer'
+    this.#service = options.service ?? BUILT_IN_SERVICE
+    this.#auth = this.#service.auth ?? authOfStyle(options.auth ?? 'bearer')
     this.#timeoutMs = requirePositiveInteger('timeoutMs', options.timeoutMs ?? 30_000)
     this.#userAgent = options.userAgent ?? 'fillrate'
     this.#onKeyRejected = options.onKeyRejected
@@ -107,13 +129,18 @@ export class Transport {
    * Sends one request and returns its response, which may be incomplete after the head. Throws if there is no head, and
    * for a rejected key: the ring has then switched to the next key, which only the next call uses.
    */
-  async send(endpoint: ServiceEndpoint, parts: RequestParts, options: CallOptions): Promise<RawResponse> {
+  async send(
+    endpoint: ServiceEndpoint,
+    parts: RequestParts,
+    options: CallOptions,
+    readHead: ReadHead | null = null,
+  ): Promise<RawResponse> {
     const key = this.keys.current
     if (this.keys.allRejected) throw this.#allKeysRejectedError(endpoint, key)
     const end = this.keys.startCall()
     if (end === null) throw new KeyOnTrialError(endpoint)
     try {
-      return await this.#exchange(key, endpoint, parts, options)
+      return await this.#exchange(key, endpoint, parts, options, readHead)
     } finally {
       end()
     }
@@ -124,23 +151,38 @@ export class Transport {
     endpoint: ServiceEndpoint,
     parts: RequestParts,
     options: CallOptions,
+    readHead: ReadHead | null,
   ): Promise<RawResponse> {
+    const held = readHead && new HeldAnswer(options.observer)
     const startMark = this.#forbidden.startCall()
-    const completed = await exchange(this.#dispatcher, this.#createRequest(endpoint, parts, key), {
+    const startedAt = performance.now()
+    const answered = await exchange(this.#dispatcher, this.#createRequest(endpoint, parts, key), {
       timeoutMs: this.#timeoutMs,
       maxBodyBytes: MAX_BODY_BYTES,
       signal: options.signal,
-      observer: options.observer,
+      observer: held ?? options.observer,
+      normalizeHead: this.#service.normalizeHead,
     })
+    const completed = readHead && answered.head ? { ...answered, head: readHead(answered) } : answered
+    held?.release(completed.head)
     const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
     const { head, failure } = completed
-    this.#onCallEnd?.(endpoint, head?.status ?? null)
+    const ended = {
+      endpoint,
+      kind: this.#kindOf(endpoint),
+      status: head?.status ?? null,
+      durationMs: performance.now() - startedAt,
+    }
+    this.#onCallEnd?.(ended)
+    options.onEnd?.(ended)
     if (head === null)
       throw transportError(failure ?? { kind: 'connection', cause: undefined }, completed, context)
     const response: RawResponse = { exchange: { ...completed, head }, context }
     // The limiter knows of rejections of other calls, also those of the previous leader.
     const isForRate = (): boolean =>
-      options.observer?.isBan === true || isRateLimitResponse(head.headers, completed.body)
+      head.isBan === true ||
+      options.observer?.isBan === true ||
+      isRateLimitResponse(head.headers, completed.body)
     const isLimited = head.status === 429 || (head.status === 403 && isForRate())
     if (isLimited) this.#forbidden.recordRateLimited(performance.now())
     else if (head.status === 401) throw this.#rejectKey(key, completed, context)
@@ -158,9 +200,10 @@ export class Transport {
   }
 
   #createRequest(endpoint: ServiceEndpoint, parts: RequestParts, key: ApiKey): ExchangeRequest {
-    const [method, path] = endpoint.split(' ') as ['GET' | 'POST', string]
+    const [method, ownPath] = endpoint.split(' ') as ['GET' | 'POST', string]
+    const path = parts.path ?? ownPath
     const credential = credentialFor(this.#auth, key.secret)
-    const query = [parts.query, credential.query].filter((part) => part != null).join('&')
+    const query = [parts.query, credential.query].filter((part) => part != null && part !== '').join('&')
     // No compression: records are small, and a broken encoding is one more way to lose a response.
     const headers = [
       'accept',
@@ -171,6 +214,7 @@ export class Transport {
       this.#userAgent,
     ]
     if (parts.body !== undefined) headers.push('content-type', 'application/json')
+    headers.push(...this.#service.headers)
     if (credential.header !== null) headers.push(...credential.header)
     return {
       origin: this.#origin,
@@ -179,6 +223,11 @@ export class Transport {
       headers,
       body: parts.body ?? null,
     }
+  }
+
+  #kindOf(endpoint: ServiceEndpoint): CalledEndpoint {
+    if (endpoint === this.#service.bulk?.endpoint || endpoint === this.#service.poll?.endpoint) return 'bulk'
+    return endpoint === this.#service.company?.endpoint ? 'company' : 'person'
   }
 
   #acceptKey(key: ApiKey): void {
@@ -241,6 +290,9 @@ export class Transport {
     )
   }
 }
+
+/** The head that counts, for a service whose bodies may say otherwise. Called if there is a head. */
+export type ReadHead = (answered: HttpExchange) => HttpExchange['head']
 
 function requirePositiveInteger(name: string, value: number): number {
   if (Number.isInteger(value) && value > 0) return value

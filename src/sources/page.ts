@@ -31,8 +31,6 @@ export interface PageRow {
   readonly name: string | null
   readonly company: string | null
   readonly domain: string | null
-  /** From 1, in key order. */
-  readonly n: number
   /** Whether any cell of the row may be written. */
   readonly lacks: boolean
   /** Until when its stamp keeps it fresh; null: no stamp, or no `freshness`. */
@@ -61,18 +59,46 @@ export interface SourcePageOptions {
   readonly lastWritten?: LastWrittenRelation
 }
 
+/** SQL: the columns of a `PageRow`, from a relation `page`. */
+export const pageColumnsSql = sql.raw(
+  ['key', 'input_hash', 'filled', ...MAPPING_INPUTS, 'lacks', 'fresh_until', 'stamp']
+    .map((column) => `page.${column}`)
+    .join(', '),
+)
+
 /**
- * One page of a source in key order, as a relation for a CTE. Walks the key's index from `after`, so that each page costs
+ * One page of a source in key order, as a relation for a CTE, with the columns of `pageOrderSql` too. Walks the key's index from `after`, so that each page costs
  * the same on a table of any size. If the joins give more than one row for a key, it fails with `invalid input syntax`
  * and a text that names the key: see `parseDuplicateKey`.
  * @throws SourceProblems if `where` is not an expression
  */
 export function pageQuery(source: Source, options: SourcePageOptions): RawBuilder<PageRow> {
+  const conditions = pageConditions(source, options)
+  const order = pageOrderSql(source, '')
+  if (!mayRepeatKeys(source))
+    return sql`${pageRelation(source, sql`${conditions} limit ${options.limit}`, options.lastWritten)} order by ${order}`
   // One row more than requested: it may be a second row for the page's last key.
-  const rows = sql`${pageConditions(source, options)} limit ${options.limit + 1}`
-  const page = pageRelation(source, rows, options.lastWritten)
-  return sql`select * from (${page}) as p where n <= ${options.limit} order by n`
+  const rows = sql`${conditions} limit ${options.limit + 1}`
+  return sql`select * from (${pageRelation(source, rows, options.lastWritten)}) as p order by ${order} limit ${options.limit}`
 }
+
+/** The key that ends a page, before it is read; no row if less than a page is left. Mostly reads an index alone. */
+export const pageEndQuery = (source: Source, options: SourcePageOptions): RawBuilder<{ key: string }> => sql`
+  select ${sql.raw(keyTextSql(source))} as key from ${sql.raw(source.table.sql)} as t ${sql.raw(joinsSql(source))}
+   where ${pageConditions(source, options)} offset ${options.limit - 1} limit 1`
+
+/** SQL: what orders the rows of a page by key. */
+export const pageOrderSql = (source: Source, alias = 'page.'): RawBuilder<unknown> =>
+  sql.raw(source.keyOrder.map((column, i) => orderBySql(column, `${alias}"~order${i}"`)).join(', '))
+
+/** SQL: the last key of the relation `page`; NULL if it is empty. */
+export const lastKeySql = (source: Source): RawBuilder<string | null> =>
+  sql`(select key from page order by ${sql.raw(
+    source.keyOrder.map(({ operators }, i) => `"~order${i}" using ${operators.greater}`).join(', '),
+  )} limit 1)`
+
+/** Only joins, and tables that others inherit from, can give more than one row for a key. */
+const mayRepeatKeys = ({ mapping, table }: Source): boolean => mapping.joins !== null || table.isInherited
 
 /** The conditions and the order of a page: what follows WHERE. */
 export function pageConditions(
@@ -117,7 +143,8 @@ export function keysQuery(
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
   const matches = sql.raw(keyMatchesSql(source, '"~keys"."~key"'))
   const conditions = sql`${sql.raw(belongsSql(source))}`
-  return pageRelation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
+  const rows = pageRelation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
+  return sql`select ${pageColumnsSql} from (${rows}) as page`
 }
 
 function pageRelation(
@@ -126,12 +153,11 @@ function pageRelation(
   written: LastWrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
 ): RawBuilder<PageRow> {
-  const order = source.keyOrder.map((column, i) => orderBySql(column, `k${i}`)).join(', ')
   const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
   const inputs = rowInputsSql(source)
   const columns = [
     `${keyTextSql(source)} as key`,
-    ...source.keyOrder.map((column, i) => `t.${quoteName(column.name)} as k${i}`),
+    ...source.keyOrder.map((column, i) => `t.${quoteName(column.name)} as "~order${i}"`),
     `${inputs.hash} as input_hash`,
     `${inputs.filled} as filled`,
     ...MAPPING_INPUTS.map((name) => `${inputs.values[name]} as ${name}`),
@@ -151,21 +177,18 @@ function pageRelation(
       ? sql`lacks or exists (
         select from (${written}) as w where w.key = r.key and (${sql.raw(isOurs.join(' or '))}))`
       : sql`lacks`
-  // Only joins and tables that inherit can give more than one row for a key; counting them costs a tenth of a pass over
-  // finished rows.
-  const [copies, uniqueKey] =
-    source.mapping.joins === null && !source.table.isInherited
-      ? ['', 'key']
-      : [
-          ' count(*) over (partition by key) as copies,',
-          `case when copies = 1 then key else ${duplicateKeySql(source)} end`,
-        ]
+  const order = source.keyOrder.map((_, i) => `"~order${i}"`).join(', ')
+  // Counting copies costs a tenth of a pass over finished rows.
+  const [key, relation] = mayRepeatKeys(source)
+    ? [
+        `case when copies = 1 then key else ${duplicateKeySql(source)} end`,
+        sql`(select r.*, count(*) over (partition by key) as copies from (${rows}) as r)`,
+      ]
+    : ['key', sql`(${rows})`]
   return sql`
-    select ${sql.raw(uniqueKey)} as key,
-           input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, n, ${lacks} as lacks, fresh_until, stamp
-      from (select r.*,${sql.raw(copies)}
-                   (row_number() over (order by ${sql.raw(order)}))::int as n
-              from (${rows}) as r) as r`
+    select ${sql.raw(key)} as key, input_hash, filled, ${sql.raw(MAPPING_INPUTS.join(', '))}, ${lacks} as lacks,
+           fresh_until, stamp, ${sql.raw(order)}
+      from ${relation} as r`
 }
 
 /**

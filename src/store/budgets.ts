@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -6,70 +6,164 @@ import type { Connection, Tx } from './transaction.ts'
 // COMMIT whose answer was lost.
 
 export interface BudgetUsage {
+  /** Credits: of a service that bills by the lookup, lookups. */
   readonly lookups: number
+  readonly bySource: Readonly<Record<string, number>>
   /** Other runs spend from the same budget. */
   readonly isShared: boolean
 }
 
-/** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
-export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
-  const { rows } = await sql<BudgetUsage>`
-    select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
-           r.budget_name is not null as "isShared"
-      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
-     where r.id = ${run}`.execute(db)
-  return rows[0] ?? { lookups: 0, isShared: false }
+/**
+ * SQL: credits that were charged to runs and not spent, because lookups cost less than the most that they could. Empty where
+ * a lookup costs one credit: the partial indexes then answer it at once.
+ */
+const returnedSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`(
+  select source, returned from fillrate.spend where returned <> 0 and ${of}
+  union all select source, returned from fillrate.spend_entries where returned <> 0 and ${of})`
+
+const ofRunSql = (run: RawBuilder<unknown>) => sql<boolean>`run_id = ${run}`
+export const ofBudgetSql = (name: RawBuilder<unknown>) =>
+  sql<boolean>`run_id in (select id from fillrate.runs where budget_name = ${name})`
+
+/** SQL: the sum that was returned, of all sources or of one. */
+const returnedSumSql = (of: RawBuilder<boolean>, source: string | null = null): RawBuilder<unknown> => sql`
+  coalesce((select sum(returned) from ${returnedSql(of)} as x
+             where ${source}::text is null or x.source = ${source}::text), 0)::bigint`
+
+/** SQL: the same by source, as jsonb; null: nothing. */
+export const returnedBySourceSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`
+  (select jsonb_object_agg(source, returned)
+     from (select source, sum(returned) as returned from ${returnedSql(of)} as x group by source) as y)`
+
+/** A budget as it is stored, and what of it came back. */
+interface StoredUsage {
+  readonly lookups: number
+  readonly bySource: Readonly<Record<string, number>>
+  readonly returned: Readonly<Record<string, number>> | null
 }
 
-/** What is left of a run's budget. @param limit lookups; null is unlimited */
-export async function remainingBudget(db: Connection, run: number, limit: number | null): Promise<number> {
-  if (limit === null) return Number.POSITIVE_INFINITY
-  return Math.max(0, limit - (await readBudgetUsage(db, run)).lookups)
+export function toNetUsage({
+  lookups,
+  bySource,
+  returned,
+}: StoredUsage): Pick<BudgetUsage, 'lookups' | 'bySource'> {
+  if (returned === null) return { lookups, bySource }
+  return {
+    lookups: lookups - Object.values(returned).reduce((sum, credits) => sum + credits, 0),
+    bySource: Object.fromEntries(
+      Object.entries(bySource).map(([source, charged]) => [source, charged - (returned[source] ?? 0)]),
+    ),
+  }
+}
+
+/** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
+export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
+  const { rows } = await sql<StoredUsage & Pick<BudgetUsage, 'isShared'>>`
+    select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
+           case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
+           r.budget_name is not null as "isShared",
+           case when r.budget_name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
+                else ${returnedBySourceSql(ofBudgetSql(sql`r.budget_name`))} end as returned
+      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
+     where r.id = ${run}`.execute(db)
+  const [usage] = rows
+  return usage
+    ? { ...toNetUsage(usage), isShared: usage.isShared }
+    : { lookups: 0, bySource: {}, isShared: false }
+}
+
+/** What a budget allows, in credits. Null is unlimited. */
+export interface ChargeLimits {
+  readonly run: number | null
+  readonly source: number | null
 }
 
 /**
- * Charges lookups to a run and to the budget that it shares. Call it as the last statement of the transaction that
- * claims them: the run's row stays locked until the end, and the run's heartbeat waits for that lock.
- * @param limit lookups; null is unlimited
+ * Charges credits to a run, to its source, and to the budget that it shares. Call it as the last statement of the
+ * transaction that claims them: the run's row stays locked until the end, and the run's heartbeat waits for that lock.
  * @returns false, with nothing charged, if the budget does not cover them or the run is no longer running
  */
 export async function chargeBudget(
   tx: Tx,
   run: number,
-  limit: number | null,
+  source: string,
+  limits: ChargeLimits,
   lookups: number,
 ): Promise<boolean> {
   if (lookups === 0) return true
+  const addedSql = (of: RawBuilder<unknown>) => sql`
+    lookups_spent = ${of}.lookups_spent + ${lookups}::integer,
+    spent_by_source = ${of}.spent_by_source || jsonb_build_object(${source}::text,
+      coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0) + ${lookups}::bigint)`
+  const isCoveredSql = (of: RawBuilder<unknown>, runs: RawBuilder<boolean>) => sql`(
+    ${of}.lookups_spent + ${lookups}::bigint - ${returnedSumSql(runs)} <= coalesce(${limits.run}::bigint, ${UNLIMITED})
+    and coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0) + ${lookups}::bigint - ${returnedSumSql(runs, source)}
+        <= coalesce(${limits.source}::bigint, ${UNLIMITED}))`
   const result = await sql`
     with shared as (
-      update fillrate.budgets b set lookups_spent = b.lookups_spent + ${lookups}::bigint
+      update fillrate.budgets b set ${addedSql(sql`b`)}
         from fillrate.runs r
        where r.id = ${run} and r.state = 'running' and b.name = r.budget_name
-         and b.lookups_spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
+         and ${isCoveredSql(sql`b`, ofBudgetSql(sql`b.name`))}
       returning b.name
     )
-    update fillrate.runs r set lookups_spent = r.lookups_spent + ${lookups}::integer
+    update fillrate.runs r set ${addedSql(sql`r`)}
      where r.id = ${run} and r.state = 'running'
-       and case when r.budget_name is null then r.lookups_spent + ${lookups}::bigint <= coalesce(${limit}::bigint, 9223372036854775807)
-                else exists (select from shared) end`.execute(tx)
+       and case when r.budget_name is null then ${isCoveredSql(sql`r`, ofRunSql(sql`r.id`))} else exists (select from shared) end`.execute(
+    tx,
+  )
   return result.numAffectedRows === 1n
 }
 
-/** The budget that all runs of a day share, by Postgres's clock, and what it has spent. */
+const UNLIMITED = sql`9223372036854775807`
+
+/** Live sync has one budget a day for single edits, and one for imports: an import leaves the edits of the day theirs. */
+export type DayBudgetKind = 'follow' | 'import'
+
+/** A budget that all runs of a day share, by Postgres's clock, and what it has spent. */
 export interface DayBudget {
   readonly name: string
   readonly spent: number
+  readonly bySource: Readonly<Record<string, number>>
 }
 
 /** Today's budget, in UTC: one row a day, charged in the transaction that claims lookups. */
-export async function readDayBudget(db: Connection): Promise<DayBudget> {
-  const { rows } = await sql<DayBudget>`
-    select today.name, coalesce(b.lookups_spent, 0) as spent
-      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
+export async function readDayBudget(db: Connection, kind: DayBudgetKind = 'follow'): Promise<DayBudget> {
+  const { rows } = await sql<StoredUsage & Pick<DayBudget, 'name'>>`
+    select today.name, coalesce(b.lookups_spent, 0) as lookups, coalesce(b.spent_by_source, '{}') as "bySource",
+           ${returnedBySourceSql(ofBudgetSql(sql`today.name`))} as returned
+      from (select ${`${kind} `}::text || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
       left join fillrate.budgets b on b.name = today.name`.execute(db)
   const [today] = rows
   if (!today) throw new Error('reading the budget of today returned no row')
-  return today
+  const { lookups, bySource } = toNetUsage(today)
+  return { name: today.name, spent: lookups, bySource }
+}
+
+/** The budget of a run in progress. */
+export interface RunBudgetUsage extends BudgetUsage {
+  readonly id: number
+  readonly isScheduled: boolean
+  /** Null is unlimited. */
+  readonly limit: number | null
+  readonly sources: readonly string[]
+}
+
+/** The budgets of the runs in progress, except those of live sync, which share the budgets of the day. */
+export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> {
+  const { rows } = await sql<RunBudgetUsage & StoredUsage>`
+    select r.id, r.trigger = 'schedule' as "isScheduled", (r.options ->> 'budget')::bigint as "limit", r.sources,
+           coalesce(b.lookups_spent, r.lookups_spent) as lookups, coalesce(b.spent_by_source, r.spent_by_source) as "bySource",
+           b.name is not null as "isShared",
+           case when b.name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
+                else ${returnedBySourceSql(ofBudgetSql(sql`b.name`))} end as returned
+      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
+     where r.state = 'running' and r.options ->> 'follow' is distinct from 'true' and r.scope is not null
+     order by r.id`.execute(db)
+  return rows.map(({ returned, lookups, bySource, ...run }) => ({
+    ...run,
+    ...toNetUsage({ lookups, bySource, returned }),
+  }))
 }
 
 /** Deletes shared budgets that are no longer needed. @returns how many were deleted */

@@ -129,14 +129,31 @@ export async function listAbandonedChanges(
   return rows
 }
 
-/** Whether any lookup of a run can be called now. */
-export async function hasPendingLookups(db: Connection, run: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.lookups
-                    where run_id = ${run} and state = 'pending' and (kind <> 'email' or sync_only)
-                      and (not_before is null or not_before <= now()))
-        or exists (select from fillrate.lookups
-                    where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
-                      and (not_before is null or not_before <= now())) as any`.execute(db)
-  return rows[0]?.any ?? false
+/** Changes of a source that live sync has not picked yet. */
+export interface QueuedChanges {
+  readonly source: string
+  /** Statements whose changes wait. */
+  readonly statements: number
+  /** Rows that they changed; null where counting them would take long. */
+  readonly rows: number | null
+  /** Of an import, which is picked after all other changes. */
+  readonly isImport: boolean
+  readonly oldestAt: Date
+}
+
+/** To count the keys of a statement, Postgres reads all of them: of an import, megabytes. */
+const MAX_COUNTED_BYTES = 100_000
+
+/** What waits for live sync, by source; nothing of sources that are up to date. */
+export async function listQueuedChanges(db: Connection): Promise<QueuedChanges[]> {
+  const { rows } = await sql<QueuedChanges>`
+    select source, is_import as "isImport", count(*) as statements, min(changed_at) as "oldestAt",
+           case when max(pg_column_size(keys)) < ${MAX_COUNTED_BYTES} and count(*) < 10000
+                then sum(case when pg_column_size(keys) < ${MAX_COUNTED_BYTES} then cardinality(keys) end)::bigint end as rows
+      from (${sql.join(
+        CHANGE_TABLES_SQL.map((list) => sql`select source, is_import, changed_at, keys from ${list}`),
+        sql` union all `,
+      )}) as changed
+     group by source, is_import order by source, is_import`.execute(db)
+  return rows
 }

@@ -16,23 +16,32 @@ export interface NewChange {
   readonly writtenBefore: Values | null
 }
 
-/** Records writes, in the transaction that made them. */
-export async function insertChanges(tx: Tx, source: string, changes: readonly NewChange[]): Promise<void> {
-  if (changes.length === 0) return
-  await sql`
-    insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
-    select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
-      from jsonb_to_recordset(${jsonBatch(changes)}) as v
-           (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`.execute(
-    tx,
-  )
-}
+/** SQL, a statement for a WITH clause: records writes, in the transaction that made them. */
+export const insertChangesSql = (source: string, changes: readonly NewChange[]): RawBuilder<unknown> => sql`
+  insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
+  select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
+    from jsonb_to_recordset(${jsonBatch(changes)}) as v
+         (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`
 
 /** When a run wrote last; null: it has written nothing. */
 export async function lastWriteOf(db: Connection, run: number): Promise<Date | null> {
   const { rows } = await sql<{ written_at: Date }>`
     select written_at from fillrate.changes where run_id = ${run} order by id desc limit 1`.execute(db)
   return rows[0]?.written_at ?? null
+}
+
+/** Whether a run has written this many rows of a source, or more. */
+export async function hasWrittenRows(
+  db: Connection,
+  run: number,
+  source: string,
+  rows: number,
+): Promise<boolean> {
+  const found = await sql`
+    select from fillrate.changes where run_id = ${run} and source = ${source} offset ${Math.max(1, rows) - 1} limit 1`.execute(
+    db,
+  )
+  return found.rows.length > 0
 }
 
 export interface UndoableChange {

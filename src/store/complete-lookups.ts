@@ -1,15 +1,10 @@
 import { sql } from 'kysely'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
-import { ANSWERED_STATES } from './lookups.ts'
+import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
+import { settleCreditsSql } from './spend.ts'
 import { jsonBatch, opaque, unnestByKey } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
-
-/** SQL: queues those of `stored` that have a result now for write-back. */
-export const enqueueWriteBackSql = sql`queued as (
-      insert into fillrate.write_back_queue (lookup_id) select id from stored where state in (${ANSWERED_STATES})
-      on conflict do nothing
-    )`
 
 /** SQL: results as `v`, by the id of their lookup as `k.key`. */
 export const resultsSql = (results: readonly { readonly id: number }[]) =>
@@ -18,8 +13,17 @@ export const resultsSql = (results: readonly { readonly id: number }[]) =>
     results,
     sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "requestedAt" timestamptz,
         "resolvedAt" timestamptz, "refreshAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
-        "unconfirmedCalls" integer`,
+        "unconfirmedCalls" integer, call text, credits integer`,
   )
+
+/**
+ * SQL: of an updated lookup `l` with the result `v`: what it cost, what was reserved for it, and what of that is returned to
+ * the budget. Nothing is if an earlier call of it is in doubt: that may have cost it.
+ */
+export const creditedSql = sql`
+  coalesce(v.credits, 0) as credits, l.credits_reserved as reserved,
+  case when l.credits_reserved is null or l.resolved_at is null or l.unconfirmed_calls > 0 then 0
+       else l.credits_reserved - coalesce(v.credits, 0) end as returned`
 
 /** SQL: none of the suppression hashes of the result `v` is suppressed. */
 export const notSuppressedSql = sql`not exists (
@@ -42,7 +46,7 @@ export async function storeLateRecords(
         from ${resultsSql(results)}
        where l.id = k.key and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
-    ), ${enqueueWriteBackSql}
+    ), ${enqueueWriteBackSql('stored')}
     update fillrate.rows r set due_at = now() from stored
      where r.lookup_id = stored.id and r.state in ('not_found', 'rejected', 'failed')`.execute(db)
 }
@@ -50,11 +54,14 @@ export async function storeLateRecords(
 export interface DeliveredResult extends LookupFields {
   readonly id: number
   readonly job: string
+  /** What it cost. Missing: one credit, counted when its job was accepted. */
+  readonly credits?: number
 }
 
 /** Stores results from deliveries. A lookup that has a result keeps it. @returns how many were stored */
 export async function completeFromDelivery(tx: Tx, results: readonly DeliveredResult[]): Promise<number> {
   if (results.length === 0) return 0
+  const hasCredits = results.some(({ credits }) => credits !== undefined)
   const { rows } = await sql<{ id: number }>`
     with stored as (
       update fillrate.lookups l
@@ -64,8 +71,8 @@ export async function completeFromDelivery(tx: Tx, results: readonly DeliveredRe
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(results)}
        where l.id = k.key and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
-      returning l.id, l.state
-    ), ${enqueueWriteBackSql}
+      returning l.id, l.state ${hasCredits ? sql`, ${creditedSql}, l.requested_at, l.sync_only, l.run_id, l.source, l.kind` : sql``}
+    ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}
     select id from stored`.execute(tx)
   const stored = new Set(rows.map((row) => row.id))
   await storeLateRecords(

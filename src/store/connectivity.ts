@@ -27,6 +27,12 @@ export function isTransient(error: unknown): boolean {
   )
 }
 
+/**
+ * The level at which a repeated step logs an error: while Postgres is away, every step fails again and again, and the
+ * process has logged that once, as a trouble.
+ */
+export const retryLogLevel = (error: unknown): 'debug' | 'warn' => (isTransient(error) ? 'debug' : 'warn')
+
 /** A deadline for `giveUp`, for what ends by itself after a while, such as a lease. @param ms milliseconds from now */
 export function expiresAfter(ms: number): () => boolean {
   const end = performance.now() + ms
@@ -53,6 +59,44 @@ export async function releaseWithin(leaseMs: number, act: () => Promise<void>): 
   })
 }
 
+/** SQLSTATEs and errors that only a server gives which was just up: it is restarting. */
+const RESTARTING_CODES = new Set(['57P01', '57P02', '57P03', 'ECONNRESET', 'EPIPE'])
+const RESTARTING_MS = 60_000
+/** Nothing listens there: it is restarting, or the address is wrong. */
+const REFUSING_MS = 10_000
+
+/**
+ * How long to wait for a server that has not been reached yet, by its error, in milliseconds. 0: not at all, because a
+ * wrong host, name or password stays wrong.
+ */
+export function startUpWaitMs(error: unknown): number {
+  if (!(error instanceof Error) || !isTransient(error)) return 0
+  const code = (error as { code?: string }).code ?? ''
+  if (RESTARTING_CODES.has(code) || /connection terminated/i.test(error.message)) return RESTARTING_MS
+  return code === 'ECONNREFUSED' ? REFUSING_MS : 0
+}
+
+/**
+ * Runs `act`, which connects to a server that this process has not reached yet, until the server has restarted: as in
+ * the middle of a run, but not for ever.
+ * @param onWait called once, with how long it waits at most
+ */
+export function retryWhileStarting<T>(
+  act: () => Promise<T>,
+  signal: AbortSignal,
+  onWait: (error: Error, ms: number) => void,
+): Promise<T> {
+  const began = performance.now()
+  let isWaiting = false
+  return retryWhileUnavailable(act, {
+    giveUp: (error) => signal.aborted || performance.now() - began >= startUpWaitMs(error),
+    onWait: (error) => {
+      if (!isWaiting) onWait(error, startUpWaitMs(error))
+      isWaiting = true
+    },
+  })
+}
+
 /** Retries of conflicts: about half a minute, on top of those of `inTransaction`. */
 const MAX_CONFLICTS = 20
 
@@ -70,7 +114,7 @@ export async function retryWhileUnavailable<T>(
     readonly onWait?: ((error: Error, ms: number) => void) | undefined
     readonly conflicts?: number
     /** Called after each failure: true ends the retries. Default: retry until Postgres is back. */
-    readonly giveUp?: () => boolean
+    readonly giveUp?: (error: unknown) => boolean
   },
 ): Promise<T> {
   let conflicts = 0
@@ -79,7 +123,7 @@ export async function retryWhileUnavailable<T>(
       return await act()
     } catch (error) {
       const isAgain = isConflict(error) && conflicts++ < (options.conflicts ?? MAX_CONFLICTS)
-      if ((!isAgain && !isTransient(error)) || options.signal?.aborted || options.giveUp?.()) throw error
+      if ((!isAgain && !isTransient(error)) || options.signal?.aborted || options.giveUp?.(error)) throw error
       const ms = isAgain ? Math.min(2_000, 50 * 2 ** conflicts) : Math.min(5_000, 100 * 2 ** attempt)
       if (!isAgain) options.onWait?.(error as Error, ms)
       await sleep(ms, undefined, options.signal ? { signal: options.signal } : {})

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { type DeliveryState } from '../domain/job.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -35,6 +35,13 @@ export async function insertDeliveries(
     on conflict (event_id) do nothing
     returning event_id`.execute(db)
   return rows.map((row) => row.event_id)
+}
+
+/** Whether any delivery is to be settled: a poll that finds nothing needs no transaction. */
+export async function hasReceived(db: Connection): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.deliveries where state = 'received') as any`.execute(db)
+  return rows[0]?.any ?? false
 }
 
 export interface ClaimedDelivery {
@@ -75,16 +82,13 @@ export interface SettledDelivery {
   readonly quarantinedResults: number
 }
 
-/** Records how deliveries were settled. */
-export async function closeDeliveries(tx: Connection, closed: readonly SettledDelivery[]): Promise<void> {
-  if (closed.length === 0) return
-  await sql`
-    update fillrate.deliveries d
-       set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
-      from jsonb_to_recordset(${jsonBatch(closed)}) as v
-           ("eventId" text, state text, reason text, "quarantinedResults" integer)
-     where d.event_id = v."eventId"`.execute(tx)
-}
+/** SQL, a statement for a WITH clause: records how deliveries were settled. */
+export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
+  update fillrate.deliveries d
+     set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
+    from jsonb_to_recordset(${jsonBatch(closed)}) as v
+         ("eventId" text, state text, reason text, "quarantinedResults" integer)
+   where d.event_id = v."eventId"`
 
 /** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
 export async function quarantineDelivery(db: Connection, eventId: string, reason: string): Promise<void> {

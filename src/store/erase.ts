@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
@@ -31,6 +31,7 @@ export async function expandByRows(tx: Tx, ids: readonly number[]): Promise<numb
     select distinct l.id from fillrate.rows r
       join fillrate.lookups l on l.id = r.lookup_id or l.id = any(r.missed_lookup_ids)
      where r.lookup_id = any(${these}) or r.missed_lookup_ids && ${these}
+     union select unnest(lookup_ids) from fillrate.deleted_rows where lookup_ids && ${these}
      union select unnest(${these})`.execute(tx)
   return rows.map((row) => row.id)
 }
@@ -41,6 +42,19 @@ export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise
     select key as id from fillrate.jobs where lookup_ids && ${[...ids]}::bigint[]`.execute(tx)
   return rows.map((row) => row.id)
 }
+
+/** Event ids of the deliveries of jobs. */
+export async function listDeliveriesOfJobs(tx: Tx, jobs: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ eventId: string }>`
+    select event_id as "eventId" from fillrate.deliveries where ${isOfJobsSql(jobs)} order by event_id`.execute(
+    tx,
+  )
+  return rows.map((row) => row.eventId)
+}
+
+const isOfJobsSql = (jobs: readonly string[]): RawBuilder<boolean> => sql`(
+  job_key = any(${[...jobs]}::uuid[])
+  or job_id in (select job_id from fillrate.jobs where key = any(${[...jobs]}::uuid[])))`
 
 /**
  * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all that is stored on these rows except
@@ -66,6 +80,8 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
       -- A row whose subject has changed since loses only what was written before.
       update fillrate.rows r set last_written = null, own_writes = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
+    ), undeleted as (
+      delete from fillrate.deleted_rows where lookup_ids && ${these}
     ), unskipped as (
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )
@@ -87,7 +103,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
  * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
  * they keep their places, without a name, because the service matches by position.
  */
-async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
+export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
   const these = sql`${[...ids]}::bigint[]`
   const unsent = sql`j.state = 'submitting' and j.lease_token is null and j.lookup_ids && ${these}`
   await sql`
@@ -118,8 +134,7 @@ export interface StoredDelivery {
 export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: string): Promise<string[]> {
   const { rows } = await sql<{ eventId: string }>`
     select event_id as "eventId" from fillrate.deliveries d
-     where job_key = any(${[...jobs]}::uuid[])
-        or job_id in (select job_id from fillrate.jobs where key = any(${[...jobs]}::uuid[]))
+     where ${isOfJobsSql(jobs)}
         or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
      order by event_id`.execute(tx)
   return rows.map((row) => row.eventId)

@@ -14,7 +14,7 @@ const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
   sql`state in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(source)}`
 
 /** SQL: the reason without what differs from row to row (the confidence). */
-const sharedReasonSql = sql`
+export const sharedReasonSql = sql`
   case when state = 'below_confidence'
        then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
 
@@ -81,28 +81,4 @@ export async function* iterateFailures(
     left -= rows.length
     after = rows.at(-1) ?? null
   }
-}
-
-/** Selects the rows behind a reason; null is any. `reason` as `countFailureReasons` returns it. */
-export interface ReasonFilter {
-  readonly source: string | null
-  readonly state: FailureState | null
-  readonly reason: string | null
-}
-
-/** One page of the rows behind a reason, in the order of source and key. @param after keyset: rows after this one */
-export async function listFailuresByReason(
-  db: Database,
-  { source, state, reason }: ReasonFilter,
-  after: Pick<FailedRow, 'source' | 'key'> | null,
-  limit: number,
-): Promise<FailedRow[]> {
-  const { rows } = await sql<FailedRow>`
-    select source, key, state, reason, settled_at from fillrate.rows
-     where state in (${failureStatesSql}) and ${inSourceSql(source)}
-       and ${state === null ? sql`true` : sql`state = ${state}`}
-       and ${reason === null ? sql`true` : sql`${sharedReasonSql} = ${reason}`}
-       and ${after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`}
-     order by source, key limit ${limit}`.execute(db)
-  return rows
 }

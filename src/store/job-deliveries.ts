@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type JobState } from '../domain/job.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
+import { closeDeliveriesSql, type SettledDelivery } from './deliveries.ts'
 import type { Tx } from './transaction.ts'
 
 export interface DeliveryJob {
@@ -28,7 +29,7 @@ export async function lockJobsForDeliveries(
 ): Promise<DeliveryJob[]> {
   const { rows } = await sql<DeliveryJob>`
     select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.is_async_answer as single,
-           (select jsonb_agg(jsonb_build_object('id', m.id, 'kind', l.kind, 'email', coalesce(l.input ->> 'email', ''),
+           (select json_agg(json_build_object('id', m.id, 'kind', l.kind, 'email', coalesce(l.input ->> 'email', ''),
                      'open', coalesce(l.state = 'submitted' and l.job_key = j.key, false)) order by m.n)
               from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
       from fillrate.jobs j
@@ -48,17 +49,18 @@ export interface DeliveredJob {
 }
 
 /**
- * Applies deliveries to their jobs, in whatever state these are. Members without a result are released when the job is
+ * Records how deliveries were settled, and applies them to their jobs, in whatever state these are. Members without a result are released when the job is
  * finished and no further delivery has come for `graceMs`, and at the deadline at the latest. A delivery proves that the
  * job arrived, so it is no longer in doubt; a completed job stays completed.
  */
 export async function completeJobsFromDeliveries(
   tx: Tx,
+  closed: readonly SettledDelivery[],
   jobs: readonly DeliveredJob[],
   graceMs: number,
 ): Promise<void> {
-  if (jobs.length === 0) return
   await sql`
+    with closed as (${closeDeliveriesSql(closed)})
     update fillrate.jobs j
        set state = case when j.state = 'completed' then j.state
                         when v.state is not null then v.state

@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
+import type { CallCost } from '../domain/lookup.ts'
+import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql } from './pending-lookups.ts'
+import { countCreditsSql } from './spend.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import type { Connection } from './transaction.ts'
 
 export interface Submittable {
   /** At least `least` emails are pending. */
@@ -13,11 +16,7 @@ export interface Submittable {
 /** What a run has to submit. @param least pending emails that count as enough */
 export async function findSubmittable(db: Connection, run: number, least: number): Promise<Submittable> {
   const { rows } = await sql<Submittable>`
-    select (select count(*) from (
-              select 1 from fillrate.lookups
-               where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
-                 and (not_before is null or not_before <= now())
-               limit ${least}::integer) waiting) >= ${least}::integer as "hasNew",
+    select ${hasPendingEmailsSql(run, least)} as "hasNew",
            exists (select from fillrate.jobs
                     where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as "hasRetries"`.execute(
     db,
@@ -47,26 +46,32 @@ export async function createJobs(
     readonly token: string
     readonly leaseMs: number
     readonly deadlineMs: number
+    /** Members of a full job. Default: 100. */
+    readonly size?: number
   },
 ): Promise<OutgoingJob[]> {
-  const { run, ids, least, token, leaseMs, deadlineMs } = options
+  const { run, ids, least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
   const { rows } = await sql<OutgoingJob>`
-    with claimed as (
-      select id from fillrate.lookups
-       where run_id = ${run} and state = 'pending' and kind = 'email' and not sync_only
-         and (not_before is null or not_before <= now())
-       order by run_id, id limit ${ids.length * JOB_SIZE} for no key update skip locked
-    ), numbered as (
-      select id, (row_number() over (order by id) - 1) / ${JOB_SIZE}::integer as n from claimed
+    with ${claimPendingSql(run, ids.length * size, { emails: sql`true`, others: false })}, numbered as (
+      select id, source, credits_reserved, (row_number() over (order by id) - 1) / ${size}::integer as n from claimed
     ), chosen as (
-      select id, (${[...ids]}::uuid[])[n + 1] as job_key from (
+      select id, source, credits_reserved, (${[...ids]}::uuid[])[n + 1] as job_key from (
         select *, count(*) over (partition by n) as size from numbered
       ) sized
-       where size >= ${Math.min(least, JOB_SIZE)}::integer
-    ), made as (
-      insert into fillrate.jobs (key, state, size, run_id, scope, lookup_ids, lease_token, leased_until, deadline_at)
-      select job_key, 'submitting', count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id), ${token},
-             now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
+       where size >= ${Math.min(least, size)}::integer
+    ), ${dequeuePendingSql('chosen')}, made as (
+      insert into fillrate.jobs
+             (key, state, size, run_id, scope, lookup_ids, members_by_source, credits_by_source, lease_token, leased_until,
+              deadline_at)
+      select job_key, 'submitting', count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id),
+             (select jsonb_object_agg(source, members)
+                from (select coalesce(source, '') as source, count(*) as members
+                        from chosen one where one.job_key = chosen.job_key group by 1) counted),
+             case when count(credits_reserved) > 0 then (
+               select jsonb_object_agg(source, credits)
+                 from (select coalesce(source, '') as source, sum(coalesce(credits_reserved, 1)) as credits
+                         from chosen one where one.job_key = chosen.job_key group by 1) reserved) end,
+             ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from chosen group by job_key
       returning key
     ), moved as (
@@ -97,7 +102,8 @@ export async function leaseJobsForRetry(
        order by created_at limit ${options.limit} for no key update skip locked
     ), leased as (
       update fillrate.jobs j
-         set lease_token = ${options.token}, leased_until = now() + ${intervalSql(options.leaseMs)}
+         set lease_token = ${options.token}, leased_until = now() + ${intervalSql(options.leaseMs)},
+             deadline_at = greatest(j.deadline_at, now() + ${intervalSql(options.leaseMs)})
         from ready where j.key = ready.key
       returning j.key, j.attempts, j.run_id, j.lookup_ids
     )
@@ -111,25 +117,42 @@ export async function leaseJobsForRetry(
 export interface SubmittedJob extends JobFields {
   readonly id: string
   readonly token: string
+  /** Missing: nothing was sent. The lookups of an accepted job, and of one in doubt, are counted by its state. */
+  readonly call?: Exclude<CallCost, 'billed'> | undefined
+  /** It may have been accepted and billed although the service said that it was not. */
+  readonly mayBeBilled?: boolean
+  /** Until when its results are awaited, if that is later than was known before the call. */
+  readonly deadlineAt?: Date | null
+  /** When it is fetched first. */
+  readonly pollAt?: Date | null
 }
 
 /** Records the results of submissions. A job whose delivery came first keeps its state and gets its identifier. */
 export async function recordJobSubmissions(db: Connection, jobs: readonly SubmittedJob[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
+    with recorded as (
     update fillrate.jobs j
        set state = case when j.state in ('submitting', 'in_doubt') then v.state else j.state end,
            reason = case when j.state in ('submitting', 'in_doubt') then v.reason else j.reason end,
            finished_at = case when j.state in ('submitting', 'in_doubt') then v."finishedAt" else j.finished_at end,
            job_id = coalesce(v."jobId", j.job_id), request_ids = coalesce(v."requestIds", j.request_ids),
+           deadline_at = greatest(j.deadline_at, v."deadlineAt"), poll_at = v."pollAt",
            attempts = v.attempts, not_before = v."notBefore", submitted_at = coalesce(v."submittedAt", j.submitted_at),
            lease_token = null, leased_until = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v
            (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempts integer,
-            "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz)
-     where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))`.execute(
-    db,
-  )
+            "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz, call text, "mayBeBilled" boolean, "deadlineAt" timestamptz, "pollAt" timestamptz)
+     where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
+    returning j.run_id, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled"
+    )
+    insert into fillrate.spend_entries (run_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
+    select coalesce(run_id, 0), m.source, 'bulk', count(*) filter (where m.n = 1),
+           count(*) filter (where m.n = 1 and call = 'retried'), count(*) filter (where m.n = 1 and call = 'throttled'),
+           coalesce(sum(m.size::bigint) filter (where "mayBeBilled"), 0),
+           sum(coalesce(credits_by_source ->> m.source, m.size)::bigint) filter (where "mayBeBilled")
+      from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
+     where call is not null group by 1, 2`.execute(db)
 }
 
 /**
@@ -142,17 +165,22 @@ export async function createFromAsyncAnswer(
   jobId: string | null,
   run: number | null,
   deadlineMs: number,
+  pollAt: Date | null = null,
 ): Promise<void> {
   await sql`
     with made as (
-      insert into fillrate.jobs (key, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at)
+      insert into fillrate.jobs (key, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at, poll_at)
       select gen_random_uuid(), ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
              (select scope from fillrate.runs where id = ${run}),
-             array[l.id], now(), now() + ${intervalSql(deadlineMs)}
+             array[l.id], now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
         from fillrate.lookups l
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
-      returning key
-    )
+      returning key, lookup_ids[1] as lookup_id
+    ), stored as (
+      select l.run_id, l.source, l.kind, 'billed' as call, 0 as doubt, 0 as returned,
+             case when l.credits_reserved is null then 1 else 0 end as credits, coalesce(l.credits_reserved, 0) as credits_in_doubt
+        from made join fillrate.lookups l on l.id = made.lookup_id
+    ), ${countCreditsSql}
     update fillrate.lookups l
        set state = 'submitted', job_key = made.key, sync_only = true, attempts = l.attempts + 1, requested_at = now(),
            lease_token = null, leased_until = null
@@ -188,12 +216,16 @@ export async function cancelUnsubmitted(db: Connection, limit: number): Promise<
   return rows.map((row) => row.id)
 }
 
-/** Expires jobs whose delivery did not come before the deadline. @returns their ids */
+/**
+ * Expires jobs whose delivery did not come before the deadline. One that is stored and not settled yet is no lost one: its
+ * inputs would be requested, and paid, again. @returns their ids
+ */
 export async function expireJobs(db: Connection, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with late as (
-      select key from fillrate.jobs
+      select key from fillrate.jobs j
        where state in ('submitted', 'in_doubt') and deadline_at < now()
+         and not exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
        order by deadline_at limit ${limit} for no key update skip locked
     )
     update fillrate.jobs j
@@ -205,29 +237,6 @@ export async function expireJobs(db: Connection, limit: number): Promise<string[
   return rows.map((row) => row.id)
 }
 
-export interface StoredJob {
-  readonly key: string
-  readonly job_id: string | null
-  readonly state: JobState
-  readonly reason: string | null
-  readonly size: number
-  readonly attempts: number
-  readonly run: number | null
-  readonly created_at: Date
-  readonly submitted_at: Date | null
-  readonly deadline_at: Date
-  readonly finished_at: Date | null
-}
-
-/** The latest jobs, newest first, in any state or in one. */
-export async function listJobs(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
-  const { rows } = await sql<StoredJob>`
-    select key, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at
-      from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
-     order by created_at desc, key limit ${limit}`.execute(db)
-  return rows
-}
-
 /** How many jobs of a run, or of all runs, are in each state. */
 export async function countJobStates(
   db: Connection,
@@ -237,39 +246,6 @@ export async function countJobStates(
     select state, count(*) as count from fillrate.jobs
      where ${run === null ? sql`true` : sql`run_id = ${run}`} group by state`.execute(db)
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
-}
-
-export interface LockedJob {
-  readonly id: string
-  readonly state: JobState
-  /** A living process is submitting it. */
-  readonly held: boolean
-  /** Members that still wait for their result. */
-  readonly open: number
-}
-
-/** Locks a job, found by our key or by the service's id, so that no delivery completes it meanwhile. */
-export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
-  const { rows } = await sql<LockedJob>`
-    select j.key as id, j.state, j.lease_token is not null and j.leased_until > now() as held,
-           (select count(*) from fillrate.lookups l where l.job_key = j.key and l.state = 'submitted') as open
-      from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
-     order by j.created_at desc limit 1 for no key update of j`.execute(tx)
-  return rows[0] ?? null
-}
-
-/** Expires a job before its deadline. */
-export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<void> {
-  await sql`
-    update fillrate.jobs
-       set state = 'expired', reason = ${reason}, finished_at = now(), lease_token = null, leased_until = null,
-           not_before = null
-     where key = ${id}`.execute(tx)
-}
-
-/** Makes a job that the service did not accept due now, without the rest of its backoff. */
-export async function submitJobNow(tx: Tx, id: string): Promise<void> {
-  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
 }
 
 /** Releases jobs under a token that were certainly not submitted: they are due at once. */

@@ -19,7 +19,8 @@ export async function acquireLease(
     insert into fillrate.leases as c (scope, lease_token, leased_until, owner)
     values (${scope}, ${token}, now() + ${intervalSql(leaseMs)}, ${owner})
     on conflict (scope) do update
-      set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner
+      set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
+          acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
     where c.lease_token = excluded.lease_token or c.leased_until < now()
     returning scope`.execute(db)
   return rows.length === 1

@@ -1,9 +1,18 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Lookup, type LookupFields } from '../domain/lookup.ts'
-import { enqueueWriteBackSql, notSuppressedSql, resultsSql, storeLateRecords } from './complete-lookups.ts'
+import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
+import { creditedSql, notSuppressedSql, resultsSql, storeLateRecords } from './complete-lookups.ts'
+import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
-import { intervalSql, opaque } from './sql.ts'
+import {
+  claimPendingSql,
+  dequeuePendingSql,
+  enqueuePendingSql,
+  hasPendingEmailsSql,
+  QUEUED_COLUMNS,
+} from './pending-lookups.ts'
+import { countCallsSql, countCreditsSql } from './spend.ts'
+import { intervalSql, opaque, PREPARED } from './sql.ts'
 
 export interface LeasedLookup {
   readonly id: number
@@ -25,6 +34,8 @@ export interface LeaseOptions {
    * are pending, because that many make a job.
    */
   readonly emails: boolean | number
+  /** Only lookups of people or only of companies, if each has a limit of its own. Default: both. */
+  readonly endpoint?: 'person' | 'company' | null
   /** Only lookups without a failed call: the others prove little about a service that is being probed. */
   readonly untried?: boolean
 }
@@ -35,36 +46,35 @@ export interface LeaseOptions {
  */
 export async function leaseLookups(
   db: Database,
-  { run, limit, token, leaseMs, emails, startImmediately = limit, untried = false }: LeaseOptions,
+  {
+    run,
+    limit,
+    token,
+    leaseMs,
+    emails,
+    startImmediately = limit,
+    endpoint = null,
+    untried = false,
+  }: LeaseOptions,
 ): Promise<LeasedLookup[]> {
-  // These must be the exact predicates of the partial indexes, or the planner does not use them.
-  const syncOnly = sql`state = 'pending' and (kind <> 'email' or sync_only)`
-  const email = sql`state = 'pending' and kind = 'email' and not sync_only`
-  const ready = sql`run_id = ${run} and (not_before is null or not_before <= now())
-    ${untried ? sql`and ${opaque(sql`reason is null`)}` : sql``}`
-  const areFewEmails =
+  const areEmailsTaken =
     typeof emails === 'number'
-      ? sql`(select count(*) from (select from fillrate.lookups where ${ready} and ${email} limit ${emails}::integer) w) < ${emails}::integer`
-      : sql`true`
-  const claimSql = (predicate: RawBuilder<unknown>, bound: RawBuilder<unknown>) => sql`
-      select id from fillrate.lookups where ${ready} and ${predicate}
-       order by run_id, id limit ${bound} for no key update skip locked`
-  const limitSql = sql`${limit}::integer`
-  const claimSyncOnly = claimSql(syncOnly, limitSql)
-  const claimEmails = claimSql(sql`${email} and ${areFewEmails}`, limitSql)
-  // Every bound is a number, never the remainder of another part: for a bound that it does not know, the planner assumes
-  // a tenth of all pending lookups, and reads the whole table for a handful of them.
-  const { rows } = await sql<Omit<LeasedLookup, 'token'>>`
-    with sync_only as (${claimSyncOnly}), ${emails === false ? sql`` : sql`email as (${claimEmails}),`}
-    claimed as (
-      select id from (select id from sync_only ${emails === false ? sql`` : sql`union all select id from email`}) c
-       limit ${limitSql}
-    ),
-    leased as (
+      ? sql<boolean>`not ${hasPendingEmailsSql(run, emails)}`
+      : sql<boolean>`${emails}::boolean`
+  const { rows } = await sql<Omit<LeasedLookup, 'token'>>`${PREPARED}
+    with ${claimPendingSql(run, limit, {
+      emails: areEmailsTaken,
+      others: true,
+      endpoint,
+      condition: untried ? sql`l.reason is null` : sql`true`,
+    })}, ${dequeuePendingSql('claimed')}, leased as (
       update fillrate.lookups l
          set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
         from claimed where l.id = claimed.id
       returning l.id, l.kind, l.input, l.attempts
+    ), listed as (
+      insert into fillrate.lookup_leases (lease_token, lookup_ids)
+      select ${token}, array_agg(id) from leased having count(*) > 0
     ), marked as (
       insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
       select ${token}, id from (select id from leased order by id limit ${startImmediately}::integer) a order by id desc limit 1
@@ -90,12 +100,16 @@ export async function extendLookupLeases(
   leaseMs: number,
 ): Promise<Map<string, ExtendedLeases>> {
   if (tokens.length === 0) return new Map()
-  const isHeld = sql`state = 'leased' and ${opaque(sql`lease_token = any(${[...tokens]}::uuid[])`)}`
+  const leasedSql = sql`fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)`
+  const isHeld = sql`id = q.id and state = 'leased' and lease_token = h.lease_token`
+  const ofTokens = sql`h.lease_token = any(${[...tokens]}::uuid[])`
   const { rows } = await sql<ExtendedLeases & { token: string }>`
-    with mine as (
-      select id, lease_token as token from fillrate.lookups where ${isHeld}
-    ), held as (
-      select id from fillrate.lookups where ${isHeld} for no key update skip locked
+    with mine as materialized (
+      select q.id, h.lease_token as token from ${leasedSql}
+       cross join lateral (select from fillrate.lookups where ${isHeld} offset 0) l where ${ofTokens}
+    ), held as materialized (
+      select q.id from ${leasedSql}
+       cross join lateral (select from fillrate.lookups where ${isHeld} for no key update skip locked offset 0) l where ${ofTokens}
     ), extended as (
       update fillrate.lookups l set leased_until = now() + ${intervalSql(leaseMs)}
         from held where l.id = held.id
@@ -134,7 +148,9 @@ export async function markInFlight(
 ): Promise<readonly LeasedLookup[]> {
   if (lookups.length === 0) return []
   const { marked, held } = inFlightSql(lookups)
-  const { rows } = await sql<{ held: LeaseHolders }>`with ${marked} select ${held} as held`.execute(db)
+  const { rows } = await sql<{
+    held: LeaseHolders
+  }>`${PREPARED} with ${marked} select ${held} as held`.execute(db)
   return stillHeld(lookups, rows[0]?.held)
 }
 
@@ -148,6 +164,10 @@ export interface LookupResult extends LookupFields {
   readonly id: number
   readonly token: string
   readonly requestedAt: Date
+  /** Missing: nothing was sent. */
+  readonly call?: CallCost | undefined
+  /** What the call cost, where a lookup does not cost one credit. */
+  readonly credits?: number | undefined
   /** Suppression hashes of the record's subject: the record is not stored if one of them is suppressed. */
   readonly hashes?: readonly string[]
 }
@@ -171,8 +191,9 @@ export async function completeLookups(
   next: readonly LeasedLookup[] = [],
 ): Promise<CompleteResult> {
   if (results.length === 0) return { started: await markInFlight(db, next), unstored: [] }
+  const hasCredits = results.some(({ credits }) => credits !== undefined)
   const { marked, held } = next.length === 0 ? { marked: null, held: sql`null` } : inFlightSql(next)
-  const { rows } = await sql<{ stored: number[] | null; held: LeaseHolders }>`
+  const { rows } = await sql<{ stored: number[] | null; held: LeaseHolders }>`${PREPARED}
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
@@ -183,8 +204,9 @@ export async function completeLookups(
         from ${resultsSql(results)}
        where l.id = k.key and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
-      returning l.id, l.state
-    ), ${enqueueWriteBackSql} ${marked === null ? sql`` : sql`, ${marked}`}
+      returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
+                ${hasCredits ? sql`, ${creditedSql}, coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt` : sql``}
+    ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')} ${marked === null ? sql`` : sql`, ${marked}`}
     select (select jsonb_agg(id) from stored) as stored, ${held} as held`.execute(db)
   const stored = new Set(rows[0]?.stored)
   const unstored = results.filter((one) => !stored.has(one.id))
@@ -195,8 +217,13 @@ export async function completeLookups(
   return { started: stillHeld(next, rows[0]?.held), unstored }
 }
 
-const releaseLookupSql = sql`update fillrate.lookups l set state = 'pending', lease_token = null, leased_until = null`
-const isLeasedSql = sql`l.state = 'leased'`
+/** SQL: returns the leased lookups `l` to the queue. @param from FROM and WHERE, which fence them by their token */
+const releaseSql = (from: RawBuilder<unknown>) => sql`
+    with released as (
+      update fillrate.lookups l set state = 'pending', lease_token = null, leased_until = null ${from}
+      returning ${QUEUED_COLUMNS}
+    ), ${enqueuePendingSql('released')}
+    select count(*) from released`
 
 /** Releases leased lookups that were certainly not called: they are pending again at once, and none is in doubt. */
 export async function releaseLookups(
@@ -204,12 +231,14 @@ export async function releaseLookups(
   leased: readonly { readonly id: number; readonly token: string }[],
 ): Promise<void> {
   // Matches each by its own token: a lookup that was leased again meanwhile may be in flight under another one.
-  await sql`
-    ${releaseLookupSql} from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
-     where l.id = k.id and ${isLeasedSql} and l.lease_token = k.token`.execute(db)
+  await releaseSql(sql`
+        from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
+       where l.id = k.id and l.state = 'leased' and l.lease_token = k.token`).execute(db)
 }
 
 /** Releases everything leased under a token that was certainly not called. */
 export async function releaseByToken(db: Database, token: string): Promise<void> {
-  await sql`${releaseLookupSql} where ${isLeasedSql} and l.lease_token = ${token}`.execute(db)
+  await releaseSql(sql`
+        from (select unnest(lookup_ids) as id from fillrate.lookup_leases where lease_token = ${token}) h
+       where l.id = h.id and l.state = 'leased' and l.lease_token = ${token}`).execute(db)
 }

@@ -1,6 +1,8 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupState, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
+import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { countCreditsSql } from './spend.ts'
 import { intervalSql, jsonBatch, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -9,10 +11,18 @@ export const ANSWERED_STATES = sql.raw(
   [Lookup.found, Lookup.notFound, Lookup.rejected, Lookup.failed].map((state) => `'${state}'`).join(', '),
 )
 
+/** SQL: queues those of `lookups` that have a result for write-back. @param lookups a relation of `id` and `state` */
+export const enqueueWriteBackSql = (lookups: string): RawBuilder<unknown> => sql`queued as (
+      insert into fillrate.write_back_queue (lookup_ids)
+      select array_agg(id order by id) from ${sql.ref(lookups)} where state in (${ANSWERED_STATES}) having count(*) > 0
+    )`
+
 export interface LookupSpec {
   readonly kind: LookupKind
   readonly key: string
   readonly input: object
+  /** The most that it may cost. Missing: one credit, whatever it finds. */
+  readonly credits?: number
 }
 
 export interface UpsertedLookup {
@@ -31,13 +41,14 @@ const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
 )`
 
 /**
- * Creates the lookups of a service that do not exist yet, and claims for `run` those that need a call. A lookup that a
+ * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
  * dead run left pending keeps its attempts and the time of its next try.
  * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
  */
 export async function upsertLookups(
   tx: Tx,
   lookups: readonly LookupSpec[],
+  source: string,
   run: number,
   runningRuns: readonly number[],
   service: number,
@@ -45,13 +56,15 @@ export async function upsertLookups(
   if (lookups.length === 0) return []
   const { rows } = await sql<UpsertedLookup>`
     with upserted as (
-    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id)
-    select w.kind, w.key, ${service}, w.input, 'pending', ${run}
-      from jsonb_to_recordset(${jsonBatch(lookups)}) as w (kind text, key text, input jsonb)
+    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved)
+    select w.kind, w.key, ${service}, w.input, 'pending', ${run}, ${source}, w.credits
+      from jsonb_to_recordset(${jsonBatch(lookups)}) as w (kind text, key text, input jsonb, credits smallint)
      order by w.kind, w.key
     on conflict (kind, key, service_id) do update set
       state       = case when ${claimableSql(runningRuns)} then 'pending' else l.state end,
       run_id      = case when ${claimableSql(runningRuns)} then excluded.run_id else l.run_id end,
+      source      = case when ${claimableSql(runningRuns)} then excluded.source else l.source end,
+      credits_reserved = case when ${claimableSql(runningRuns)} then excluded.credits_reserved else l.credits_reserved end,
       reason      = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then null else l.reason end,
       attempts    = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then 0 else l.attempts end,
       not_before  = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then null else l.not_before end,
@@ -61,12 +74,9 @@ export async function upsertLookups(
       enqueued_at = case when ${claimableSql(runningRuns)} then now() else l.enqueued_at end,
       resolved_at = case when ${claimableSql(runningRuns)} then null else l.resolved_at end,
       refresh_at  = case when ${claimableSql(runningRuns)} then null else l.refresh_at end
-    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), queued as (
-      insert into fillrate.write_back_queue (lookup_id) select id from upserted where state in (${ANSWERED_STATES})
-      on conflict do nothing
-    )
-    select * from upserted`.execute(tx)
+    returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}
+    select id, kind, key, state, claimed from upserted`.execute(tx)
   return rows
 }
 
@@ -136,12 +146,10 @@ export async function requeueSingly(
              unconfirmed_calls = l.unconfirmed_calls + ${retry.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
-       where l.state = 'submitted' and l.job_key = any(${[...jobs]}::uuid[])
-      returning l.id, l.state
-    ), queued as (
-      insert into fillrate.write_back_queue (lookup_id) select id from stored where state = 'failed'
-      on conflict do nothing
-    )
+        from ${membersSql(jobs)}
+       where l.id = member.id and l.job_key = member.job_key and l.state = 'submitted'
+      returning ${QUEUED_COLUMNS}
+    ), ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
     select count(*) as count from stored`.execute(tx)
   return rows[0]?.count ?? 0
 }
@@ -153,18 +161,29 @@ export async function requeueMembers(
   reason: string,
 ): Promise<number> {
   if (jobs.length === 0) return 0
-  const result = await sql`
-    update fillrate.lookups set state = 'pending', reason = ${reason}, not_before = null
-     where state = 'submitted' and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
-  return Number(result.numAffectedRows ?? 0)
+  const { rows } = await sql<{ count: number }>`
+    with stored as (
+      update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null
+        from ${membersSql(jobs)}
+       where l.id = member.id and l.job_key = member.job_key and l.state = 'submitted'
+      returning ${QUEUED_COLUMNS}
+    ), ${enqueuePendingSql('stored')}
+    select count(*) as count from stored`.execute(tx)
+  return rows[0]?.count ?? 0
 }
+
+/** SQL: the members of jobs. One may belong to another job since. */
+const membersSql = (jobs: readonly string[]): RawBuilder<unknown> => sql`(
+         select m.id, j.key as job_key from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
+          where j.key = any(${[...jobs]}::uuid[])) as member`
 
 /** Adds one unconfirmed call to the members of jobs that are submitted again: the first submission may have been billed. */
 export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[]): Promise<void> {
   if (jobs.length === 0) return
   await sql`
-    update fillrate.lookups set unconfirmed_calls = unconfirmed_calls + 1
-     where state = 'submitted' and job_key = any(${[...jobs]}::uuid[])`.execute(tx)
+    update fillrate.lookups l set unconfirmed_calls = l.unconfirmed_calls + 1
+      from ${membersSql(jobs)}
+     where l.id = member.id and l.job_key = member.job_key and l.state = 'submitted'`.execute(tx)
 }
 
 export interface ExpiredLeases {
@@ -177,9 +196,13 @@ export interface ExpiredLeases {
 /** Returns lookups with an expired lease to the queue. */
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
   const { rows } = await sql<ExpiredLeases>`
-    with expired as (
-      select id, lease_token as token from fillrate.lookups where state = 'leased' and leased_until < now()
-       order by leased_until limit ${limit} for no key update skip locked
+    with expired as materialized (
+      select l.id, l.token from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
+       cross join lateral (
+         select id, lease_token as token from fillrate.lookups
+          where id = q.id and state = 'leased' and lease_token = h.lease_token and leased_until < now()
+            for no key update skip locked offset 0) l
+       limit ${limit}
     ), called as materialized (
       select e.id, min(a.marked_at) as at from expired e left join fillrate.in_flight_marks a on a.lease_token = e.token and a.through_lookup_id >= e.id
        group by e.id
@@ -191,20 +214,30 @@ export async function releaseExpiredLookups(db: Connection, limit: number): Prom
              requested_at = coalesce(called.at, l.requested_at),
              reason = case when called.at is null then l.reason else 'lease expired during a call' end
         from called where l.id = called.id
-      returning called.at
-    )
+      returning ${QUEUED_COLUMNS}, called.at, l.source, case when called.at is not null then 'retried' end as call,
+                (called.at is not null)::integer as doubt, 0 as credits, 0 as returned,
+                case when called.at is not null then coalesce(l.credits_reserved, 1) else 0 end as credits_in_doubt
+    ), stored as (
+      select * from returned
+    ), ${countCreditsSql}, ${enqueuePendingSql('returned')}
     select count(at) as "inDoubt", count(*) - count(at) as uncalled from returned`.execute(db)
   return rows[0] ?? { inDoubt: 0, uncalled: 0 }
 }
 
-/** Deletes in-flight marks whose token holds no lease, after a grace period of one minute. */
-export async function pruneInFlightMarks(db: Connection): Promise<void> {
+/** Deletes the lists of tokens that hold no lease any more, and their in-flight marks after a grace period of one minute. */
+export async function pruneLeases(db: Connection): Promise<void> {
+  await sql`
+    delete from fillrate.lookup_leases h
+     where not exists (
+       select from unnest(h.lookup_ids) as q (id)
+        cross join lateral (
+          select from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token offset 0) l)`.execute(
+    db,
+  )
   await sql`
     delete from fillrate.in_flight_marks a
      where a.marked_at < now() - interval '1 minute'
-       and not exists (select from fillrate.lookups where state = 'leased' and ${opaque(sql`lease_token = a.lease_token`)})`.execute(
-    db,
-  )
+       and not exists (select from fillrate.lookup_leases h where h.lease_token = a.lease_token)`.execute(db)
 }
 
 /** Lookups per statement. */
@@ -213,29 +246,42 @@ const ADOPT_BATCH_SIZE = 1_000
 /**
  * Moves lookups that dead runs left pending, and that this run's rows need, to this run. Those that an earlier run of
  * the same budget paid for come first.
- * @param left how many more may be charged
+ * @param left how many more credits may be charged, in all and, of the sources with a budget of their own, for each
+ * @returns how many, and the credits to be charged by source
  */
 export async function adoptLookups(
   tx: Connection,
   run: number,
   runningRuns: readonly number[],
-  left: number,
-): Promise<{ readonly adopted: number; readonly cost: number }> {
+  left: { readonly all: number; readonly bySource: Readonly<Record<string, number>> },
+): Promise<{ readonly adopted: number; readonly costs: ReadonlyMap<string, number> }> {
   const orphaned = sql`l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))`
-  const { rows } = await sql<{ costs: boolean }>`
+  const { rows } = await sql<{ source: string; adopted: number; costs: number }>`
     with orphan as (
-      select distinct l.id, before.budget_name is null
+      select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, 1) as credits, before.budget_name is null
              or before.budget_name is distinct from (select budget_name from fillrate.runs where id = ${run}) as costs
         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id left join fillrate.runs before on before.id = l.run_id
        where r.run_id = ${run} and r.state = 'waiting' and ${orphaned}
-    ), counted as (
-      select *, count(*) filter (where costs) over (order by costs, id) as cost from orphan
+       order by l.id, r.source
+    ), payable as (
+      select *, coalesce(sum(credits) filter (where costs) over (order by costs, id), 0) as cost from (
+        select *, coalesce(sum(credits) filter (where costs) over (partition by source order by costs, id), 0) as source_cost
+          from orphan
+      ) counted
+       where source_cost <= coalesce((${JSON.stringify(left.bySource)}::jsonb ->> source)::bigint, source_cost)
     ), chosen as (
-      select id, costs from counted where cost <= ${Math.min(left, ADOPT_BATCH_SIZE)}::bigint
+      select id, source, costs, credits from payable where cost <= ${left.all}::bigint
        order by costs, id limit ${ADOPT_BATCH_SIZE}
-    )
-    update fillrate.lookups l set run_id = ${run}, enqueued_at = now(), requested_at = null
-      from chosen where l.id = chosen.id and ${orphaned}
-    returning chosen.costs`.execute(tx)
-  return { adopted: rows.length, cost: rows.filter((row) => row.costs).length }
+    ), moved as (
+      update fillrate.lookups l set run_id = ${run}, source = chosen.source, enqueued_at = now(), requested_at = null
+        from chosen where l.id = chosen.id and ${orphaned}
+      returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
+    ), ${enqueuePendingSql('moved')}
+    select source, count(*) as adopted, coalesce(sum(credits) filter (where costs), 0)::bigint as costs from moved group by source order by source`.execute(
+    tx,
+  )
+  return {
+    adopted: rows.reduce((sum, row) => sum + row.adopted, 0),
+    costs: new Map(rows.map((row) => [row.source, row.costs])),
+  }
 }

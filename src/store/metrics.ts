@@ -1,10 +1,8 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
+import type { CalledEndpoint } from '../domain/spend.ts'
 import type { Database } from './open.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
-
-/** The called endpoint of the service. */
-export type CalledEndpoint = 'person' | 'company' | 'bulk'
 
 export interface RequestCount {
   /** The start of its 10-second step, in milliseconds since the epoch. */
@@ -13,7 +11,16 @@ export interface RequestCount {
   /** HTTP status of the response; `none` if there was none. */
   readonly status: string
   readonly calls: number
+  /** Calls by duration: one count for each of `CALL_DURATION_BOUNDS_MS`, and one for longer calls. */
+  readonly durations: readonly number[]
+  /** Duration of the slowest call, in milliseconds. */
+  readonly maxMs: number
 }
+
+/** Upper bounds of call durations, in milliseconds: at most a factor of 2.5 apart, so that a percentile is that exact. */
+export const CALL_DURATION_BOUNDS_MS = [
+  5, 10, 20, 35, 50, 75, 100, 150, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
+]
 
 /** A monotonic counter; `name` and `labels` as in the Prometheus format. */
 export interface MetricCounter {
@@ -34,14 +41,18 @@ export async function addMetrics(
     readonly counters: readonly MetricCounter[]
   },
 ): Promise<void> {
-  const calls = counted.calls.map((one) => ({ ...one, at: new Date(one.at) }))
+  const calls = counted.calls.map(({ maxMs, ...one }) => ({ ...one, at: new Date(one.at), max_ms: maxMs }))
   await sql`
     with calls as (
-      insert into fillrate.request_counts as r (at, endpoint, status, calls)
-      select at, endpoint, status, calls
-        from jsonb_to_recordset(${jsonBatch(calls)}) as v (at timestamptz, endpoint text, status text, calls integer)
+      insert into fillrate.request_counts as r (at, endpoint, status, calls, durations, max_ms)
+      select at, endpoint, status, calls, durations, max_ms
+        from jsonb_to_recordset(${jsonBatch(calls)})
+             as v (at timestamptz, endpoint text, status text, calls integer, durations integer[], max_ms integer)
        order by at, endpoint, status
-      on conflict (at, endpoint, status) do update set calls = r.calls + excluded.calls
+      on conflict (at, endpoint, status) do update
+        set calls = r.calls + excluded.calls, max_ms = greatest(r.max_ms, excluded.max_ms),
+            durations = array(select coalesce(a, 0) + coalesce(b, 0)
+                                from unnest(r.durations, excluded.durations) with ordinality as u (a, b, n) order by n)
     ), past as (
       delete from fillrate.request_counts where at < now() - ${intervalSql(REQUEST_COUNTS_TTL_MS)}
     )
@@ -55,31 +66,9 @@ export async function addMetrics(
 /** Request counts of the last `ms` milliseconds, by step. */
 export async function listRequestCounts(db: Database, ms: number): Promise<RequestCount[]> {
   const { rows } = await sql<Omit<RequestCount, 'at'> & { at: Date }>`
-    select at, endpoint, status, calls from fillrate.request_counts
+    select at, endpoint, status, calls, durations, max_ms as "maxMs" from fillrate.request_counts
      where at > now() - ${intervalSql(ms)} order by at`.execute(db)
   return rows.map((row) => ({ ...row, at: row.at.getTime() }))
-}
-
-/** Every counter, in the order of the exposition. */
-export async function listCounters(db: Database): Promise<MetricCounter[]> {
-  const { rows } = await sql<MetricCounter>`
-    select name, labels, value from fillrate.metric_counters order by name, labels`.execute(db)
-  return rows
-}
-
-/** When a run of this trigger and outcome ended last. */
-export interface RunEnd {
-  readonly trigger: string
-  /** As in a run's report; the state where a killed run left none. */
-  readonly status: string
-  readonly at: Date
-}
-
-export async function listRunEnds(db: Database): Promise<RunEnd[]> {
-  const { rows } = await sql<RunEnd>`
-    select trigger, coalesce(totals ->> 'status', state) as status, max(finished_at) as at
-      from fillrate.runs where finished_at is not null group by 1, 2 order by 1, 2`.execute(db)
-  return rows
 }
 
 /** How many rows of a source had a value in each column, at one time. */
@@ -173,31 +162,14 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   return rows
 }
 
-export interface Usage {
-  /** Lookups requested from the service. */
-  readonly requested: number
-  /** Cells written. */
-  readonly written: number
-  readonly runs: number
-}
-
-/** What the finished runs of the last `ms` milliseconds requested and wrote, from their reports. */
-export async function usageWithin(db: Database, ms: number): Promise<Usage> {
-  const { rows } = await sql<Usage>`
-    select coalesce(sum((totals #>> '{lookups,requested}')::bigint), 0)::bigint as requested,
-           coalesce(sum((totals #>> '{cells,written}')::bigint)
-             filter (where options -> 'dry' is distinct from 'true'), 0)::bigint as written,
-           count(*) as runs
+/** Cells that runs have written in the last `ms` milliseconds; reads what recovery keeps, not the runs' reports. */
+export async function countWrittenCells(db: Database, ms: number): Promise<number> {
+  const { rows } = await sql<{ written: number }>`
+    select coalesce(sum((totals #>> '{cells,written}')::bigint)
+             filter (where options -> 'dry' is distinct from 'true'), 0)::bigint as written
       from fillrate.runs
-     where started_at > now() - ${intervalSql(ms)} and state <> 'running'
-       and options -> 'undoes' is null`.execute(db)
-  return rows[0] ?? { requested: 0, written: 0, runs: 0 }
-}
-
-/** Age of the oldest unsettled delivery, in seconds; 0 if there is none. */
-export async function oldestUnsettledSeconds(db: Database): Promise<number> {
-  const { rows } = await sql<{ seconds: number }>`
-    select coalesce(extract(epoch from now() - min(received_at)), 0)::float8 as seconds
-      from fillrate.deliveries where state = 'received'`.execute(db)
-  return rows[0]?.seconds ?? 0
+     where started_at > now() - ${intervalSql(ms)} and state <> 'running' and options -> 'undoes' is null`.execute(
+    db,
+  )
+  return rows[0]?.written ?? 0
 }

@@ -1,7 +1,17 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Socket } from 'node:net'
-import { Kysely, PostgresDialect } from 'kysely'
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  Kysely,
+  PostgresDialect,
+  type PostgresDialectConfig,
+  PostgresDriver,
+  type TransactionSettings,
+} from 'kysely'
 import pg from 'pg'
 import type { Schema } from './schema.ts'
+import { PREPARED_MARK } from './sql.ts'
 
 export type Database = Kysely<Schema>
 
@@ -48,11 +58,42 @@ function parseTime(text: string, time: unknown): unknown {
  * PgBouncer keeps for each of its clients; a SET would leak to others in transaction mode. The order of day and month
  * stays the database's, because the user's expressions depend on it; ISO has only one.
  */
-class IsoClient extends pg.Client {
+class FillrateClient extends pg.Client {
+  /** Whether the other end is the backend itself; no until `findBackend` has compared. */
+  #isDirect = false
+
   getStartupConf(): Record<string, string> {
     const { getStartupConf } = pg.Client.prototype as unknown as { getStartupConf(): Record<string, string> }
     return { ...getStartupConf.call(this), DateStyle: 'ISO' }
   }
+
+  /**
+   * Compares the process id of the connection with that of the backend. A pooler shows itself by one of its own making: it
+   * gives each transaction to another backend, which does not know what was prepared (PgBouncer before 1.21).
+   */
+  async findBackend(): Promise<void> {
+    const { rows } = await super.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const { processID } = this as unknown as { readonly processID: number | null }
+    this.#isDirect = rows[0]?.pid === processID
+  }
+
+  /** Prepares the statements that are marked for it, on a connection without a pooler. */
+  override query(...args: unknown[]): never {
+    const [text, values, ...rest] = args
+    const send = super.query as unknown as (...sent: unknown[]) => never
+    return this.#isDirect && typeof text === 'string' && text.startsWith(PREPARED_MARK)
+      ? send.call(this, { name: statementName(text), text, values }, ...rest)
+      : send.apply(this, args)
+  }
+}
+
+/** A name for each text: two texts of one name are an error. */
+const statementNames = new Map<string, string>()
+
+function statementName(text: string): string {
+  const name = statementNames.get(text) ?? `fillrate_${statementNames.size}`
+  statementNames.set(text, name)
+  return name
 }
 
 /**
@@ -91,13 +132,70 @@ const withExplicitTls = (url: string): string =>
     : url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
 
 /**
+ * How values are written as text, in every transaction, whatever the database or the role is set to: a later run compares
+ * and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and month, and TimeZone,
+ * stay as the user's expressions expect them.
+ * Postgres ends a transaction that waits longer than half a minute for its client: the client hangs or is gone, and holds
+ * locks that others need. Our transactions do nothing but SQL.
+ */
+const TRANSACTION_SETTINGS = {
+  DateStyle: 'ISO',
+  IntervalStyle: 'postgres',
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+  idle_in_transaction_session_timeout: '30000',
+}
+
+const SET_FOR_TRANSACTION = `select ${Object.entries(TRANSACTION_SETTINGS)
+  .map(([name, value]) => `set_config('${name}', '${value}', true)`)
+  .join(', ')}`
+
+/** Timeouts of a transaction, in milliseconds. */
+interface TransactionTimeouts {
+  readonly statement?: number | undefined
+  readonly lock?: number | undefined
+}
+
+/** The timeouts of the transactions that are begun within it. */
+export const transactionTimeouts = new AsyncLocalStorage<TransactionTimeouts>()
+
+/** Sets a transaction's settings in the message that begins it: on their own they were a tenth of what a run sent. */
+class SettingDriver extends PostgresDriver {
+  override async beginTransaction(
+    connection: DatabaseConnection,
+    { isolationLevel, accessMode }: TransactionSettings,
+  ): Promise<void> {
+    const modes = [isolationLevel && ` isolation level ${isolationLevel}`, accessMode && ` ${accessMode}`]
+    const timeouts = Object.entries(transactionTimeouts.getStore() ?? {})
+      .filter(([, ms]) => ms !== undefined)
+      .map(([name, ms]) => `, set_config('${name}_timeout', '${Math.round(Number(ms))}', true)`)
+    await connection.executeQuery(
+      CompiledQuery.raw(`begin${modes.join('')}; ${SET_FOR_TRANSACTION}${timeouts.join('')}`),
+    )
+  }
+}
+
+class SettingDialect extends PostgresDialect {
+  readonly #config: PostgresDialectConfig
+
+  constructor(config: PostgresDialectConfig) {
+    super(config)
+    this.#config = config
+  }
+
+  override createDriver(): PostgresDriver {
+    return new SettingDriver(this.#config)
+  }
+}
+
+/**
  * Opens the pool; the first statement opens the first connection.
  * Sets nothing on the session: behind PgBouncer in transaction mode a session setting would leak to others.
  */
 export function openDatabase({ url: given, ...options }: OpenOptions): Database {
   const url = withExplicitTls(given)
   const pool = new pg.Pool({
-    Client: IsoClient,
+    Client: FillrateClient,
     connectionString: url,
     max: options.max ?? 10,
     application_name: options.name ?? 'fillrate',
@@ -107,6 +205,8 @@ export function openDatabase({ url: given, ...options }: OpenOptions): Database 
     // Node then sends ten probes, one a second: a dead machine is noticed in 20 s.
     keepAliveInitialDelayMillis: 10_000,
     types,
+    // Awaited by the pool; its type does not say so.
+    onConnect: (client) => (client as FillrateClient).findBackend(),
   })
   // Without a listener, an idle connection that Postgres closes would end the process.
   pool.on('error', (error) => options.onLost?.(error))
@@ -129,7 +229,7 @@ export function openDatabase({ url: given, ...options }: OpenOptions): Database 
     })
   })
   return new Kysely<Schema>({
-    dialect: new PostgresDialect({ pool }),
+    dialect: new SettingDialect({ pool }),
     ...(options.onStatement && {
       log: (event) => {
         options.onStatement?.(event.query.sql)

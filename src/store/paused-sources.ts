@@ -1,47 +1,78 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
+import { intervalSql } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** A source that no run picks from until it is resumed. */
 export interface PausedSource {
   readonly source: string
   readonly paused_at: Date
-  /** Where the request came from: `the command line`, `the dashboard`. */
+  /** Who paused it: a user of the command line, or the name of a dashboard token. */
   readonly paused_by: string
+  readonly reason: string | null
+  /** When the pause ends by itself; null: when the source is resumed. */
+  readonly resume_at: Date | null
 }
+
+/** SQL: a pause that has not ended by itself. */
+export const isPauseActiveSql = (pause: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql`(${pause}.resume_at is null or ${pause}.resume_at > now())`
 
 /** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {
   const { rows } = await sql<PausedSource>`
-    select source, paused_at, paused_by from fillrate.paused_sources order by source`.execute(db)
+    select source, paused_at, paused_by, reason, resume_at from fillrate.paused_sources p
+     where ${isPauseActiveSql(sql`p`)} order by source`.execute(db)
   return rows
 }
 
 /** Which of these sources are paused, in order. */
 export async function filterPaused(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    select source from fillrate.paused_sources where source = any(${[...sources]}::text[]) order by source`.execute(
-    db,
-  )
+    select source from fillrate.paused_sources p
+     where source = any(${[...sources]}::text[]) and ${isPauseActiveSql(sql`p`)} order by source`.execute(db)
   return rows.map((row) => row.source)
 }
 
-/** Pauses sources. @returns those that were not paused before */
+export interface PauseDetails {
+  readonly by: string
+  readonly reason: string | null
+  /** How long it lasts, in milliseconds; null: until the source is resumed. */
+  readonly forMs: number | null
+}
+
+/**
+ * Pauses sources. The last pause counts: it replaces the reason and the end of one before.
+ * @returns those that were not paused before
+ */
 export async function pauseSources(
   db: Connection,
   sources: readonly string[],
-  by: string,
+  { by, reason, forMs }: PauseDetails,
 ): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    insert into fillrate.paused_sources (source, paused_by) select unnest(${[...sources]}::text[]), ${by}
-    on conflict (source) do nothing returning source`.execute(db)
+    with before as (
+      select source from fillrate.paused_sources p
+       where source = any(${[...sources]}::text[]) and ${isPauseActiveSql(sql`p`)}
+    ), paused as (
+      insert into fillrate.paused_sources as p (source, paused_by, reason, resume_at)
+      select source, ${by}, ${reason}, ${forMs === null ? sql`null` : sql`now() + ${intervalSql(forMs)}`}
+        from unnest(${[...new Set(sources)]}::text[]) as source
+      on conflict (source) do update
+         set paused_at = now(), paused_by = excluded.paused_by, reason = excluded.reason,
+             resume_at = excluded.resume_at
+      returning source
+    )
+    select source from paused where source not in (select source from before)`.execute(db)
   return rows.map((row) => row.source)
 }
 
 /** Resumes sources. @returns those that were paused before */
 export async function resumeSources(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    delete from fillrate.paused_sources where source = any(${[...sources]}::text[]) returning source`.execute(
-    db,
-  )
+    with resumed as (
+      delete from fillrate.paused_sources p where source = any(${[...sources]}::text[])
+      returning source, ${isPauseActiveSql(sql`p`)} as was_paused
+    )
+    select source from resumed where was_paused`.execute(db)
   return rows.map((row) => row.source)
 }

@@ -1,17 +1,59 @@
 import { sql } from 'kysely'
-import type { CircuitSnapshot, KnownLimit, RateStatus, StoredRateStatus } from '../domain/rate-status.ts'
+import type {
+  CircuitSnapshot,
+  KnownLimit,
+  LimitUsage,
+  RateStatus,
+  StoredRateStatus,
+} from '../domain/rate-status.ts'
+import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 
-/** Saves a scope's limit. Keeps the known window length if this one is unknown and the limit is the same. */
+const LIMIT_HISTORY_TTL = sql`interval '90 days'`
+
+/**
+ * Saves a scope's limit, and a change of it in its history. Keeps the known window length if this one is unknown and the
+ * limit is the same.
+ */
 export async function saveRateLimit(db: Database, scope: string, known: KnownLimit): Promise<void> {
   await sql`
-    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
-    values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
-    on conflict (scope) do update
-      set "limit" = excluded."limit", observed_at = excluded.observed_at,
-          window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
-    where r.observed_at <= excluded.observed_at`.execute(db)
+    with last as (
+      select "limit", window_ms from fillrate.rate_limit_history where scope = ${scope} order by at desc limit 1
+    ), saved as (
+      insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
+      values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
+      on conflict (scope) do update
+        set "limit" = excluded."limit", observed_at = excluded.observed_at,
+            window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
+      where r.observed_at <= excluded.observed_at
+      returning r.scope, r."limit", r.window_ms
+    ), expired as (
+      delete from fillrate.rate_limit_history where scope = ${scope} and at < now() - ${LIMIT_HISTORY_TTL}
+    )
+    insert into fillrate.rate_limit_history as h (scope, at, "limit", window_ms)
+    select scope, date_trunc('minute', now()), "limit", window_ms from saved
+     where not exists (select from last where last."limit" = saved."limit" and last.window_ms is not distinct from saved.window_ms)
+    on conflict (scope, at) do update set "limit" = excluded."limit", window_ms = excluded.window_ms`.execute(
+    db,
+  )
+}
+
+/** What the limit of a scope was since `at`. */
+export interface LimitChange {
+  readonly scope: string
+  readonly at: Date
+  readonly limit: number
+  /** Milliseconds; null: not known. */
+  readonly windowMs: number | null
+}
+
+/** The latest changes of all limits, newest first. */
+export async function listLimitChanges(db: Database, max: number): Promise<LimitChange[]> {
+  const { rows } = await sql<LimitChange>`
+    select scope, at, "limit", window_ms as "windowMs" from fillrate.rate_limit_history
+     order by at desc, scope limit ${max}`.execute(db)
+  return rows
 }
 
 /** The last known limit of a scope. */
@@ -68,6 +110,41 @@ export async function exhaustedFor(db: Database, scope: string): Promise<number>
   return Math.max(0, rows[0]?.ms ?? 0)
 }
 
+/**
+ * Saves what was called within documented limits, for the next leader.
+ * @returns false if the lease is lost
+ */
+export async function saveLimitUsage(
+  db: Database,
+  lease: { readonly scope: string; readonly token: string },
+  { calls, windowMs }: Pick<DocumentedLimit, 'calls' | 'windowMs'>,
+  usage: LimitUsage,
+): Promise<boolean> {
+  const result = await sql`
+    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, usage, usage_at)
+    select ${lease.scope}, ${calls}, ${windowMs}, now(), ${JSON.stringify(usage)}::jsonb, now()
+     where ${holdsLeaseSql(lease.scope, lease.token)}
+    on conflict (scope) do update set usage = excluded.usage, usage_at = excluded.usage_at`.execute(db)
+  return result.numAffectedRows === 1n
+}
+
+/** What was called within documented limits, as of now; null: nothing is known. */
+export async function readLimitUsage(db: Database, scope: string): Promise<LimitUsage | null> {
+  const { rows } = await sql<{ usage: LimitUsage | null; ms: number | null }>`
+    select usage, (extract(epoch from now() - usage_at) * 1000)::float8 as ms
+      from fillrate.rate_limits where scope = ${scope}`.execute(db)
+  const [row] = rows
+  if (!row?.usage) return null
+  const elapsedMs = Math.max(0, row.ms ?? 0)
+  return {
+    ...row.usage,
+    windows: row.usage.windows.map((window) => ({
+      ...window,
+      calls: window.calls.map(([ageMs, calls]) => [ageMs + elapsedMs, calls] as const),
+    })),
+  }
+}
+
 /** Saves the leader's status report. */
 export async function saveRateStatus(
   db: Database,
@@ -105,27 +182,42 @@ export async function saveCircuit(
     return
   }
   await sql`
-    insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms)
-    select ${scope}, now() + ${intervalSql(Math.max(0, Math.ceil(circuit.probeInMs)))}, ${Math.ceil(circuit.backoffMs)}::integer
+    insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, is_unreachable)
+    select ${scope}, now() + ${intervalSql(Math.max(0, Math.ceil(circuit.probeInMs)))}, ${Math.ceil(circuit.backoffMs)}::integer,
+           ${circuit.reason}, ${circuit.isUnreachable}
      where ${holdsLease}
-    on conflict (scope) do update set probe_at = excluded.probe_at, backoff_ms = excluded.backoff_ms`.execute(
-    db,
-  )
+    on conflict (scope) do update
+      set probe_at = excluded.probe_at, backoff_ms = excluded.backoff_ms, reason = excluded.reason,
+          is_unreachable = excluded.is_unreachable`.execute(db)
 }
 
 /** A stored open circuit, and how long it has been open. Milliseconds. */
 export interface KnownCircuit extends CircuitSnapshot {
+  readonly scope: string
   readonly openMs: number
 }
 
 /** The stored open circuit of a scope; null if it was closed last. */
 export async function findCircuit(db: Database, scope: string): Promise<KnownCircuit | null> {
-  const { rows } = await sql<{ ms: number; backoff_ms: number; open_ms: number }>`
-    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms,
+  const { rows } = await sql<{
+    ms: number
+    backoff_ms: number
+    open_ms: number
+    reason: string | null
+    is_unreachable: boolean
+  }>`
+    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms, reason, is_unreachable,
            (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
       from fillrate.circuit_breakers where scope = ${scope}`.execute(db)
   const row = rows[0]
   return row
-    ? { probeInMs: Math.max(0, row.ms), backoffMs: row.backoff_ms, openMs: Math.max(0, row.open_ms) }
+    ? {
+        scope,
+        probeInMs: Math.max(0, row.ms),
+        backoffMs: row.backoff_ms,
+        openMs: Math.max(0, row.open_ms),
+        reason: row.reason,
+        isUnreachable: row.is_unreachable,
+      }
     : null
 }

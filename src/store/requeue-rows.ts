@@ -156,8 +156,8 @@ export async function requeueRowsForWrite(
        and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> 'waiting'
     returning r.lookup_id as lookup`.execute(tx)
   await sql`
-    insert into fillrate.write_back_queue (lookup_id)
-    select unnest(${[...new Set(taken.map((row) => row.lookup))]}::bigint[]) on conflict do nothing`.execute(
+    insert into fillrate.write_back_queue (lookup_ids)
+    select ids from (select ${[...new Set(taken.map((row) => row.lookup))]}::bigint[] as ids) v where ids <> '{}'`.execute(
     tx,
   )
   return taken.length
@@ -172,7 +172,8 @@ export async function hasRowsToWrite(
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (
-      select from fillrate.rows r join fillrate.write_back_queue u on u.lookup_id = r.lookup_id
+      select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
+        join fillrate.rows r on r.lookup_id = q.lookup_id
        where r.source = ${source} and r.state = 'waiting' and r.run_id = ${run}
          and (${left} or r.due_at is null)) as any`.execute(db)
   return rows[0]?.any ?? false

@@ -17,9 +17,7 @@ export async function deleteRecords(
 ): Promise<{ readonly dropped: number; readonly next: number | null }> {
   const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
-      select id, resolved_at < now() - ${intervalSql(keepMs)} 
-             and not exists (select from fillrate.write_back_queue u where u.lookup_id = lookups.id) as old
-        from fillrate.lookups
+      select id, resolved_at < now() - ${intervalSql(keepMs)} as old from fillrate.lookups
        where id > ${after} order by id limit ${batch}
     ), chosen as (
       select l.id from fillrate.lookups l
@@ -51,7 +49,8 @@ export async function deleteJobs(db: Database, keepMs: number, batch: number): P
     delete from fillrate.jobs where key in (
       select key from fillrate.jobs j
        where finished_at < now() - ${intervalSql(keepMs)}
-         and not exists (select from fillrate.lookups l where l.job_key = j.key and l.state = 'submitted')
+         and not exists (select from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
+                          where l.job_key = j.key and l.state = 'submitted')
        limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }
@@ -85,7 +84,8 @@ export async function deleteScheduledRuns(db: Database, keepMs: number, batch: n
     delete from fillrate.scheduled_runs where (schedule, at) in (
       select schedule, at from fillrate.scheduled_runs t
        where at < now() - ${intervalSql(keepMs)} and state <> 'running'
-         and exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at)
+         and (request is not null or
+              exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at))
        limit ${batch})`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

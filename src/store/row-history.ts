@@ -85,7 +85,7 @@ export interface ChangeHistory {
   readonly undone: readonly string[]
 }
 
-/** The stored state of a row. Null: it was never picked. */
+/** The stored state of a row, also of a deleted one. Null: it was never picked. */
 export async function findRowHistory(
   db: Database,
   source: string,
@@ -95,7 +95,11 @@ export async function findRowHistory(
     select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
            to_jsonb(missed_lookup_ids) as tried, input_hash, last_written as written, picked_at, settled_at,
            due_at
-      from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
+      from (select * from fillrate.rows where source = ${source} and key = ${key}
+            union all
+            select r.* from fillrate.deleted_rows d
+             cross join lateral jsonb_populate_record(null::fillrate.rows, d.stored_row) r
+             where d.source = ${source} and d.key = ${key}) as known limit 1`.execute(db)
   return rows[0] ?? null
 }
 

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
+import { isPauseActiveSql } from './paused-sources.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
 import { jsonBatch, opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -82,7 +83,7 @@ export async function listAbandonedRows(
     select key from fillrate.rows
      where source = ${source} and state = 'waiting' and key > ${after}
        and (run_id is null or run_id <> all(${[...runningRuns]}::bigint[])) and not (${dry} and ${awaitsDeliverySql('rows')})
-       and not exists (select from fillrate.paused_sources p where p.source = ${source})
+       and not exists (select from fillrate.paused_sources p where p.source = ${source} and ${isPauseActiveSql(sql`p`)})
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }

@@ -4,33 +4,45 @@ import { ANSWERED_STATES } from './lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
-/** Whether any row of a run waits; cheap enough to poll. */
-export async function hasWaitingRows(db: Connection, run: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.rows where run_id = ${run} and state = 'waiting') as any`.execute(db)
-  return rows[0]?.any ?? false
-}
-
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export async function hasWorkUnderWay(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.lookups where state = 'leased' and ${opaque(sql`run_id = ${run}`)})
-        or exists (select from fillrate.write_back_queue q join fillrate.rows r on r.lookup_id = q.lookup_id
+    select exists (select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
+                     join fillrate.lookups l on l.id = q.id
+                    where l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run})
+        or exists (select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
+                     join fillrate.rows r on r.lookup_id = q.lookup_id
                     where r.run_id = ${run} and r.state = 'waiting') as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
-/** Whether any row of a run is to be picked again; cheap enough to poll. */
-export async function hasRequeuedRows(
+/** Whether lookups of a run are requested, or will be soon: what they cost less than was charged comes back. */
+export async function awaitsAnswers(db: Connection, run: number): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.pending_lookups
+                    where run_id = ${run} and (not_before is null or not_before < now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}))
+        or exists (select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
+                     join fillrate.lookups l on l.id = q.id
+                    where l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run})
+        or exists (select from fillrate.jobs
+                    where run_id = ${run} and (state in ('submitting', 'submitted', 'in_doubt') or release_at is not null)) as any`.execute(
+    db,
+  )
+  return rows[0]?.any ?? false
+}
+
+/** Whether any row of a run waits, and whether one of them is to be picked again; cheap enough to poll. */
+export async function findWaitingRows(
   db: Connection,
   run: number,
   sources: readonly string[],
-): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.rows
+): Promise<{ readonly hasWaiting: boolean; readonly hasRequeued: boolean }> {
+  const { rows } = await sql<{ hasWaiting: boolean; hasRequeued: boolean }>`
+    select exists (select from fillrate.rows where run_id = ${run} and state = 'waiting') as "hasWaiting",
+           exists (select from fillrate.rows
                     where source = any(${[...sources]}::text[]) and state = 'waiting' and lookup_id is null
-                      and ${opaque(sql`run_id = ${run}`)}) as any`.execute(db)
-  return rows[0]?.any ?? false
+                      and ${opaque(sql`run_id = ${run}`)}) as "hasRequeued"`.execute(db)
+  return rows[0] ?? { hasWaiting: false, hasRequeued: false }
 }
 
 /**
@@ -64,11 +76,22 @@ export async function countWaitingRows(
   return rows[0]?.count ?? 0
 }
 
-/** The number of jobs whose delivery rows of a run wait for, whichever run submitted them. */
+/**
+ * The number of jobs whose delivery rows of a run wait for, whichever run submitted them. Reads the members of open jobs up to
+ * the first that a row waits for, and not all rows that wait.
+ */
 export async function countAwaitedJobs(db: Connection, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(distinct l.job_key) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.run_id = ${run} and r.state = 'waiting' and l.state = 'submitted'`.execute(db)
+    select count(*) as count from fillrate.jobs j
+     where (j.state in ('submitting', 'submitted', 'in_doubt') or j.release_at is not null)
+       and exists (
+         select from unnest(j.lookup_ids) as m (id)
+          cross join lateral (
+            select from fillrate.lookups l where l.id = m.id and l.state = 'submitted' and l.job_key = j.key offset 0) l
+          cross join lateral (
+            select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`.execute(
+    db,
+  )
   return rows[0]?.count ?? 0
 }
 
@@ -200,13 +223,18 @@ export async function countDistinctLookups(
   return rows[0] ?? { distinct: 0, stored: 0 }
 }
 
-/** How many of all lookups at a service have found a record so far. */
+/** Lookups from which the share of matches is estimated: its error is then half a percent, whatever is to come. */
+const MATCH_RATE_LOOKUPS = 10_000
+
+/** How many of the latest lookups at a service have found a record: reading all of them took a plan longer than its rows. */
 export async function readMatchRate(
   db: Connection,
   service: number,
 ): Promise<{ found: number; requested: number }> {
   const { rows } = await sql<{ found: number; requested: number }>`
     select count(*) filter (where state = 'found') as found, count(*) as requested
-      from fillrate.lookups where state in ('found', 'not_found') and service_id = ${service}`.execute(db)
+      from (select state from fillrate.lookups
+             where state in ('found', 'not_found') and service_id = ${service}
+             order by id desc limit ${MATCH_RATE_LOOKUPS}) latest`.execute(db)
   return rows[0] ?? { found: 0, requested: 0 }
 }

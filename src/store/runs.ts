@@ -16,6 +16,8 @@ export interface StoredRunOptions {
   readonly writes_again?: boolean
   /** A live-sync run: its rows come by their keys. */
   readonly follow?: boolean
+  /** The parts of the budget that some of its sources may use, in lookups. */
+  readonly source_budgets?: Readonly<Record<string, number>>
   /** Makes no calls, and writes stored records again. */
   readonly remap?: boolean
 }
@@ -36,7 +38,8 @@ export interface StoredRun {
 
 /**
  * Inserts a run, leased by `token` for `leaseMs` milliseconds: while the lease is extended, other runs leave its rows
- * alone. Runs with the same `budgetName` spend from one budget.
+ * alone. Runs with the same `budgetName` spend from one budget. Repeated with the same token, it returns the same run: the
+ * first answer may have been lost.
  */
 export async function insertRun(
   db: Connection,
@@ -58,12 +61,18 @@ export async function insertRun(
     with budget as (
       insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
       on conflict (name) do nothing
+    ), existing as (
+      select id from fillrate.runs where state = 'running' and lease_token = ${run.token}
+    ), inserted as (
+      insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
+                                 scope, service_id)
+      select ${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
+             ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text, ${scope}::text,
+             ${service}::smallint
+       where not exists (select from existing)
+      returning id
     )
-    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
-                               scope, service_id)
-    values (${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
-            ${run.owner}, ${run.token}, now() + ${intervalSql(run.leaseMs)}, ${budgetName}, ${scope}, ${service})
-    returning id`.execute(db)
+    select id from existing union all select id from inserted`.execute(db)
   const id = rows[0]?.id
   if (id === undefined) throw new Error('inserting the run returned no row')
   return id
@@ -206,6 +215,14 @@ export async function listRuns(
     select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals
       from fillrate.runs where ${state === null ? sql`true` : sql`state = ${state}`}
      order by id desc limit ${limit}`.execute(db)
+  return rows
+}
+
+/** Runs by their ids, newest first; those that were deleted are missing. */
+export async function findRuns(db: Connection, ids: readonly number[]): Promise<StoredRun[]> {
+  const { rows } = await sql<StoredRun>`
+    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals
+      from fillrate.runs where id = any(${[...ids]}::bigint[]) order by id desc`.execute(db)
   return rows
 }
 

@@ -1,6 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
-import { MAX_ATTEMPTS } from '../domain/schedule.ts'
+import { MAX_ATTEMPTS, QUEUED_REASON, type ScheduledRunState } from '../domain/schedule.ts'
 import type { Database } from './open.ts'
+import {
+  EXPIRED_REQUEST_REASON,
+  isExecutableSql,
+  isExpiredRequestSql,
+  type RequestCapability,
+  type StoredRequest,
+} from './requested-runs.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import { inTransaction } from './transaction.ts'
 
@@ -83,12 +90,32 @@ export async function recordScheduledRuns(
   return rows
 }
 
+export interface ListedScheduledRun {
+  readonly schedule: string
+  readonly at: Date
+  readonly state: ScheduledRunState
+  /** Why it was skipped, waits, or ended otherwise than completed. */
+  readonly reason: string | null
+  readonly run: number | null
+  readonly attempts: number
+}
+
+/** The latest firings of all schedules, newest first. Without those that a user has requested. */
+export async function listScheduledRuns(db: Database, limit: number): Promise<ListedScheduledRun[]> {
+  const { rows } = await sql<ListedScheduledRun>`
+    select schedule, at, state, reason, run_id as run, attempts from fillrate.scheduled_runs where request is null
+     order by at desc, schedule limit ${limit}`.execute(db)
+  return rows
+}
+
 export interface ClaimedRun {
   readonly schedule: string
   readonly at: Date
   readonly sources: string[]
   readonly attempts: number
   readonly token: string
+  /** Null: fired by a schedule. */
+  readonly request: StoredRequest | null
 }
 
 export interface BlockedRun {
@@ -102,39 +129,56 @@ export interface BlockedRun {
 const CLAIM_LOCK_ID = 4_713_117_285
 
 /**
- * Claims the oldest scheduled run that waits or whose process died, unless another one is using one of its sources.
+ * Claims the oldest scheduled or requested run that waits or whose process died. A scheduled one waits for another one
+ * that is using one of its sources.
  * @returns the claimed one, and those that are blocked now and were not before
  */
 export async function claimScheduledRun(
   db: Database,
   options: {
     readonly schedules: readonly string[]
+    /** The requests that this process can execute. */
+    readonly requests: RequestCapability
     readonly owner: string
     readonly token: string
     readonly leaseMs: number
   },
 ): Promise<{ readonly claimed: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
-  const { schedules, owner, token, leaseMs } = options
-  const isClaimableSql = sql`t.schedule = any(${[...schedules]}::text[])
-    and t.at <= now() and (t.state = 'waiting' or (t.state = 'running' and not ${isHeldSql(sql`t`)}))`
-  const isBlockedBySql = sql`o.state = 'running' and ${isHeldSql(sql`o`)} and o.sources && t.sources`
-  const { rows: claimable } =
-    await sql`select from fillrate.scheduled_runs t where ${isClaimableSql} limit 1`.execute(db)
+  const { schedules, requests, owner, token, leaseMs } = options
+  const isOursSql = sql`case when t.request is null then t.schedule = any(${[...schedules]}::text[])
+                             else ${isExecutableSql(sql`t`, requests)} end`
+  const isClaimableSql = sql`t.at <= now()
+    and (t.state = 'waiting' or (t.state = 'running' and not ${isHeldSql(sql`t`)})) and ${isOursSql}`
+  const isBlockedBySql = sql`t.request is null and o.request is null and o.state = 'running'
+    and ${isHeldSql(sql`o`)} and o.sources && t.sources`
+  const { rows: claimable } = await sql`select from fillrate.scheduled_runs t
+               where ${isClaimableSql} or ${isExpiredRequestSql(sql`t`)} limit 1`.execute(db)
   if (claimable.length === 0) return { claimed: null, blocked: [] }
   return inTransaction(db, async (tx) => {
     await sql`select pg_advisory_xact_lock(${CLAIM_LOCK_ID})`.execute(tx)
     await sql`
-      update fillrate.scheduled_runs t
-         set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
-             reason = 'started ' || attempts || ' times, and its process died each time'
-       where ${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}`.execute(tx)
+      with skipped as (
+        update fillrate.scheduled_runs t
+           set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
+               reason = case when t.attempts < ${MAX_ATTEMPTS} then ${EXPIRED_REQUEST_REASON}
+                             else 'started ' || attempts || ' times, and its process died each time' end
+         where (${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}) or ${isExpiredRequestSql(sql`t`)}
+        returning t.request, t.reason
+      )
+      update fillrate.audit_events a set outcome = 'failed', detail = s.reason, finished_at = now()
+        from skipped s where a.request_id = (s.request ->> 'id')::uuid`.execute(tx)
     // Its process was stopped or killed before it read that the run is cancelled.
     await sql`
-      update fillrate.scheduled_runs t
-         set state = 'done', lease_token = null, leased_until = null, finished_at = now(),
-             reason = 'interrupted: cancelled by ' || r.cancelled_by
-        from fillrate.runs r
-       where r.id = t.run_id and r.cancelled_at is not null and ${isClaimableSql}`.execute(tx)
+      with cancelled as (
+        update fillrate.scheduled_runs t
+           set state = 'done', lease_token = null, leased_until = null, finished_at = now(),
+               reason = 'interrupted: cancelled by ' || r.cancelled_by
+          from fillrate.runs r
+         where r.id = t.run_id and r.cancelled_at is not null and ${isClaimableSql}
+        returning t.request, t.reason
+      )
+      update fillrate.audit_events a set outcome = 'interrupted', detail = c.reason, finished_at = now()
+        from cancelled c where a.request_id = (c.request ->> 'id')::uuid`.execute(tx)
     const { rows } = await sql<ClaimedRun>`
       update fillrate.scheduled_runs t
          set state = 'running', attempts = attempts + 1, owner = ${owner}, lease_token = ${token},
@@ -143,12 +187,12 @@ export async function claimScheduledRun(
                select t.schedule, t.at from fillrate.scheduled_runs t
                 where ${isClaimableSql} and not exists (select from fillrate.scheduled_runs o where ${isBlockedBySql})
                 order by t.at, t.schedule limit 1)
-      returning schedule, at, sources, attempts, lease_token as token`.execute(tx)
+      returning schedule, at, sources, attempts, lease_token as token, request`.execute(tx)
     const { rows: blocked } = await sql<BlockedRun>`
-      update fillrate.scheduled_runs t set reason = 'waits for another run of its sources'
+      update fillrate.scheduled_runs t set reason = ${QUEUED_REASON}
         from (select distinct on (t.schedule, t.at) t.schedule, t.at, o.schedule as by
                 from fillrate.scheduled_runs t join fillrate.scheduled_runs o on ${isBlockedBySql}
-               where ${isClaimableSql} and t.reason is distinct from 'waits for another run of its sources') b
+               where ${isClaimableSql} and t.reason is distinct from ${QUEUED_REASON}) b
        where t.schedule = b.schedule and t.at = b.at
       returning t.schedule, t.at, b.by`.execute(tx)
     return { claimed: rows[0] ?? null, blocked }
@@ -169,17 +213,34 @@ export async function extendScheduledRun(db: Database, run: HeldRun, leaseMs: nu
   return result.numAffectedRows === 1n
 }
 
-/** Records which run a scheduled run has started. */
+/** Records which run a scheduled or requested run has started. */
 export async function attachRun(db: Database, scheduled: HeldRun, run: number): Promise<void> {
-  await sql`update fillrate.scheduled_runs set run_id = ${run} where ${isHolderSql(scheduled)}`.execute(db)
+  await sql`
+    with attached as (
+      update fillrate.scheduled_runs set run_id = ${run} where ${isHolderSql(scheduled)} returning request
+    )
+    update fillrate.audit_events a set run_id = ${run}
+      from attached where a.request_id = (attached.request ->> 'id')::uuid`.execute(db)
 }
 
-/** Marks a scheduled run as done. */
-export async function endScheduledRun(db: Database, run: HeldRun, reason: string | null): Promise<void> {
+/**
+ * Marks a scheduled run as done. For a requested one, the outcome is added to the audit list in the same statement.
+ * @param outcome of a requested run
+ */
+export async function endScheduledRun(
+  db: Database,
+  run: HeldRun,
+  reason: string | null,
+  outcome: 'done' | 'interrupted' | 'failed' = 'done',
+): Promise<void> {
   await sql`
-    update fillrate.scheduled_runs
-       set state = 'done', reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
-     where ${isHolderSql(run)}`.execute(db)
+    with ended as (
+      update fillrate.scheduled_runs
+         set state = 'done', reason = ${reason}, lease_token = null, leased_until = null, finished_at = now()
+       where ${isHolderSql(run)} returning request
+    )
+    update fillrate.audit_events a set outcome = ${outcome}, detail = ${reason}, finished_at = now()
+      from ended where a.request_id = (ended.request ->> 'id')::uuid`.execute(db)
 }
 
 /** Releases a scheduled run, to be finished by another process or after a restart. */

@@ -10,6 +10,28 @@ import type { SkipReason } from '../domain/skipped-cell.ts'
 /** JSON read from Postgres is `unknown` until it is validated. */
 type Json = JSONColumnType<object, string, string>
 
+interface SpendColumns {
+  run_id: number
+  source: string
+  endpoint: 'person' | 'company' | 'bulk'
+  calls: number
+  retried: number
+  throttled: number
+  lookups: number
+  in_doubt: number
+  credits: number | null
+  credits_in_doubt: number | null
+  returned: Generated<number>
+}
+
+interface ChangedRowColumns {
+  changed_at: Generated<Date>
+  id: Generated<string>
+  source: string
+  keys: string[]
+  is_import: boolean
+}
+
 export interface Schema {
   'fillrate.runs': {
     id: Generated<number>
@@ -28,12 +50,18 @@ export interface Schema {
     cancelled_by: string | null
     totals: Json | null
     lookups_spent: Generated<number>
+    spent_by_source: Json
     budget_name: string | null
     scope: string | null
     service_id: Generated<number>
   }
   'fillrate.services': { id: number; host: string; first_seen_at: Generated<Date> }
-  'fillrate.budgets': { name: string; lookups_spent: Generated<number>; created_at: Generated<Date> }
+  'fillrate.budgets': {
+    name: string
+    lookups_spent: Generated<number>
+    spent_by_source: Json
+    created_at: Generated<Date>
+  }
   'fillrate.lookups': {
     id: Generated<number>
     kind: LookupKind
@@ -48,7 +76,9 @@ export interface Schema {
     lease_token: string | null
     leased_until: Date | null
     run_id: number | null
+    source: string | null
     job_key: string | null
+    credits_reserved: number | null
     record: Json | null
     confidence: number | null
     enqueued_at: Generated<Date>
@@ -57,14 +87,18 @@ export interface Schema {
     refresh_at: Date | null
     unconfirmed_calls: Generated<number>
   }
-  'fillrate.in_flight_marks': {
-    lease_token: string
-    through_lookup_id: number
-    marked_at: Generated<Date>
+  'fillrate.in_flight_marks': { lease_token: string; through_lookup_id: number; marked_at: Generated<Date> }
+  'fillrate.pending_lookups': {
+    id: Generated<number>
+    run_id: number
+    is_bulk: boolean
+    is_company: boolean
+    not_before: Date | null
+    size: number
+    lookup_ids: number[]
   }
-  'fillrate.write_back_queue': {
-    lookup_id: number
-  }
+  'fillrate.lookup_leases': { lease_token: string; lookup_ids: number[] }
+  'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }
   'fillrate.rows': {
     source: string
     key: string
@@ -86,6 +120,14 @@ export interface Schema {
     settled_at: Date | null
     due_at: Date | null
   }
+  'fillrate.deleted_rows': {
+    source: string
+    key: string
+    lookup_ids: number[]
+    is_kept: boolean
+    stored_row: Json
+    noticed_at: Generated<Date>
+  }
   'fillrate.row_counts': { source: string; state: RowState; rows: number }
   'fillrate.jobs': {
     key: string
@@ -97,6 +139,8 @@ export interface Schema {
     run_id: number | null
     scope: string | null
     lookup_ids: number[]
+    members_by_source: Json
+    credits_by_source: Json | null
     request_ids: Json | null
     not_before: Date | null
     lease_token: string | null
@@ -106,8 +150,12 @@ export interface Schema {
     deadline_at: Date
     finished_at: Date | null
     release_at: Date | null
+    poll_at: Date | null
+    polls: Generated<number>
     is_async_answer: Generated<boolean>
   }
+  'fillrate.spend': SpendColumns & { day: string }
+  'fillrate.spend_entries': SpendColumns & { day: Generated<string> }
   'fillrate.deliveries': {
     event_id: string
     job_key: string | null
@@ -150,30 +198,40 @@ export interface Schema {
     undone_by_change_id: number | null
   }
   'fillrate.suppressions': { kind: LookupKind; hash: string; created_at: Generated<Date> }
-  'fillrate.leases': { scope: string; lease_token: string; leased_until: Date; owner: string }
+  'fillrate.leases': {
+    scope: string
+    lease_token: string
+    leased_until: Date
+    acquired_at: Generated<Date>
+    owner: string
+  }
   'fillrate.rate_limits': {
     scope: string
     limit: number
     window_ms: number | null
     observed_at: Date
     exhausted_until: Date | null
+    usage: Json | null
+    usage_at: Date | null
     status: Json | null
     reported_at: Date | null
   }
-  'fillrate.changed_rows': {
-    changed_at: Generated<Date>
-    id: Generated<string>
-    source: string
-    keys: string[]
-    is_import: boolean
+  'fillrate.rate_limit_history': { scope: string; at: Date; limit: number; window_ms: number | null }
+  'fillrate.processes': {
+    owner: string
+    role: 'start' | 'serve' | 'run'
+    host: string
+    pid: number
+    version: string
+    node_version: string
+    config: Json
+    config_path: string | null
+    started_at: Date
+    config_loaded_at: Generated<Date>
+    seen_at: Generated<Date>
   }
-  'fillrate.changed_rows_spare': {
-    changed_at: Generated<Date>
-    id: Generated<string>
-    source: string
-    keys: string[]
-    is_import: boolean
-  }
+  'fillrate.changed_rows': ChangedRowColumns
+  'fillrate.changed_rows_spare': ChangedRowColumns
   'fillrate.scheduled_runs': {
     schedule: string
     at: Date
@@ -186,12 +244,15 @@ export interface Schema {
     lease_token: string | null
     leased_until: Date | null
     finished_at: Date | null
+    request: Json | null
   }
   'fillrate.circuit_breakers': {
     scope: string
     opened_at: Generated<Date>
     probe_at: Date
     backoff_ms: number
+    reason: string | null
+    is_unreachable: Generated<boolean>
   }
   'fillrate.source_cursors': {
     source: string
@@ -201,7 +262,27 @@ export interface Schema {
     snapshot_xmax: number
     full_pass_at: Date
   }
-  'fillrate.paused_sources': { source: string; paused_at: Generated<Date>; paused_by: string }
+  'fillrate.paused_sources': {
+    source: string
+    paused_at: Generated<Date>
+    paused_by: string
+    reason: string | null
+    resume_at: Date | null
+  }
+  'fillrate.audit_events': {
+    id: Generated<number>
+    at: Generated<Date>
+    actor: string
+    origin: string
+    action: string
+    parameters: Json
+    outcome: string | null
+    detail: string | null
+    run_id: number | null
+    request_id: string | null
+    finished_at: Date | null
+  }
+  'fillrate.revoked_sessions': { hash: Buffer; expires_at: Date }
   'fillrate.fill_rate_samples': {
     source: string
     at: Generated<Date>
@@ -209,6 +290,26 @@ export interface Schema {
     filled: Json
     took_ms: number
   }
-  'fillrate.request_counts': { at: Date; endpoint: string; status: string; calls: number }
+  'fillrate.troubles': {
+    id: Generated<number>
+    code: string
+    subject: string
+    severity: string
+    details: Generated<Json>
+    began_at: Date
+    seen_at: Date
+    known_at: Date
+    ended_at: Date | null
+    reported_by: string
+    notified: Generated<'none' | 'begin' | 'end'>
+  }
+  'fillrate.request_counts': {
+    at: Date
+    endpoint: string
+    status: string
+    calls: number
+    durations: Generated<number[]>
+    max_ms: Generated<number>
+  }
   'fillrate.metric_counters': { name: string; labels: string; value: number }
 }

@@ -18,7 +18,8 @@ export interface SkippedCellsOfRow {
 
 /**
  * SQL, a statement for a WITH clause: deletes the skipped cells of rows. Goes from the keys to the cells by the index
- * (`offset 0`), whatever the statistics say: most rows have none.
+ * (`offset 0`), whatever the statistics say: most rows have none. The state is that of the cell's row, not of the key, or it
+ * would be read for every key.
  * @param isWaiting only of rows that wait
  */
 export const deleteSkippedCellsSql = (
@@ -31,7 +32,7 @@ export const deleteSkippedCellsSql = (
    cross join lateral (
      select ctid from fillrate.skipped_cells where source = ${source} and key = k.key offset 0) as target
    where c.ctid = target.ctid
-     ${isWaiting ? sql`and (select state = 'waiting' from fillrate.rows where source = ${source} and key = k.key offset 0)` : sql``}`
+     ${isWaiting ? sql`and (select state = 'waiting' from fillrate.rows where source = ${source} and key = c.key offset 0)` : sql``}`
 
 /**
  * Stores skipped cells with the run and lookup of their rows, in one statement; none if there are none. Of two reasons for

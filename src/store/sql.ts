@@ -43,6 +43,13 @@ export function unnestByRow(
        cross join lateral (select ctid from fillrate.rows where source = ${source} and key = k.key offset 0) as target`
 }
 
+/**
+ * Begins a statement that connections prepare (`open.ts`). Only for those that are sent many times a second, with arrays, and
+ * go by primary keys: planning them was more than a third of what they cost, and any plan of theirs is the same.
+ */
+export const PREPARED_MARK = '/* prepared */'
+export const PREPARED = sql.raw(PREPARED_MARK)
+
 /** Milliseconds as an SQL interval. */
 export function intervalSql(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
-import type { Database } from './open.ts'
+import { type Database, transactionTimeouts } from './open.ts'
 import type { Schema } from './schema.ts'
 
 export type Tx = Transaction<Schema>
@@ -17,53 +17,24 @@ export class ConflictError extends Error {
 }
 
 /**
- * Postgres ends a transaction that waits longer than this for its client: the client hangs or is gone, and holds locks
- * that others need. Our transactions do nothing but SQL.
- */
-const IDLE_TIMEOUT_MS = 30_000
-
-/**
- * How values are written as text, in every transaction, whatever the database or the role is set to: a later run compares
- * and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and month, and TimeZone,
- * stay as the user's expressions expect them.
- */
-const TEXT_FORMS = {
-  DateStyle: 'ISO',
-  IntervalStyle: 'postgres',
-  extra_float_digits: '1',
-  bytea_output: 'hex',
-}
-
-const setTextFormsSql = sql.join(
-  Object.entries(TEXT_FORMS).map(
-    ([name, value]) => sql`set_config(${sql.lit(name)}, ${sql.lit(value)}, true)`,
-  ),
-)
-
-/**
  * Runs `act` in one short transaction, and again after a conflict. `act` must do nothing but SQL. Always READ COMMITTED:
  * the reads of a SERIALIZABLE transaction make users' commits fail.
  * @param statementTimeoutMs bounds every statement in it; set for this transaction only, because a session setting would
  *   stay behind in a pooled connection
+ * @param lockTimeoutMs bounds every wait for a lock likewise
  */
 export async function inTransaction<T>(
   db: Database,
   act: (tx: Tx) => Promise<T>,
   statementTimeoutMs?: number,
+  lockTimeoutMs?: number,
 ): Promise<T> {
+  const timeouts = { statement: statementTimeoutMs, lock: lockTimeoutMs }
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db
-        .transaction()
-        .setIsolationLevel('read committed')
-        .execute(async (tx) => {
-          await sql`
-          select ${setTextFormsSql}, set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true)
-                 ${statementTimeoutMs === undefined ? sql`` : sql`, set_config('statement_timeout', ${String(Math.round(statementTimeoutMs))}, true)`}`.execute(
-            tx,
-          )
-          return await act(tx)
-        })
+      return await transactionTimeouts.run(timeouts, () =>
+        db.transaction().setIsolationLevel('read committed').execute(act),
+      )
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
       await sleep(20 * attempt * attempt * (0.5 + Math.random()))
@@ -124,18 +95,47 @@ export async function withTableTimeouts<T>(
     select set_config('lock_timeout', ${`${LOCK_TIMEOUT_MS}ms`}, true),
            set_config('fillrate.timeout_before', current_setting('statement_timeout'), true),
            set_config('statement_timeout', ${`${Math.round(timeoutMs)}ms`}, true)`.execute(tx)
+  const did = await guardTable(timeoutMs, act)
+  await sql`
+    select set_config('lock_timeout', '0', true),
+           set_config('statement_timeout', current_setting('fillrate.timeout_before'), true)`.execute(tx)
+  return did
+}
+
+/** Runs what a transaction does on a user's table. */
+export type OnTable = <T>(part: () => Promise<T>) => Promise<T>
+
+/**
+ * Runs a transaction that begins on a user's table, with the timeouts for it: `withTableTimeouts` would send them as a
+ * statement of their own.
+ * @param act gets `onTable`, to be called once, for what is done on the table; whatever is before it waits for no lock
+ * @param timeouts of each statement on the table, and of those after it, in milliseconds
+ */
+export function inTableTransaction<T>(
+  db: Database,
+  act: (tx: Tx, onTable: OnTable) => Promise<T>,
+  { tableMs, laterMs }: { readonly tableMs: number; readonly laterMs: number },
+): Promise<T> {
+  const begin = (tx: Tx): Promise<T> =>
+    act(tx, async (part) => {
+      const did = await guardTable(tableMs, part)
+      await sql`
+        select set_config('lock_timeout', '0', true),
+               set_config('statement_timeout', ${String(Math.round(laterMs))}, true)`.execute(tx)
+      return did
+    })
+  return inTransaction(db, begin, tableMs, LOCK_TIMEOUT_MS)
+}
+
+/** @throws TableBusyError after a timeout or a conflict */
+async function guardTable<T>(timeoutMs: number, act: () => Promise<T>): Promise<T> {
   const began = performance.now()
-  let did: T
   try {
-    did = await act()
+    return await act()
   } catch (error) {
     if (isConflict(error)) throw new TableBusyError('locked', error as Error)
     if (sqlStateOf(error) !== QUERY_CANCELED) throw error
     // Canceled early: by an administrator, which says nothing about the rows.
     throw new TableBusyError(performance.now() - began < timeoutMs ? 'locked' : 'slow', error as Error)
   }
-  await sql`
-    select set_config('lock_timeout', '0', true),
-           set_config('statement_timeout', current_setting('fillrate.timeout_before'), true)`.execute(tx)
-  return did
 }

@@ -3,6 +3,7 @@ import { parseExactJson } from '../domain/json.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
+import { insertChangesSql, type NewChange } from './changes.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
@@ -44,26 +45,49 @@ export const parseRows = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
       }) as unknown as Row,
   )
 
+/** Whether anything is queued: a poll that finds nothing needs no transaction. */
+export async function hasQueued(db: Connection): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.write_back_queue) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+/** Claimed rows, and the entries of the queue that their lookups were found in. */
+export interface ClaimedRows {
+  readonly rows: readonly AnsweredRow[]
+  readonly entries: readonly number[]
+  /** Of their records as text. */
+  readonly bytes: number
+}
+
 /**
  * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same row.
  * Skips rows of dry runs and rows that were postponed.
  * Goes from the queue to the lookups and on to the rows, each by its index, whatever the statistics say (`offset 0`): the
  * planner would otherwise scan all lookups in order, or all waiting rows, at every poll.
  */
-export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<AnsweredRow[]> {
-  const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select r.key, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
-           l.confidence, l.refresh_at as "dueAt"
-      from fillrate.write_back_queue u
-     cross join lateral (select * from fillrate.lookups where id = u.lookup_id and state in (${ANSWERED_STATES}) offset 0) l
+export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<ClaimedRows> {
+  const { rows } = await sql<Unparsed<AnsweredRow> & { readonly entry: number }>`
+    select u.id as entry, r.key, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason,
+           l.record::text, l.confidence, l.refresh_at as "dueAt"
+      from (select id, lookup_ids from fillrate.write_back_queue order by id) u
+     cross join lateral unnest(u.lookup_ids) as q (lookup_id)
+     cross join lateral (select * from fillrate.lookups where id = q.lookup_id and state in (${ANSWERED_STATES}) offset 0) l
      cross join lateral (
        select key, input_hash as "inputHash", run_id, last_written from fillrate.rows
-        where lookup_id = u.lookup_id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
+        where lookup_id = q.lookup_id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
      ) r
-     order by u.lookup_id limit ${limit}`.execute(tx)
-  return parseRows<AnsweredRow>(rows)
+     limit ${limit}`.execute(tx)
+  // A lookup in two entries gives its rows twice: `skip locked` skips no row that this transaction has locked itself.
+  const keys = new Set<string>()
+  const distinct = rows.filter(({ key }) => !keys.has(key) && keys.add(key))
+  return {
+    rows: parseRows<AnsweredRow>(distinct),
+    entries: [...new Set(rows.map((row) => row.entry))],
+    bytes: rows.reduce((sum, row) => sum + (row.record?.length ?? 0), 0),
+  }
 }
 
 export interface FinishedRow {
@@ -85,11 +109,15 @@ export interface FinishedRow {
   readonly isMissing?: boolean
 }
 
-/** Finishes rows; `waiting` without a lookup requeues them to be picked again. Skips rows that no longer wait. */
+/**
+ * Finishes rows; `waiting` without a lookup requeues them to be picked again. Skips rows that no longer wait.
+ * @param written what was written to them, to be recorded in the same statement
+ */
 export async function finishRows(
   tx: Connection,
   source: string,
   finished: readonly FinishedRow[],
+  written: readonly NewChange[] = [],
 ): Promise<void> {
   if (finished.length === 0) return
   const records = unnestByRow(
@@ -100,6 +128,7 @@ export async function finishRows(
   const keys = finished.map(({ key }) => key)
   await sql`
     with cleared as (${deleteSkippedCellsSql(source, keys, { isWaiting: true })})
+         ${written.length === 0 ? sql`` : sql`, recorded as (${insertChangesSql(source, written)})`}
     update fillrate.rows r
        set state = v.state, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = 'waiting' then null else now() end,
@@ -117,37 +146,44 @@ export async function finishRows(
 }
 
 /**
- * Removes lookups from the queue unless a row that may be written still waits for them.
- * The lookups are locked by a statement of their own: a delete that waited for a pick would still search with its old
- * snapshot, miss the row just picked, and leave it waiting for ever.
+ * Removes lookups from entries of the queue unless a row that may be written still waits for them, and entries that are
+ * empty then. Locks no lookup: a pick that lets a row wait for one meanwhile appends an entry of its own.
  */
-export async function dequeueWritten(tx: Tx, lookups: readonly number[]): Promise<void> {
-  if (lookups.length === 0) return
-  const ids = sql`${[...new Set(lookups)].sort((a, b) => a - b)}::bigint[]`
+export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promise<void> {
+  if (entries.length === 0) return
   await sql`
-    select from fillrate.lookups where id = any(${ids}) order by id for no key update`.execute(tx)
-  await sql`
-    delete from fillrate.write_back_queue u where u.lookup_id = any(${ids}) and not ${hasWaiterSql}`.execute(
-    tx,
-  )
+    with held as materialized (
+      select id, lookup_ids from fillrate.write_back_queue
+       where id = any(${[...new Set(entries)]}::bigint[]) order by id for update
+    ), open as (
+      select held.id, array_agg(q.lookup_id order by q.n) as lookup_ids
+        from held cross join lateral unnest(held.lookup_ids) with ordinality as q (lookup_id, n)
+       where ${hasWaiterSql} group by held.id
+    ), emptied as (
+      delete from fillrate.write_back_queue u using held
+       where u.id = held.id and not exists (select from open where open.id = held.id)
+    )
+    update fillrate.write_back_queue u set lookup_ids = open.lookup_ids
+      from open join held using (id)
+     where u.id = open.id and cardinality(open.lookup_ids) < cardinality(held.lookup_ids)`.execute(tx)
 }
 
-/** SQL: whether a row that may be written waits for the queued lookup `u`. Fenced: one index probe each. */
+/** SQL: whether a row that may be written waits for the queued lookup `q`. Fenced: one index probe each. */
 const hasWaiterSql = sql<boolean>`exists (
        select from fillrate.rows r
-        where r.lookup_id = u.lookup_id and ${opaque(sql`r.state = 'waiting' and not r.is_dry_run`)} offset 0)`
+        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting' and not r.is_dry_run`)} offset 0)`
 
 /**
  * Removes lookups that no row waits for, or only rows of dry runs: every write-back would read them again until some
- * run claims their rows. @returns how many
+ * run claims their rows.
+ * @param limit entries
+ * @returns in how many entries there were some
  */
 export async function dequeueOrphaned(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
-    select l.id from fillrate.write_back_queue u
-     cross join lateral (
-       select id from fillrate.lookups where id = u.lookup_id and not ${hasWaiterSql} for no key update skip locked offset 0
-     ) l
-     order by u.lookup_id limit ${limit}`.execute(tx)
+    select u.id from (select id, lookup_ids from fillrate.write_back_queue order by id) u
+     where exists (select from unnest(u.lookup_ids) as q (lookup_id) where not ${hasWaiterSql})
+     limit ${limit}`.execute(tx)
   await dequeueWritten(
     tx,
     rows.map((row) => row.id),

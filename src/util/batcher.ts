@@ -4,11 +4,11 @@ export interface BatcherOptions<Item> {
   readonly sizeOf?: (item: Item) => number
   readonly maxBytes?: number
   /**
-   * Milliseconds that an item may wait for others, evaluated for each item; a write begins earlier once `fullAt` items wait.
+   * Milliseconds that an item may wait for others, evaluated for each item; a write begins earlier once `fullAt()` items wait.
    * Default: 0, an item is written at once.
    */
   readonly gatherMs?: () => number
-  readonly fullAt?: number
+  readonly fullAt?: () => number
 }
 
 /** A record may have 16 MiB and a jsonb parameter 256 MB, so batches are bounded by their bytes as well. */
@@ -33,7 +33,7 @@ export function createBatcher<Item, Result = void>(
     sizeOf = () => 0,
     maxBytes = MAX_BATCH_BYTES,
     gatherMs = () => 0,
-    fullAt = maxItems,
+    fullAt = () => maxItems,
   }: BatcherOptions<Item> = {},
 ): (item: Item) => Promise<Result> {
   interface Entry {
@@ -50,7 +50,7 @@ export function createBatcher<Item, Result = void>(
   let timer: NodeJS.Timeout | null = null
 
   const isDue = (): boolean =>
-    pending.length >= fullAt || pendingBytes >= maxBytes || performance.now() >= dueAt
+    pending.length >= fullAt() || pendingBytes >= maxBytes || performance.now() >= dueAt
 
   function start(): void {
     if (writing >= concurrency || pending.length === 0) return

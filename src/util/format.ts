@@ -7,9 +7,19 @@ export function formatCount(n: number): string {
   return COUNT_FORMAT.format(Math.round(n))
 }
 
+/** The text with a capital letter, as the begin of a sentence. */
+export const toSentenceCase = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
 /** A number and its noun: `1 row`, `1,234 rows`. */
 export function pluralize(n: number, one: string, many = `${one}s`): string {
   return `${formatCount(n)} ${n === 1 ? one : many}`
+}
+
+/** Names as a list in a sentence: `people, accounts and deals`; of many, their number. */
+export function listInWords(names: readonly string[]): string {
+  if (names.length > 5) return `${formatCount(names.length)} sources`
+  const last = names.at(-1) ?? ''
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`
 }
 
 /**
@@ -21,6 +31,16 @@ export function formatPercent(share: number): string {
   if (share < 0.001) return '<0.1%'
   if (share < 1 && share > 0.999) return '>99.9%'
   return share === 1 ? '100%' : `${(share * 100).toFixed(1)}%`
+}
+
+/** A sum of money: `1,234.50 EUR`, `0.004 EUR`. */
+export function formatMoney({ amount, currency }: { amount: number; currency: string }): string {
+  const isSmall = amount > 0 && amount < 0.01
+  const format = new Intl.NumberFormat(
+    'en-US',
+    isSmall ? { maximumSignificantDigits: 2 } : { minimumFractionDigits: 2, maximumFractionDigits: 2 },
+  )
+  return `${format.format(amount)} ${currency}`
 }
 
 /** A duration: `40 ms`, `2.3 s`, `41 s`, `4 min 12 s`, `1 h 05 min`, `3 d 4 h`. */
@@ -57,6 +77,9 @@ export function relativeTime(then: Date, now: number): string {
   if (Math.abs(ms) < 1_000) return 'now'
   return ms < 0 ? `${words} ago` : `in ${words}`
 }
+
+/** A time in UTC: `2026-03-01 14:03:11 UTC`. */
+export const formatUtc = (date: Date): string => `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC`
 
 /** A time in the local time zone: `2026-03-01 14:03`. */
 export function formatTime(date: Date): string {

@@ -17,7 +17,9 @@ export class WakeSignal {
     return {
       wait: async (ms, signal) => {
         if (this.#notifications === seen && !signal.aborted) await this.#waitForNotification(ms, signal)
+        const isNotified = this.#notifications > seen
         seen = this.#notifications
+        return isNotified
       },
     }
   }
@@ -38,6 +40,9 @@ export class WakeSignal {
 }
 
 export interface WakeListener {
-  /** Waits for a notification (also one since the last wait), at most `ms` milliseconds, or until the signal. */
-  wait(ms: number, signal: AbortSignal): Promise<void>
+  /**
+   * Waits for a notification (also one since the last wait), at most `ms` milliseconds, or until the signal.
+   * @returns whether there was one
+   */
+  wait(ms: number, signal: AbortSignal): Promise<boolean>
 }

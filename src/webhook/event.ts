@@ -1,8 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
+import { hash } from 'node:crypto'
 import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
-import { readCompany, readPerson } from '../domain/record.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { ServiceDelivery } from '../domain/service/bulk.ts'
+import type { Service } from '../domain/service/service.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 
 /** A delivery of a job's results, its strings cleaned of what Postgres cannot store. */
@@ -57,6 +60,29 @@ export function parseEvent(body: Buffer): ParsedEvent {
     event: { eventId, jobId, status: parseStatus(value['status']), results: results.map(parseResultItem) },
   }
 }
+
+/**
+ * The body of a delivery under our own names, as it is stored, so that every later step reads one form. Unchanged for a
+ * service that uses them itself. Without an identifier the same bytes are the same delivery.
+ * @throws what the service's reader throws
+ */
+export function normalizeDelivery(body: Buffer, read: Service['readDelivery']): Buffer {
+  if (read === null || !isUtf8(body)) return body
+  const parsed = parseJson(body.toString('utf8'))
+  if (!parsed.ok || !isObject(parsed.value)) return body
+  return writeDelivery(read(parsed.value), `sha256:${hash('sha256', body)}`)
+}
+
+/** A delivery in the form that is stored. */
+export const writeDelivery = (delivery: ServiceDelivery, eventId: string): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      event_id: delivery.eventId ?? eventId,
+      job_id: delivery.jobId,
+      status: delivery.status,
+      results: delivery.results,
+    }),
+  )
 
 const unreadableEvent = (reason: string, eventId: string | null = null): ParsedEvent => ({
   ok: false,
@@ -121,9 +147,13 @@ function parseResultItem(raw: unknown): ResultItem {
  * Reads a result about a person or a company. Null, empty or (for a person) without confidence means not found.
  * @param kind of the request: a company read as a person would be a miss
  */
-export function parseResult(data: unknown, kind: 'person' | 'company' = 'person'): ParsedResult {
+export function parseResult(
+  data: unknown,
+  kind: 'person' | 'company' = 'person',
+  { readers }: Pick<Service, 'readers'> = BUILT_IN_SERVICE,
+): ParsedResult {
   // The data comes out of a wrapper, where empty means no match.
-  const reading = kind === 'person' ? readPerson({ data }) : readCompany({ data })
+  const reading = readers[kind]({ data })
   const none = { found: false, record: null, confidence: null, email: findEmail(data, 0), fault: null }
   if (reading.outcome === 'not_found') return none
   if (reading.outcome === 'unreadable') return { ...none, fault: reading.reason }

@@ -1,14 +1,27 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { SignatureScheme } from '../domain/service/service.ts'
 
-const SIGNATURE_PATTERN = /^[0-9a-f]{64}$/
+/** Characters of a signature, by what encodes it, and the bytes of each algorithm. */
+const ALPHABETS = { hex: /^[0-9a-f]+$/, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as const
+const BYTES = { sha1: 20, sha256: 32, sha512: 64 } as const
+
+/** Reads a header of a delivery; empty if it has none. */
+export type ReadHeader = (name: string) => string
+const NO_HEADERS: ReadHeader = () => ''
 
 /**
  * Signs a body with HMAC-SHA256, in lowercase hexadecimal (interface document, Events 1). For tests of a receiver.
  * @example
  * const headers = { 'x-webhook-signature': signWebhook(body, secret) }
  */
-export function signWebhook(body: Buffer | string, secret: string): string {
-  return computeHmac(body, secret).toString('hex')
+export function signWebhook(
+  body: Buffer | string,
+  secret: string,
+  scheme: SignatureScheme = BUILT_IN_SERVICE.signature,
+  header: ReadHeader = NO_HEADERS,
+): string {
+  return scheme.prefix + computeHmac(toSigned(body, scheme, header), secret, scheme).toString(scheme.encoding)
 }
 
 /**
@@ -30,6 +43,8 @@ export function verifyWebhook(
   body: Buffer | string,
   signature: string | readonly string[] | undefined,
   secrets: string | readonly string[],
+  scheme: SignatureScheme = BUILT_IN_SERVICE.signature,
+  header: ReadHeader = NO_HEADERS,
 ): boolean {
   const all = typeof secrets === 'string' ? [secrets] : secrets
   if (all.length === 0 || all.includes('')) {
@@ -37,22 +52,45 @@ export function verifyWebhook(
       'a webhook secret is missing or empty: expected at least one (FILLRATE_WEBHOOK_SECRET)',
     )
   }
-  const given = singleSignature(signature)
-  if (given === null) return false
-  const claimed = Buffer.from(given, 'hex')
+  const claimed = readSignature(signature, scheme)
+  if (claimed === null) return false
+  const signed = toSigned(body, scheme, header)
   let matches = 0
-  for (const secret of all) matches |= Number(timingSafeEqual(computeHmac(body, secret), claimed))
+  for (const secret of all) matches |= Number(timingSafeEqual(computeHmac(signed, secret, scheme), claimed))
   return matches === 1
 }
 
 /** Whether a header has the form of a signature; if not, the body need not be read. */
-export const isWellFormedSignature = (signature: string | readonly string[] | undefined): boolean =>
-  singleSignature(signature) !== null
+export const isWellFormedSignature = (
+  signature: string | readonly string[] | undefined,
+  scheme: SignatureScheme = BUILT_IN_SERVICE.signature,
+): boolean => readSignature(signature, scheme) !== null
 
-function singleSignature(signature: string | readonly string[] | undefined): string | null {
-  const given = typeof signature === 'object' && signature.length === 1 ? signature[0] : signature
-  return typeof given === 'string' && SIGNATURE_PATTERN.test(given) ? given : null
+/** What a signature must look like, for a message: `64 lowercase hexadecimal digits`. */
+export function describeSignature({ algorithm, encoding, prefix }: SignatureScheme): string {
+  const form =
+    encoding === 'hex'
+      ? `${BYTES[algorithm] * 2} lowercase hexadecimal digits`
+      : `${BYTES[algorithm]} bytes in base64`
+  return prefix === '' ? form : `${prefix} and ${form}`
 }
 
-const computeHmac = (body: Buffer | string, secret: string): Buffer =>
-  createHmac('sha256', secret).update(body).digest()
+/** The bytes of a signature; null if it has another form. */
+function readSignature(
+  signature: string | readonly string[] | undefined,
+  { algorithm, encoding, prefix }: SignatureScheme,
+): Buffer | null {
+  const given = typeof signature === 'object' && signature.length === 1 ? signature[0] : signature
+  if (typeof given !== 'string' || !given.startsWith(prefix)) return null
+  const text = given.slice(prefix.length)
+  if (!ALPHABETS[encoding].test(text)) return null
+  const bytes = Buffer.from(text, encoding)
+  const isWhole = encoding === 'base64' || text.length === bytes.length * 2
+  return isWhole && bytes.length === BYTES[algorithm] ? bytes : null
+}
+
+const toSigned = (body: Buffer | string, { payload }: SignatureScheme, header: ReadHeader): Buffer | string =>
+  payload === undefined ? body : payload(body.toString(), header)
+
+const computeHmac = (signed: Buffer | string, secret: string, { algorithm }: SignatureScheme): Buffer =>
+  createHmac(algorithm, secret).update(signed).digest()

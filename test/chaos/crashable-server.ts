@@ -1,6 +1,7 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { findServerAccount, runProgram } from '../../src/demo/postgres/program.ts'
 import { findBinaries } from '../../src/demo/postgres/binaries.ts'
 import {
@@ -19,8 +20,8 @@ import { TEMPLATE, onServer } from '../support/server.ts'
 export interface CrashableServer {
   readonly url: string
   readonly port: number
-  /** Ends it as a crash would, without notice to its clients, and starts it again. */
-  crash(): Promise<void>
+  /** Ends it as a crash would, without notice to its clients, and starts it again after `awayMs` milliseconds. */
+  crash(awayMs: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -44,7 +45,8 @@ export async function startCrashableServer(): Promise<CrashableServer> {
     if (code !== 0) throw new Error(`pg_ctl ${args.join(' ')} exited with ${code}: ${output}`)
   }
   const log = join(dataFolder(home), 'server.log')
-  await control('start', '-l', log, '-o', `-p ${port} ${SETTINGS}`)
+  const start = (): Promise<void> => control('start', '-l', log, '-o', `-p ${port} ${SETTINGS}`)
+  await start()
   const password = await readPassword(home, '18')
   const url = `postgres://${CLUSTER_ROLE}:${password}@127.0.0.1:${port}/postgres`
   await onServer(url, (client) => client.query(`create database ${TEMPLATE}`))
@@ -56,7 +58,11 @@ export async function startCrashableServer(): Promise<CrashableServer> {
   return {
     url,
     port,
-    crash: () => control('restart', '-m', 'immediate', '-l', log),
+    crash: async (awayMs) => {
+      await control('stop', '-m', 'immediate')
+      await sleep(awayMs)
+      await start()
+    },
     stop: async () => {
       await control('stop', '-m', 'immediate')
       await rm(home, { recursive: true, force: true })

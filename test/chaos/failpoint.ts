@@ -45,7 +45,7 @@ client.query = function send(this: Client & { chaosWrites?: string }, ...args: u
   const isEnd = lower === 'commit' || lower === 'rollback'
   // A commit is named by the last write before it.
   const name = isEnd ? `${lower} (${this.chaosWrites ?? 'nothing'})` : nameStatement(text)
-  if (lower === 'begin') this.chaosWrites = 'nothing'
+  if (lower.startsWith('begin')) this.chaosWrites = 'nothing'
   else if (/\b(update|insert|delete)\b/i.test(text)) this.chaosWrites = name
   pass(`before ${name}`)
   const result = query.apply(this, args)

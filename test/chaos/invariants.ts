@@ -15,7 +15,7 @@ export interface InvariantReport {
   /** Inputs billed more often than once plus once for each unconfirmed call, which includes those whose job gave no result. */
   readonly paidTwice: number
   readonly cellsWrong: number
-  /** More lookups in doubt than `look-up.ts` promises, three per slot, a job posted twice, or a wrong count of rows. */
+  /** More lookups in doubt than `look-up.ts` promises, three per slot, a job posted twice, or a wrong count of rows or of spend. */
   readonly otherFaults: number
   readonly inDoubt: number
 }
@@ -70,13 +70,14 @@ export async function checkInvariants(
   )
   const writtenTwice = await countWrittenTwice(pool)
   const miscounted = await findMiscounted(pool)
+  const spendFaults = await findSpendFaults(pool, sandbox)
   const postedTwice = paid.filter(([, one]) => one.bulk > 1).length
   return {
     rowsLost: differences(found.rows, expected.rows).length,
     recordsLost: differences(found.records, expected.records).length,
     paidTwice: paidTwice.length,
     cellsWrong: differences(found.cells, expected.cells).length + writtenTwice,
-    otherFaults: postedTwice + miscounted.length + (inDoubt > 3 * slots ? 1 : 0),
+    otherFaults: postedTwice + miscounted.length + spendFaults.length + (inDoubt > 3 * slots ? 1 : 0),
     inDoubt: rows.reduce((sum, row) => sum + row.calls, 0),
   }
 }
@@ -91,6 +92,19 @@ export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
   return rows.map(
     ({ source, state, kept, counted }) => `${source} ${state}: ${kept} kept, ${counted} counted`,
   )
+}
+
+/** Where the kept spend is not what the service has counted, in lookups: those in doubt may or may not be billed. */
+export async function findSpendFaults(pool: pg.Pool, sandbox: Pick<Sandbox, 'stats'>): Promise<string[]> {
+  const { rows } = await pool.query<{ lookups: number; doubt: number }>(`
+    select coalesce(sum(lookups), 0)::int as lookups, coalesce(sum(in_doubt), 0)::int as doubt
+      from (select lookups, in_doubt from fillrate.spend union all select lookups, in_doubt from fillrate.spend_entries) s`)
+  const { lookups = 0, doubt = 0 } = rows[0] ?? {}
+  const { requested_singly, requested_in_bulk, unanswered } = sandbox.stats().inputs
+  const billed = requested_singly + requested_in_bulk + unanswered
+  return lookups <= billed && billed <= lookups + doubt
+    ? []
+    : [`${lookups} lookups and ${doubt} in doubt are kept, and the service billed ${billed}`]
 }
 
 /** Rows that were written more than once. */

@@ -80,7 +80,8 @@ const END_CONNECTIONS = `select pg_terminate_backend(pid) from pg_stat_activity
 /** Postgres itself is killed and started again, while calls are on the wire. */
 export const crashPostgres = (fixture: ChaosFixture, server: CrashableServer): Promise<FaultResult> =>
   runWithFault(fixture, 4, async () => {
-    await server.crash()
+    // Long enough that the run notices: on a busy machine a restart alone may be over before it looks.
+    await server.crash(FAULT_MS)
     return 1
   })
 

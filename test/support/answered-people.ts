@@ -18,6 +18,7 @@ const POLICY: RunPolicy = {
   retryNotFoundAfterMs: 3_600_000_000,
   sourceTimeoutMs: 60_000,
   lockedWaitMs: 0,
+  price: null,
 }
 
 /** Rows of a table `people` whose records are stored, ready for write-back without a service. */

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { chromium, type Browser } from 'playwright-core'
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions } from 'playwright-core'
 
 /** Installed by the system; `playwright-core` brings no browser. */
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
@@ -24,5 +24,18 @@ export async function openBrowser(profile: string): Promise<Browser> {
     ],
     env: { ...process.env, HOME: profile, XDG_CONFIG_HOME: profile, XDG_CACHE_HOME: profile },
   })
-  return browser
+  const newContext = browser.newContext.bind(browser)
+  const newPage = browser.newPage.bind(browser)
+  return Object.assign(browser, {
+    newContext: async (options?: BrowserContextOptions) => withPatience(await newContext(options)),
+    newPage: async (options?: BrowserContextOptions) => withPatience(await newPage(options)),
+  })
+}
+
+/** As long as every other wait of a test: a limit for a hanging test only. */
+const WAIT_MS = 120_000
+
+function withPatience<T extends Pick<BrowserContext, 'setDefaultTimeout'>>(waiting: T): T {
+  waiting.setDefaultTimeout(WAIT_MS)
+  return waiting
 }

@@ -3,8 +3,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { MAX_TEST_CONNECTIONS } from './environment.ts'
 
-const MAIN = resolve(import.meta.dirname, '../../src/main.ts')
+const SOURCE = resolve(import.meta.dirname, '../../src/main.ts')
+
+/** The program that tests start: the bundle of this test run, or outside of vitest the source. */
+export const MAIN = process.env['TEST_PROGRAM'] ?? SOURCE
 
 export interface Ended {
   readonly code: number | null
@@ -34,7 +38,7 @@ export interface CommandLine {
 
 export async function createCommandLine(
   databaseUrl: string,
-  sandbox: Sandbox,
+  sandbox: Pick<Sandbox, 'url' | 'keys' | 'webhookSecret'>,
   config: unknown,
 ): Promise<CommandLine> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-cli-'))
@@ -45,11 +49,15 @@ export async function createCommandLine(
     FILLRATE_BASE_URL: sandbox.url,
     FILLRATE_API_KEY: sandbox.keys.join(','),
     FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+    FILLRATE_MAX_CONNECTIONS: String(MAX_TEST_CONNECTIONS),
   }
   const start = (changes: Record<string, string | undefined>, args: readonly string[]): Started => {
-    const child = spawn(process.execPath, [MAIN, ...args], {
+    const env: NodeJS.ProcessEnv = { ...environment, ...changes }
+    // A module that is loaded first patches the packages of the source; a bundle has its own copies.
+    const main = env['NODE_OPTIONS'] === undefined ? MAIN : SOURCE
+    const child = spawn(process.execPath, [main, ...args], {
       cwd: folder,
-      env: { ...environment, ...changes },
+      env,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stdout = ''

@@ -17,7 +17,11 @@ export interface TestDatabase {
 /** Creates a database, cloned from the migrated template in a few milliseconds. */
 export async function cloneDatabase(server: string, template = TEMPLATE): Promise<TestDatabase> {
   const name = `fillrate_test_${randomBytes(6).toString('hex')}`
-  await onServer(server, (client) => client.query(`create database ${name} template ${template}`))
+  // Copying files takes half the processor time of Postgres's default, which writes them to the WAL.
+  await onServer(server, async (client) => {
+    const strategy = (await hasCloneStrategies(client)) ? 'strategy file_copy' : ''
+    await client.query(`create database ${name} template ${template} ${strategy}`)
+  })
   const url = new URL(server)
   url.pathname = `/${name}`
   let sent: string[] = []
@@ -43,6 +47,14 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
       })
     },
   }
+}
+
+/** Since Postgres 15; before, files are always copied. */
+async function hasCloneStrategies(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query<{ version: number }>(
+    `select current_setting('server_version_num')::int as version`,
+  )
+  return (rows[0]?.version ?? 0) >= 150_000
 }
 
 /** Connections that stay open. A backend lives on for a moment after its client has disconnected. */

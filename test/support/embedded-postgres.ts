@@ -16,14 +16,15 @@ export interface EmbeddedServer {
  * except those given.
  * @param settings Postgres settings, such as `fsync=off`; `logging_collector` must stay off, because the start waits for
  *   a line of the log
- * @param onLog receives the server's log
+ * @param options.onLog receives the server's log
+ * @param options.folder where to create the folder of the data
  */
 export async function startEmbeddedPostgres(
   settings: readonly string[],
-  onLog: (text: string) => void = () => {},
+  { onLog = () => {}, folder = tmpdir() }: { onLog?: (text: string) => void; folder?: string } = {},
 ): Promise<EmbeddedServer> {
   const EmbeddedPostgres = await embeddedPostgres()
-  const databaseDir = await mkdtemp(join(tmpdir(), 'fillrate-postgres-'))
+  const databaseDir = await mkdtemp(join(folder, 'fillrate-postgres-'))
   const port = await freePort()
   const server = new EmbeddedPostgres({
     databaseDir,

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { openApp, type App, type RunRequest } from '../../src/app.ts'
+import { openApp, type App, type AppOptions, type RunRequest } from '../../src/app.ts'
 import type { Config } from '../../src/config/config.ts'
 import type { Environment } from '../../src/config/environment.ts'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -18,7 +18,9 @@ export interface Harness {
   readonly config: Config
   readonly environment: Environment
   /** Opens another instance on the same database, in place of another process. */
-  open(changes?: { config?: object; environment?: Partial<Environment> }): Promise<App>
+  open(
+    changes?: { config?: object; environment?: Partial<Environment> } & Pick<AppOptions, 'own'>,
+  ): Promise<App>
   /** Opens, runs, closes. */
   run(request?: Partial<RunRequest>): Promise<RunReport>
   close(): Promise<void>
@@ -42,6 +44,7 @@ export async function startHarness(options: {
       config: changes.config ? parseConfig(changes.config, null) : config,
       environment: { ...environment, ...changes.environment },
       log,
+      ...(changes.own && { own: changes.own }),
     })
     opened.add(app)
     return app

@@ -1,5 +1,6 @@
 import pino from 'pino'
 import { once } from 'node:events'
+import type { DocumentedLimit } from '../../src/domain/service/documented-limit.ts'
 import { LeaderElector, type Leadership } from '../../src/runs/leader.ts'
 import { createBreaker } from '../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../src/service/client.ts'
@@ -13,6 +14,8 @@ export interface LeaderTask {
   readonly concurrency: number
   /** Marks the inputs that this process requests. */
   readonly name: string
+  /** Limits that no header states. Default: none. */
+  readonly documented?: readonly DocumentedLimit[]
 }
 
 /**
@@ -35,6 +38,7 @@ while (!stopping.signal.aborted) {
     log: pino({ level: 'silent' }),
     reserve: 0.1,
     breaker: createBreaker(),
+    ...(task.documented && { documented: task.documented }),
   }).acquire()
   if (leadership === null) {
     await Promise.race([

@@ -87,7 +87,7 @@ export async function planSource(
     const page: PlannedPage = await planPage(
       deps,
       source,
-      { where: options.where, changedSince, phase, after, size },
+      { where: options.where, changedSince, phase, after, size, isBeyondBudget },
       room,
     )
     counts.rows += page.scanned
@@ -110,7 +110,7 @@ export async function planSource(
       }
     }
     after = page.next
-    size = nextScanPage(size, page.chains.length)
+    size = nextScanPage(size, page.densest)
     if (isBeyondBudget) readAhead.add(page.scanned, free)
     if (after === null) phase = phases[phases.indexOf(phase) + 1]
     if (phase !== undefined && limit !== null && counts.picked >= limit) stoppedAt = 'limit'

@@ -1,13 +1,17 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import { JOB_SIZE } from '../../domain/job.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
+import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
+import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import { routeEmails, type RouteOption } from '../../domain/route.ts'
+import { costOf, type Money, resolveSourceBudgets } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
 import type { Source } from '../../sources/source.ts'
 import * as pauses from '../../store/paused-sources.ts'
 import { readMatchRate } from '../../store/run-progress.ts'
+import { type CallCounts, estimateTime, type PlannedTime } from './duration.ts'
 import { planSource, type FunnelOptions, type SourcePlan } from './funnel.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 
@@ -17,7 +21,11 @@ export interface PlanOptions extends Omit<FunnelOptions, 'sample'> {
   readonly sources: readonly Source[]
   readonly route: RouteOption
   readonly bulkPossible: boolean
+  /** Emails of a full job. Default: 100. */
+  readonly bulkSize?: number
   readonly knownLimit: KnownLimit | null
+  /** Limits that the service documents. Default: none. */
+  readonly documentedLimits?: readonly DocumentedLimit[]
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
 }
@@ -47,6 +55,11 @@ export interface Plan {
     readonly lookups: number
     /** The same, if every row of a cascade reaches its last identifier. */
     readonly max_lookups: number
+    /** What these cost, only where a lookup does not cost one credit: the least, and the most, which a run reserves. */
+    readonly credits?: CountRange
+    /** What these cost; null without a price. Of credits, the least and the most. */
+    readonly amount: Money | null
+    readonly max_amount: Money | null
     readonly budget: number | null
     /** Lookups beyond the budget, of the rows that the plan read. */
     readonly beyond_budget: number
@@ -56,23 +69,16 @@ export interface Plan {
     /** Most likely range of matches. */
     readonly found_range: CountRange | null
   }
-  readonly time: {
-    readonly limit: number | null
-    readonly window_ms: number | null
-    /** How long the calls take at the last known limit; null if that is unknown. */
-    readonly ms: number | null
-    /** The same for `cost.most`. */
-    readonly max_ms: number | null
-  }
+  readonly time: PlannedTime
   readonly sample?: readonly DiffRow[]
 }
 
 /** Plans what a run would pick, request and cost, using the same steps as a run. Writes nothing and calls nothing. */
 export async function createPlan(
-  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
   options: PlanOptions,
 ): Promise<Plan> {
-  const { knownLimit, sample = null } = options
+  const { knownLimit, documentedLimits = [], sample = null } = options
   const estimate = new LookupEstimate()
   const sources: SourcePlan[] = []
   const samples: RandomSample<DiffRow>[] = []
@@ -93,8 +99,33 @@ export async function createPlan(
   const byKind = estimate.countsByKind()
   const history = await readMatchRate(deps.db, deps.service)
   const budget = options.budget ?? Number.POSITIVE_INFINITY
-  const cost = Math.min(requested, budget)
-  const calls = estimateCalls(countPayable(requests, budget), options, deps.policy.bulkMinimum)
+  const sourceBudgets = resolveSourceBudgets(
+    options.sources.map(({ mapping }) => mapping),
+    options.budget,
+  )
+  const limits = sources.map(({ source }) => sourceBudgets.get(source) ?? Number.POSITIVE_INFINITY)
+  const { credits } = deps.adapter ?? BUILT_IN_SERVICE
+  const payable = countPayable(requests, budget, limits, credits.most)
+  const cost = sumOf(payable)
+  // Fallbacks of a source that has used up its own budget are not paid.
+  const hasSpentSource = sourceBudgets.size > 0 && cost < requested
+  // What a lookup costs less than the most that it may cost pays others.
+  const leastEach = Math.min(...Object.values(credits.least))
+  const maxCost = hasSpentSource
+    ? cost
+    : Math.min(maxRequests, leastEach === 0 ? Infinity : Math.floor(budget / leastEach))
+  const calls = estimateCalls(payable, options, deps.policy.bulkMinimum)
+  const { price } = deps.policy
+  const least = sumCredits(payable, credits.least)
+  // Only people have further identifiers.
+  const fallbacks = { ...NO_LOOKUPS, email: maxCost - cost }
+  const mostPaid = sumCredits(payable, credits.most)
+  const mostOfFallbacks = sumCredits(fallbacks, credits.most)
+  const most = {
+    all: Math.min(budget, mostPaid.all + mostOfFallbacks.all),
+    person: Math.min(budget - mostPaid.company, mostPaid.person + mostOfFallbacks.person),
+    company: mostPaid.company,
+  }
   const matchRate = history.requested === 0 ? null : history.found / history.requested
   return {
     sources,
@@ -109,23 +140,40 @@ export async function createPlan(
     calls,
     cost: {
       lookups: cost,
-      max_lookups: Math.min(maxRequests, budget),
+      max_lookups: maxCost,
+      ...(!credits.isFlat && { credits: { min: least.all, max: most.all } }),
+      amount: costOf(least, price),
+      max_amount: costOf(most, price),
       budget: options.budget,
       beyond_budget: requested - cost,
       match_rate: matchRate,
       expected_found: matchRate === null ? null : Math.round(cost * matchRate),
       found_range: estimateMatches(cost, history),
     },
-    time: {
-      limit: knownLimit?.limit ?? null,
-      window_ms: knownLimit?.windowMs ?? null,
-      ms: estimateDurationMs(calls.total, knownLimit),
-      // Fallbacks after a miss are single calls.
-      max_ms: estimateDurationMs(calls.total + Math.min(maxRequests, budget) - cost, knownLimit),
-    },
+    time: estimateTime(calls, maxCost - cost, knownLimit, documentedLimits),
     ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
+
+const NO_LOOKUPS: Readonly<Record<LookupKind, number>> = {
+  email: 0,
+  linkedin_url: 0,
+  name_company: 0,
+  domain: 0,
+}
+
+/** What lookups cost, at a cost for each kind. */
+function sumCredits(
+  counts: Readonly<Record<LookupKind, number>>,
+  each: Readonly<Record<LookupKind, number>>,
+): { readonly all: number; readonly person: number; readonly company: number } {
+  const all = sumOf(mapKinds(counts, (count, kind) => count * each[kind]))
+  const company = counts.domain * each.domain
+  return { all, person: all - company, company }
+}
+
+const sumOf = (counts: Readonly<Record<LookupKind, number>>): number =>
+  Object.values(counts).reduce((sum, count) => sum + count, 0)
 
 const mapKinds = (
   counts: Readonly<Record<LookupKind, number>>,
@@ -141,66 +189,66 @@ const mapKinds = (
  * The lookups that a budget pays, by kind: sources share it as in a run, and within a source the kinds are taken in
  * proportion. Pure.
  * @param requests lookups of each source
+ * @param budget credits, as `limits`
+ * @param limits the most that each source may use
+ * @param credits the most that a lookup of a kind may cost. Default: 1
  */
 export function countPayable(
   requests: readonly Readonly<Record<LookupKind, number>>[],
   budget: number,
+  limits: readonly number[] = [],
+  credits: Readonly<Record<LookupKind, number>> = mapKinds(NO_LOOKUPS, () => 1),
 ): Record<LookupKind, number> {
-  const totals = requests.map((counts) => Object.values(counts).reduce((sum, count) => sum + count, 0))
+  const totals = requests.map((counts) => sumCredits(counts, credits).all)
   const paid = totals.map(() => 0)
   let left = budget
   for (const isShared of [true, false])
     for (const [n, total] of totals.entries()) {
       const share = isShared ? Math.ceil(left / (totals.length - n)) : left
-      const added = Math.min(share, total - (paid[n] ?? 0))
+      const limit = limits[n] ?? Number.POSITIVE_INFINITY
+      const added = Math.min(share, Math.min(total, limit) - (paid[n] ?? 0))
       paid[n] = (paid[n] ?? 0) + added
       left -= added
     }
-  const payable = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
+  const payable = { ...NO_LOOKUPS }
   for (const [n, counts] of requests.entries()) {
     let [open, openPaid] = [totals[n] ?? 0, paid[n] ?? 0]
     mapKinds(counts, (count, kind) => {
-      const part = open === 0 ? 0 : Math.round((count * openPaid) / open)
-      open -= count
-      openPaid -= part
+      const each = credits[kind]
+      // What costs nothing is always paid, and no part of a lookup is.
+      const isFree = each === 0 || open === 0
+      const part = isFree
+        ? count
+        : Math.min(Math.round((count * openPaid) / open), Math.floor(openPaid / each))
+      open -= count * each
+      openPaid -= part * each
       return (payable[kind] += part)
     })
   }
   return payable
 }
 
-/** API calls that a run would make within its budget. */
-export interface CallCounts {
-  readonly person: number
-  readonly company: number
-  readonly bulk: number
-  readonly total: number
-}
-
 /** Estimates calls by route, as a run would make them. Pure. */
 export function estimateCalls(
   toAsk: Readonly<Record<LookupKind, number>>,
-  options: { readonly route: RouteOption; readonly bulkPossible: boolean },
+  options: Pick<PlanOptions, 'route' | 'bulkPossible' | 'bulkSize'>,
   minimum: number,
 ): CallCounts {
+  const { bulkSize: size = JOB_SIZE } = options
   const { bulkFrom, singly } = routeEmails({
     option: options.route,
     bulkPossible: options.bulkPossible,
     picking: false,
     minimum,
+    size,
   })
-  const remainder = toAsk.email % JOB_SIZE
-  const full = (toAsk.email - remainder) / JOB_SIZE
-  const inBulk = bulkFrom === null ? 0 : full + (remainder >= Math.min(bulkFrom, JOB_SIZE) ? 1 : 0)
-  const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * JOB_SIZE)
+  const remainder = toAsk.email % size
+  const full = (toAsk.email - remainder) / size
+  const isBulk = bulkFrom !== null && toAsk.email >= bulkFrom
+  const inBulk = isBulk ? full + (remainder >= Math.min(bulkFrom, size) ? 1 : 0) : 0
+  const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * size)
   const person = toAsk.linkedin_url + toAsk.name_company + (singly === 'never' ? 0 : emails)
   return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
-}
-
-/** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
-export function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number | null {
-  if (rateLimit === null || rateLimit.windowMs === null || rateLimit.limit === 0) return null
-  return Math.max(0, Math.ceil(calls / rateLimit.limit) - 1) * rateLimit.windowMs
 }
 
 export interface CountRange {

@@ -15,6 +15,7 @@ import {
   type LookupChoice,
 } from '../../pipeline/pick/choose.ts'
 import { PAGE_SIZE, type PickPass } from '../../pipeline/pick/pass.ts'
+import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source.ts'
 import * as lookups from '../../store/lookups.ts'
@@ -35,6 +36,8 @@ export interface PlannedPage {
   readonly dispositions: Awaited<ReturnType<typeof readCandidates>>['dispositions']
   readonly next: string | null
   readonly scanned: number
+  /** The most candidates in one page of those read. */
+  readonly densest: number
   /** Rows that wait for a dead run, and that another program has enriched. */
   readonly settled: number
   readonly chains: readonly LookupChain[]
@@ -53,32 +56,39 @@ interface PlanPosition {
   readonly phase: PlanPhase
   readonly after: string | null
   readonly size: number
+  /** A run with the same budget could pay no more. */
+  readonly isBeyondBudget: boolean
 }
 
-/** Reads a page as a run would, and finds which of its lookups would cost something. */
+/** Reads a page, or several, as a run would, and finds which of its lookups would cost something. */
 export async function planPage(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
-  { phase, size, ...position }: PlanPosition,
+  { phase, size, isBeyondBudget, ...position }: PlanPosition,
   room: number | null,
 ): Promise<PlannedPage> {
   const { db, policy, service } = deps
   const { changedSince } = position
   const live = (await runs.listRunning(db)).map((run) => run.id)
   const read = { ...position, staleSince: changedSince, live, service }
-  const page = await inTransaction(
-    db,
-    async (tx) => {
-      if (phase !== 'scan') return readListed(tx, source, phase, read, Math.min(room ?? size, PAGE_SIZE))
-      const whole = excludeListed(await readCandidates(tx, source, { ...read, size }), changedSince)
-      const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
-      const last = room === null ? undefined : picked[room - 1]
-      // Up to the last row within the limit, so that every count is of the same rows.
-      return last === undefined || last.n === whole.last
-        ? whole
-        : excludeListed(await readCandidates(tx, source, { ...read, size: last.n }), changedSince)
-    },
-    policy.sourceTimeoutMs,
+  const readPage = async (tx: Tx): Promise<CandidatePage> => {
+    if (phase !== 'scan') return readListed(tx, source, phase, read, Math.min(room ?? size, PAGE_SIZE))
+    const whole = excludeListed(await readCandidates(tx, source, { ...read, size }), changedSince)
+    const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
+    const last = room === null ? undefined : picked[room - 1]
+    // Up to the last row within the limit, so that every count is of the same rows.
+    return last === undefined || last.key === whole.last
+      ? whole
+      : excludeListed(
+          { ...(await readCandidates(tx, source, { ...read, size, until: last.key })), next: last.key },
+          changedSince,
+        )
+  }
+  const isStretched = !isBeyondBudget && phase === 'scan' && isStretch(size, { limit: room, changedSince })
+  const page = await (
+    isStretched
+      ? readStretch(deps, source, { ...read, size })
+      : inTransaction(db, readPage, policy.sourceTimeoutMs)
   ).catch(async (error: unknown) => {
     const failed = { ...position, limit: size }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
@@ -94,6 +104,7 @@ export async function planPage(
     dispositions: page.dispositions,
     next: page.next,
     scanned: page.scanned,
+    densest: page.densest,
     settled: page.candidates.length - candidates.length,
     chains,
     billable: flagged(await lookups.needCall(db, distinct, live, service)),
@@ -102,11 +113,6 @@ export async function planPage(
     ),
     suppressed: await findSuppressedRows(db, source, candidates),
   }
-}
-
-type ReadPage = CandidatePage & {
-  /** The number of the last row read. */
-  readonly last: number
 }
 
 /** The rows that a pass by `changedAt` finds in Fillrate's own tables: abandoned ones, and due ones. */
@@ -120,24 +126,31 @@ async function readListed(
     service,
   }: { readonly after: string | null; readonly live: number[]; readonly service: number },
   size: number,
-): Promise<ReadPage> {
+): Promise<CandidatePage> {
   const keys =
     phase === 'abandoned'
       ? await rows.listAbandonedRows(tx, source.name, live, after ?? '', size)
       : await rows.listDueRows(tx, source.name, after ?? '', size)
   const candidates = await readCandidatesByKey(tx, source, keys, service)
   const next = keys.length === size ? (keys.at(-1) ?? null) : null
-  return { candidates, dispositions: {}, next, scanned: candidates.length, last: candidates.length }
+  return {
+    candidates,
+    dispositions: {},
+    last: keys.at(-1) ?? null,
+    next,
+    scanned: candidates.length,
+    densest: candidates.length,
+  }
 }
 
 /** Without the rows that `readListed` has found already, if it has. */
-function excludeListed(page: CandidatePage, changedSince: Date | null): ReadPage {
+function excludeListed(page: CandidatePage, changedSince: Date | null): CandidatePage {
   const candidates =
     changedSince === null
       ? page.candidates
       : page.candidates.filter((one) => one.disposition !== 'abandoned' && !one.isDue)
   const scanned = page.scanned - (page.candidates.length - candidates.length)
-  return { ...page, candidates, scanned, last: page.scanned }
+  return { ...page, candidates, scanned }
 }
 
 function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {

@@ -35,7 +35,7 @@ export class RevertQueue {
     const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(rowIdentity(source, key))
     this.#defer({ source, changes: changes.filter(isBlocked) })
     let remaining = changes.filter((change) => !isBlocked(change))
-    const batchSize = sharedBatchSize(source, CHANGES_PER_BATCH)
+    const batchSize = sharedBatchSize(source)
     for (let attempt = 1; remaining.length > 0;) {
       const batch = { source, changes: remaining.slice(0, batchSize.rows) }
       const startedAt = performance.now()

@@ -23,6 +23,8 @@ export interface UndoOptions {
   readonly dryRun: boolean
   readonly signal: AbortSignal
   readonly onProgress?: ((done: number, all: number) => void) | undefined
+  /** Called with the number of the undo's own run, once there is one. */
+  readonly onStarted?: ((run: number) => void) | undefined
 }
 
 /**
@@ -74,6 +76,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   }
   const run = { sources: Object.keys(totals.bySource), options: { undoes, writes_again: writesAgain } }
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
+    options.onStarted?.(id)
     const undoing = { run: id, undoes, writesAgain }
     await forEachBatch(deps, { ...options, signal: stopping }, totals, summary, (batch) =>
       attempt(() => revertBatch(deps, undoing, batch)),

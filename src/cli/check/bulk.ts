@@ -1,6 +1,7 @@
-import type { Logger } from 'pino'
+import type { Log } from '../../util/log.ts'
 import { request } from 'undici'
 import { openProxyDispatcher } from '../../service/dispatcher.ts'
+import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { DEFAULT_HOST, checkBulkAvailability, isOwnProcess, portTakenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
@@ -14,12 +15,23 @@ import {
 } from './finding.ts'
 
 /** Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error. */
-export async function checkBulkSetup(environment: Environment, log: Logger): Promise<Finding> {
-  const bulk = checkBulkAvailability(environment)
+export async function checkBulkSetup(environment: Environment, service: Service, log: Log): Promise<Finding> {
+  const bulk = checkBulkAvailability(environment, service)
   if (!bulk.isPossible)
     return createFinding('bulk', 'warning', `off: ${bulk.reason}`, {
       todo: bulk.todo === null ? null : `To enable it, ${bulk.todo}.`,
     })
+  if (bulk.usesWebhook !== true) {
+    const size = pluralize(service.bulk?.size ?? 1, 'email')
+    const how =
+      service.bulk?.results === 'answer' ? 'with the results in the answer' : 'whose results are fetched'
+    return createFinding('bulk', 'ok', `on: calls of up to ${size}, ${how}`, {
+      todo:
+        bulk.todo === null
+          ? null
+          : `To get results by webhook, sooner and without further calls, ${bulk.todo}.`,
+    })
+  }
   const { publicUrl } = environment
   const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
   if (publicUrl === null)
@@ -39,7 +51,7 @@ export async function checkBulkSetup(environment: Environment, log: Logger): Pro
  */
 async function openTemporaryReceiver(
   { port, host }: Environment,
-  log: Logger,
+  log: Log,
 ): Promise<{ close(): Promise<void> } | { wrong: Finding } | null> {
   if (port === null || port === 0) return null
   try {

@@ -2,6 +2,7 @@ import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import type { Grant } from '../../sources/grants.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
+import { networkErrorMeaning } from '../../util/network-errors.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 
 /** The result of one check. Skipped: not checked, because of an earlier error. */
@@ -74,21 +75,6 @@ export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv):
 /** The timeout of network requests, in milliseconds. */
 export const CHECK_TIMEOUT_MS = 5_000
 
-const WORDS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'connection refused (ECONNREFUSED)',
-  ENOTFOUND: 'host not found (ENOTFOUND)',
-  EAI_AGAIN: 'DNS lookup failed (EAI_AGAIN)',
-  UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
-  ECONNRESET: 'connection closed (ECONNRESET)',
-  UND_ERR_SOCKET: 'connection closed',
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'the certificate is self-signed (DEPTH_ZERO_SELF_SIGNED_CERT)',
-  SELF_SIGNED_CERT_IN_CHAIN: 'the certificate is signed by an unknown authority (SELF_SIGNED_CERT_IN_CHAIN)',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    'the certificate is signed by an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)',
-  CERT_HAS_EXPIRED: 'the certificate has expired (CERT_HAS_EXPIRED)',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another host (ERR_TLS_CERT_ALTNAME_INVALID)',
-}
-
 /** How to fix a failed request: by trusting the certificate, or else as given. */
 export const describeNetworkFix = (error: unknown, otherwise: string): string =>
   /SELF_SIGNED|UNABLE_TO_VERIFY/.test((error as { code?: string }).code ?? '')
@@ -101,5 +87,7 @@ export function describeNetworkError(error: unknown): string {
   const { code } = error as { code?: string }
   if (error.name === 'TimeoutError' || code === 'UND_ERR_HEADERS_TIMEOUT')
     return `no response within ${CHECK_TIMEOUT_MS / 1_000} s`
-  return WORDS[code ?? ''] ?? code ?? error.message
+  const meaning = networkErrorMeaning(code ?? null)
+  if (meaning === null) return code ?? error.message
+  return code?.startsWith('UND_ERR') ? meaning : `${meaning} (${code})`
 }

@@ -1,8 +1,11 @@
 import { request } from 'undici'
 import { openProxyDispatcher } from '../../service/dispatcher.ts'
+import type { ServiceAuth } from '../../domain/service/adapter.ts'
+import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
+import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/rate-limit/headers.ts'
-import { pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 import type { ClockReading } from './clock.ts'
 import {
   CHECK_TIMEOUT_MS,
@@ -61,14 +64,32 @@ export async function* checkService(
 }
 
 /** Checks that a key is set. Only a billable call would show whether the service accepts it. */
-export function checkApiKey({ apiKeys, auth }: Environment): Finding {
+export function checkApiKey({ apiKeys, auth }: Environment, service: Pick<Service, 'auth'>): Finding {
   if (apiKeys.length === 0) return unset('key', 'FILLRATE_API_KEY', 'an API key of the enrichment service')
   return createFinding(
     'key',
     'ok',
-    `${pluralize(apiKeys.length, 'key')}, sent as ${auth}; not tested, because a call would be billed`,
+    `${pluralize(apiKeys.length, 'key')}, sent as ${describeAuth(service.auth ?? auth)}; not tested, because a call would be billed`,
   )
 }
+
+/** The limits that calls keep although no header need state them. */
+export const createRateFinding = (limits: readonly DocumentedLimit[]): Finding =>
+  createFinding(
+    'rate',
+    'ok',
+    `calls keep to ${limits.map(describeDocumentedLimit).join(', ')}, and to what headers state beside`,
+  )
+
+const describeDocumentedLimit = ({ calls, windowMs, endpoint }: DocumentedLimit): string =>
+  `${formatCount(calls)}${endpoint === null ? '' : ` ${endpoint} calls`} in ${formatDuration(windowMs)}`
+
+const describeAuth = (auth: ServiceAuth | Environment['auth']): string =>
+  typeof auth === 'string'
+    ? auth
+    : 'header' in auth
+      ? `the header ${auth.header}`
+      : `the query parameter ${auth.query}`
 
 const unset = (name: string, variable: string, expected: string): Finding =>
   createFailedFinding(name, [

@@ -1,4 +1,3 @@
-import { hostname, userInfo } from 'node:os'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
 import { withDatabase } from '../settings.ts'
@@ -28,14 +27,25 @@ export const cancelCommand = defineCommand(
     async handler({ args: [run], flags }, context) {
       const { stdout, stderr, signal } = context
       const { cancelRun } = await import('../../actions/cancel.ts')
+      const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
+      const actor = createLocalActor('command line')
       const report = await withDatabase(context, (db) =>
-        cancelRun(db, {
-          run,
-          by: describeUser(),
-          waitMs: WAIT_MS,
-          signal,
-          onCancelled: () => stderr.live([`Run ${run} is cancelled and finishes what is under way`]),
-        }).finally(() => stderr.live([])),
+        auditAction(
+          db,
+          { actor, action: 'cancel', parameters: {}, run },
+          () =>
+            cancelRun(db, {
+              run,
+              by: actor.name,
+              waitMs: WAIT_MS,
+              signal,
+              onCancelled: () => stderr.live([`Run ${run} is cancelled and finishes what is under way`]),
+            }).finally(() => stderr.live([])),
+          ({ state, reason }) => ({
+            outcome: 'done',
+            detail: state === 'running' ? 'it finishes what is under way' : reason,
+          }),
+        ),
       )
       if (flags.json) writeJson(stdout, report)
       else stdout.lines(renderCancel(report, stdout))
@@ -44,12 +54,3 @@ export const cancelCommand = defineCommand(
     },
   },
 )
-
-/** The user of this process. A user of a container may have no name. */
-function describeUser(): string {
-  try {
-    return `${userInfo().username}@${hostname()}`
-  } catch {
-    return `a user of ${hostname()}`
-  }
-}

@@ -2,14 +2,16 @@ import { basename } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import { type Environment, readEnvironment } from '../../config/environment.ts'
 import { ConfigProblems } from '../../config/problems.ts'
+import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import { type Finding, createFinding, toFinding } from '../check/finding.ts'
 import {
   type Context,
   Exit,
-  type Invocation,
+  type InvocationOf,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
   createParser,
+  createUsageError,
   defineCommand,
 } from '../command.ts'
 import { renderFinding, renderVerdict } from '../views/check.ts'
@@ -17,42 +19,60 @@ import { writeJson } from '../terminal.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 import { openLog, readConfig } from '../settings.ts'
 
-export const checkCommand = defineCommand(
-  createParser('check')
-    .summary('verifies configuration, database, API access and webhook URL')
-    .description(
-      'Checks everything that a run needs, and says how to fix each problem. Changes nothing and makes no billable ' +
-        'call.',
-    ),
-  {
-    group: 'setup',
-    examples: [
-      ['fillrate check', ''],
-      ['fillrate check --config staging.config.ts', ''],
-    ],
-    exits: [0, 2],
-    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES],
+const checkParser = createParser('check')
+  .summary('verifies configuration, database, API access and webhook URL')
+  .description(
+    'Checks everything that a run needs, and says how to fix each problem. Changes nothing and makes no billable ' +
+      'call, unless --call is given.',
+  )
+  .option('--service', 'also shows what each endpoint of the service would be sent; sends nothing')
+  .option(
+    '--call <INPUT...>',
+    'makes one lookup, which may be billed, and shows how its answer is understood: email=…, linkedin_url=…, domain=…, or name=… company=…',
+  )
 
-    async handler(invocation, context) {
-      const { flags } = invocation
-      const { stdout } = context
-      const found: Finding[] = []
-      for await (const one of runChecks(invocation, context)) {
-        found.push(one)
-        if (!flags.json) stdout.lines(renderFinding(one, stdout))
-      }
-      const wrong = found.some((one) => one.verdict === 'error')
-      if (flags.json) writeJson(stdout, { ok: !wrong, checks: found })
-      else stdout.lines(renderVerdict(found, stdout))
-      return wrong ? Exit.usage : Exit.done
-    },
+export const checkCommand = defineCommand(checkParser, {
+  group: 'setup',
+  examples: [
+    ['fillrate check', ''],
+    ['fillrate check --config staging.config.ts', ''],
+    ['fillrate check --service', 'and what would be sent to the service'],
+    ['fillrate check --service --call email=ada@example.com', 'and one lookup, which may be billed'],
+  ],
+  exits: [0, 2],
+  environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES],
+
+  async handler(invocation, context) {
+    const { flags } = invocation
+    const { stdout } = context
+    const found: Finding[] = []
+    for await (const one of runChecks(invocation, context)) {
+      found.push(one)
+      if (!flags.json) stdout.lines(renderFinding(one, stdout))
+    }
+    const wrong = found.some((one) => one.verdict === 'error')
+    if (flags.json) writeJson(stdout, { ok: !wrong, checks: found })
+    else stdout.lines(renderVerdict(found, stdout))
+    return wrong ? Exit.usage : Exit.done
   },
-)
+})
 
 /** The checks, each after those that it depends on. What is valid is checked beside what is not. */
-async function* runChecks(invocation: Invocation, context: Context): AsyncGenerator<Finding> {
+async function* runChecks(
+  invocation: InvocationOf<typeof checkParser>,
+  context: Context,
+): AsyncGenerator<Finding> {
   const { env, now } = context
+  const { flags } = invocation
+  const { describeRequests, makeOneCall, parseCallInput } = await import('../check/service-requests.ts')
+  const callInput = flags.call ? parseCallInput(flags.call) : null
+  if (flags.call && callInput === null)
+    throw createUsageError(
+      invocation.command,
+      '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
+    )
   let config: Config | null = null
+  let hasInvalidService = false
   try {
     config = await readConfig(invocation, context)
     yield* checkConfig(config)
@@ -60,7 +80,9 @@ async function* runChecks(invocation: Invocation, context: Context): AsyncGenera
     yield toFinding('configuration', error, env)
     const { InvalidConfig } = await import('../../config/parse.ts')
     if (error instanceof InvalidConfig) config = error.usable
+    hasInvalidService = error instanceof InvalidConfig && error.hasInvalidService
   }
+  const service = config?.adapter ?? BUILT_IN_SERVICE
   const { environment, invalid } = readValidEnvironment(env)
   if (invalid !== null) yield toFinding('environment', invalid, env)
   /** A check that needs a variable which is invalid says only so. */
@@ -69,7 +91,7 @@ async function* runChecks(invocation: Invocation, context: Context): AsyncGenera
     return wrong === undefined ? null : createFinding(name, 'skipped', `${wrong.place} is invalid`)
   }
   const { checkDatabase } = await import('../check/database.ts')
-  const { checkApiKey, checkService } = await import('../check/service.ts')
+  const { checkApiKey, checkService, createRateFinding } = await import('../check/service.ts')
   const { checkBulkSetup } = await import('../check/bulk.ts')
   const { compareClocks } = await import('../check/clock.ts')
   const withoutDatabase = needs('database', 'DATABASE_URL')
@@ -78,11 +100,18 @@ async function* runChecks(invocation: Invocation, context: Context): AsyncGenera
   const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
   if (withoutService !== null) yield withoutService
   const inService = withoutService === null ? yield* checkService(environment, now) : null
-  yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment)
+  if (hasInvalidService) {
+    for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
+    return yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
+  }
+  yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment, service)
+  if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
   yield (
     needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
-      (await checkBulkSetup(environment, await openLog(invocation, context, environment)))
+      (await checkBulkSetup(environment, service, await openLog(invocation, context, environment)))
   )
+  if (flags.service) yield* describeRequests(service, environment)
+  if (callInput !== null) yield* makeOneCall(service, environment, callInput)
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 
@@ -113,6 +142,8 @@ function* checkConfig(config: Config): Generator<Finding> {
     yield createFinding(
       'budget',
       'ok',
-      budget === 'unlimited' ? 'unlimited' : `${formatCount(budget)} lookups a run`,
+      budget === 'unlimited'
+        ? 'unlimited'
+        : `${formatCount(budget)} ${config.adapter?.credits.isFlat === false ? 'credits' : 'lookups'} a run`,
     )
 }

@@ -2,13 +2,33 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { createParser, defineCommand, Exit, program, type CliCommand } from '../command.ts'
 import { choiceArgument } from '../options.ts'
 
+/**
+ * Own script for bash: that of `@bomb.sh/tab` evaluates the words of the line, so that a tab key runs a command
+ * substitution that is only typed; it needs the package bash-completion, and fails when it is loaded twice. `=` is a word
+ * of its own in bash.
+ */
+const BASH_SCRIPT = `# bash completion for fillrate
+_fillrate() {
+  local word line
+  local -a words=()
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    [[ $word == = ]] || words+=("$word")
+  done
+  [[ \${COMP_WORDS[COMP_CWORD]} == = ]] && words+=('')
+  COMPREPLY=()
+  while IFS=$'\\t' read -r line _; do
+    [[ $line == :* ]] || COMPREPLY+=("$line")
+  done < <(fillrate complete -- "\${words[@]}" 2>/dev/null)
+}
+complete -o default -F _fillrate fillrate`
+
 export const completionCommand = defineCommand(
   createParser('completion')
     .summary('prints a script for tab completion in bash, zsh or fish')
     .description(
       'Prints a script with which the shell completes commands, options and their values. Load it at startup: ' +
-        '`source <(fillrate completion bash)` in ~/.bashrc (needs the package bash-completion), the same with zsh in ' +
-        '~/.zshrc.',
+        '`source <(fillrate completion bash)` in ~/.bashrc; the same with zsh in ~/.zshrc, after ' +
+        '`compinit`.',
     )
     .addArgument(choiceArgument('<bash|zsh|fish>', 'the shell', ['bash', 'zsh', 'fish'])),
   {
@@ -20,7 +40,11 @@ export const completionCommand = defineCommand(
     ],
     exits: [0, 2],
 
-    async handler({ args: [shell] }) {
+    async handler({ args: [shell] }, { stdout }) {
+      if (shell === 'bash') {
+        stdout.line(BASH_SCRIPT)
+        return Exit.done
+      }
       const { script } = await import('@bomb.sh/tab')
       script(shell, 'fillrate', 'fillrate')
       return Exit.done

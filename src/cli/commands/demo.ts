@@ -1,4 +1,5 @@
 import { Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { booleanOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 
 export const demoCommand = defineCommand(
@@ -6,11 +7,16 @@ export const demoCommand = defineCommand(
     .summary('runs a complete demo on this machine; needs no configuration')
     .description(
       'Starts an embedded Postgres in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts the ' +
-        'sandbox, and enriches the missing data. A second demo repeats no lookup.',
-    ),
+        'sandbox, and enriches the missing data. A second demo repeats no lookup. With --keep, database, sandbox and ' +
+        'dashboard run until Ctrl-C; their addresses are shown.',
+    )
+    .addOption(booleanOption('--keep', 'leave database, sandbox and dashboard running until Ctrl-C')),
   {
     group: 'setup',
-    examples: [['fillrate demo', 'takes less than a minute, and leaves a database to inspect']],
+    examples: [
+      ['fillrate demo', 'takes less than a minute'],
+      ['fillrate demo --keep', 'and then leaves the dashboard open, and a database to try the commands on'],
+    ],
     exits: [0, 1, 130],
     onInterrupt: FINISHING_MESSAGE,
 

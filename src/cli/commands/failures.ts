@@ -15,7 +15,8 @@ import {
 } from '../command.ts'
 import { withDatabase } from '../settings.ts'
 import { formatChoices, statesOption, textOption, wholeNumberOption } from '../options.ts'
-import { formatCsvLine, renderFailures } from '../views/failures.ts'
+import { formatCsvLine } from '../../util/csv.ts'
+import { renderFailures } from '../views/failures.ts'
 import { writeJson } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 

@@ -27,7 +27,17 @@ export const followCommand = defineCommand(
       const [action, name] = args
       const { stdout } = context
       return withApp(invocation, context, async (app) => {
-        const did = await app.follow(action, name)
+        const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
+        const did = await auditAction(
+          app.db,
+          {
+            actor: createLocalActor('command line'),
+            action: `follow ${action}`,
+            parameters: { sources: [name] },
+          },
+          () => app.follow(action, name),
+          ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
+        )
         if (flags.json) {
           writeJson(stdout, { source: name, action, ...did })
           return Exit.done

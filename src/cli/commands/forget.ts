@@ -1,16 +1,20 @@
 import type { ForgetTarget } from '../../actions/forget.ts'
+import { pluralize } from '../../util/format.ts'
 import {
   type CliCommand,
+  type Context,
+  type ExitCode,
+  type Invocation,
   DATABASE_VARIABLES,
   Exit,
   createParser,
   createUsageError,
   defineCommand,
 } from '../command.ts'
-import { openLog, withDatabase } from '../settings.ts'
+import { openLog, withApp, withDatabase } from '../settings.ts'
 import { booleanOption, textOption } from '../options.ts'
 import { confirm, mustConfirm, yesOption } from '../confirm.ts'
-import { renderForget } from '../views/forget.ts'
+import { renderForget, renderForgetDeleted } from '../views/forget.ts'
 import { writeJson } from '../terminal.ts'
 
 export const forgetCommand = defineCommand(
@@ -20,11 +24,18 @@ export const forgetCommand = defineCommand(
       'Deletes the record, the lookup inputs, the recorded values and the copies in deliveries, then searches every ' +
         'table of the schema "fillrate" for remaining copies. Leaves a hashed tombstone, so that neither a run nor a ' +
         'late delivery restores the data. Pass every identifier you know for the person. Your own tables are not ' +
-        'changed; the affected rows are listed. On a terminal it shows the numbers first, and erases after a confirmation.',
+        'changed; the affected rows are listed. With --deleted it erases what is stored of rows that a source no longer ' +
+        'has. On a terminal it shows the numbers first, and erases after a confirmation.',
     )
     .addOption(textOption('--email <ADDRESS>', 'person, by email address'))
     .addOption(textOption('--linkedin <URL>', 'person, by profile URL'))
     .addOption(textOption('--domain <DOMAIN>', 'company; its employees are erased by their own identifiers'))
+    .addOption(
+      textOption(
+        '--deleted <SOURCE>',
+        'rows that were deleted from the table of this source, now and without suppressing anything',
+      ),
+    )
     .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it'))
     .addOption(yesOption),
   {
@@ -32,6 +43,7 @@ export const forgetCommand = defineCommand(
     examples: [
       ['fillrate forget --email ada@example.com --dry-run', 'preview; then the same without --dry-run'],
       ['fillrate forget --domain acme.example', 'a company'],
+      ['fillrate forget --deleted contacts', 'what is stored of contacts that the CRM no longer has'],
     ],
     environment: DATABASE_VARIABLES,
 
@@ -43,11 +55,20 @@ export const forgetCommand = defineCommand(
         ...(await readTarget(command, '--linkedin', 'linkedin_url', flags.linkedin)),
         ...(await readTarget(command, '--domain', 'domain', flags.domain)),
       ]
+      if (flags.deleted !== null) {
+        if (targets.length > 0)
+          throw createUsageError(
+            command,
+            'expected either --deleted or a person or company, found both',
+            'Erase them one after the other.',
+          )
+        return forgetDeletedRows(invocation, context, flags.deleted, flags.dryRun)
+      }
       if (targets.length === 0)
         throw createUsageError(
           command,
-          'expected --email, --linkedin or --domain, found none of them',
-          'Name the person or company to erase.',
+          'expected --email, --linkedin, --domain or --deleted, found none of them',
+          'Name the person, the company or the source to erase.',
         )
       if (flags.domain !== null && targets.length > 1)
         throw createUsageError(
@@ -64,7 +85,19 @@ export const forgetCommand = defineCommand(
           const question = 'Erase this and suppress further lookups? It cannot be undone.'
           if (!(await confirm(question, context))) return null
         }
-        return erase({ db, log }, targets, { dryRun: flags.dryRun })
+        if (flags.dryRun) return erase({ db, log }, targets, { dryRun: true })
+        const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
+        // By kind only: the identifier itself is what must not remain.
+        const parameters = { kinds: targets.map(({ kind }) => kind) }
+        return auditAction(
+          db,
+          { actor: createLocalActor('command line'), action: 'forget', parameters },
+          () => erase({ db, log }, targets, { dryRun: false }),
+          ({ erased, remaining }) => ({
+            outcome: remaining.length > 0 ? 'failed' : 'done',
+            detail: `${pluralize(erased.lookups, 'lookup')} and ${pluralize(erased.rows, 'row')} erased`,
+          }),
+        )
       })
       if (report === null) {
         stdout.line('Nothing was changed.')
@@ -76,6 +109,41 @@ export const forgetCommand = defineCommand(
     },
   },
 )
+
+async function forgetDeletedRows(
+  invocation: Invocation & Parameters<typeof mustConfirm>[0],
+  context: Context,
+  source: string,
+  dryRun: boolean,
+): Promise<ExitCode> {
+  const { stdout, signal } = context
+  return withApp(invocation, context, async (app) => {
+    const preview = await app.forgetDeleted(source, { dryRun: true, signal })
+    if (!dryRun && preview.deleted > 0 && mustConfirm(invocation, context)) {
+      stdout.lines(renderForgetDeleted(preview, stdout))
+      if (!(await confirm('Erase what is stored of them? It cannot be undone.', context))) {
+        stdout.line('Nothing was changed.')
+        return Exit.failed
+      }
+    }
+    const { auditAction, createLocalActor, describeForgetDeleted } = await import('../../actions/audit.ts')
+    const report = dryRun
+      ? preview
+      : await auditAction(
+          app.db,
+          {
+            actor: createLocalActor('command line'),
+            action: 'forget',
+            parameters: { sources: [source], deleted: true },
+          },
+          () => app.forgetDeleted(source, { dryRun, signal }),
+          describeForgetDeleted,
+        )
+    if (invocation.flags.json) writeJson(stdout, report)
+    else stdout.lines(renderForgetDeleted(report, stdout))
+    return signal.aborted ? Exit.interrupted : Exit.done
+  })
+}
 
 /** The message does not quote the value, which is personal data. */
 async function readTarget(

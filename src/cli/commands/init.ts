@@ -1,3 +1,7 @@
+import { dirname, relative, resolve } from 'node:path'
+import { ConfigProblems } from '../../config/problems.ts'
+import type { GivenService } from '../../config/service.ts'
+import type { Service } from '../../domain/service/service.ts'
 import type { Proposal, SkippedTable } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
 import { type Context, DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
@@ -28,13 +32,20 @@ export const initCommand = defineCommand(
     .argument('[TABLE...]', 'tables to inspect, such as crm.contacts; default: all')
     .addOption(booleanOption('-y, --yes', 'accept every proposed source without confirmation'))
     .addOption(textOption('--out <FILE>', 'the file to write, .ts or .json; default: fillrate.config.ts'))
-    .addOption(booleanOption('--force', 'overwrite the file if it exists')),
+    .addOption(booleanOption('--force', 'overwrite the file if it exists'))
+    .addOption(
+      textOption(
+        '--service <MODULE>',
+        'a service of your own, whose fields and inputs are proposed; default: that of the configuration in this folder',
+      ),
+    ),
   {
     group: 'setup',
     examples: [
       ['fillrate init', ''],
       ['fillrate init crm.contacts crm.accounts --yes', 'two tables, without confirmation'],
       ['fillrate init --out new.config.ts', 'a second file, to compare with the current configuration'],
+      ['fillrate init --service ./acme.ts', 'with the fields of a service of your own'],
     ],
     exits: [0, 1, 2, 130],
     environment: DATABASE_VARIABLES,
@@ -42,20 +53,23 @@ export const initCommand = defineCommand(
     async handler(invocation, context) {
       const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
+      const { adaptProposal } = await import('../../init/service-fields.ts')
       const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
       const { flags, args } = invocation
       const { stdin, stdout } = context
       const target = await resolveConfigTarget({ cwd: context.cwd, out: flags.out, force: flags.force })
+      const adapter = await findService(flags.service, target, context.cwd)
       const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
       const questions = isAsked ? openPrompt(stdin, stdout) : null
       try {
         return await withDatabase(context, async (db) => {
           const { stderr, signal } = context
-          const proposal = await proposeForTables(db, args[0], (table, n, of) => {
+          const found = await proposeForTables(db, args[0], (table, n, of) => {
             signal.throwIfAborted()
             stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
           })
           stderr.live([])
+          const proposal = adapter === null ? found : adaptProposal(found, adapter.service)
           if (!flags.json)
             stdout.lines(
               proposal.sources.length === 0
@@ -66,13 +80,14 @@ export const initCommand = defineCommand(
             db,
             proposal,
             questions,
-            flags.json,
+            { isQuiet: flags.json, service: adapter?.given ?? null },
             context,
           )
           const all = [...proposal.skippedTables, ...skippedTables]
           if (!flags.json && proposal.sources.length > 0 && all.length > 0)
             stdout.lines([...renderSkippedTables(all, stdout), ''])
-          if (accepted.length > 0) await writeConfig(target, await formatConfig(accepted, target))
+          if (accepted.length > 0)
+            await writeConfig(target, await formatConfig(accepted, target, adapter?.module ?? null))
           if (flags.json) writeJson(stdout, toInitJson(accepted, all, target, proposal))
           else await printNextSteps(accepted, proposal, target, context)
           return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
@@ -93,7 +108,7 @@ async function selectSources(
   db: Database,
   proposal: Proposal,
   questions: InitPrompt | null,
-  isQuiet: boolean,
+  { isQuiet, service }: { readonly isQuiet: boolean; readonly service: GivenService | null },
   { stdout }: Context,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource } = await import('../../init/verify.ts')
@@ -109,7 +124,7 @@ async function selectSources(
       : sources.map((_, n) => n + 1)
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
-    const held = await verifyProposedSource(db, source)
+    const held = await verifyProposedSource(db, source, service)
     if ('reason' in held) {
       skippedTables.push(held)
       continue
@@ -124,11 +139,39 @@ async function selectSources(
   return { accepted, skippedTables }
 }
 
-async function formatConfig(accepted: readonly AcceptedSource[], { isJson }: ConfigTarget): Promise<string> {
+/** A service of the user's own: from `--service`, or the module that the configuration in this folder names. */
+async function findService(
+  module: string | null,
+  target: ConfigTarget,
+  cwd: string,
+): Promise<{ readonly service: Service; readonly given: GivenService; readonly module: string } | null> {
+  const { findServiceModule, loadService } = await import('../../config/load.ts')
+  const { parseService } = await import('../../config/service.ts')
+  const path = module === null ? await findServiceModule(cwd) : resolve(cwd, module)
+  if (path === null) return null
+  const given = await loadService(path)
+  const { service, problems } = parseService(given)
+  if (service === null) throw new ConfigProblems(path, problems)
+  const from = relative(dirname(target.path), path).replaceAll('\\', '/')
+  return { service, given, module: from.startsWith('.') ? from : `./${from}` }
+}
+
+async function formatConfig(
+  accepted: readonly AcceptedSource[],
+  { isJson }: ConfigTarget,
+  service: string | null,
+): Promise<string> {
   const { renderConfig } = await import('../../init/config-text.ts')
-  if (!isJson) return renderConfig(accepted)
+  if (!isJson) return renderConfig(accepted, service)
   const { toConfigObject } = await import('../../init/config-object.ts')
-  return `${JSON.stringify(toConfigObject(accepted.map((one) => one.source)), null, 2)}\n`
+  return `${JSON.stringify(
+    toConfigObject(
+      accepted.map((one) => one.source),
+      service,
+    ),
+    null,
+    2,
+  )}\n`
 }
 
 const toInitJson = (

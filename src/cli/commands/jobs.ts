@@ -1,5 +1,5 @@
 import { Job, type JobState } from '../../domain/job.ts'
-import type { StoredJob } from '../../store/jobs.ts'
+import type { StoredJob } from '../../store/job-actions.ts'
 import { quoteText } from '../../util/text.ts'
 import {
   type Context,
@@ -55,7 +55,7 @@ export const jobsCommand = defineCommand(jobsParser, {
 
 async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCode> {
   const { stdout, now } = context
-  const store = await import('../../store/jobs.ts')
+  const store = await import('../../store/job-actions.ts')
   const found = await withDatabase(context, (db) => store.listJobs(db, flags.limit, flags.state))
   if (flags.json) {
     writeJson(stdout, { jobs: found })
@@ -75,7 +75,7 @@ async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCo
       { title: 'emails', text: (job) => formatCount(job.size), number: true },
       { title: 'created', text: (job) => relativeTime(job.created_at, now()) },
       { title: 'finished', text: (job) => formatEnd(job, now()) },
-      { title: 'reason', text: (job) => job.reason ?? STATE_REASONS[job.state], minColumns: 6 },
+      { title: 'reason', text: (job) => job.reason ?? describeState(job, now()), minColumns: 6 },
     ],
     stdout,
   )
@@ -94,9 +94,19 @@ async function act(invocation: JobsInvocation, context: Context): Promise<ExitCo
       '`fillrate jobs` lists them.',
     )
   const { performJobAction } = await import('../../actions/job-actions.ts')
-  const done = await withDatabase(context, async (db, environment) =>
-    performJobAction({ db, log: await openLog(invocation, context, environment) }, action, id),
-  )
+  const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
+  const done = await withDatabase(context, async (db, environment) => {
+    const log = await openLog(invocation, context, environment)
+    return auditAction(
+      db,
+      { actor: createLocalActor('command line'), action: `job ${action}`, parameters: { job: id } },
+      () => performJobAction({ db, log }, action, id),
+      (result) => ({
+        outcome: result === null || result.state === null ? 'failed' : 'done',
+        detail: result === null ? 'there is no such job' : result.message,
+      }),
+    )
+  })
   if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, message: 'there is no such job' })
   if (done === null) {
     if (!flags.json) stderr.line(`fillrate: there is no job ${quoteText(id)}. \`fillrate jobs\` lists them.`)
@@ -133,6 +143,9 @@ const STATE_REASONS: Readonly<Record<JobState, string>> = {
   [Job.rejected]: 'rejected by the service',
   [Job.expired]: 'no webhook before the deadline',
 }
+
+const describeState = ({ state, poll_at: pollAt }: StoredJob, now: number): string =>
+  pollAt === null ? STATE_REASONS[state] : `waiting for its results, fetched ${relativeTime(pollAt, now)}`
 
 /** When the job finished, or its deadline. */
 const formatEnd = (job: StoredJob, now: number): string =>

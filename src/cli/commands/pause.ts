@@ -1,3 +1,6 @@
+import type { PausedSource } from '../../store/paused-sources.ts'
+import { relativeTime } from '../../util/format.ts'
+import { durationOption, textOption } from '../options.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import {
   type Context,
@@ -18,12 +21,22 @@ export const pauseCommand = defineCommand(
       'Pauses sources in every process on this database until they are resumed. A run skips a paused source and ' +
         'reports it. Rows picked before are still looked up and written, because they may be billed already.',
     )
-    .argument('<SOURCE...>', 'sources of the configuration'),
+    .argument('<SOURCE...>', 'sources of the configuration')
+    .addOption(textOption('--because <TEXT>', 'the reason, shown wherever the pause is'))
+    .addOption(
+      durationOption('--for <2h>', 'resume by itself after this long; default: paused until resumed', 0),
+    ),
   {
     group: 'work',
-    examples: [['fillrate pause contacts', 'during an import, for example']],
+    examples: [
+      ['fillrate pause contacts --because "import" --for 2h', ''],
+      ['fillrate pause contacts', 'until `fillrate resume contacts`'],
+    ],
     environment: DATABASE_VARIABLES,
-    handler: (invocation, context) => change(invocation, context, true),
+    handler: (invocation, context) => {
+      const { because, for: forMs } = invocation.flags
+      return change(invocation, context, { reason: because, forMs: forMs === 0 ? null : forMs })
+    },
   },
 )
 
@@ -36,30 +49,55 @@ export const resumeCommand = defineCommand(
     group: 'work',
     examples: [['fillrate resume contacts', '']],
     environment: DATABASE_VARIABLES,
-    handler: (invocation, context) => change(invocation, context, false),
+    handler: (invocation, context) => change(invocation, context, null),
   },
 )
 
+/** @param pause null: resume */
 async function change(
   invocation: Invocation<[string[]]>,
   context: Context,
-  pausing: boolean,
+  pause: { readonly reason: string | null; readonly forMs: number | null } | null,
 ): Promise<ExitCode> {
-  const { stdout } = context
+  const { stdout, now } = context
   const names = [...new Set(invocation.args[0])]
   const { sources } = await readConfig(invocation, context)
-  const store = await import('../../store/paused-sources.ts')
+  const [store, { auditAction, createLocalActor }] = await Promise.all([
+    import('../../store/paused-sources.ts'),
+    import('../../actions/audit.ts'),
+  ])
   return withDatabase(context, async (db) => {
     const before = await store.listPaused(db)
     // A paused source that was removed from the configuration can still be resumed.
-    const known = [...Object.keys(sources), ...(pausing ? [] : before.map((one) => one.source))]
+    const known = [...Object.keys(sources), ...(pause === null ? before.map((one) => one.source) : [])]
     refuseUnknown(names, known)
-    const changed = pausing
-      ? await store.pauseSources(db, names, 'the command line')
-      : await store.resumeSources(db, names)
+    const actor = createLocalActor('command line')
+    const changed = await auditAction(
+      db,
+      pause === null
+        ? { actor, action: 'resume', parameters: { sources: names } }
+        : {
+            actor,
+            action: 'pause',
+            parameters: { sources: names, reason: pause.reason, for_ms: pause.forMs },
+          },
+      () =>
+        pause === null
+          ? store.resumeSources(db, names)
+          : store.pauseSources(db, names, { by: actor.name, ...pause }),
+      () => ({ outcome: 'done', detail: null }),
+    )
     const paused = await store.listPaused(db)
     if (invocation.flags.json) writeJson(stdout, { changed, paused })
-    else for (const name of names) stdout.line(sentence(name, pausing, changed.includes(name)))
+    else
+      for (const name of names)
+        stdout.line(
+          pause === null
+            ? changed.includes(name)
+              ? `${name} resumed.`
+              : `${name} was not paused.`
+            : describePause(paused.find((one) => one.source === name) ?? null, name, changed, now()),
+        )
     return Exit.done
   })
 }
@@ -74,9 +112,18 @@ function refuseUnknown(names: readonly string[], known: readonly string[]): void
   )
 }
 
-function sentence(name: string, pausing: boolean, changed: boolean): string {
-  if (!pausing) return changed ? `${name} resumed.` : `${name} was not paused.`
-  return changed
-    ? `${name} paused: runs skip it. Rows picked before are finished. To resume: fillrate resume ${name}`
-    : `${name} is already paused.`
+/** @param changed the sources that were not paused before */
+function describePause(
+  pause: PausedSource | null,
+  name: string,
+  changed: readonly string[],
+  now: number,
+): string {
+  const end =
+    pause?.resume_at == null
+      ? `To resume: fillrate resume ${name}`
+      : `It resumes by itself ${relativeTime(pause.resume_at, now)}.`
+  return changed.includes(name)
+    ? `${name} paused: runs skip it. Rows picked before are finished. ${end}`
+    : `${name} was paused already; this pause replaces the one before. ${end}`
 }

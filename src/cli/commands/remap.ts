@@ -38,17 +38,35 @@ export const remapCommand = defineCommand(
       const [source] = invocation.args
       const sample = chooseSampleRows(invocation)
       const { runExitCode } = await import('../../runs/report.ts')
-      return withApp(invocation, context, async (app) => {
-        const view = new ProgressView(stderr)
+      return withApp(invocation, context, async (app, { log }) => {
+        const view = new ProgressView(stderr, stderr.isTTY ? null : log)
         const startedAt = now()
         try {
-          const remapped = await app.remap({
-            source,
-            dryRun,
-            sample,
-            signal,
-            onProgress: (done, all) => view.showCount(done, all, 'rows', now() - startedAt),
-          })
+          const remap = () =>
+            app.remap({
+              source,
+              dryRun,
+              sample,
+              signal,
+              onProgress: (done, all) => view.showCount(done, all, 'rows', now() - startedAt),
+            })
+          const { auditAction, createLocalActor, toAuditOutcome } = await import('../../actions/audit.ts')
+          const remapped = dryRun
+            ? await remap()
+            : await auditAction(
+                app.db,
+                {
+                  actor: createLocalActor('command line'),
+                  action: 'remap',
+                  parameters: { sources: [source] },
+                },
+                remap,
+                ({ report }) => ({
+                  outcome: report === null ? 'done' : toAuditOutcome(report.status),
+                  detail: report?.reason ?? null,
+                  run: report?.run ?? null,
+                }),
+              )
           view.end()
           const { report, ...found } = remapped
           if (json) writeJson(stdout, { ...report, ...found })

@@ -1,3 +1,4 @@
+import { pluralize } from '../../util/format.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
 import { DATABASE_VARIABLES, Exit, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { booleanOption, formatChoices, statesOption, textOption } from '../options.ts'
@@ -37,7 +38,20 @@ export const retryCommand = defineCommand(
       const { stdout, signal } = context
       return withApp(invocation, context, async (app) => {
         const { state, reason, dryRun } = flags
-        const report = await app.retry({ sources: args[0], states: state, reason, dryRun, signal })
+        const retry = () => app.retry({ sources: args[0], states: state, reason, dryRun, signal })
+        const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
+        const report = dryRun
+          ? await retry()
+          : await auditAction(
+              app.db,
+              {
+                actor: createLocalActor('command line'),
+                action: 'retry',
+                parameters: { sources: args[0], states: state, reason },
+              },
+              retry,
+              ({ rows }) => ({ outcome: 'done', detail: `${pluralize(rows, 'row')} queued` }),
+            )
         if (flags.json) writeJson(stdout, report)
         else stdout.lines(renderRetry(report, stdout))
         return Exit.done

@@ -2,6 +2,7 @@ import type { RunReport } from '../../runs/report.ts'
 import {
   Exit,
   FINISHING_MESSAGE,
+  NOTIFICATION_VARIABLES,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
@@ -73,8 +74,9 @@ export const runCommand = defineCommand(
       ],
     ],
     exits: [0, 1, 2, 3, 4, 130],
-    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, 'LOG_LEVEL'],
+    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, ...NOTIFICATION_VARIABLES, 'LOG_LEVEL'],
     onInterrupt: FINISHING_MESSAGE,
+    waitsForDatabase: true,
 
     async handler(invocation, context) {
       const { flags, args } = invocation
@@ -82,26 +84,40 @@ export const runCommand = defineCommand(
       const { stdout, stderr, signal } = context
       const sample = chooseSampleRows(invocation)
       const { runExitCode } = await import('../../runs/report.ts')
-      return withApp(invocation, context, async (app) => {
-        const view = new ProgressView(stderr)
+      return withApp(invocation, context, async (app, { log }) => {
+        const view = new ProgressView(stderr, stderr.isTTY ? null : log)
         try {
-          if (!app.bulk.isPossible && flags.route === 'auto')
-            stderr.line(
-              `${stderr.paint('warn', 'Bulk is off:')} ${app.bulk.reason}. To enable it, ${app.bulk.todo}.`,
-            )
-          const report = await explainWhereError(flags.where, () =>
-            app.run({
-              sources,
-              limit: flags.limit,
-              budget: flags.budget ?? undefined,
-              where: flags.where,
-              route: flags.route,
-              trigger: flags.backfill ? 'backfill' : 'manual',
-              waitMs: flags.wait,
-              dryRun: flags.dryRun ? { sample } : null,
-              signal,
-              onProgress: (progress) => view.showRun(progress),
-            }),
+          if (!app.bulk.isPossible && flags.route === 'auto') {
+            const text = `${app.bulk.reason}. To enable it, ${app.bulk.todo}.`
+            if (stderr.isTTY) stderr.line(`${stderr.paint('warn', 'Bulk is off:')} ${text}`)
+            else log.warn({ event: 'bulk_off' }, `bulk is off: ${text}`)
+          }
+          const { limit, budget, where, route, backfill, dryRun } = flags
+          const { auditAction, createLocalActor, toAuditOutcome } = await import('../../actions/audit.ts')
+          const report = await explainWhereError(where, () =>
+            auditAction(
+              app.db,
+              {
+                actor: createLocalActor('command line'),
+                action: 'run',
+                parameters: { sources, limit, budget, where, route, backfill, dry_run: dryRun },
+              },
+              (onStarted) =>
+                app.run({
+                  sources,
+                  limit,
+                  budget: budget ?? undefined,
+                  where,
+                  route,
+                  trigger: backfill ? 'backfill' : 'manual',
+                  waitMs: flags.wait,
+                  dryRun: dryRun ? { sample } : null,
+                  signal,
+                  onStarted,
+                  onProgress: (progress) => view.showRun(progress),
+                }),
+              ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
+            ),
           )
           view.end()
           if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
@@ -121,7 +137,7 @@ export const runCommand = defineCommand(
 function printFailure({ reason, status }: RunReport, stderr: Output): void {
   const todo =
     status === 'unauthorized'
-      ? ' Check FILLRATE_API_KEY, FILLRATE_AUTH and FILLRATE_BASE_URL. Nothing was lost; run again to continue.'
+      ? ' Check FILLRATE_API_KEY, FILLRATE_AUTH and FILLRATE_BASE_URL; `fillrate check --call email=…` proves the key. Nothing was lost; run again to continue.'
       : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)
 }

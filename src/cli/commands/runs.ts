@@ -1,9 +1,11 @@
+import { ConfigProblems } from '../../config/problems.ts'
 import { Run } from '../../domain/run.ts'
+import type { SpendAmount } from '../../domain/spend.ts'
 import type { StoredRun } from '../../store/runs.ts'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { withDatabase } from '../settings.ts'
+import { readConfigOrProblems, withDatabase } from '../settings.ts'
 import { type TextStyle, writeJson } from '../terminal.ts'
-import { formatCount, formatDuration, relativeTime } from '../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, relativeTime } from '../../util/format.ts'
 import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
 import { renderTable } from '../views/layout.ts'
 
@@ -27,10 +29,19 @@ export const runsCommand = defineCommand(
     examples: [['fillrate runs --state failed', '']],
     environment: DATABASE_VARIABLES,
 
-    async handler({ flags }, context) {
+    async handler(invocation, context) {
+      const { flags } = invocation
       const { stdout, now } = context
       const store = await import('../../store/runs.ts')
-      const list = await withDatabase(context, (db) => store.listRuns(db, flags.limit, flags.state))
+      const { readRunSpends } = await import('../../actions/spend.ts')
+      const config = await readConfigOrProblems(invocation, context)
+      const price = config instanceof ConfigProblems ? null : config.price
+      const list = await withDatabase(context, async (db) => {
+        const runs = await store.listRuns(db, flags.limit, flags.state)
+        const ids = runs.map(({ id }) => id)
+        const spends = await readRunSpends(db, ids, price)
+        return runs.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
+      })
       if (flags.json) {
         writeJson(stdout, { runs: list })
         return Exit.done
@@ -57,10 +68,21 @@ export const runsCommand = defineCommand(
           { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
           {
             title: 'lookups',
-            text: (run) => numberIn(run.totals, 'lookups', 'requested'),
+            text: ({ spend }) => (spend === null || spend.calls === 0 ? '' : formatCount(spend.lookups)),
             number: true,
             dropOrder: 1,
           },
+          ...(price !== null
+            ? [
+                {
+                  title: 'cost',
+                  text: ({ spend }: { readonly spend: SpendAmount | null }) =>
+                    spend?.cost && spend.lookups > 0 ? formatMoney(spend.cost) : '',
+                  number: true,
+                  dropOrder: 1,
+                },
+              ]
+            : []),
           { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
         ],
         stdout,

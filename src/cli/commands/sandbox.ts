@@ -1,9 +1,14 @@
 import { once } from 'node:events'
+import { resolve } from 'node:path'
+import type { ServiceCase } from '../../actions/service-cases.ts'
+import { ConfigProblems } from '../../config/problems.ts'
+import { pluralize } from '../../util/format.ts'
 import { faultMeanings, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
   CLOSING_MESSAGE,
   type CliCommand,
+  type Context,
   Exit,
   type InvocationOf,
   createParser,
@@ -22,11 +27,19 @@ import {
 } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 
+const DEFAULT_HOST = '127.0.0.1'
+
 const sandboxParser = createParser('sandbox')
   .summary('runs a local stand-in for the enrichment service, with configurable faults')
   .description(
     'A stand-in for the enrichment service: every endpoint, rate-limit headers, bulk jobs with signed webhooks. ' +
       'Records are generated from the input and are the same for the same seed. Statistics are at /_stats.',
+  )
+  .addOption(
+    textOption(
+      '--service <MODULE>',
+      'plays the `cases` of a service in place of the built-in one; of the other options only --port and --host count',
+    ),
   )
   .addOption(portOption('--port <N>', 'default: 4010; 0: any free port', 4010))
   .addOption(textOption('--host <HOST>', 'default: 127.0.0.1'))
@@ -61,6 +74,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   group: 'test',
   examples: [
     ['fillrate sandbox --limit 200 --window 2s', 'a limit of 200 calls in 2 seconds'],
+    ['fillrate sandbox --service ./my-service.ts', 'a service of your own, from its cases'],
     ['fillrate sandbox --fault 500=5%,duplicate=10%', 'server errors and duplicate webhooks'],
   ],
   onInterrupt: CLOSING_MESSAGE,
@@ -68,6 +82,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   terms: { title: 'Faults', list: faultMeanings },
 
   async handler({ command, flags }, context) {
+    if (flags.service !== null) return playService(flags.service, { command, flags }, context)
     const { startSandbox } = await import('../../sandbox/server.ts')
     const { describeSandbox } = await import('../../sandbox/describe.ts')
     const { stdout, stderr, signal } = context
@@ -93,6 +108,42 @@ export const sandboxCommand = defineCommand(sandboxParser, {
     }
   },
 })
+
+/** Answers from the cases of a service until it is interrupted. */
+async function playService(
+  module: string,
+  { command, flags }: Pick<InvocationOf<typeof sandboxParser>, 'command' | 'flags'>,
+  { stdout, stderr, signal, cwd }: Context,
+): Promise<(typeof Exit)[keyof typeof Exit]> {
+  const { loadService, loadServiceCases } = await import('../../config/load.ts')
+  const { parseService } = await import('../../config/service.ts')
+  const { openServiceStandIn } = await import('../../actions/service-stand-in.ts')
+  const path = resolve(cwd, module)
+  const { service, problems } = parseService(await loadService(path))
+  if (service === null) throw new ConfigProblems(path, problems)
+  const cases = (await loadServiceCases(path)) as readonly ServiceCase[]
+  const standIn = await openServiceStandIn(service, cases, {
+    host: flags.host ?? DEFAULT_HOST,
+    port: flags.port,
+  }).catch((error: unknown) => {
+    throw toPortError(error, command, flags.port) ?? error
+  })
+  try {
+    if (flags.json) writeJson(stdout, { url: standIn.url, service: service.name, cases: standIn.cases })
+    else {
+      stdout.line(`${service.name}  ${pluralize(standIn.cases, 'case')} at ${standIn.url}`)
+      stdout.line()
+      stdout.line(stdout.paint('heading', 'Environment'))
+      stdout.line(`  export FILLRATE_BASE_URL=${standIn.url}`)
+      stdout.line('  export FILLRATE_API_KEY=any')
+    }
+    if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
+    if (!signal.aborted) await once(signal, 'abort')
+    return Exit.done
+  } finally {
+    await standIn.close()
+  }
+}
 
 /** Half of the latency precedes the counting of a call, and half follows it. */
 function toSandboxOptions(flags: InvocationOf<typeof sandboxParser>['flags']): Partial<SandboxOptions> {

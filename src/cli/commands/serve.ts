@@ -1,6 +1,7 @@
 import {
   CLOSING_MESSAGE,
   Exit,
+  NOTIFICATION_VARIABLES,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
   createParser,
@@ -23,9 +24,17 @@ export const serveCommand = defineCommand(
   {
     group: 'work',
     examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
-    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, 'FILLRATE_DASHBOARD_TOKEN', 'LOG_LEVEL'],
+    environment: [
+      ...SERVICE_VARIABLES,
+      ...RECEIVER_VARIABLES,
+      'FILLRATE_DASHBOARD_TOKEN',
+      'FILLRATE_DASHBOARD_READ_TOKEN',
+      ...NOTIFICATION_VARIABLES,
+      'LOG_LEVEL',
+    ],
     onInterrupt: CLOSING_MESSAGE,
     longLived: true,
+    waitsForDatabase: true,
 
     async handler(invocation, context) {
       const { flags } = invocation
@@ -43,7 +52,7 @@ export const serveCommand = defineCommand(
       const { closedReason } = await import('../../http/auth.ts')
       const { DEFAULT_HOST } = await import('../../http/receiver.ts')
       const closed = closedReason({
-        token: environment.dashboardToken,
+        tokens: environment.dashboardTokens,
         host: flags.host ?? environment.host ?? DEFAULT_HOST,
         publicUrl: environment.publicUrl,
       })

@@ -1,6 +1,13 @@
 import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
-import { RECEIVER_VARIABLES, SERVICE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import {
+  NOTIFICATION_VARIABLES,
+  RECEIVER_VARIABLES,
+  SERVICE_VARIABLES,
+  Exit,
+  createParser,
+  defineCommand,
+} from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 import { readConfig, readSettings } from '../settings.ts'
@@ -23,8 +30,8 @@ export const startCommand = defineCommand(
       ...SERVICE_VARIABLES,
       ...RECEIVER_VARIABLES,
       'FILLRATE_DASHBOARD_TOKEN',
-      'FILLRATE_NOTIFY_URL',
-      'FILLRATE_NOTIFY_SECRET',
+      'FILLRATE_DASHBOARD_READ_TOKEN',
+      ...NOTIFICATION_VARIABLES,
       'LOG_LEVEL',
     ],
     onInterrupt: 'finishing current work; repeat to stop immediately, with the state saved',
@@ -50,7 +57,7 @@ export const startCommand = defineCommand(
         signal,
         onReload: context.onReload ?? (() => {}),
         readConfig: () => readConfig(invocation, context),
-        open: (config) => openApp({ config, environment, log }),
+        open: (config, own) => openApp({ config, environment, log, own }),
         onListening: (listens) => {
           if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
           else if (listens === null)

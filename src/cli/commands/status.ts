@@ -1,15 +1,8 @@
+import type { Config } from '../../config/config.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { StatusReport } from '../../actions/status.ts'
-import type { SourceMapping } from '../../domain/mapping.ts'
-import {
-  type Context,
-  DATABASE_VARIABLES,
-  Exit,
-  type Invocation,
-  createParser,
-  defineCommand,
-} from '../command.ts'
-import { withDatabase } from '../settings.ts'
+import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { readConfigOrProblems, withDatabase } from '../settings.ts'
 import { writeJson } from '../terminal.ts'
 import { renderStatus } from '../views/status.ts'
 
@@ -30,11 +23,14 @@ export const statusCommand = defineCommand(
 
     async handler(invocation, context) {
       const { stdout, stderr, now } = context
-      const mappings = await readMappings(invocation, context)
+      // Without a valid configuration, the status is shown without fill rates and prices.
+      const config = await readConfigOrProblems(invocation, context)
+      const { NO_SPEND_SETTINGS } = await import('../../actions/spend.ts')
       const { createStatusReport, readLastFillRates } = await import('../../actions/status.ts')
       const { listSourceNames } = await import('../../store/rows.ts')
       return withDatabase(context, async (db) => {
-        const configured = mappings instanceof ConfigProblems ? [] : mappings
+        const isInvalid = config instanceof ConfigProblems
+        const configured = isInvalid ? [] : Object.values(config.sources)
         const names = [...new Set([...configured.map((one) => one.name), ...(await listSourceNames(db))])]
         const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
         for (const { name, outputs } of configured)
@@ -43,16 +39,25 @@ export const statusCommand = defineCommand(
             name,
             outputs.map(({ column }) => column),
           )
-        const report = await createStatusReport(db, names, fillRates)
+        const report = await createStatusReport(
+          db,
+          names,
+          fillRates,
+          isInvalid ? NO_SPEND_SETTINGS : config,
+          {
+            own: [],
+            schedules: await readDueTimes(config, now()),
+          },
+        )
         if (invocation.flags.json) {
-          const problem = mappings instanceof ConfigProblems ? mappings.problems : null
+          const problem = isInvalid ? config.problems : null
           writeJson(stdout, { ...report, configuration_problems: problem })
           return Exit.done
         }
         stdout.lines(renderStatus(report, stdout, now()))
-        if (mappings instanceof ConfigProblems)
+        if (isInvalid)
           stderr.line(
-            `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(mappings)} ${stderr.paint('type', 'fillrate check')} has the details.`,
+            `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(config)} ${stderr.paint('type', 'fillrate check')} has the details.`,
           )
         return Exit.done
       })
@@ -60,20 +65,12 @@ export const statusCommand = defineCommand(
   },
 )
 
-/** Without a valid configuration, the status is shown without fill rates. */
-async function readMappings(
-  { flags }: Invocation,
-  { cwd }: Context,
-): Promise<SourceMapping[] | ConfigProblems> {
-  const { loadConfig } = await import('../../config/load.ts')
-  try {
-    return Object.values(
-      (await loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })).sources,
-    )
-  } catch (error) {
-    if (error instanceof ConfigProblems && flags.config === null) return error
-    throw error
-  }
+/** When each schedule was due last; null: the configuration is unknown. */
+async function readDueTimes(config: Config | ConfigProblems, now: number) {
+  if (config instanceof ConfigProblems) return null
+  if (config.schedule.length === 0) return new Map<string, number>()
+  const { listDueTimes } = await import('../../config/cron.ts')
+  return listDueTimes(config.schedule, now)
 }
 
 const formatFirstProblem = ({ problems: [first] }: ConfigProblems): string =>

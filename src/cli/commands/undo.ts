@@ -30,8 +30,8 @@ export const undoCommand = defineCommand(
       const { stdout, stderr, signal, now } = context
       const [run] = invocation.args
       const { undoExitCode } = await import('../../actions/undo/report.ts')
-      return withApp(invocation, context, async (app) => {
-        const view = new ProgressView(stderr)
+      return withApp(invocation, context, async (app, { log }) => {
+        const view = new ProgressView(stderr, stderr.isTTY ? null : log)
         const startedAt = now()
         try {
           const undo = (dryRun: boolean) =>
@@ -53,7 +53,19 @@ export const undoCommand = defineCommand(
               return signal.aborted ? Exit.interrupted : Exit.failed
             }
           }
-          const report = await undo(invocation.flags.dryRun)
+          const { auditAction, createLocalActor, toAuditOutcome } = await import('../../actions/audit.ts')
+          const report = invocation.flags.dryRun
+            ? await undo(true)
+            : await auditAction(
+                app.db,
+                { actor: createLocalActor('command line'), action: 'undo', parameters: { of_run: run } },
+                () => undo(false),
+                (done) => ({
+                  outcome: toAuditOutcome(done.status),
+                  detail: `${done.changes.restored} of ${done.changes.total} writes reverted`,
+                  run: done.run,
+                }),
+              )
           if (invocation.flags.json) writeJson(stdout, report)
           else stdout.lines(renderUndo(report, stdout))
           return undoExitCode(report)

@@ -1,7 +1,6 @@
 import { Exit, createParser, defineCommand } from '../command.ts'
 import { writeJson } from '../terminal.ts'
-import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readVersion } from '../../util/version.ts'
 
 export const versionCommand = defineCommand(
   createParser('version').summary('prints the version').description('Prints the version.'),
@@ -17,15 +16,3 @@ export const versionCommand = defineCommand(
     },
   },
 )
-
-/** Reads the version from the nearest package.json above; the built program is nested deeper than the source. */
-export function readVersion(): string {
-  for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
-    const file = join(folder, 'package.json')
-    if (existsSync(file)) {
-      const { version: found } = JSON.parse(readFileSync(file, 'utf8')) as { version?: string }
-      if (found !== undefined) return found
-    }
-    if (folder === dirname(folder)) return 'unknown'
-  }
-}

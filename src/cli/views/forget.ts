@@ -1,3 +1,4 @@
+import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { Output } from '../terminal.ts'
 import { type LabeledText, renderFields, renderSuggestions, renderTable } from './layout.ts'
@@ -46,6 +47,40 @@ export function renderForget(
     ...renderOwnRows(report, output),
     ...renderSuggestions(
       dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
+      output,
+    ),
+  ]
+}
+
+/** What is stored of deleted rows, or what was erased of it. */
+export function renderForgetDeleted(
+  { source, deleted, erased }: ForgetDeletedReport,
+  output: Output,
+): string[] {
+  const { paint } = output
+  if (deleted === 0)
+    return [`${paint('good', '✓')} No row of ${source} was deleted from its table, as far as is known.`]
+  const gone = `${pluralize(deleted, 'row')} of ${source} ${deleted === 1 ? 'was' : 'were'} deleted from its table`
+  if (erased === null) return [`${gone}; what is stored of ${deleted === 1 ? 'it' : 'them'} can be erased.`]
+  const left = deleted - erased.rows
+  return [
+    `${paint('good', '✓')} ${gone}. Erased; nothing is suppressed:`,
+    '',
+    ...renderFields(
+      [
+        [
+          'Rows',
+          formatCount(erased.rows),
+          left > 0 ? `${formatCount(left)} are back, or wait for an answer` : '',
+        ],
+        [
+          'Lookups',
+          formatCount(erased.lookups),
+          `${pluralize(erased.records, 'record')} among them; those that other rows need stay`,
+        ],
+        ['Changes', formatCount(erased.changes), 'previous and written values'],
+        ['Deliveries', pluralize(erased.results, 'result')],
+      ],
       output,
     ),
   ]

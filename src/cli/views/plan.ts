@@ -5,7 +5,7 @@ import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
 import { type LabeledText, formatCounts, renderFields } from './layout.ts'
 import { formatLimit } from './rate-status.ts'
-import { formatCount, formatDuration, formatPercent, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
 export interface PlanSettings {
   /** From the command line or the configuration; null if neither sets it. */
@@ -169,11 +169,15 @@ function costFields(plan: Plan, settings: PlanSettings): LabeledText[] {
     cost.max_lookups > cost.lookups
       ? [
           `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`,
-          `a row without a match is looked up by its next identifier; ${formatBudget(plan, settings)}`,
+          `${cost.credits === undefined ? 'a row without a match is looked up by its next identifier' : 'what the answers cost decides how many the budget pays'}; ${formatBudget(plan, settings)}`,
         ]
       : [pluralize(cost.lookups, 'lookup'), formatBudget(plan, settings)]
   return [
-    ['Cost', lookups[0] ?? '', lookups[1] ?? ''],
+    [
+      'Cost',
+      [lookups[0], formatCredits(cost), formatAmounts(cost)].filter((text) => text !== '').join(', '),
+      lookups[1] ?? '',
+    ],
     ...(cost.max_lookups === 0
       ? []
       : ([
@@ -181,6 +185,16 @@ function costFields(plan: Plan, settings: PlanSettings): LabeledText[] {
           ['Time', formatTimeEstimate(time)],
         ] as const)),
   ]
+}
+
+/** `0 to 120 credits`; empty where a lookup costs one. */
+const formatCredits = ({ credits }: Plan['cost']): string =>
+  credits === undefined ? '' : `${formatRange(credits)} credits`
+
+/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; empty without a price. */
+function formatAmounts({ amount, max_amount: max }: Plan['cost']): string {
+  if (amount === null || max === null) return ''
+  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
 }
 
 const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>

@@ -1,6 +1,7 @@
 import type { RunProgress } from '../../runs/counters.ts'
 import type { RateStatus } from '../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, formatPerSecond, pluralize } from '../../util/format.ts'
+import type { Log } from '../../util/log.ts'
 import { textWidth, truncate, type Output, type Paint } from '../terminal.ts'
 import { renderBar } from './layout.ts'
 import { formatLimit, SHARED_KEY_NOTICE } from './rate-status.ts'
@@ -11,16 +12,18 @@ const FRAME_MS = 100
 const LINE_MS = 10_000
 
 /**
- * Shows the progress of a command: live lines on a terminal, elsewhere a line every 10 s. Both kinds of progress say
- * how much time has passed, so no clock is needed.
+ * Shows the progress of a command: live lines on a terminal, elsewhere a line every 10 s.
  */
 export class ProgressView {
   readonly #output: Output
+  readonly #log: Pick<Log, 'info'> | null
   readonly #throughput = new Throughput()
   #shownAtMs: number
 
-  constructor(output: Output) {
+  /** @param log for the lines without a terminal; null: plain lines */
+  constructor(output: Output, log: Pick<Log, 'info'> | null = null) {
     this.#output = output
+    this.#log = log
     this.#shownAtMs = output.isLive ? Number.NEGATIVE_INFINITY : 0
   }
 
@@ -30,7 +33,7 @@ export class ProgressView {
     if (!this.#isDue(progress.elapsedMs)) return
     const { paint, columns, isLive } = this.#output
     const perSecond = this.#throughput.perSecond
-    if (columns === null || !isLive) this.#output.line(formatProgressLine(progress, perSecond))
+    if (columns === null || !isLive) this.#report(formatProgressLine(progress, perSecond))
     else this.#output.live(renderProgress(progress, perSecond, { columns, paint }))
   }
 
@@ -44,7 +47,12 @@ export class ProgressView {
     const { isLive, paint } = this.#output
     if (isLive)
       this.#output.live([` ${renderBar(all === 0 ? 0 : done / all, COUNT_BAR_COLUMNS, paint)}  ${text}`])
-    else this.#output.line(text)
+    else this.#report(text)
+  }
+
+  #report(text: string): void {
+    if (this.#log === null) this.#output.line(text)
+    else this.#log.info({ event: 'progress' }, text)
   }
 
   /** Removes the live lines. */

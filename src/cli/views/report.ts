@@ -1,9 +1,10 @@
 import type { RunReport } from '../../runs/report.ts'
+import { billedUnits } from '../../domain/spend.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { renderDryRun } from './diff.ts'
 import { renderSkippedSection } from './skipped-cells.ts'
 import { BANNED_NOTICE, SHARED_KEY_NOTICE, formatLimit } from './rate-status.ts'
-import { formatCount, formatDuration, formatPercent, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 import {
   type LabeledText,
   formatCounts,
@@ -77,7 +78,7 @@ const withBlankLine = (lines: readonly string[]): string[] => (lines.length > 0 
 const describeNothingPicked = (report: RunReport): string =>
   report.skipped_over_budget > 0 || report.status !== 'completed'
     ? '  No row was picked.'
-    : '  Nothing to do: every row is complete, or was looked up recently.'
+    : '  Nothing to do: every row is complete, or was looked up recently. `fillrate plan` shows the numbers.'
 
 function lookupFields(report: RunReport): LabeledText[] {
   const { lookups, requests, jobs } = report
@@ -103,6 +104,13 @@ function lookupFields(report: RunReport): LabeledText[] {
       formatCounts(requests, { retried: 'to be retried', throttled: 'answered 429' }),
     ])
   list.push(['Saved', describeSavedCalls(report)])
+  const billed = billedUnits(report.spend)
+  if (report.spend.cost !== null || billed.noun === 'credit')
+    list.push([
+      'Cost',
+      report.spend.cost === null ? formatCount(billed.count) : formatMoney(report.spend.cost),
+      `${pluralize(billed.count, billed.noun)} billed`,
+    ])
   if (lookups.in_doubt > 0)
     list.push([
       'In doubt',
@@ -133,7 +141,11 @@ function describeSavedCalls({ rows, lookups, requests }: RunReport): string {
   if (all === 0) return 'no calls'
   const why = formatCounts(
     saved,
-    { shared: 'rows with a shared lookup', stored: 'stored', bulk: 'in bulk jobs' },
+    {
+      shared: saved.shared === 1 ? 'row with a shared lookup' : 'rows with a shared lookup',
+      stored: 'stored',
+      bulk: 'in bulk jobs',
+    },
     ' + ',
   )
   return `${pluralize(all, 'call')}: ${why}`
@@ -205,8 +217,9 @@ export function suggestAfterRun(
   ]
   if (why.length > 0 && !report.dry_run)
     suggestions.push(['fillrate failures', `lists the reasons: ${why.join(', ')}`])
-  if (status === 'failed' || status === 'unauthorized')
-    suggestions.push(['fillrate check', 'finds the problem and how to fix it'])
+  if (status === 'failed') suggestions.push(['fillrate check', 'finds the problem and how to fix it'])
+  if (status === 'unauthorized')
+    suggestions.push(['fillrate check --call email=…', 'proves the key with one lookup'])
   if (status === 'budget_reached' || skipped > 0) {
     const isExact = skipped > 0 && report.unread_over_budget === undefined
     suggestions.push([

@@ -1,5 +1,5 @@
 import type { ScheduleEntry } from '../../config/config.ts'
-import { nextTimes } from '../../daemon/scheduler.ts'
+import { nextTimes } from '../../config/cron.ts'
 import type { Output } from '../terminal.ts'
 import { relativeTime } from '../../util/format.ts'
 

@@ -1,31 +1,61 @@
-import type { MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
+import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
+import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { Run } from '../../domain/run.ts'
-import { type Output, padText, textWidth, truncate } from '../terminal.ts'
+import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
+import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { type LabeledText, formatCounts, formatState, renderBar, renderFields } from './layout.ts'
 import { formatLimit, rateStatusFields } from './rate-status.ts'
-import { formatCount, formatPercent, pluralize, relativeTime } from '../../util/format.ts'
+import {
+  formatCount,
+  formatMoney,
+  formatPercent,
+  formatTime,
+  pluralize,
+  relativeTime,
+} from '../../util/format.ts'
 import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
-  const { limits, fill_rate, rows, paused } = report
+  const { troubles, limits, fill_rate, rows, paused } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
+    ...troubles.flatMap((trouble) => [...renderTrouble(trouble, output, now), '']),
     ...names.flatMap((name) => [
       ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output, now),
       '',
     ]),
+    ...report.deleted.flatMap((one) => [...renderFields([toDeletedField(one, now)], output), '']),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...renderFields(
       [
         ...workFields(report, now),
+        ...spendFields(report.spend),
         ...limits
           .slice(0, 3)
           .flatMap((limit) => [limitField(limit, now), ...rateStatusFields(limit.status, now)]),
       ],
       output,
     ),
+  ]
+}
+
+/** What is wrong, since when, what it means, and what to do. */
+function renderTrouble(
+  { severity, title, meaning, action, since }: StatusReport['troubles'][number],
+  output: Output,
+  now: number,
+): string[] {
+  const { paint } = output
+  const [sign, style] = severity === 'error' ? (['✗', 'bad'] as const) : (['!', 'warn'] as const)
+  const head = `${title}, since ${formatTime(since)} (${relativeTime(since, now)})`
+  return [
+    ...wrapText(head, output.textColumns - 2).map((line, n) =>
+      n === 0 ? `${paint(style, `${sign} ${line}`)}` : `  ${paint(style, line)}`,
+    ),
+    ...wrapText(meaning, output.textColumns - 2).map((line) => `  ${line}`),
+    ...wrapText(action, output.textColumns - 2).map((line) => `  ${paint('quiet', line)}`),
   ]
 }
 
@@ -46,8 +76,19 @@ function renderSource(
   return lines
 }
 
+function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatus, now: number): LabeledText {
+  const fate = is_kept ? 'kept for explain and undo' : 'erased an hour after that'
+  return [
+    'Deleted',
+    `${pluralize(rows, 'row')} of ${source} ${rows === 1 ? 'is' : 'are'} no longer in the table, since ${relativeTime(since, now)}`,
+    held ?? fate,
+  ]
+}
+
 const formatPause = (pause: StatusReport['paused'][number] | null, now: number): string | null =>
-  pause === null ? null : `paused ${relativeTime(pause.paused_at, now)}`
+  pause === null
+    ? null
+    : `paused ${relativeTime(pause.paused_at, now)} by ${pause.paused_by}${pause.reason === null ? '' : ` (${pause.reason})`}${pause.resume_at === null ? '' : `, resumes ${relativeTime(pause.resume_at, now)}`}`
 
 const MAX_NAME_COLUMNS = 32
 
@@ -96,6 +137,45 @@ function workFields(
       quarantined > 0 ? `${pluralize(quarantined, 'result')} matched no input and were not used` : '',
     ],
   ]
+}
+
+/** What was spent, what is foreseen, and what is left of each budget. */
+export function spendFields({ today, last_30_days: month, forecast, budgets }: SpendReport): LabeledText[] {
+  const foreseen = today.lookups === 0 ? '' : `${formatSpend(forecast.today)} by midnight UTC at this pace`
+  return [
+    ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`, foreseen],
+    ...budgets
+      .filter(({ limit }) => limit !== null)
+      .map((budget, n): LabeledText => [
+        n === 0 ? 'Budgets' : '',
+        `${describeBudget(budget)}: ${formatCount(budget.left ?? 0)} of ${pluralize(budget.limit ?? 0, budget.unit ?? 'lookup')} left`,
+        budget.used_up_at === null
+          ? budget.left === 0
+            ? 'used up'
+            : ''
+          : `used up ${budget.used_up_at.toISOString().slice(11, 16)} UTC at this pace`,
+      ]),
+  ]
+}
+
+const BUDGETS: Readonly<Record<BudgetReport['kind'], string>> = {
+  run: 'run',
+  schedule: 'scheduled run',
+  live_sync: 'live sync today',
+  import: 'imports today',
+}
+
+const describeBudget = ({ kind, run, source }: BudgetReport): string =>
+  `${BUDGETS[kind]}${run === null ? '' : ` ${run}`}${source === null ? '' : `, ${source}`}`
+
+/** `1,234 lookups (12.34 EUR)`, with those in doubt. */
+export function formatSpend(
+  spend: Pick<SpendAmount, 'lookups' | 'cost' | 'credits' | 'credits_in_doubt'> & {
+    readonly in_doubt?: number
+  },
+): string {
+  const { count, inDoubt, noun } = billedUnits(spend)
+  return `${pluralize(count, noun)}${inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''}${spend.cost === null ? '' : ` (${formatMoney(spend.cost)})`}`
 }
 
 /** `31 = 28 completed + 3 failed`. */

@@ -154,7 +154,7 @@ async function takeLock(port: number, password: string, state: string): Promise<
   await client.end().catch(() => {})
   if (isMine === undefined) return null
   throw new DemoError(
-    `Another demo runs in this folder (${state}). Wait for it to end, or run this one in another folder.`,
+    `Another demo runs in this folder (${state}). Wait for it to end, press Ctrl-C in its terminal if it was started with --keep, or run this one in another folder.`,
   )
 }
 

@@ -5,6 +5,9 @@ type CommandStep = readonly [type: string, what: string]
 /** The commands as typed in this installation. */
 export interface DemoCommands {
   readonly again: string
+  readonly keep: string
+  /** Commands for the database of a demo that keeps running, in its own folder. */
+  readonly tryOut: readonly CommandStep[]
   readonly own: readonly CommandStep[]
 }
 
@@ -16,11 +19,21 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
   const inCheckout = env['npm_lifecycle_event'] === 'start' || env['npm_lifecycle_event'] === 'fillrate'
   const command = (words: string): string =>
     inCheckout ? `npm run fillrate -- ${words}` : `fillrate ${words}`
+  // npm changes to the folder of the package.
+  const there = (words: string): string =>
+    inCheckout ? `node ../../src/main.ts ${words}` : `fillrate ${words}`
   const settings: CommandStep = inCheckout
     ? ['cp .env.example .env', 'set database, service and key']
     : ['fillrate help', 'list the settings of the environment: database, service, key']
   return {
     again: inCheckout ? 'npm start' : 'fillrate demo',
+    keep: inCheckout ? 'npm start -- --keep' : 'fillrate demo --keep',
+    tryOut: [
+      [there('init'), 'propose a configuration from its tables'],
+      [there('check'), 'verify it'],
+      [there('plan'), 'estimate what a run costs'],
+      [there('status'), 'rows by state, fill rates, jobs and the rate limit'],
+    ],
     own: [
       settings,
       [command('init'), 'propose a configuration from your tables'],
@@ -37,13 +50,14 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
  * @param folders created by the demo
  */
 export function demoNextStepLines(
-  { again, own }: DemoCommands,
+  { again, keep, own }: DemoCommands,
   folders: readonly string[],
   output: Output,
 ): string[] {
   return [
     ...stepLines(
       [
+        [keep, 'the same, and then open the dashboard: every run, row and call'],
         [again, 'run again: no lookups are repeated'],
         [`rm -rf ${folders.join(' ')}`, 'remove everything'],
       ],
@@ -60,7 +74,7 @@ export function demoNextStepLines(
 const MAX_BESIDE_WIDTH = 50
 
 /** Commands with their descriptions beside them, or below if there is no room. */
-function stepLines(list: readonly CommandStep[], output: Output): string[] {
+export function stepLines(list: readonly CommandStep[], output: Output): string[] {
   const { paint, textColumns } = output
   const longest = Math.max(...list.map(([type]) => textWidth(type)).filter((one) => one <= MAX_BESIDE_WIDTH))
   return list.flatMap(([type, what]) => {

@@ -6,7 +6,7 @@ import { renderPlan } from '../../cli/views/plan.ts'
 import { renderReport, renderRowStates } from '../../cli/views/report.ts'
 import type { ContactExample, DemoResult } from '../script.ts'
 import { fillRateChangeLines } from './fill-rates.ts'
-import { type DemoCommands, demoNextStepLines } from './next-steps.ts'
+import { type DemoCommands, demoNextStepLines, stepLines } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, truncate } from '../../cli/terminal.ts'
@@ -114,6 +114,41 @@ export function showManualValues(presenter: Presenter, { manualValues, examples 
 export function showNextSteps(presenter: Presenter, typed: DemoCommands, folders: readonly string[]): void {
   presenter.heading('Next steps')
   presenter.lines(demoNextStepLines(typed, folders, presenter.output))
+}
+
+/** The parts that keep running, and how to try the commands on them. */
+export function showKept(
+  presenter: Presenter,
+  { tryOut }: DemoCommands,
+  { dashboard, variables, folder }: KeptDemo,
+): void {
+  const { output } = presenter
+  presenter.heading('It keeps running')
+  presenter.lines(
+    renderFields(
+      [
+        ['Dashboard', `${dashboard}/`],
+        // PGSSLMODE may be set for another server: the variable has more than a person needs.
+        ['Database', variables.DATABASE_URL.replace(/\?.*$/, '')],
+        ['Service', variables.FILLRATE_BASE_URL],
+      ],
+      output,
+    ),
+  )
+  presenter.lines(['', '  Next, in another terminal: your first configuration, for this CRM', ''])
+  presenter.lines([
+    ...stepLines([[`cd ${folder}`, 'its .env has the addresses'], ...tryOut], output),
+    '',
+    `  ${output.paint('quiet', 'Ctrl-C stops everything; the data stay.')}`,
+  ])
+}
+
+/** What a demo with --keep leaves running. */
+export interface KeptDemo {
+  readonly dashboard: string
+  readonly variables: Readonly<Record<'DATABASE_URL' | 'FILLRATE_BASE_URL', string>>
+  /** The folder in which commands reach it. */
+  readonly folder: string
 }
 
 /** What the service counted, and the faults it injected. */

@@ -1,6 +1,6 @@
-import { formatCount, relativeTime, formatPercent } from '../../util/format.ts'
+import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
 import { FAILED_ROW_STATES } from '../../domain/row.ts'
-import { html, type Html, type HtmlPart } from './html.ts'
+import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
 /** States whose identifiers read badly; all others are shown with blanks. */
 const STATE_LABELS: Readonly<Record<string, string>> = {
@@ -14,25 +14,47 @@ const STATE_LABELS: Readonly<Record<string, string>> = {
 
 export const stateLabel = (state: string): string => STATE_LABELS[state] ?? state.replaceAll('_', ' ')
 
-/** A point in time, shown relative to now; the page keeps it current. */
+/** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
 export const timeAgo = (date: Date, now: number): Html =>
-  html`<time datetime="${date.toISOString()}">${relativeTime(date, now)}</time>`
+  html`<time datetime="${date.toISOString()}" title="${formatUtc(date)}">${relativeTime(date, now)}</time>`
+
+/** A point in time itself, in UTC or in the zone that the user has chosen. */
+export const clockTime = (date: Date): Html =>
+  html`<time class="clock" datetime="${date.toISOString()}">${formatUtc(date)}</time>`
 
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet'
 
 /** The colour of a state of a row, job, run, lookup or delivery. The text always states it too. */
 export function stateTone(state: string): Tone {
-  if (['enriched', 'completed', 'found', 'settled'].includes(state)) return 'good'
+  if (['enriched', 'completed', 'found', 'settled', 'done'].includes(state)) return 'good'
   if (['waiting', 'running', 'submitting', 'submitted', 'pending', 'leased', 'received'].includes(state))
     return 'busy'
-  if (['below_confidence', 'invalid_input', 'interrupted', 'in_doubt', 'orphaned'].includes(state))
+  if (
+    [
+      'below_confidence',
+      'invalid_input',
+      'interrupted',
+      'in_doubt',
+      'orphaned',
+      'budget_reached',
+      'skipped',
+    ].includes(state)
+  )
     return 'warn'
-  if ([...FAILED_ROW_STATES, 'expired', 'rejected', 'quarantined'].includes(state)) return 'bad'
+  if ([...FAILED_ROW_STATES, 'expired', 'rejected', 'quarantined', 'unauthorized'].includes(state))
+    return 'bad'
   return 'quiet'
 }
 
 export const badge = (text: string, tone: Tone): Html => html`<span class="badge ${tone}">${text}</span>`
 export const stateBadge = (state: string): Html => badge(stateLabel(state), stateTone(state))
+
+/** The heading of a page, with its actions. */
+export const pageHead = (title: HtmlPart, actions: HtmlPart = null): Html =>
+  html`<div class="page-head">
+    <h1>${title}</h1>
+    ${actions}
+  </div>`
 
 /** Names and values in two columns; a value of null is left out. */
 export const definitionList = (fields: ReadonlyArray<readonly [name: string, value: HtmlPart]>): Html =>
@@ -75,11 +97,50 @@ export function sparkline(points: ReadonlyArray<readonly [x: number, y: number]>
 export const ratio = (part: number, whole: number): number => (whole === 0 ? 0 : part / whole)
 export const percentOfTotal = (part: number, whole: number): string =>
   whole === 0 ? '–' : formatPercent(part / whole)
-export const numberCell = (n: number | null): Html =>
-  html`<td class="n">${n === null ? '' : formatCount(n)}</td>`
+/** A name of a source, a column or a key: a short one stays whole, a long one wraps, preferably after `_` and the like. */
+export const nameText = (text: string): Html =>
+  text.length > 24
+    ? html`<span class="name">${breakable(text)}</span>`
+    : html`<span class="short">${text}</span>`
+
+/** A text without blanks that may be broken after its separators. */
+export const breakable = (text: string): HtmlPart =>
+  text.split(/(?<=[_.@/-])/).map((part, n) => [n > 0 && html`<wbr />`, part])
+/** A few names in a sentence, or how many there are. */
+export const namesOf = (sources: readonly string[]): string =>
+  sources.length > 3 ? pluralize(sources.length, 'source') : sources.join(', ')
+
+/** The names in a cell of a table, or how many there are, with the names on hover. */
+export const sourcesCell = (sources: readonly string[]): HtmlPart =>
+  sources.length > 2
+    ? html`<span class="short" title="${sources.join(', ')}">${pluralize(sources.length, 'source')}</span>`
+    : sources.map((name, n) => [n > 0 && ', ', nameText(name)])
+
+/** Names that are listed at once; more would push everything else away. */
+const MAX_LISTED_SOURCES = 4
+
+/** All names, each a link to its page. */
+export function sourceLinks(sources: readonly string[]): HtmlPart {
+  if (sources.length === 0) return 'none'
+  const links = sources.map((name, n) => [n > 0 && ', ', sourceLink(name)])
+  return sources.length <= MAX_LISTED_SOURCES
+    ? links
+    : html`<details>
+        <summary>${pluralize(sources.length, 'source')}</summary>
+        ${links}
+      </details>`
+}
+
+export const sourceLink = (name: string): Html => html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`
+
+/** A number; nothing for null. */
+export const count = (n: number | null): string | null => (n === null ? null : formatCount(n))
+/** A number that leads to what it counts; zero leads nowhere. */
+export const countLink = (n: number, url: string): HtmlPart =>
+  n === 0 ? '0' : html`<a href="${url}">${formatCount(n)}</a>`
 
 /** A titled section, addressable by its id. */
-export const card = (id: string, title: string, body: HtmlPart, aside: HtmlPart = null): Html =>
+export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPart = null): Html =>
   html`<section id="${id}" class="card" aria-labelledby="${id}-title">
     <header class="card-head">
       <h2 id="${id}-title">${title}</h2>
@@ -88,6 +149,96 @@ export const card = (id: string, title: string, body: HtmlPart, aside: HtmlPart 
     ${body}
   </section>`
 
-/** Wide tables scroll on narrow screens; the keyboard must reach scrollable regions. */
-export const scrollable = (label: string, table: Html): Html =>
-  html`<div class="scroll" role="group" aria-label="${label}" tabindex="0">${table}</div>`
+/** A key figure, with what it is about. */
+export const tile = (name: string, value: HtmlPart, more: HtmlPart): Html =>
+  html`<div class="tile">
+    <dt>${name}</dt>
+    <dd><b>${value}</b> <span>${more}</span></dd>
+  </div>`
+
+export const tiles = (id: string, label: string, shown: readonly Html[]): Html =>
+  html`<section id="${id}" class="tiles" aria-label="${label}">
+    <dl>${shown}</dl>
+  </section>`
+
+export const empty = (text: HtmlPart): Html => html`<p class="empty">${text}</p>`
+
+/** A text of any length on two lines at most; the whole of it on hover. */
+export const clamped = (text: string | null, link: string | null = null): HtmlPart =>
+  text === null || text === ''
+    ? null
+    : html`<span class="clamp" title="${text}"
+        >${link === null ? withCode(text) : html`<a href="${link}">${withCode(text)}</a>`}</span
+      >`
+
+/** Formats `code` spans in text. */
+export const withCode = (text: string): HtmlPart =>
+  text.split('`').map((part, n) => (n % 2 === 1 ? html`<code>${part}</code>` : part))
+
+/** A column of a table. */
+export interface DataColumn<Line> {
+  readonly name: string
+  readonly cell: (line: Line) => HtmlPart
+  /** `row`: the header of its line. `number`: to the right. `text`: takes the room that is left. `wide`: half of it. */
+  readonly kind?: 'row' | 'number' | 'text' | 'wide'
+  /** Where the table is sorted by this column; `order`: it is. */
+  readonly sort?: { readonly url: string; readonly order: 'ascending' | 'descending' | null }
+}
+
+/** Whether a cell shows nothing. */
+const isBlank = (cell: HtmlPart): boolean =>
+  cell === null ||
+  cell === '' ||
+  cell === undefined ||
+  cell === false ||
+  (Array.isArray(cell) && cell.every((one: HtmlPart) => isBlank(one)))
+
+const columnHead = ({ name, sort }: Pick<DataColumn<never>, 'name' | 'sort'>, look: string): Html =>
+  sort === undefined
+    ? html`<th scope="col" class="${look}">${name}</th>`
+    : html`<th scope="col" class="${look}" ${sort.order !== null && html` aria-sort="${sort.order}"`}>
+        <a class="sort" href="${sort.url}">${name}</a>
+      </th>`
+
+/**
+ * A table. On a narrow screen each line is a card, with the names of the columns before the values.
+ * @param columns null entries are left out
+ */
+export function dataTable<Line>(
+  caption: HtmlPart,
+  columns: ReadonlyArray<DataColumn<Line> | null | false>,
+  lines: readonly Line[],
+  { isCaptionShown = false }: { readonly isCaptionShown?: boolean } = {},
+): Html {
+  const shown = columns.filter((column) => column !== null && column !== false)
+  const look = ({ kind }: DataColumn<Line>): string =>
+    kind === 'number' ? 'n' : kind === 'text' ? 'reason' : kind === 'wide' ? 'wide' : ''
+  return html`<table class="data">
+    <caption class="${isCaptionShown ? '' : 'sr'}">
+      ${caption}
+    </caption>
+    <thead>
+      <tr>
+        ${shown.map((column) => columnHead(column, look(column)))}
+      </tr>
+    </thead>
+    <tbody>
+      ${lines.map(
+        (line) =>
+          html`<tr>
+            ${shown.map((column) => {
+              const cell = column.cell(line)
+              return column.kind === 'row'
+                ? html`<th scope="row">${cell}</th>`
+                : html`<td
+                    class="${look(column)}${isBlank(cell) ? ' blank' : ''}"
+                    data-label="${column.name}"
+                  >
+                    ${cell}
+                  </td>`
+            })}
+          </tr>`,
+      )}
+    </tbody>
+  </table>`
+}

@@ -35,11 +35,16 @@ export function html(texts: TemplateStringsArray, ...parts: readonly HtmlPart[])
 }
 
 /** A URL with an encoded query; null values are omitted. */
-export function buildUrl(path: string, query: Readonly<Record<string, string | null>>): string {
-  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== null)
+export function buildUrl(path: string, query: Readonly<Record<string, string | null | undefined>>): string {
+  const given = Object.entries(query).filter(
+    (entry): entry is [string, string] => entry[1] !== null && entry[1] !== undefined,
+  )
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`
 }
 
 /** The page of one row. */
 export const rowUrl = ({ source, key }: { readonly source: string; readonly key: string }): string =>
   buildUrl('/row', { source, key })
+
+/** The page of a source. */
+export const sourceUrl = (name: string): string => `/sources/${encodeURIComponent(name)}`

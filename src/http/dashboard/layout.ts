@@ -1,21 +1,36 @@
 import { html, type Html, type HtmlPart } from './html.ts'
 
-const LIVE_ATTRIBUTE = html` data-live`
-const SELECTED_ATTRIBUTE = html` selected`
+/** The pages of the navigation, by their paths. */
+const NAVIGATION = [
+  ['/', 'Overview'],
+  ['/sources', 'Sources'],
+  ['/rows', 'Rows'],
+  ['/failures', 'Failures'],
+  ['/runs', 'Runs'],
+  ['/jobs', 'Jobs'],
+  ['/service', 'Service'],
+  ['/spend', 'Spend'],
+  ['/system', 'System'],
+  ['/audit', 'Audit'],
+] as const
 
 export interface HtmlPageOptions {
   readonly title: string
-  readonly sources: readonly string[]
-  /** The page shows live data: it reloads periodically without JavaScript. */
-  readonly isLive?: boolean
-  /** There is a session to sign out of. */
-  readonly isSignedIn?: boolean
-  readonly found?: { readonly source: string; readonly key: string }
+  /** The path of the page, by which the navigation shows where it is. Null: beside the pages (sign-in, errors). */
+  readonly path?: string | null
+  /** The page receives live updates from this path; without JavaScript, it reloads now and then. Null: it does not. */
+  readonly live?: string | null
+  /** The page loads itself again after this long: something that it waits for has no other news. */
+  readonly refreshSeconds?: number
+  /** The name of the token that the session belongs to; null: there is no session to sign out of. */
+  readonly signedInAs?: string | null
+  /** What is searched for. */
+  readonly search?: string
 }
 
 /** A complete page. It has no inline scripts or styles, which the Content-Security-Policy forbids. */
 export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
-  const { title, isLive = false } = options
+  const { title, path = null, live = null, refreshSeconds } = options
   return html`<!doctype html>
 <html lang="en">
   <head>
@@ -23,47 +38,75 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="color-scheme" content="light dark" />
     <meta name="referrer" content="same-origin" />
-    ${isLive && html`<noscript><meta http-equiv="refresh" content="15" /></noscript>`}
+    ${live !== null && html`<noscript><meta http-equiv="refresh" content="15" /></noscript>`}
+    ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}" /></noscript>`}
     <title>${title} · Fillrate</title>
     <link rel="icon" href="/assets/icon.svg" type="image/svg+xml" />
     <link rel="stylesheet" href="/assets/uplot.css" />
     <link rel="stylesheet" href="/assets/board.css" />
     <script type="module" src="/assets/board.js"></script>
   </head>
-  <body${isLive && LIVE_ATTRIBUTE}>
+  <body${live !== null && html` data-live="${live}"`}${refreshSeconds !== undefined && html` data-refresh="${refreshSeconds}"`}>
     <a class="skip" href="#main">Skip to content</a>
     <header class="top">
-      <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
-      ${isLive && html`<p id="connection" role="status" class="sr">not live</p>`}
-      ${rowFinder(options)}
-      ${options.isSignedIn && html`<form method="post" action="/logout"><button class="quiet-button">Sign out</button></form>`}
+      <div class="bar-row">
+        <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
+        ${live !== null && html`<p id="connection" role="status" class="sr">not live</p>`}
+        ${path !== null && [rowFinder(options), ZONE_CHOICE]}
+        ${typeof options.signedInAs === 'string' && html`<form method="post" action="/logout"><button class="quiet-button" title="signed in as ${options.signedInAs}">Sign out</button></form>`}
+      </div>
+      ${path !== null && navigation(path)}
     </header>
     <main id="main">${body}</main>
-    <footer><p>Fillrate · <a href="/api/status">status as JSON</a> · <a href="/metrics">metrics</a></p></footer>
+    ${
+      path !== null &&
+      html`<footer>
+        <p><a href="/api/status">Status as JSON</a> · <a href="/metrics">Metrics</a></p>
+      </footer>`
+    }
   </body>
 </html>`.text
 }
 
-const rowFinder = ({ sources, found }: HtmlPageOptions): Html | null =>
-  sources.length === 0
-    ? null
-    : html`<form class="finder" role="search" action="/row">
-        <label class="sr" for="find-source">source</label>
-        <select id="find-source" name="source">
-          ${sources.map((name) => html`<option${name === found?.source && SELECTED_ATTRIBUTE}>${name}</option>`)}
-        </select>
-        <label class="sr" for="find-key">row key</label>
-        <input
-          id="find-key"
-          name="key"
-          required
-          placeholder="row key"
-          value="${found?.key ?? ''}"
-          autocomplete="off"
-          spellcheck="false"
-        />
-        <button>Explain</button>
-      </form>`
+const navigation = (path: string): Html =>
+  html`<nav aria-label="Pages">
+    <ul>
+      ${NAVIGATION.map(
+        ([to, name]) =>
+          html`<li><a href="${to}" ${isWithin(path, to) && html` aria-current="page"`}>${name}</a></li>`,
+      )}
+    </ul>
+  </nav>`
+
+/** Whether a page belongs to an entry of the navigation: the page of a row belongs to the rows. */
+function isWithin(path: string, entry: string): boolean {
+  if (entry === '/') return path === '/'
+  return path === entry || path.startsWith(`${entry}/`) || (entry === '/rows' && path === '/row')
+}
+
+const rowFinder = ({ search = '' }: HtmlPageOptions): Html =>
+  html`<form class="finder" role="search" action="/rows">
+    <label class="sr" for="find"
+      >Find a row by its key, or by the e-mail, profile or domain it was looked up by</label
+    >
+    <input
+      id="find"
+      name="q"
+      type="search"
+      required
+      placeholder="E-mail, domain or key"
+      value="${search}"
+      autocomplete="off"
+      spellcheck="false"
+    />
+    <button>Find</button>
+  </form>`
+
+/** Shown by the page's script: without it, all times are in UTC. */
+const ZONE_CHOICE = html`<div id="zone" class="zone" role="group" aria-label="Time zone of all times" hidden>
+  <button type="button" data-zone="utc" aria-pressed="true">UTC</button>
+  <button type="button" data-zone="local" aria-pressed="false">Local</button>
+</div>`
 
 /** Headers of every page: only our own files may load and run. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = {

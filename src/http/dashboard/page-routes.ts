@@ -1,41 +1,28 @@
-import * as rows from '../../store/rows.ts'
-import * as runs from '../../store/runs.ts'
-import * as pauses from '../../store/paused-sources.ts'
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import fastifyStatic from '@fastify/static'
-import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { Logger } from 'pino'
-import { ConfigProblems } from '../../config/problems.ts'
+import type { FastifyInstance } from 'fastify'
 import { type DashboardData, readDashboardData } from '../../actions/dashboard-data.ts'
-import type { RowHistory } from '../../actions/explain/row-history.ts'
+import { readSystemData } from '../../actions/system-data.ts'
+import { countFailureReasons } from '../../store/failures.ts'
+import { groupSkippedCells } from '../../store/skipped-cells.ts'
 import { cached } from '../../util/cached.ts'
-import type { Source } from '../../sources/source.ts'
-import { FAILURE_STATES, type FailureState } from '../../domain/row.ts'
-import { listFailuresByReason } from '../../store/failures.ts'
-import type { Database } from '../../store/open.ts'
-import { type HtmlPageOptions, SECURITY_HEADERS, renderPage } from './layout.ts'
+import { registerActions } from './actions/routes.ts'
+import { registerCsvRoutes } from './csv-routes.ts'
+import { missingBody } from './error-pages.ts'
+import { buildUrl, html, sourceUrl } from './html.ts'
+import { SECURITY_HEADERS } from './layout.ts'
+import { canAct, createSend, type PageRouteOptions } from './page-context.ts'
+import { createReaders, findLiveReader, type Query } from './page-readers.ts'
 import { failuresPage } from './pages/failures.ts'
-import { html } from './html.ts'
-import { LiveUpdates } from './sse.ts'
+import { jobsPage } from './pages/jobs.ts'
 import { overviewPage } from './pages/overview.ts'
-import { rowPage } from './pages/row.ts'
-import { runPage } from './pages/runs.ts'
-import { createRequire, findPackageJSON } from 'node:module'
-import { dirname, join } from 'node:path'
-
-export interface PageRouteOptions {
-  readonly db: Database
-  /** The current sources: a daemon may reload its configuration. */
-  readonly sources: () => ReadonlyMap<string, Source>
-  readonly explain: (source: string, key: string) => Promise<RowHistory>
-  readonly log: Logger
-  /** There is a token, so there is a session to sign out of. */
-  readonly isSignedIn: boolean
-}
-
-/** Rows on one page of failures. */
-const FAILURES_PAGE_SIZE = 100
+import { runPage } from './pages/run.ts'
+import { runsPage } from './pages/runs.ts'
+import { servicePage } from './pages/service.ts'
+import { sourcePage } from './pages/source.ts'
+import { parseSourceSort, sourcesPage } from './pages/sources.ts'
+import { spendPage } from './pages/spend.ts'
+import { systemPage } from './pages/system.ts'
+import { registerRowRoutes } from './row-routes.ts'
+import { LiveUpdates } from './sse.ts'
 
 /**
  * Registers the dashboard's pages, without access control.
@@ -46,150 +33,156 @@ export function registerPages(
   options: PageRouteOptions,
 ): () => Promise<DashboardData> {
   const { db, sources, isSignedIn } = options
-  const readData = cached(() => readDashboardData(db, sources(), Date.now()))
-  const live = new LiveUpdates(readData, options.log)
+  const readData = cached(() =>
+    readDashboardData(db, sources(), options.spendSettings(), options.observer(), Date.now()),
+  )
+  const readSystem = cached(() => readSystemData(db, Date.now()))
+  const live = new LiveUpdates(() => options.observer().own, options.log)
   server.addHook('preClose', () => live.close())
-  const send = (
-    reply: FastifyReply,
-    about: Pick<HtmlPageOptions, 'title' | 'isLive' | 'found'>,
-    body: Parameters<typeof renderPage>[1],
-  ) =>
-    reply
-      .type('text/html; charset=utf-8')
-      .send(renderPage({ sources: [...sources().keys()], isSignedIn, ...about }, body))
+  const send = createSend(isSignedIn)
+  const readers = createReaders({ db, sources, readData, readSystem })
 
-  server.get('/', async (_, reply) =>
-    send(reply, { title: 'Dashboard', isLive: true }, overviewPage(await readData())),
+  server.get('/', async (request, reply) =>
+    send(
+      request,
+      reply,
+      { title: 'Overview', path: '/', live: '/' },
+      overviewPage(await readData(), await readSystem(), canAct(request)),
+    ),
   )
 
-  server.get('/events', (_, reply) => {
-    if (!live.hasRoom)
-      return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
-    reply.hijack()
-    live.subscribe(reply.raw, SECURITY_HEADERS)
-    return undefined
-  })
-
-  server.get<{ Params: { id: string } }>('/runs/:id', async (request, reply) => {
-    const id = Number(request.params.id)
-    const run = Number.isSafeInteger(id) && id > 0 ? await runs.findRun(db, id) : null
-    if (run === null)
-      return send(
-        reply.code(404),
-        { title: 'No such run' },
-        notFoundBody(`There is no run ${request.params.id}.`),
-      )
-    const states = run.alive ? await rows.countRowStates(db, { run: id }) : null
-    return send(reply, { title: `Run ${id}` }, runPage(run, states, Date.now()))
-  })
-
-  server.get<{ Querystring: PageQuery }>('/failures', async (request, reply) => {
-    const { source = null, state = null, reason = null, after } = request.query
-    const filter = { source, state: parseState(state), reason }
-    const list = await listFailuresByReason(db, filter, parseCursor(after), FAILURES_PAGE_SIZE)
+  server.get<{ Querystring: Query }>('/sources', async (request, reply) => {
+    const [data, system] = await readers.overview()
+    const sort = parseSourceSort(request.query['sort'])
     return send(
+      request,
       reply,
-      { title: 'Failures' },
-      failuresPage(filter, list, { now: Date.now(), full: list.length === FAILURES_PAGE_SIZE }),
+      { title: 'Sources', path: '/sources', live: buildUrl('/sources', { sort }) },
+      sourcesPage(data, system.liveSync.sources, sort),
     )
   })
 
-  server.get<{ Querystring: PageQuery }>('/row', async (request, reply) => {
-    const { source = '', key = '' } = request.query
-    const found = { source, key }
-    try {
-      const story = await options.explain(source, key.trim())
-      return await send(reply, { title: `${source} ${story.key}`, found }, rowPage(story, Date.now()))
-    } catch (error) {
-      if (!(error instanceof ConfigProblems)) throw error
-      const [problem] = error.problems
-      const text = problem ? `${problem.found}. Expected: ${problem.expected}.` : error.message
-      return send(reply.code(404), { title: 'No such row', found }, notFoundBody(text))
-    }
+  server.get<{ Params: { source: string } }>('/sources/:source', async (request, reply) => {
+    const { source: name } = request.params
+    const data = await readers.source(name, canAct(request))
+    const path = sourceUrl(name)
+    if (data === null)
+      return send(
+        request,
+        reply.code(404),
+        { title: 'No such source', path },
+        missingBody(
+          'No such source',
+          html`The configuration has no source <strong>${name}</strong>. <a href="/sources">All sources</a>`,
+        ),
+      )
+    return send(request, reply, { title: name, path, live: path }, sourcePage(data))
   })
 
-  registerActions(server, { db, sources, onChanged: () => readData.invalidate() })
-  return readData
-}
+  server.get<{ Querystring: Query }>('/runs', async (request, reply) => {
+    const data = await readers.runs(request.query, canAct(request))
+    const isLive = data.isFirstPage && Object.values(data.filter).every((one) => one === null)
+    return send(
+      request,
+      reply,
+      { title: 'Runs', path: '/runs', live: isLive ? '/runs' : null },
+      runsPage(data),
+    )
+  })
 
-type PageQuery = Readonly<Partial<Record<'source' | 'key' | 'state' | 'reason' | 'after', string>>>
+  server.get<{ Params: { id: string }; Querystring: Query }>('/runs/:id', async (request, reply) => {
+    const data = await readers.run(request.params.id, request.query['after'], canAct(request))
+    if (data === null)
+      return send(
+        request,
+        reply.code(404),
+        { title: 'No such run', path: '/runs/0' },
+        missingBody(
+          'No such run',
+          html`There is no run ${request.params.id}, or it was deleted as too old.
+            <a href="/runs">All runs</a>`,
+        ),
+      )
+    const path = `/runs/${data.run.id}`
+    return send(
+      request,
+      reply,
+      { title: `Run ${data.run.id}`, path, live: data.run.alive ? path : null },
+      runPage(data),
+    )
+  })
 
-const notFoundBody = (text: string) =>
-  html`<h1>Not found</h1>
-    <p>${text}</p>
-    <p><a href="/">Back to the dashboard</a></p>`
+  server.get<{ Querystring: Query }>('/jobs', async (request, reply) => {
+    const data = await readers.jobs(request.query['state'])
+    return send(
+      request,
+      reply,
+      { title: 'Jobs', path: '/jobs', live: data.state === null ? '/jobs' : null },
+      jobsPage(data),
+    )
+  })
 
-const parseState = (text: string | null): FailureState | null =>
-  FAILURE_STATES.find((state) => state === text) ?? null
+  server.get<{ Querystring: Query }>('/service', async (request, reply) => {
+    const data = await readers.service(request.query['hours'])
+    return send(
+      request,
+      reply,
+      { title: 'Service', path: '/service', live: `/service?hours=${data.hours}` },
+      servicePage(data),
+    )
+  })
 
-/** The position after which a page starts. An invalid one means the first page. */
-function parseCursor(text: string | undefined): { source: string; key: string } | null {
-  try {
-    const [source, key] = JSON.parse(text ?? '') as unknown[]
-    return typeof source === 'string' && typeof key === 'string' ? { source, key } : null
-  } catch {
-    return null
-  }
-}
+  server.get('/spend', async (request, reply) =>
+    send(request, reply, { title: 'Spend', path: '/spend', live: '/spend' }, spendPage(await readData())),
+  )
 
-/** The only actions of the dashboard: pausing and resuming a source. */
-export function registerActions(
-  server: FastifyInstance,
-  {
+  server.get('/system', async (request, reply) =>
+    send(
+      request,
+      reply,
+      { title: 'System', path: '/system', live: '/system' },
+      systemPage(await readSystem()),
+    ),
+  )
+
+  server.get<{ Querystring: Query }>('/failures', async (request, reply) => {
+    const names = [...sources().keys()]
+    const source = names.find((name) => name === request.query['source']) ?? null
+    const reasons = await countFailureReasons(db, { source, states: null })
+    const skipped = await groupSkippedCells(db, source === null ? {} : { source })
+    return send(
+      request,
+      reply,
+      { title: 'Failures', path: '/failures' },
+      failuresPage(reasons, skipped, { source, sources: names, canAct: canAct(request) }),
+    )
+  })
+
+  registerRowRoutes(server, options, send)
+  registerCsvRoutes(server, options)
+
+  server.get<{ Querystring: { path?: string } }>('/events', (request, reply) => {
+    const { path = '/' } = request.query
+    const isActing = canAct(request)
+    const read = findLiveReader(path, readers, isActing)
+    if (read === null) return reply.code(404).send({ error: 'this page has no live updates' })
+    if (!live.hasRoom)
+      return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
+    reply.hijack()
+    live.subscribe(`${isActing} ${path}`, read, reply.raw, SECURITY_HEADERS)
+    return undefined
+  })
+
+  registerActions(server, {
     db,
     sources,
-    onChanged,
-  }: {
-    readonly db: Database
-    readonly sources: () => ReadonlyMap<string, unknown>
-    readonly onChanged: () => void
-  },
-): void {
-  server.post<{ Params: { source: string; verb: string } }>(
-    '/sources/:source/:verb',
-    async (request, reply) => {
-      const { source, verb } = request.params
-      if (!sources().has(source) || (verb !== 'pause' && verb !== 'resume'))
-        return reply.code(404).send({ error: 'no such source' })
-      if (verb === 'pause') await pauses.pauseSources(db, [source], 'the dashboard')
-      else await pauses.resumeSources(db, [source])
-      onChanged()
-      return reply.redirect(`/#source-${source}`, 303)
+    app: options.app,
+    onChanged: () => {
+      readData.invalidate()
+      live.invalidate()
     },
-  )
-}
-
-/** Our own files are beside `package.json`, both in a checkout and in an installed package. */
-const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
-const CHART = dirname(createRequire(import.meta.url).resolve('uplot/dist/uPlot.esm.js'))
-
-/** The served files by name: no other file of these folders is public. */
-const FILES: Readonly<Record<string, readonly [folder: string, file: string]>> = {
-  'board.js': [OWN, 'board.js'],
-  'board.css': [OWN, 'board.css'],
-  'icon.svg': [OWN, 'icon.svg'],
-  'uplot.js': [CHART, 'uPlot.esm.js'],
-  'uplot.css': [CHART, 'uPlot.min.css'],
-}
-
-/**
- * Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. The ETag is a hash of the
- * content: the plugin's own is size and time, and npm gives the files of every release the same time.
- */
-export async function registerAssets(server: FastifyInstance): Promise<void> {
-  await server.register(fastifyStatic, {
-    root: OWN,
-    serve: false,
-    cacheControl: false,
-    lastModified: false,
-    etag: false,
+    send: (request, reply, about, body) =>
+      send(request, reply, { path: request.url.split('?')[0] ?? '', ...about }, body),
   })
-  for (const [name, [folder, file]] of Object.entries(FILES)) {
-    const content = await readFile(join(folder, file))
-    const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
-    server.get(`/assets/${name}`, (request, reply) => {
-      reply.header('cache-control', 'no-cache').header('etag', etag)
-      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file, folder)
-    })
-  }
+  return readData
 }

@@ -1,37 +1,62 @@
 import type { ServerResponse } from 'node:http'
-import type { Logger } from 'pino'
-import { HOUR_MS, type DashboardData } from '../../actions/dashboard-data.ts'
-import { chartData } from './pages/rate-limit.ts'
-import { liveParts } from './pages/overview.ts'
+import type { Log } from '../../util/log.ts'
+import { type Cached, cached } from '../../util/cached.ts'
+import type { ChartData } from './chart.ts'
+import type { Html } from './html.ts'
+import { retryLogLevel } from '../../store/connectivity.ts'
+import type { OwnTrouble } from '../../domain/trouble-facts.ts'
+import { outageSection } from './pages/verdict.ts'
 
 const INTERVAL_MS = 1_000
 /** Maximum number of pages with live updates; each costs a connection and a copy of its content. */
 const MAX_PAGES = 100
 
+/** What a page shows now. */
+export interface LiveContent {
+  /** Milliseconds since the epoch. */
+  readonly readAt: number
+  /** By the id of the element that each replaces. */
+  readonly parts: ReadonlyMap<string, Html>
+  /** By the id of the chart. */
+  readonly charts?: Readonly<Record<string, ChartData>>
+}
+
+/** One address of the dashboard that is open in browsers. */
+interface Topic {
+  readonly read: Cached<LiveContent>
+  /** What each page received last, by the id of the part. */
+  readonly pages: Map<ServerResponse, Map<string, string>>
+  isSending: boolean
+}
+
 /**
- * Sends changes to open pages as server-sent events: the HTML of each changed part, and the chart's data. Reads
- * nothing while no page is open.
+ * Sends changes to open pages as server-sent events: the HTML of each changed part, and the data of the charts. Pages of
+ * the same address share one read, and nothing is read for an address that is not open.
  */
 export class LiveUpdates {
-  readonly #read: () => Promise<DashboardData>
-  readonly #log: Logger
-  /** What each page received last, by the id of the part. */
-  readonly #pages = new Map<ServerResponse, Map<string, string>>()
+  /** What this process knows of an outage. */
+  readonly #own: () => readonly OwnTrouble[]
+  readonly #log: Log
+  readonly #topics = new Map<string, Topic>()
   #timer: NodeJS.Timeout | null = null
-  #isSending = false
 
-  constructor(read: () => Promise<DashboardData>, log: Logger) {
-    this.#read = read
+  constructor(own: () => readonly OwnTrouble[], log: Log) {
+    this.#own = own
     this.#log = log
   }
 
   /** Whether another page may subscribe. */
   get hasRoom(): boolean {
-    return this.#pages.size < MAX_PAGES
+    return [...this.#topics.values()].reduce((sum, topic) => sum + topic.pages.size, 0) < MAX_PAGES
   }
 
-  /** Subscribes a page: its connection stays open until it leaves or the server closes. */
-  subscribe(response: ServerResponse, headers: Readonly<Record<string, string>>): void {
+  /** Subscribes a page: its connection stays open until it leaves or the server closes. @param read what it shows */
+  subscribe(
+    address: string,
+    read: () => Promise<LiveContent>,
+    response: ServerResponse,
+    headers: Readonly<Record<string, string>>,
+  ): void {
     response.writeHead(200, {
       ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
@@ -40,19 +65,33 @@ export class LiveUpdates {
       'x-accel-buffering': 'no',
     })
     response.write(`retry: ${INTERVAL_MS}\n\n`)
-    this.#pages.set(response, new Map())
+    const topic: Topic = this.#topics.get(address) ?? {
+      read: cached(read),
+      pages: new Map<ServerResponse, Map<string, string>>(),
+      isSending: false,
+    }
+    this.#topics.set(address, topic)
+    topic.pages.set(response, new Map())
     response.on('close', () => {
-      this.#pages.delete(response)
-      if (this.#pages.size === 0) this.#stopTimer()
+      topic.pages.delete(response)
+      if (topic.pages.size === 0) this.#topics.delete(address)
+      if (this.#topics.size === 0) this.#stopTimer()
     })
-    this.#timer ??= setInterval(() => void this.#sendChanges(), INTERVAL_MS).unref()
-    void this.#sendChanges()
+    this.#timer ??= setInterval(() => {
+      for (const one of this.#topics.values()) void this.#sendChanges(one)
+    }, INTERVAL_MS).unref()
+    void this.#sendChanges(topic)
+  }
+
+  /** Makes all open pages read again: something was changed. */
+  invalidate(): void {
+    for (const topic of this.#topics.values()) topic.read.invalidate()
   }
 
   close(): void {
     this.#stopTimer()
-    for (const response of this.#pages.keys()) response.end()
-    this.#pages.clear()
+    for (const topic of this.#topics.values()) for (const response of topic.pages.keys()) response.end()
+    this.#topics.clear()
   }
 
   #stopTimer(): void {
@@ -60,36 +99,54 @@ export class LiveUpdates {
     this.#timer = null
   }
 
-  async #sendChanges(): Promise<void> {
-    if (this.#isSending) return
-    this.#isSending = true
+  async #sendChanges(topic: Topic): Promise<void> {
+    if (topic.isSending) return
+    topic.isSending = true
     try {
-      const data = await this.#read()
-      const parts = [...liveParts(data)].map(([id, html]) => ({
-        id,
-        text: html.text,
-        fingerprint: withoutTimes(html.text),
-      }))
-      const chart = JSON.stringify(chartData(data.calls, data.readAt, HOUR_MS, data.rateLimits[0] ?? null))
-      for (const [response, lastSent] of this.#pages) {
+      const { parts, charts = {}, readAt } = await topic.read()
+      const changes = [
+        ...[...parts].map(([id, { text }]) => ({
+          event: 'part',
+          id,
+          fingerprint: withoutTimes(text),
+          data: () => JSON.stringify({ id, html: text }),
+        })),
+        ...Object.entries(charts).map(([id, chart]) => {
+          const fingerprint = JSON.stringify(chart)
+          return {
+            event: 'chart',
+            id,
+            fingerprint,
+            data: () => `{"id":${JSON.stringify(id)},"chart":${fingerprint}}`,
+          }
+        }),
+      ]
+      for (const [response, lastSent] of topic.pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
-        for (const { id, text, fingerprint } of parts)
+        for (const { event, id, fingerprint, data } of changes)
           if (lastSent.get(id) !== fingerprint) {
             lastSent.set(id, fingerprint)
-            sendEvent(response, 'part', JSON.stringify({ id, html: text }))
+            sendEvent(response, event, data())
           }
-        if (lastSent.get('chart') !== chart) {
-          lastSent.set('chart', chart)
-          sendEvent(response, 'chart', chart)
-        }
-        sendEvent(response, 'beat', String(data.readAt))
+        sendEvent(response, 'beat', String(readAt))
       }
     } catch (error) {
-      this.#log.warn({ reason: (error as Error).message }, 'failed to read dashboard data')
-      for (const response of this.#pages.keys()) sendEvent(response, 'fault', 'database unavailable')
+      this.#log[retryLogLevel(error)](
+        { event: 'dashboard_data_failed', reason: (error as Error).message },
+        'failed to read dashboard data',
+      )
+      const outage = outageSection(error, this.#own(), Date.now())
+      for (const [response, lastSent] of topic.pages) {
+        // The verdict says why; everything else is as it was read last.
+        if (outage !== null && lastSent.get('verdict') !== withoutTimes(outage.text)) {
+          lastSent.set('verdict', withoutTimes(outage.text))
+          sendEvent(response, 'part', JSON.stringify({ id: 'verdict', html: outage.text }))
+        }
+        sendEvent(response, 'fault', 'no data')
+      }
     } finally {
-      this.#isSending = false
+      topic.isSending = false
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { CallEvent } from '../../domain/lookup.ts'
+import type { CallCost, CallEvent } from '../../domain/lookup.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { EnrichmentClient, LookupResponse } from '../../service/client.ts'
@@ -12,11 +12,14 @@ import {
   RateLimitedError,
   ServiceError,
   TimeoutError,
+  UnprocessableError,
 } from '../../service/errors.ts'
 import type { PermittedCall } from '../../service/rate-limit/permits.ts'
-import type { CallOptions } from '../../service/transport.ts'
+import type { CallOptions, EndedCall } from '../../service/transport.ts'
 import type { MalformedResponse } from '../../store/complete-lookups.ts'
 import type { LeasedLookup } from '../../store/lookup-leases.ts'
+import type { Log } from '../../util/log.ts'
+import { type CallSpan, type SpanAttributes, traceCall } from '../../util/trace.ts'
 import type { CallDeps } from '../deps.ts'
 
 /**
@@ -28,7 +31,8 @@ export type CallOutcome =
       readonly event: CallEvent
       /** The service rejects the key or the client for good. */
       readonly stop: ServiceError | null
-      readonly throttled: boolean
+      /** Missing: nothing was sent. */
+      readonly cost?: CallCost
       /** A response that is no record, stored for inspection. */
       readonly malformed: Pick<MalformedResponse, 'status' | 'body'> | null
     }
@@ -36,20 +40,30 @@ export type CallOutcome =
 
 /** Requests one lookup and classifies the response. Throws only errors that are not the service's. */
 export async function callService(
-  deps: Pick<CallDeps, 'client' | 'breaker'>,
+  deps: Pick<CallDeps, 'client' | 'breaker' | 'log'>,
   lookup: LeasedLookup,
   observer: PermittedCall,
   signal: AbortSignal,
 ): Promise<CallOutcome> {
   try {
-    const response = await deps.breaker.execute(() => send(deps.client, lookup, { observer, signal }), lookup)
+    const response = await deps.breaker.execute(
+      () =>
+        traceCall('fillrate.look_up', { 'fillrate.lookup.id': lookup.id }, (span) =>
+          send(deps.client, lookup, {
+            observer,
+            signal,
+            onEnd: (call) => observeCall(deps, span, lookup, call),
+          }),
+        ),
+      lookup,
+    )
     switch (response.outcome) {
       case 'accepted':
         return { event: null, asyncJobId: response.jobId }
       case 'found':
-        return outcome({ type: 'found', record: response.record, confidence: response.confidence })
+        return outcome('billed', { type: 'found', record: response.record, confidence: response.confidence })
       case 'not_found':
-        return outcome({ type: 'not_found' })
+        return outcome('billed', { type: 'not_found' })
     }
   } catch (error) {
     if (error instanceof ServiceError) return outcomeOfError(error, lookup, deps.breaker)
@@ -59,15 +73,50 @@ export async function callService(
   }
 }
 
+function observeCall(
+  { log }: Pick<CallDeps, 'log'>,
+  span: CallSpan,
+  { id, attempts }: LeasedLookup,
+  call: EndedCall,
+): void {
+  span.setAttributes({ ...toCallAttributes(call), 'fillrate.lookup.attempt': attempts + 1 })
+  logCall(log, call, { lookup: id })
+}
+
+/** What a span says of a call, in the names of OpenTelemetry's conventions. */
+export function toCallAttributes({ endpoint, status }: EndedCall): SpanAttributes {
+  const [method = '', template = ''] = endpoint.split(' ')
+  return {
+    'http.request.method': method,
+    'url.template': template,
+    ...(status === null ? { 'error.type': 'no_response' } : { 'http.response.status_code': status }),
+  }
+}
+
+/** Logs a call at debug: whom it was for by identifier only, because an address is personal data. */
+export function logCall(
+  log: Pick<Log, 'debug'>,
+  { endpoint, status, durationMs }: EndedCall,
+  subject: { readonly lookup: number } | { readonly job: string },
+): void {
+  const hasFailed = status === null || (status >= 400 && status !== 404)
+  log.debug(
+    {
+      event: hasFailed ? 'call_failed' : 'call_ended',
+      endpoint,
+      status,
+      duration_ms: Math.round(durationMs),
+      ...subject,
+    },
+    hasFailed ? 'call failed' : 'call ended',
+  )
+}
+
 const outcome = (
+  cost: CallCost | null,
   event: CallEvent,
   malformed: Pick<MalformedResponse, 'status' | 'body'> | null = null,
-): CallOutcome => ({
-  event,
-  stop: null,
-  throttled: false,
-  malformed,
-})
+): CallOutcome => ({ event, stop: null, ...(cost !== null && { cost }), malformed })
 
 function send(client: EnrichmentClient, lookup: LeasedLookup, options: CallOptions): Promise<LookupResponse> {
   const { input } = lookup
@@ -87,14 +136,25 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
   const reason = describeFailure(error)
   switch (error.action) {
     case 'reject':
-      return outcome({ type: 'rejected', reason }, malformedResponse(error))
+      return outcome(
+        error instanceof UnprocessableError ? 'billed' : 'unbilled',
+        { type: 'rejected', reason },
+        malformedResponse(error),
+      )
     case 'retry': {
-      if (!error.maybeSent) return outcome({ type: 'not_sent', reason })
+      if (!error.maybeSent) return outcome(null, { type: 'not_sent', reason })
       // Not counted as an attempt until it is known to be caused by the input: the key may be locked for all of them.
       if (error instanceof ForbiddenError) {
         const { attempts } = lookup
         const { retryAfterMs, occurrences: tries } = error
-        return outcome({ type: 'transient_error', reason, retryAfterMs, attempts, tries, isDown: true })
+        return outcome('retried', {
+          type: 'transient_error',
+          reason,
+          retryAfterMs,
+          attempts,
+          tries,
+          isDown: true,
+        })
       }
       const doubt = billingDoubt(error)
       // Calls that may be billed count as attempts, no matter who is at fault: otherwise an outage that bills would never
@@ -108,6 +168,7 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
         isDown: breaker.state !== 'closed' && !isCounted,
       }
       return outcome(
+        'retried',
         { type: 'transient_error', ...details, ...breaker.countAttempts(lookup, isCounted) },
         malformedResponse(error),
       )
@@ -122,7 +183,7 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
       return {
         event: { type: 'released', reason, retryAfterMs, inDoubt },
         stop: error.action === 'abort_run' ? error : null,
-        throttled: error instanceof RateLimitedError,
+        ...(error.maybeSent && { cost: error instanceof RateLimitedError ? 'throttled' : 'unbilled' }),
         malformed: null,
       }
     }

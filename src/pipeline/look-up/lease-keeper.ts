@@ -1,4 +1,5 @@
 import * as store from '../../store/lookup-leases.ts'
+import { retryLogLevel } from '../../store/connectivity.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 
 /** Age at which a lease is extended, and the interval of the check. In milliseconds. */
@@ -72,7 +73,10 @@ export class LeaseKeeper {
         if (result !== undefined && result.extended === result.leased) lease.extendedAt = now
       }
     } catch (error) {
-      this.#deps.log.warn({ reason: (error as Error).message }, 'leases not extended; retrying')
+      this.#deps.log[retryLogLevel(error)](
+        { event: 'leases_not_extended', reason: (error as Error).message },
+        'leases not extended; retrying',
+      )
     } finally {
       this.#isExtending = false
     }
@@ -86,6 +90,7 @@ export class LeaseKeeper {
     if (expiring.length === 0) return
     this.#deps.log.warn(
       {
+        event: 'leases_not_extended',
         tokens: expiring.length,
         lateMs: Math.round(now - Math.min(...expiring.map(({ extendedAt }) => extendedAt))),
       },

@@ -1,14 +1,16 @@
-import { afterCall } from '../../domain/lookup.ts'
+import { afterCall, type CallEvent } from '../../domain/lookup.ts'
+import type { JsonObject } from '../../domain/json.ts'
+import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import { toPriority } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
 import * as malformedResponses from '../../store/complete-lookups.ts'
-import { retryWhileUnavailable } from '../../store/connectivity.ts'
+import { retryLogLevel, retryWhileUnavailable } from '../../store/connectivity.ts'
 import * as jobs from '../../store/jobs.ts'
 import * as store from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
 import { createBatcher } from '../../util/batcher.ts'
-import type { CallDeps } from '../deps.ts'
+import { awaitResults, type CallDeps } from '../deps.ts'
 import { eraseLateAnswers, subjectHashes } from '../erasure.ts'
 import { allowedByBreaker, callService } from './call-service.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
@@ -16,6 +18,15 @@ import { LookupQueue } from './lookup-queue.ts'
 
 /** How long an answer waits for others to be stored with, in milliseconds. */
 const GATHER_MS = 50
+
+/** Longer than an answer of such a call takes to be gathered and stored, in milliseconds. */
+const SLOW_CALL_MS = 75
+
+/** How many calls the average of their duration follows. */
+const CALLS_AVERAGED = 32
+
+/** What brings no answer to its lookup. */
+const UNANSWERED: ReadonlySet<CallEvent['type']> = new Set(['transient_error', 'not_sent', 'released'])
 
 interface Answer {
   readonly result: store.LookupResult
@@ -26,22 +37,26 @@ export interface LookUpResult {
   readonly requested: number
   /** Of these, lookups with a final response. */
   readonly answered: number
-  readonly retried: number
-  readonly throttled: number
   /** The service rejects the key or the client: calls make no sense until that is fixed. */
   readonly stop: ServiceError | null
 }
 
 export interface LookUpOptions {
-  readonly limit: number
+  /** How many lookups may be requested in all, evaluated before each call. */
+  readonly limit: () => number
+  /** Only people or only companies, for a service with a limit for each. Default: both. */
+  readonly endpoint?: 'person' | 'company' | null
   /** Stops early: calls in flight finish, no new ones start. */
   readonly signal: AbortSignal
-  /** Called before each call, with its endpoint. */
-  readonly onRequest?: (call: 'person' | 'company') => void
+  /** Called before each call. */
+  readonly onRequest?: () => void
   /** Called with the number of lookups leased; their calls are in flight. */
   readonly onLeased?: (lookups: number) => void
-  /** Called after some responses were stored. */
-  readonly onStored?: () => void
+  /**
+   * Called after responses were stored, with their number.
+   * @param isLast they are the last ones of this tick
+   */
+  readonly onStored?: (responses: number, isLast: boolean) => void
 }
 
 /**
@@ -57,7 +72,7 @@ export async function lookUpBatch(
   run: RunningRun,
   options: LookUpOptions,
 ): Promise<LookUpResult> {
-  const counts = { requested: 0, answered: 0, retried: 0, throttled: 0 }
+  const counts = { requested: 0, answered: 0 }
   const leases = new LeaseKeeper(deps)
   const priority = toPriority(run.trigger)
   const inFlight = new Set<Promise<void>>()
@@ -66,10 +81,17 @@ export async function lookUpBatch(
   let failure: { readonly error: unknown } | null = null
   /** Calls that wait for their answer. */
   let onWire = 0
+  /** How long the latest calls took, on average, in milliseconds. */
+  let callMs = 0
+  /** No further call starts. */
+  let isEnding = false
   const storeMalformed = createBatcher(async (results: malformedResponses.MalformedResponse[]) => {
     // For inspection only: a run does not fail for it.
     await malformedResponses.storeMalformedResponses(deps.db, results).catch((error: unknown) => {
-      deps.log.warn({ reason: (error as Error).message }, 'malformed response not stored')
+      deps.log[retryLogLevel(error)](
+        { event: 'answer_not_stored', reason: (error as Error).message },
+        'malformed response not stored',
+      )
     })
   })
 
@@ -77,16 +99,16 @@ export async function lookUpBatch(
   const retryOptions = {
     conflicts: Number.POSITIVE_INFINITY,
     onWait: (error: Error, ms: number): void =>
-      deps.log.warn({ reason: error.message, ms }, 'responses wait for Postgres'),
+      deps.log.debug({ event: 'answers_wait', reason: error.message, ms }, 'responses wait for Postgres'),
   }
 
   /** How many more calls may start. */
   const capacity = (): number =>
     stop !== null || failure !== null || options.signal.aborted
       ? 0
-      : Math.min(options.limit - counts.requested - inFlight.size, allowedByBreaker(deps, deps.now()))
+      : Math.min(options.limit() - counts.requested - inFlight.size, allowedByBreaker(deps, deps.now()))
 
-  const queue = new LookupQueue(deps, run, leases, capacity, deps.slots.capacity)
+  const queue = new LookupQueue(deps, run, leases, capacity, deps.slots.capacity, options.endpoint)
 
   const completeInBatch = createBatcher(
     async (answers: Answer[]) => {
@@ -102,14 +124,15 @@ export async function lookUpBatch(
       queue.addReady(nextLookups, started)
       await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), retryOptions)
       deps.metrics?.recordLookups(results.map((answer) => answer.state))
-      options.onStored?.()
+      options.onStored?.(results.length, isEnding && onWire === 0)
     },
     {
       concurrency: 2,
       sizeOf: ({ bytes }) => bytes,
       // The last answer waits for no others, and a change that a user waits for does not either.
       gatherMs: () => (onWire === 0 || priority === 'urgent' ? 0 : GATHER_MS),
-      fullAt: Math.max(1, Math.floor(deps.slots.capacity / 2)),
+      // The slots of slow calls bring no second answer before the first is stored, so that none is kept.
+      fullAt: () => Math.max(1, Math.floor(deps.slots.capacity / (callMs > SLOW_CALL_MS ? 1 : 2))),
     },
   )
 
@@ -137,7 +160,10 @@ export async function lookUpBatch(
    */
   async function recordFailure(lookup: store.LeasedLookup, error: unknown): Promise<void> {
     failure ??= { error }
-    deps.log.error({ lookup: lookup.id, err: error }, 'lookup failed, or its response was not stored')
+    deps.log.error(
+      { event: 'lookup_failed', lookup: lookup.id, err: error },
+      'lookup failed, or its response was not stored',
+    )
     const reason = `not requested or not stored: ${(error as Error).name}`
     const event = {
       type: 'transient_error',
@@ -148,10 +174,20 @@ export async function lookUpBatch(
     } as const
     const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
     const { id, token } = lookup
-    const result = { id, token, requestedAt: new Date(deps.now()), ...fields }
+    const result = {
+      id,
+      token,
+      requestedAt: new Date(deps.now()),
+      ...fields,
+      call: 'retried' as const,
+      credits: toCredits(lookup, null),
+    }
     await retryWhileUnavailable(() => store.completeLookups(deps.db, [result]), retryOptions).catch(
       (storeError: unknown) => {
-        deps.log.error({ lookup: id, err: storeError }, 'lookup stays leased until its lease expires')
+        deps.log.error(
+          { event: 'lookup_failed', lookup: id, err: storeError },
+          'lookup stays leased until its lease expires',
+        )
       },
     )
   }
@@ -162,33 +198,56 @@ export async function lookUpBatch(
     onAnswer: (bytes: number) => void,
   ): Promise<void> {
     const requestedAt = new Date(deps.now())
-    options.onRequest?.(lookup.kind === 'domain' ? 'company' : 'person')
+    options.onRequest?.()
     onWire++
+    const sentAt = performance.now()
     const outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token)).finally(() => {
       onWire--
+      callMs += (performance.now() - sentAt - callMs) / CALLS_AVERAGED
     })
     if (outcome.event === null) {
       const { asyncJobId } = outcome
       await retryWhileUnavailable(
-        () => jobs.createFromAsyncAnswer(deps.db, lookup, asyncJobId, run.id, deps.policy.bulkDeadlineMs),
+        () =>
+          jobs.createFromAsyncAnswer(
+            deps.db,
+            lookup,
+            asyncJobId,
+            run.id,
+            deps.policy.bulkDeadlineMs,
+            awaitResults(deps, asyncJobId)?.pollAt,
+          ),
         retryOptions,
       )
     } else {
       stop ??= outcome.stop
-      if (outcome.throttled) counts.throttled++
-      if (outcome.event.type === 'transient_error' || outcome.event.type === 'not_sent') counts.retried++
-      else if (outcome.event.type !== 'released') counts.answered++
+      if (!UNANSWERED.has(outcome.event.type)) counts.answered++
       if (outcome.malformed !== null) await storeMalformed({ lookup: lookup.id, ...outcome.malformed })
       const fields = afterCall(lookup, outcome.event, deps.policy, deps.now(), deps.random())
       const { id, token } = lookup
       const bytes = fields.record === null ? 0 : JSON.stringify(fields.record).length
       onAnswer(bytes)
       await completeInBatch({
-        result: { id, token, requestedAt, ...fields, hashes: subjectHashes(fields.record) },
+        result: {
+          id,
+          token,
+          requestedAt,
+          ...fields,
+          call: outcome.cost,
+          credits: toCredits(lookup, outcome.cost === 'billed' ? outcome.event : null),
+          hashes: subjectHashes(fields.record),
+        },
         bytes,
       })
     }
     counts.requested++
+  }
+
+  /** What a call cost; undefined where each lookup costs one credit. @param event null: it is not billed */
+  function toCredits({ kind }: store.LeasedLookup, event: CallEvent | null): number | undefined {
+    const { credits } = deps.adapter ?? BUILT_IN_SERVICE
+    if (credits.isFlat) return undefined
+    return event === null ? 0 : credits.of(kind, event.type === 'found' ? (event.record as JsonObject) : null)
   }
 
   try {
@@ -199,10 +258,12 @@ export async function lookUpBatch(
         await deps.slots.wait(priority, options.signal)
         continue
       }
-      const permits = await deps.limiter.acquire(free, priority, options.signal).catch((error: unknown) => {
-        if (options.signal.aborted) return null
-        throw error
-      })
+      const permits = await deps.limiter
+        .acquire(free, priority, options.signal, options.endpoint)
+        .catch((error: unknown) => {
+          if (options.signal.aborted) return null
+          throw error
+        })
       if (permits === null) break
       // Other ticks may have taken the slots while this one waited for permits.
       const takenSlots = deps.slots.take(permits.count, priority)
@@ -220,6 +281,7 @@ export async function lookUpBatch(
       }
     }
   } finally {
+    isEnding = true
     // Also waits for tasks that start while others end.
     while (inFlight.size > 0) await Promise.all(inFlight)
     await queue.close()

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { routeEmails } from '../../domain/route.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { releaseWithin } from '../../store/connectivity.ts'
 import * as store from '../../store/lookup-leases.ts'
 import type { LeasedLookup } from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
-import { LEASE_MS, type CallDeps } from '../deps.ts'
+import { LEASE_MS, routeRun, type CallDeps } from '../deps.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
+import { PrefetchBuffer } from './prefetch-buffer.ts'
 
-type LookupQueueDeps = Pick<CallDeps, 'db' | 'policy' | 'webhookUrl'> & {
+type LookupQueueDeps = Pick<CallDeps, 'adapter' | 'db' | 'policy' | 'webhookUrl'> & {
   readonly breaker: Pick<CallDeps['breaker'], 'state'>
 }
 
@@ -23,21 +24,29 @@ export class LookupQueue {
   #ready: { readonly lookup: LeasedLookup; readonly markedAt: number }[] = []
   /** Being marked ahead. */
   #marking = 0
+  /** Resolves when some of them are marked, or given back. */
+  #marked = Promise.withResolvers<void>()
   readonly #maxReady: number
+  readonly #endpoint: 'person' | 'company' | null
   #leasing: Promise<void> | null = null
   #failure: { readonly error: unknown } | null = null
   /** The last query found nothing more. */
   #isExhausted = false
 
-  /** @param maxReady how many may be marked in flight ahead of their calls */
+  /**
+   * @param maxReady how many may be marked in flight ahead of their calls
+   * @param endpoint what to look up; null: all
+   */
   constructor(
     deps: LookupQueueDeps,
     run: RunningRun,
     leases: LeaseKeeper,
     capacity: () => number,
     maxReady: number,
+    endpoint: 'person' | 'company' | null = null,
   ) {
     this.#deps = deps
+    this.#endpoint = endpoint
     this.#maxReady = maxReady
     this.#run = run
     this.#leases = leases
@@ -57,22 +66,34 @@ export class LookupQueue {
 
   /** What `takeAhead` returned, and those of it that are marked in flight now. */
   addReady(taken: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
-    this.#marking -= taken.length
     this.dropLost(taken, marked)
     const markedAt = performance.now()
     for (const lookup of marked) this.#ready.push({ lookup, markedAt })
+    this.#endMarking(taken.length)
+  }
+
+  #endMarking(lookups: number): void {
+    this.#marking -= lookups
+    this.#marked.resolve()
+    this.#marked = Promise.withResolvers()
   }
 
   /** Releases what `takeAhead` returned: it could not be marked. */
   async giveBack(taken: readonly store.LeasedLookup[]): Promise<void> {
-    this.#marking -= taken.length
+    this.#endMarking(taken.length)
     await this.release(taken)
   }
 
   /** Returns the next lookups, marked in flight, up to `max`; none if nothing waits. */
   async markNext(max: number): Promise<readonly store.LeasedLookup[]> {
-    const ready = this.#takeReady(max)
-    if (ready.length > 0) return ready
+    for (;;) {
+      const ready = this.#takeReady(max)
+      if (ready.length > 0) return ready
+      // A write that marks enough of them ends sooner than another one would, unless Postgres is busy.
+      if (this.#marking < max / 2) break
+      const late = sleep(MARKED_WITHIN_MS, true)
+      if ((await Promise.race([this.#marked.promise, late])) === true) break
+    }
     if (this.#buffer.size === 0) await this.#leasing
     if (this.#failure !== null) throw this.#failure.error
     if (this.#buffer.size === 0) {
@@ -85,7 +106,7 @@ export class LookupQueue {
       const ahead = this.takeAhead()
       const all = [...candidates, ...ahead]
       const marked = await store.markInFlight(this.#deps.db, all).catch(async (error: unknown) => {
-        this.#marking -= ahead.length
+        this.#endMarking(ahead.length)
         await this.release(all)
         throw error
       })
@@ -168,7 +189,15 @@ export class LookupQueue {
     const token = randomUUID()
     const emails = this.#emailFilter()
     const startedAt = performance.now()
-    const options = { run: this.#run.id, limit, startImmediately, token, leaseMs: LEASE_MS, emails }
+    const options = {
+      run: this.#run.id,
+      limit,
+      startImmediately,
+      token,
+      leaseMs: LEASE_MS,
+      emails,
+      endpoint: this.#endpoint,
+    }
     const lease = async (): Promise<store.LeasedLookup[]> => {
       // Probe with an untried lookup first: an input that always fails would keep the circuit open by itself.
       const untried =
@@ -188,95 +217,17 @@ export class LookupQueue {
 
   /** Which emails to lease for single calls. Other kinds never go in bulk. */
   #emailFilter(): boolean | number {
-    const { bulkFrom, singly: singleCalls } = routeEmails({
-      option: this.#run.options.route,
-      bulkPossible: this.#deps.webhookUrl !== null,
-      picking: this.#run.picking,
-      minimum: this.#deps.policy.bulkMinimum,
-    })
+    const { bulkFrom, singly: singleCalls } = routeRun(this.#deps, this.#run)
     return singleCalls === 'when_fewer' ? (bulkFrom ?? true) : singleCalls === 'now'
   }
 }
 
 /**
  * Marks as many lookups in flight ahead as are called within this time, at the current pace. Answers come in bursts of all
- * slots: at 100 ms of latency a shorter time left most of them without a lookup that is ready.
+ * slots: at 100 ms of latency a shorter time leaves some of them without a lookup that is ready.
  */
-const READY_MS = 120
+const READY_MS = 250
+/** How long slots wait for a write that marks lookups, in milliseconds. */
+const MARKED_WITHIN_MS = 5
 /** A mark older than this is not trusted, in milliseconds. */
 const MAX_READY_MS = 1_000
-
-/** Prefetches as many lookups as are requested within this time, at the current pace. */
-const PREFETCH_MS = 500
-const MAX_PREFETCH = 500
-
-/**
- * Lookups that are leased and not yet marked in flight, in lease order, so that a free call does not wait for a
- * query. If calls are few, because the limit is low or the service slow, few are held.
- */
-export class PrefetchBuffer {
-  #lookups: LeasedLookup[] = []
-  /** Taken since `#since`, decaying. */
-  #taken = 0
-  #since: number
-
-  /** @param now in milliseconds, monotonic */
-  constructor(now: number) {
-    this.#since = now
-  }
-
-  get size(): number {
-    return this.#lookups.length
-  }
-
-  push(lookups: readonly LeasedLookup[]): void {
-    this.#lookups.push(...lookups)
-  }
-
-  /** Takes the next lookups, up to `max`. */
-  shift(max: number): LeasedLookup[] {
-    const taken = this.#lookups.splice(0, max)
-    this.#taken += taken.length
-    return taken
-  }
-
-  /**
-   * Takes the first of freshly leased lookups, which are already marked in flight, and buffers the others.
-   * @returns the first `max`
-   */
-  splitOff(leased: readonly LeasedLookup[], max: number): readonly LeasedLookup[] {
-    const started = leased.slice(0, max)
-    this.#taken += started.length
-    this.#lookups.push(...leased.slice(max))
-    return started
-  }
-
-  /** Puts lookups back, to be taken next. */
-  unshift(lookups: readonly LeasedLookup[]): void {
-    this.#lookups.unshift(...lookups)
-    this.#taken = Math.max(0, this.#taken - lookups.length)
-  }
-
-  /** Lookups taken per millisecond. */
-  pacePerMs(now: number): number {
-    return this.#taken / Math.max(now - this.#since, 1)
-  }
-
-  /** Removes and returns everything. */
-  drain(): LeasedLookup[] {
-    const rest = this.#lookups
-    this.#lookups = []
-    return rest
-  }
-
-  /** How many lookups to lease ahead; 0 while at least half of the target is buffered. */
-  refillSize(now: number): number {
-    const elapsedMs = now - this.#since
-    const target = Math.min(MAX_PREFETCH, Math.floor(this.pacePerMs(now) * PREFETCH_MS))
-    if (elapsedMs > 2 * PREFETCH_MS) {
-      this.#taken /= 2
-      this.#since += elapsedMs / 2
-    }
-    return this.size * 2 >= target ? 0 : target - this.size
-  }
-}

@@ -1,10 +1,19 @@
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { FLAT_CREDITS, type ServiceCredits } from '../../domain/service/credits.ts'
+import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
+
 /**
- * What a run may spend, in lookups, and what it left for lack of budget. A lookup is charged when the run claims
- * it, not when it is requested: a run never holds a lookup that it cannot pay, and retries are charged once. The
- * amount spent is in Postgres (`store/budgets.ts`), charged in the transaction that claims.
+ * What a run may spend, in credits, of it what each source may, and what it left for lack of budget. A lookup is charged when the
+ * run claims it, not when it is requested: a run never holds a lookup that it cannot pay, and retries are charged once. It is
+ * charged the most that it may cost; what it cost less is returned by the statement that stores its answer. The amount spent is
+ * in Postgres (`store/budgets.ts`), charged in the transaction that claims.
  */
 export class RunBudget {
   readonly limit: number | null
+  /** What lookups cost. */
+  readonly credits: ServiceCredits
+  readonly #sourceLimits: ReadonlyMap<string, number>
+  readonly #spentSources = new Set<string>()
   /** What may be spent until the current source's share ends; null: the whole budget. */
   #shareEnd: number | null = null
   #skipped = 0
@@ -14,14 +23,54 @@ export class RunBudget {
   readonly #rowsTakenBySource = new Map<string, number | null>()
   readonly #unreadSources = new Set<string>()
 
-  /** @param limit lookups; null is unlimited */
-  constructor(limit: number | null) {
+  /**
+   * @param limit credits; null is unlimited
+   * @param sourceLimits of it, the most for a source
+   */
+  constructor(
+    limit: number | null,
+    sourceLimits: ReadonlyMap<string, number> = new Map(),
+    credits: ServiceCredits = FLAT_CREDITS,
+  ) {
     this.limit = limit
+    this.credits = credits
+    this.#sourceLimits = sourceLimits
   }
 
-  /** Lookups that may still be paid, within the current share. */
-  remaining(spent: number): number {
-    return Math.max(0, (this.#shareEnd ?? this.limit ?? Number.POSITIVE_INFINITY) - spent)
+  /** What is charged for a lookup: the most that it may cost. */
+  charge(lookup: { readonly kind: LookupKind }): number {
+    return this.credits.most[lookup.kind]
+  }
+
+  /** Credits that a source may still spend, within the current share. */
+  remaining(spent: BudgetUsage, source: string): number {
+    const left = (this.#shareEnd ?? this.limit ?? Number.POSITIVE_INFINITY) - spent.lookups
+    const leftOfSource = this.#leftOfSource(spent, source)
+    if (leftOfSource <= 0) this.#spentSources.add(source)
+    return Math.max(0, Math.min(left, leftOfSource))
+  }
+
+  /** Credits that may still be spent, in all and by the sources with a budget of their own. */
+  left(spent: BudgetUsage): { readonly all: number; readonly bySource: Readonly<Record<string, number>> } {
+    const sources = [...this.#sourceLimits.keys()]
+    return {
+      all: Math.max(0, (this.limit ?? Number.MAX_SAFE_INTEGER) - spent.lookups),
+      bySource: Object.fromEntries(sources.map((name) => [name, this.#leftOfSource(spent, name)])),
+    }
+  }
+
+  limits(source: string): ChargeLimits {
+    return { run: this.limit, source: this.#sourceLimits.get(source) ?? null }
+  }
+
+  /** Sources that have used up a budget of their own, with it. */
+  get spentSources(): ReadonlyMap<string, number> {
+    return new Map([...this.#sourceLimits].filter(([name]) => this.#spentSources.has(name)))
+  }
+
+  #leftOfSource(spent: BudgetUsage, source: string): number {
+    const limit = this.#sourceLimits.get(source) ?? Number.POSITIVE_INFINITY
+    return Math.max(0, limit - (spent.bySource[source] ?? 0))
   }
 
   /**

@@ -5,7 +5,10 @@ import {
   filterCastableKeys,
   keysQuery,
   pageQuery,
+  lastKeySql,
   type LastWrittenRelation,
+  pageColumnsSql,
+  pageOrderSql,
   type PageRow,
 } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
@@ -47,9 +50,29 @@ export interface CandidatePage {
   readonly candidates: PickCandidate[]
   /** Rows of the page by disposition; they add up to `scanned`. */
   readonly dispositions: Partial<Record<Disposition, number>>
+  /** The last key read; null: none. */
+  readonly last: string | null
   /** Where the next page starts; null after the last one. */
   readonly next: string | null
   readonly scanned: number
+  /** The most candidates in one page, where several were read. */
+  readonly densest: number
+}
+
+export interface ReadOptions {
+  readonly after: string | null
+  /** The last key to read; absent: to the end. */
+  readonly until?: string | null
+  readonly size: number
+  readonly where: string | null
+  readonly changedSince: Date | null
+  /** In addition to those, rows whose `freshness` column went stale since then. */
+  readonly staleSince?: Date | null
+  readonly live: readonly number[]
+  /** The configured service: rows finished with another one are eligible. */
+  readonly service: number
+  /** For a dry run: rows that a delivery will write are left to their receiver. */
+  readonly dry?: boolean
 }
 
 /**
@@ -59,21 +82,7 @@ export interface CandidatePage {
 export async function readCandidates(
   db: Database | Tx,
   source: Source,
-  options: {
-    readonly after: string | null
-    /** The last key to read; absent: to the end. */
-    readonly until?: string | null
-    readonly size: number
-    readonly where: string | null
-    readonly changedSince: Date | null
-    /** In addition to those, rows whose `freshness` column went stale since then. */
-    readonly staleSince?: Date | null
-    readonly live: readonly number[]
-    /** The configured service: rows finished with another one are eligible. */
-    readonly service: number
-    /** For a dry run: rows that a delivery will write are left to their receiver. */
-    readonly dry?: boolean
-  },
+  options: ReadOptions,
 ): Promise<CandidatePage> {
   const { size, service, dry: isDryRun = false } = options
   const page = pageQuery(source, { ...options, limit: size, ...lastWrittenSql(source) })
@@ -83,37 +92,66 @@ export async function readCandidates(
   // the page of keys can be taken for few, whatever the statistics say of a freshly filled table: a full join is never a
   // nested loop, and it stays one because the condition does not show that `page` is there; a source that the planner does not
   // see is not taken for one that has no rows, which Postgres before 17 would search without the keys.
-  const { rows } = await sql<
-    PickCandidate & { dispositions: Partial<Record<Disposition, number>>; scanned: number }
-  >`
-    with page as materialized (${page}),
-    classified as (
-      select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil", ${isDueSql} as "isDue", case
-               when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
+  // A settled row goes through as few steps as possible: it is neither numbered, sorted nor stored a second time, and what is
+  // settled or complete is counted as what is left of the page.
+  const disposition = sql`case when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
-               else ${finishedDispositionSql(source, service)}
-             end as disposition
+               else ${finishedDispositionSql(source, service)} end`
+  const { rows } = await sql<PageResult>`
+    with page as materialized (${page}),
+    unsettled as materialized (
+      select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
+             ${isDueSql} as "isDue", ${disposition} as disposition
         from page full join (
           select ${rowColumnsSql(source)} from fillrate.rows
            where source = (select ${source.name}::text) and key = any((select array_agg(key) from page)::text[]) offset 0
         ) r on r.key = page.key
-       where coalesce(page.n, 0) > 0
-    ), counted as (
-      select sum(count)::bigint as scanned, jsonb_object_agg(disposition, count) as dispositions
-        from (select disposition, count(*) as count from classified group by disposition) grouped
+       where coalesce(page.lacks::int, -1) >= 0 and ${disposition} not in ('fresh', 'complete')
     )
-    select classified.*, counted.* from classified cross join counted
-     where disposition in ('eligible', 'abandoned') or n = scanned
-     order by n`.execute(db)
-  const lastRow = rows.at(-1)
-  const scanned = lastRow?.scanned ?? 0
+    select counts, ${pageColumnsSql}, missed, "settledUntil", "isDue", disposition
+      from (
+        select json_build_object(
+                 'scanned', count(*), 'lacking', count(*) filter (where lacks), 'last', ${lastKeySql(source)},
+                 'unsettled', (select json_agg(by_disposition)
+                                 from (select disposition, count(*) as rows, count(*) filter (where lacks) as lacking
+                                         from unsettled group by disposition) by_disposition)) as counts
+          from page) counted
+      left join unsettled page on disposition in ('eligible', 'abandoned')
+     order by ${pageOrderSql(source)}`.execute(db)
+  const { scanned, lacking, last, unsettled } = rows[0]?.counts ?? NO_ROWS
+  let [fresh, complete] = [lacking, scanned - lacking]
+  const dispositions: Partial<Record<Disposition, number>> = {}
+  for (const one of unsettled ?? []) {
+    dispositions[one.disposition] = one.rows
+    fresh -= one.lacking
+    complete -= one.rows - one.lacking
+  }
+  const candidates = rows.filter(isCandidate)
   return {
-    candidates: rows.filter((row) => row.disposition === 'eligible' || row.disposition === 'abandoned'),
-    dispositions: lastRow?.dispositions ?? {},
-    next: lastRow && scanned === size ? lastRow.key : null,
+    candidates,
+    dispositions: { ...dispositions, fresh, complete },
+    last,
+    next: scanned === size ? last : null,
     scanned,
+    densest: candidates.length,
   }
 }
+
+/** A candidate with the counts of its page; without a key, if the page has none. */
+type PageResult = (PickCandidate | { readonly key: null }) & { readonly counts: PageCounts }
+
+const isCandidate = (row: PageResult): row is PickCandidate & PageResult => row.key !== null
+
+interface PageCounts {
+  readonly scanned: number
+  readonly lacking: number
+  readonly last: string | null
+  /** Rows that are neither fresh nor complete, and how many of them lack something. */
+  readonly unsettled:
+    | readonly { readonly disposition: Disposition; readonly rows: number; readonly lacking: number }[]
+    | null
+}
+const NO_ROWS: PageCounts = { scanned: 0, lacking: 0, last: null, unsettled: null }
 
 /**
  * Reads rows of a source by key. Rows that no longer exist or no longer belong to the source are missing from the
@@ -132,7 +170,8 @@ export async function readCandidatesByKey(
     lastWrittenSql(source).lastWritten,
   )
   const { rows } = await sql<Omit<PickCandidate, 'disposition'>>`
-    select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil", ${isDueSql} as "isDue"
+    select ${pageColumnsSql}, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
+           ${isDueSql} as "isDue"
       from (${page}) as page left join lateral (
         select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)

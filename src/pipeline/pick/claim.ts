@@ -6,6 +6,7 @@ import * as lookups from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
 import { ConflictError, inTransaction, type Tx } from '../../store/transaction.ts'
+import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
 import type { PickCandidate } from './candidates.ts'
 import {
@@ -65,6 +66,7 @@ export async function claimCandidates(
   candidates: readonly PickCandidate[],
   bounds = UNBOUNDED,
 ): Promise<ClaimResult> {
+  const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const suppressedIndexes = await findSuppressedRows(tx, source, candidates)
   const suppressed = new Set(choices.filter((_, n) => suppressedIndexes.has(n)))
@@ -74,19 +76,30 @@ export async function claimCandidates(
   const spent = await budgets.readBudgetUsage(tx, run.id)
   const paidKeys = await findPaidLookups(tx, requestable, run.id, spent)
   const isRequestable = new Set(requestable)
-  const billable = await findBillable(tx, requestable, run, spent, paidKeys)
+  const remaining = run.budget.remaining(spent, source.name)
+  const billable = await findBillable(tx, requestable, run, remaining, paidKeys)
   const selection = selectRows(
     choices.map((one) => {
       const key = one.lookup !== null && isRequestable.has(one) ? lookupKey(one.lookup) : null
       return key !== null && billable.has(key) ? key : null
     }),
-    run.budget.remaining(spent.lookups),
+    remaining,
     bounds,
+    (n) => (choices[n]?.lookup ? run.budget.charge(choices[n].lookup) : 0),
   )
   const selected = selection.taken.flatMap((n) => choices[n] ?? [])
   const withLookup = selected.filter((one) => isRequestable.has(one))
   const lookupsToClaim = [...distinctLookups(withLookup).values()]
-  const upserted = await lookups.upsertLookups(tx, lookupsToClaim, run.id, run.live, run.service)
+  const upserted = await lookups.upsertLookups(
+    tx,
+    run.budget.credits.isFlat
+      ? lookupsToClaim
+      : lookupsToClaim.map((lookup) => ({ ...lookup, credits: run.budget.charge(lookup) })),
+    source.name,
+    run.id,
+    run.live,
+    run.service,
+  )
   const claimed = upserted.filter((lookup) => lookup.claimed)
   const byId = new Map(upserted.map((lookup) => [lookupKey(lookup), lookup]))
 
@@ -96,7 +109,15 @@ export async function claimCandidates(
     dry: run.isDryRun,
     service: run.service,
   })
-  await chargeLookups(tx, run, claimed.filter((lookup) => !paidKeys.has(lookupKey(lookup))).length)
+  if (takenRows.length > 0)
+    traceBatch('fillrate.pick', startedAt, () => ({
+      'fillrate.run': run.id,
+      'fillrate.source': source.name,
+      'fillrate.rows': takenRows.length,
+      'fillrate.lookup.ids': toIdList(upserted.map(({ id }) => id)),
+    }))
+  const charged = claimed.filter((lookup) => !paidKeys.has(lookupKey(lookup)))
+  await chargeLookups(tx, run, source.name, sumOfCharges(run.budget, charged))
   return {
     picked: takenRows.length,
     claimedLookups: claimed.length,
@@ -110,13 +131,15 @@ export async function claimCandidates(
 /**
  * Selects the rows that a budget pays, in their order. Pure.
  * @param costs each row's lookup, if it must be paid; null: the row costs nothing
- * @param budget lookups that may still be paid
+ * @param budget credits that may still be spent
+ * @param charge what the lookup of a row costs, by the index of the row
  * @returns indexes of `costs`
  */
 export function selectRows(
   costs: readonly (string | null)[],
   budget: number,
   { max, countsSkipped, endsAtBudget }: ClaimBounds,
+  charge: (row: number) => number = () => 1,
 ): {
   readonly taken: readonly number[]
   readonly skipped: readonly number[]
@@ -126,13 +149,16 @@ export function selectRows(
   const taken: number[] = []
   const skipped: number[] = []
   const paid = new Set<string>()
+  let left = budget
   for (const [n, cost] of costs.entries()) {
     const isFull = taken.length + (countsSkipped ? skipped.length : 0) >= max
-    const isPayable = cost === null || paid.has(cost) || paid.size < budget
+    const isPayable = cost === null || paid.has(cost) || charge(n) <= left
     if (isFull || (!isPayable && endsAtBudget)) return { taken, skipped, considered: n, isAtBudget: !isFull }
     if (isPayable) taken.push(n)
     else skipped.push(n)
-    if (isPayable && cost !== null) paid.add(cost)
+    if (!isPayable || cost === null || paid.has(cost)) continue
+    paid.add(cost)
+    left -= charge(n)
   }
   return { taken, skipped, considered: costs.length, isAtBudget: false }
 }
@@ -148,9 +174,9 @@ export function adoptAbandonedLookups(
   live: readonly number[],
 ): Promise<number> {
   return inTransaction(db, async (tx) => {
-    const remaining = await budgets.remainingBudget(tx, run.id, run.budget.limit)
-    const { adopted, cost } = await lookups.adoptLookups(tx, run.id, live, remaining)
-    await chargeLookups(tx, run, cost)
+    const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id))
+    const { adopted, costs } = await lookups.adoptLookups(tx, run.id, live, left)
+    for (const [source, cost] of costs) await chargeLookups(tx, run, source, cost)
     return adopted
   })
 }
@@ -162,11 +188,15 @@ export function adoptAbandonedLookups(
 async function chargeLookups(
   tx: Tx,
   run: { readonly id: number; readonly budget: RunBudget },
+  source: string,
   cost: number,
 ): Promise<void> {
-  if (!(await budgets.chargeBudget(tx, run.id, run.budget.limit, cost)))
+  if (!(await budgets.chargeBudget(tx, run.id, source, run.budget.limits(source), cost)))
     throw new ConflictError('the remaining budget changed while lookups were claimed')
 }
+
+const sumOfCharges = (budget: RunBudget, charged: readonly Pick<lookups.LookupSpec, 'kind'>[]): number =>
+  budget.credits.isFlat ? charged.length : charged.reduce((sum, lookup) => sum + budget.charge(lookup), 0)
 
 /** Lookups that an earlier run of the same budget has paid and not requested. */
 async function findPaidLookups(
@@ -189,12 +219,12 @@ async function findPaidLookups(
 async function findBillable(
   tx: Tx,
   chosen: readonly LookupChoice[],
-  run: { readonly live: readonly number[]; readonly budget: RunBudget; readonly service: number },
-  spent: budgets.BudgetUsage,
+  run: { readonly live: readonly number[]; readonly service: number; readonly budget: RunBudget },
+  remaining: number,
   paidKeys: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
   const distinct = distinctLookups(chosen)
-  if (distinct.size <= run.budget.remaining(spent.lookups)) return new Set()
+  if (sumOfCharges(run.budget, [...distinct.values()]) <= remaining) return new Set()
   const entries = [...distinct.entries()].filter(([id]) => !paidKeys.has(id))
   const costs = await lookups.needCall(
     tx,

@@ -3,19 +3,35 @@ import type { Source } from '../../sources/source.ts'
 import * as cursors from '../../store/source-cursors.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
+import type { RunBudget } from './budget.ts'
 
-/** Rows taken at most per tick, and read where most of them are to be picked. */
+/** Rows of the first page, so that calls begin soon, and of a page of Fillrate's own lists. */
 export const PAGE_SIZE = 1_000
+/**
+ * Rows taken at most per tick, and read where most of them are to be picked. A page costs twelve statements whatever it
+ * holds, a quarter of what a run in bulk sent with pages of 1,000; one of 4,000 keeps its lookups locked for 0.2 s.
+ */
+export const MAX_PICK_PAGE = 4_000
 /**
  * Rows read at most per tick, where next to none is to be picked. A page of 1,000 finished rows spends most of its time on
  * the round trips; a larger one than this gains nothing, and holds its snapshot longer.
  */
-const MAX_SCAN_PAGE = 10_000
-const FEW_CANDIDATES = 100
+export const MAX_SCAN_PAGE = 10_000
+export const FEW_CANDIDATES = 100
 
 /** Rows of the page after one of `rows`, of which `candidates` were to be picked. Pure. */
 export const nextScanPage = (rows: number, candidates: number): number =>
-  Math.min(candidates > FEW_CANDIDATES ? PAGE_SIZE : MAX_SCAN_PAGE, rows * 2)
+  Math.min(candidates > FEW_CANDIDATES ? MAX_PICK_PAGE : MAX_SCAN_PAGE, rows * 2)
+
+/** The picking run. */
+export interface PickContext {
+  readonly id: number
+  readonly budget: RunBudget
+  /** It only previews what would be written. */
+  readonly isDryRun: boolean
+  /** The configured service. */
+  readonly service: number
+}
 
 export interface PickOptions {
   /** Maximum rows that a run takes of the source, including abandoned ones. */
@@ -31,7 +47,7 @@ export interface PickOptions {
 export interface PickPass {
   readonly source: Source
   phase: 'requeued' | 'abandoned' | 'due' | 'scan' | 'done'
-  /** Rows per page: fewer if reading them takes too long. */
+  /** Rows per page: fewer if reading or claiming them takes too long. */
   readonly pageSize: BatchSize
   /** The last key read of the phases before `scan`. */
   after: string | null
@@ -39,6 +55,11 @@ export interface PickPass {
   readonly readAhead: ReadAhead
   /** The source's share of the budget is used up: the pass continues with what other sources leave. */
   isShareUsedUp: boolean
+  /**
+   * The pass stops at the first row that the budget cannot pay, because credits of earlier lookups may come back. False:
+   * none will, and the rest is read as with any spent budget.
+   */
+  awaitsCredits: boolean
   /** Rows that the budget could not pay: they must be found again although they do not change. */
   skipped: number
   skippedInPhase: number
@@ -75,6 +96,7 @@ export const createEmptyPass = (
   scan,
   readAhead: new ReadAhead(),
   isShareUsedUp: false,
+  awaitsCredits: false,
   skipped: 0,
   skippedInPhase: 0,
   skippedWithinLimit: 0,
@@ -89,10 +111,10 @@ export async function savePassCursor(deps: Pick<Deps, 'db' | 'service'>, pass: P
   await cursors.saveCursor(deps.db, source.name, mappingHash(source, deps.service), cursorPass)
 }
 
-/** Progress made for one service says nothing about another. */
+/** Progress made for one service says nothing about another. A changed budget requires no full pass. */
 const mappingHash = (source: Source, service: number): string =>
   createHash('sha256')
-    .update(JSON.stringify(source.mapping) + (service === 0 ? '' : ` ${service}`))
+    .update(JSON.stringify({ ...source.mapping, budget: undefined }) + (service === 0 ? '' : ` ${service}`))
     .digest('hex')
     .slice(0, 16)
 
@@ -103,7 +125,7 @@ export interface KeyRange {
 }
 
 /**
- * The key ranges of a table, read in turn, a page each, with pages that double from turn to turn: up to `PAGE_SIZE`, and to
+ * The key ranges of a table, read in turn, a page each, with pages that double from turn to turn: up to `MAX_PICK_PAGE`, and to
  * `MAX_SCAN_PAGE` while few rows are to be picked. One range is the
  * table in key order. Ranges that start at random keys make what is read first a sample of the whole table, and still
  * read every row once: rows in key order are no sample, because old rows differ from new ones.

@@ -1,8 +1,10 @@
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
-import { keysQuery } from '../../sources/page.ts'
+import { findDeletedKeys } from '../../sources/deleted-keys.ts'
+import { keysQuery, pageColumnsSql } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
+import { restoreRows, setRowsAside } from '../../store/deleted-rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
@@ -70,7 +72,7 @@ export async function pickChangedKeys(
     if (!isDataError(error) && !isSlow) throw error
     if (keys.length === 1) {
       deps.log.warn(
-        { source: source.name, reason: (error as Error).message },
+        { event: 'row_unreadable', source: source.name, reason: (error as Error).message },
         'changed row cannot be read; the next run of its source reports it',
       )
       return NOTHING
@@ -102,14 +104,16 @@ async function claimKeys(
   if (ownIndex === -1) return { ...NOTHING, skippedKeys: keys }
   // Sorted by urgency: the runs after this one have to yield their rows.
   const runningIds = running.slice(0, ownIndex + 1).map((one) => one.id)
+  // A row that was deleted and inserted again goes on where it was.
+  await restoreRows(tx, source.name, keys)
   const found = await withTableTimeouts(tx, timeoutMs, () =>
     readChangedRows(tx, source, run, runningIds, keys),
   )
-  if (finishMissing) {
-    const present = new Set(found.map((one) => one.key))
-    const missing = keys.filter((key) => !present.has(key))
-    await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
-  }
+  const present = new Set(found.map((one) => one.key))
+  const missing = keys.filter((key) => !present.has(key))
+  const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
+  await setRowsAside(tx, source.name, deleted, source.mapping.onDelete === 'keep')
+  if (finishMissing) await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
   const candidates = await settleStamped(
     tx,
     source,
@@ -142,7 +146,7 @@ async function readChangedRows(
   const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
   const isWaitingSql = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
-      select page.*, ${missedLookupsSql(source, run.service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
+      select ${pageColumnsSql}, ${missedLookupsSql(source, run.service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
                when ${isWaitingSql} and r.run_id = any(${[...runningIds]}::bigint[])
                     and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${isWaitingSql} then 'abandoned'
@@ -151,6 +155,6 @@ async function readChangedRows(
         from (${page}) as page left join lateral (
           select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
         ) r on true
-       order by n`.execute(tx)
+       order by page.key`.execute(tx)
   return result.rows
 }

@@ -3,25 +3,28 @@ import { isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
-import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
+import {
+  inTableTransaction,
+  inTransaction,
+  type OnTable,
+  TableBusyError,
+  type Tx,
+} from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
-import { toMissingRow } from '../row-results.ts'
-import { readCandidates, readCandidatesByKey, type PickCandidate } from './candidates.ts'
-import type { RunBudget } from './budget.ts'
+import type { CandidatePage, PickCandidate } from './candidates.ts'
 import { claimCandidates, type ClaimBounds } from './claim.ts'
-import { createEmptyPass, PAGE_SIZE, savePassCursor, type PickOptions, type PickPass } from './pass.ts'
-import { settleStamped } from './stamped.ts'
-
-/** The picking run. */
-export interface PickContext {
-  readonly id: number
-  readonly budget: RunBudget
-  /** It only previews what would be written. */
-  readonly isDryRun: boolean
-  /** The configured service. */
-  readonly service: number
-}
+import {
+  createEmptyPass,
+  MAX_PICK_PAGE,
+  PAGE_SIZE,
+  type PickContext,
+  savePassCursor,
+  type PickOptions,
+  type PickPass,
+} from './pass.ts'
+import { listPhaseKeys, readPhase, scanOptions } from './read-phase.ts'
+import { isStretch, readStretch } from './stretch.ts'
 
 export interface PickResult {
   readonly picked: number
@@ -30,6 +33,8 @@ export interface PickResult {
   readonly claimed: number
   readonly scanned: number
   readonly done: boolean
+  /** The budget cannot pay the next row, until credits come back. */
+  readonly isAtBudget?: boolean
 }
 
 const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
@@ -53,52 +58,66 @@ export async function pickPage(
   const { sourceTimeoutMs } = deps.policy
   const size = Math.min(pass.pageSize.rows, pass.phase === 'scan' ? pass.scan.rows : PAGE_SIZE)
   const bounds = claimBounds(run, pass, allowed, options)
-  const page = await inTransaction(
-    deps.db,
-    async (tx) => {
-      const {
-        candidates,
-        gone: missing,
-        next,
-        scanned,
-      } = await withTableTimeouts(tx, sourceTimeoutMs, () =>
-        readPhase(tx, run, runningIds, pass, options, { size, allowed }),
-      )
-      if (missing.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, missing)
-      const claim = await claimCandidates(tx, pass.source, { ...run, live: runningIds }, candidates, bounds)
-      // The rest of a page that was not considered to its end is read again.
-      const isCut = claim.considered < candidates.length
-      return {
-        ...claim,
-        candidates: candidates.length,
-        next: isCut ? (candidates[claim.considered - 1]?.key ?? null) : next,
-        isCut,
-        scanned,
-      }
-    },
-    sourceTimeoutMs,
-  ).catch(async (error: unknown) => {
-    run.budget.setRowsTaken(pass.source.name, null)
-    if (error instanceof TableBusyError && error.reason === 'slow') {
-      if (size === 1) throw pageTimeoutProblem(pass.source, sourceTimeoutMs, error)
-      pass.pageSize.halve(size)
-      return null
+  const { limit } = options
+  const { changedSince } = pass
+  const isFree = pass.phase === 'scan' && pass.skippedInPhase === 0
+  const readAhead = async (): Promise<CandidatePage | null> =>
+    isFree && isStretch(size, { limit, changedSince })
+      ? readStretch(deps, pass.source, scanOptions(run, runningIds, pass, options, size))
+      : null
+  const claimPage = async (tx: Tx, onTable: OnTable, stretch: CandidatePage | null) => {
+    const {
+      candidates,
+      gone: missing,
+      next,
+      scanned,
+      densest,
+    } = await onTable(() => readPhase(tx, run, runningIds, pass, options, { size, allowed, stretch }))
+    if (missing.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, missing)
+    // A run that began since the stretch was read keeps its rows.
+    const live = stretch === null ? runningIds : (await runs.listRunning(tx)).map((one) => one.id)
+    const startedAt = performance.now()
+    const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, bounds)
+    // The rest of a page that was not considered to its end is read again.
+    const isCut = claim.considered < candidates.length
+    return {
+      ...claim,
+      next: isCut ? (candidates[claim.considered - 1]?.key ?? null) : next,
+      isCut,
+      scanned,
+      densest,
+      claimMs: performance.now() - startedAt,
     }
-    if (!isRowError(error)) throw error
-    const { changedSince } = pass
-    const page =
-      pass.phase === 'scan'
-        ? { ...pass.scan.range, limit: size, where: options.where, changedSince }
-        : {
-            keys: await inTransaction(deps.db, (tx) =>
-              listPhaseKeys(tx, run, runningIds, pass, Math.min(allowed, size)),
-            ),
-          }
-    throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
-  })
+  }
+  const page = await readAhead()
+    .then((stretch) =>
+      inTableTransaction(deps.db, (tx, onTable) => claimPage(tx, onTable, stretch), {
+        tableMs: sourceTimeoutMs,
+        laterMs: sourceTimeoutMs,
+      }),
+    )
+    .catch(async (error: unknown) => {
+      run.budget.setRowsTaken(pass.source.name, null)
+      if (error instanceof TableBusyError && error.reason === 'slow') {
+        if (size === 1) throw pageTimeoutProblem(pass.source, sourceTimeoutMs, error)
+        pass.pageSize.halve(size)
+        return null
+      }
+      if (!isRowError(error)) throw error
+      const page =
+        pass.phase === 'scan'
+          ? { ...pass.scan.range, limit: size, where: options.where, changedSince }
+          : {
+              keys: await inTransaction(deps.db, (tx) =>
+                listPhaseKeys(tx, run, runningIds, pass, Math.min(allowed, size)),
+              ),
+            }
+      throw (await explainPageFailure(deps.db, pass.source, page, error)) ?? error
+    })
   if (page === null) return { ...NOTHING, done: false }
-  pass.pageSize.onBatch(size, 0)
-  const { claimedLookups, scanned } = page
+  const { claimedLookups, scanned, claimMs } = page
+  // The lookups stay locked while their rows are claimed: answers to them wait.
+  pass.pageSize.onBatch(size, claimMs)
   const isRepick = pass.phase === 'requeued'
   const picked = isRepick ? 0 : page.picked
   const takenBefore = run.budget.rowsTaken(pass.source.name)
@@ -107,7 +126,11 @@ export async function pickPage(
   countSkipped(run, pass, page.skipped)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
   if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
-  if (page.isAtBudget || (pass.phase === 'scan' && pass.readAhead.isOver && run.budget.limit !== 0))
+  const isWaiting = page.isAtBudget && pass.awaitsCredits && !run.budget.isShared
+  if (
+    !isWaiting &&
+    (page.isAtBudget || (pass.phase === 'scan' && pass.readAhead.isOver && run.budget.limit !== 0))
+  )
     endAtBudget(run, pass)
   return {
     picked,
@@ -115,6 +138,7 @@ export async function pickPage(
     claimed: claimedLookups,
     scanned,
     done: (pass.phase as PickPass['phase']) === 'done',
+    isAtBudget: isWaiting,
   }
 }
 
@@ -125,7 +149,7 @@ export async function pickPage(
  */
 function claimBounds(
   { budget, isDryRun }: PickContext,
-  { phase }: PickPass,
+  { phase, awaitsCredits }: PickPass,
   max: number,
   { limit }: PickOptions,
 ): ClaimBounds {
@@ -133,7 +157,7 @@ function claimBounds(
   return {
     max,
     countsSkipped: limit !== null && (phase === 'due' || phase === 'scan'),
-    endsAtBudget: phase !== 'requeued' && (budget.isShared || isSample),
+    endsAtBudget: phase !== 'requeued' && (budget.isShared || isSample || awaitsCredits),
   }
 }
 
@@ -163,10 +187,10 @@ async function rowsAllowed(
   { phase, skippedWithinLimit, source: { name } }: PickPass,
   limit: number | null,
 ): Promise<number> {
-  if (limit === null || phase === 'requeued') return PAGE_SIZE
+  if (limit === null || phase === 'requeued') return MAX_PICK_PAGE
   const taken = run.budget.rowsTaken(name) ?? (await rows.countRunRows(db, name, run.id))
   run.budget.setRowsTaken(name, taken)
-  return Math.min(PAGE_SIZE, limit - taken - skippedWithinLimit)
+  return Math.min(MAX_PICK_PAGE, limit - taken - skippedWithinLimit)
 }
 
 /**
@@ -193,78 +217,16 @@ export async function repick(
   return total
 }
 
-async function readPhase(
-  tx: Tx,
-  run: PickContext,
-  runningIds: readonly number[],
-  pass: PickPass,
-  options: PickOptions,
-  { size, allowed }: { readonly size: number; readonly allowed: number },
-): Promise<{
-  candidates: Awaited<ReturnType<typeof readCandidatesByKey>>
-  gone: writeBackQueue.FinishedRow[]
-  next: string | null
-  scanned: number
-}> {
-  if (pass.phase === 'scan') {
-    const { where } = options
-    const page = await readCandidates(tx, pass.source, {
-      ...pass.scan.range,
-      size,
-      where,
-      changedSince: pass.changedSince,
-      staleSince: pass.changedSince,
-      live: runningIds,
-      dry: run.isDryRun,
-      service: run.service,
-    })
-    return { ...page, candidates: await settleStamped(tx, pass.source, page.candidates), gone: [] }
-  }
-  const listed = Math.min(allowed, size)
-  const keys = await listPhaseKeys(tx, run, runningIds, pass, listed)
-  const byKey = new Map(
-    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
-  )
-  // In the order of the list, because a claim may end within it.
-  const found = keys.flatMap((key) => byKey.get(key) ?? [])
-  const candidates = await settleStamped(tx, pass.source, found)
-  const isWaiting = pass.phase !== 'due'
-  return {
-    candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
-    gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
-    next: keys.length === listed ? (keys.at(-1) ?? null) : null,
-    scanned: keys.length,
-  }
-}
-
-function listPhaseKeys(
-  tx: Tx,
-  run: PickContext,
-  runningIds: readonly number[],
-  pass: PickPass,
-  allowed: number,
-): Promise<string[]> {
-  const { source, after } = pass
-  switch (pass.phase) {
-    case 'requeued':
-      return rows.listRequeuedRows(tx, source.name, run.id, after ?? '', allowed)
-    case 'abandoned':
-      return rows.listAbandonedRows(tx, source.name, runningIds, after ?? '', allowed, run.isDryRun)
-    default:
-      return rows.listDueRows(tx, source.name, after ?? '', allowed)
-  }
-}
-
 /** @param page.next the last key considered; null: nothing of the phase, or of the scan's key range, is left */
 async function continueAfter(
   deps: Pick<Deps, 'db'>,
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
-  { next: last, candidates }: { readonly next: string | null; readonly candidates: number },
+  { next: last, densest }: { readonly next: string | null; readonly densest: number },
 ): Promise<void> {
   if (pass.phase === 'scan') {
-    pass.scan.advance(last, candidates)
+    pass.scan.advance(last, densest)
     if (pass.scan.isDone) await advancePhase(deps, run, pass, options)
     return
   }

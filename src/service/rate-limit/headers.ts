@@ -94,6 +94,7 @@ function readFamily(
   headers: Headers,
   [limit, remaining, reset]: readonly [string, string, string],
 ): RateValues {
+  if ((headers[limit] ?? headers[remaining] ?? headers[reset]) === undefined) return NO_VALUES
   const [limits, counts] = [readNumbers(headers[limit]), readNumbers(headers[remaining])]
   const resets = splitReset(headers[reset])
   if (limits.length < 2 || limits.length !== counts.length)
@@ -108,6 +109,7 @@ function readFamily(
  * with the policy of its name.
  */
 function readCombined(value: HeaderValue, policies: readonly Policy[]): RateValues {
+  if (value === undefined) return NO_VALUES
   const text = split(value).join(',')
   const remaining = readParameter(text, 'remaining')
   if (remaining !== null)

@@ -1,8 +1,11 @@
 import Bottleneck from 'bottleneck'
+import type { CalledEndpoint } from '../../domain/spend.ts'
+import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { ExhaustionRecord, type PersistExhaustion } from './exhaustion.ts'
 import { RateLimitModel } from './model.ts'
 import { AcquireQueue, Permits, type PendingAcquire, type Priority } from './permits.ts'
-import type { KnownLimit, RateStatus } from '../../domain/rate-status.ts'
+import type { KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
+import { ChangeReporter, findLimit, reportRate } from './report.ts'
 import { AllowanceMeter } from './state.ts'
 
 export type { Permits, Priority } from './permits.ts'
@@ -17,6 +20,8 @@ export interface LimiterOptions {
   readonly wasBanned?: boolean
   /** Without it, the next leader does not learn that the limit is exhausted. */
   readonly persistExhaustion?: PersistExhaustion
+  /** Limits that hold beside those that headers state: the stricter wins. Default: none. */
+  readonly documented?: DocumentedOptions
   /** The share of the limit that is kept for urgent calls. */
   readonly reserve?: number
   /** The limit or its window became known, or has changed. */
@@ -24,14 +29,24 @@ export interface LimiterOptions {
 }
 
 export interface Limiter {
+  /** Endpoints have documented limits of their own. */
+  readonly isByEndpoint: boolean
   /**
    * Resolves once at least one permit is granted, with as many as there are, up to `upTo`. Rejects with the signal's
    * reason when it is aborted, leaving nothing behind.
+   * @param endpoint the only one that the permits may call; null: any, unless `isByEndpoint`
    */
-  acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits>
+  acquire(
+    upTo: number,
+    priority: Priority,
+    signal?: AbortSignal,
+    endpoint?: CalledEndpoint | null,
+  ): Promise<Permits>
   state(): RateStatus
   /** Milliseconds until the next leader may call; null if capacity is left. */
   exhaustedForMs(): number | null
+  /** What the next leader has to know of the documented limits; null: there are none. */
+  usage(): LimitUsage | null
   /** Leaves no timer and no queue; pending acquires are rejected. */
   stop(): Promise<void>
 }
@@ -39,8 +54,7 @@ export interface Limiter {
 /** What was known this long ago is not believed, in milliseconds: a week. */
 const WARM_STATE_TTL_MS = 7 * 24 * 60 * 60_000
 
-/** How often an unchanged limit is reported, and how long after an urgent call another may be expected. */
-const REPORT_INTERVAL_MS = 10 * 60_000
+/** How long after an urgent call another may be expected. */
 const URGENT_WINDOW_MS = 10 * 60_000
 
 /** How often the reserve for urgent calls is computed anew. */
@@ -66,20 +80,21 @@ export function createLimiter(options: LimiterOptions): Limiter {
  * no minTime, no expiration, no retry in `failed`; stop only with dropWaitingJobs.
  */
 class BottleneckLimiter implements Limiter {
+  readonly isByEndpoint: boolean
   readonly #now: () => number
   readonly #bottleneck = new Bottleneck({ reservoir: 0 })
   readonly #model: RateLimitModel
   readonly #queue = new AcquireQueue()
   readonly #allowance = new AllowanceMeter()
   readonly #exhaustion: ExhaustionRecord
+  readonly #documented: DocumentedLimits | null
   readonly #reserve: number
-  readonly #onChange: ((known: KnownLimit) => void) | undefined
-  /** Turns queued or begun, and of these the ones whose permit is in the reservoir. */
+  readonly #reporter: ChangeReporter
+  /** Turns queued or begun, and of these the ones whose permit is in the reservoir, each with what it may call. */
   #queuedTurns = 0
-  #fundedTurns = 0
+  readonly #fundedTurns: (CalledEndpoint | null)[] = []
   #timer: NodeJS.Timeout | undefined
   #stopped: Promise<void> | null = null
-  #lastReported: KnownLimit | null = null
   /** Since then calls wait, and none was granted a permit. */
   #waitingSince: number | null = null
   /** Until then an urgent call may come at any moment. */
@@ -87,17 +102,26 @@ class BottleneckLimiter implements Limiter {
 
   constructor(options: LimiterOptions) {
     this.#now = options.now ?? monotonic
-    this.#onChange = options.onChange
+    this.#reporter = new ChangeReporter(options.onChange)
     const now = this.#now()
     const { warm = null, exhaustedForMs = 0, persistExhaustion = null } = options
-    const isOutdated = warm === null || now - warm.observedAt > WARM_STATE_TTL_MS
+    this.#documented = DocumentedLimits.open(options.documented, this.#now, () => this.#onModelChange())
+    this.isByEndpoint = this.#documented?.limits.some(({ endpoint }) => endpoint !== null) === true
+    // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
+    const isOutdated = warm === null || this.#documented !== null || now - warm.observedAt > WARM_STATE_TTL_MS
     const exhaustedUntil = exhaustedForMs > 0 ? now + exhaustedForMs : null
     this.#model = new RateLimitModel(isOutdated ? null : warm, exhaustedUntil, options.wasBanned)
     this.#exhaustion = new ExhaustionRecord(this.#model, persistExhaustion, () => this.#onModelChange())
     this.#reserve = options.reserve ?? 0.1
   }
 
-  acquire(upTo: number, priority: Priority, signal?: AbortSignal): Promise<Permits> {
+  acquire(
+    upTo: number,
+    priority: Priority,
+    signal?: AbortSignal,
+    calledEndpoint: CalledEndpoint | null = null,
+  ): Promise<Permits> {
+    const endpoint = this.isByEndpoint ? calledEndpoint : null
     if (!Number.isInteger(upTo) || upTo < 1)
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
@@ -113,6 +137,7 @@ class BottleneckLimiter implements Limiter {
       const pending: PendingAcquire = {
         upTo,
         priority,
+        endpoint,
         resolve: (permits) => {
           signal?.removeEventListener('abort', onAbort)
           resolve(permits)
@@ -132,26 +157,16 @@ class BottleneckLimiter implements Limiter {
 
   state(): RateStatus {
     const now = this.#now()
-    const { limit, windowMs, windowAtMostMs, calls, throttled, isShared } = this.#model
-    const nextWindowAt = this.#model.nextWindowAt(now)
-    const allowed = this.#allowance.total(now)
-    const permitted = allowed === null ? null : Math.max(calls.sent, allowed)
+    const report = reportRate(this.#model, this.#documented, this.#allowance, now)
     return {
-      state: this.#model.state(now),
-      limit,
-      windowMs,
-      windowAtMostMs,
-      used: calls.sent,
-      permitted,
-      utilisation: permitted === null || permitted === 0 ? null : calls.sent / permitted,
-      windowUsed: this.#model.windowUsed(now),
-      nextWindowAt,
-      nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
-      stallReason: this.#queue.size === 0 ? null : this.#model.stallReason(now),
+      ...report,
+      stallReason: this.#queue.size === 0 ? null : report.stallReason,
       stalledForMs: this.#waitingSince === null ? null : now - this.#waitingSince,
-      throttled,
-      sharedKey: isShared,
     }
+  }
+
+  usage(): LimitUsage | null {
+    return this.#documented?.usage(this.#now(), 0) ?? null
   }
 
   exhaustedForMs(): number | null {
@@ -173,29 +188,41 @@ class BottleneckLimiter implements Limiter {
   /** As many permits as are requested; null if the call must wait. Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
   #acquireNow(upTo: number): Permits | null {
     const now = this.#now()
-    if (this.#stopped !== null || this.#queue.size > 0 || this.#model.state(now) !== 'unlimited') return null
-    this.#model.grant(upTo, now)
+    if (this.#stopped !== null || this.#queue.size > 0 || this.#documented !== null) return null
+    if (this.#model.state(now) !== 'unlimited') return null
+    this.#grant(upTo, null, now)
     this.#updateAllowance()
-    return this.#createPermits(upTo)
+    return this.#createPermits(upTo, null)
   }
 
   /** Raises the reservoir by one for each pending acquire that the model has a permit for. */
   #advance(): void {
     while (this.#queuedTurns < this.#queue.size) this.#queueTurn()
     const now = this.#now()
-    while (
-      this.#fundedTurns < this.#queue.size &&
-      this.#grantable(this.#queue.at(this.#fundedTurns), 1, now) >= 1
-    ) {
-      this.#model.grant(1, now)
-      this.#fundedTurns++
-      void this.#bottleneck.incrementReservoir(1)
+    for (const endpoint of this.#queue.endpoints()) {
+      for (;;) {
+        const next = this.#nextUnfunded(endpoint)
+        if (next === null || this.#grantable(next, 1, now) < 1) break
+        this.#grant(1, endpoint, now)
+        this.#fundedTurns.push(endpoint)
+        void this.#bottleneck.incrementReservoir(1)
+      }
     }
     this.#setTimer(now)
   }
 
-  #createPermits(count: number): Permits {
-    return new Permits(this.#model, count, this.#now, () => this.#onModelChange())
+  #nextUnfunded(endpoint: CalledEndpoint | null): PendingAcquire | null {
+    return this.#queue.at(this.#fundedTurns.filter((one) => one === endpoint).length, endpoint)
+  }
+
+  #grant(count: number, endpoint: CalledEndpoint | null, now: number): void {
+    this.#model.grant(count, now)
+    this.#documented?.grant(endpoint, count)
+  }
+
+  #createPermits(count: number, endpoint: CalledEndpoint | null): Permits {
+    const [model, documented, now] = [this.#model, this.#documented, this.#now]
+    return new Permits({ model, documented, now, onChange: () => this.#onModelChange() }, count, endpoint)
   }
 
   #queueTurn(): void {
@@ -210,17 +237,18 @@ class BottleneckLimiter implements Limiter {
 
   #serve(): Promise<void> {
     this.#queuedTurns--
-    this.#fundedTurns--
+    const endpoint = this.#fundedTurns.shift() ?? null
     const now = this.#now()
-    const pending = this.#queue.at(0)
+    const pending = this.#queue.at(0, endpoint)
     if (pending === null || this.#stopped !== null) {
       this.#model.release(1)
+      this.#documented?.release(endpoint, 1)
     } else {
       this.#queue.remove(pending)
       const more = this.#grantable(pending, pending.upTo - 1, now)
-      if (more > 0) this.#model.grant(more, now)
+      if (more > 0) this.#grant(more, endpoint, now)
       this.#waitingSince = null
-      pending.resolve(this.#createPermits(1 + more))
+      pending.resolve(this.#createPermits(1 + more, endpoint))
       this.#updateAllowance()
     }
     this.#advance()
@@ -231,38 +259,33 @@ class BottleneckLimiter implements Limiter {
    * How many of `wanted` calls may be granted to this acquire. If urgent calls were made recently, a share of the limit
    * is reserved for them; it is released as the window passes, so that none of it is wasted.
    */
-  #grantable(pending: PendingAcquire | null, wanted: number, now: number): number {
+  #grantable(pending: PendingAcquire, wanted: number, now: number): number {
     const { limit } = this.#model
-    const isReserved = limit !== null && pending?.priority !== 'urgent' && now <= this.#urgentUntil
-    const reserved = isReserved ? Math.floor(this.#reserve * limit * this.#model.windowLeft(now)) : 0
+    const share = this.#reservedShare(pending, now)
+    const reserved = limit === null ? 0 : Math.floor(share * limit * this.#model.windowLeft(now))
     // No more than is wanted would be spent: only if that is most of what is left it has to be persisted.
-    return this.#exhaustion.limit(Math.min(wanted, this.#model.grantable(now, reserved)), now)
+    const granted = this.#exhaustion.limit(Math.min(wanted, this.#model.grantable(now, reserved)), now)
+    return this.#documented?.limit(granted, pending.endpoint, now, share) ?? granted
+  }
+
+  /** The share of a limit that this acquire leaves to urgent ones. */
+  #reservedShare({ priority }: PendingAcquire, now: number): number {
+    return priority !== 'urgent' && now <= this.#urgentUntil ? this.#reserve : 0
   }
 
   /** A call was sent, answered or given back. */
   #onModelChange(): void {
     this.#updateAllowance()
-    const { limit, windowMs } = this.#model
-    if (limit !== null) this.#report({ limit, windowMs, observedAt: this.#now() })
-    if (this.#queue.size > this.#fundedTurns) this.#advance()
-  }
-
-  /** Reports a changed limit, and an unchanged one every ten minutes. */
-  #report(known: KnownLimit): void {
-    const last = this.#lastReported
-    const isSame =
-      last !== null &&
-      last.limit === known.limit &&
-      Math.abs((last.windowMs ?? 0) - (known.windowMs ?? 0)) <= 0.02 * (known.windowMs ?? 0) &&
-      known.observedAt - last.observedAt < REPORT_INTERVAL_MS
-    if (isSame) return
-    this.#lastReported = known
-    this.#onChange?.(known)
+    const now = this.#now()
+    const { limit, windowMs } = findLimit(this.#model, this.#documented, now)
+    if (limit !== null) this.#reporter.report({ limit, windowMs, observedAt: now })
+    if (this.#queue.size > this.#fundedTurns.length) this.#advance()
   }
 
   #updateAllowance(): void {
-    const { calls, limit, windowMs } = this.#model
+    const { calls } = this.#model
     const now = this.#now()
+    const { limit, windowMs } = findLimit(this.#model, this.#documented, now)
     const isBusy = this.#queue.size > 0 || calls.hasPending
     this.#waitingSince = this.#queue.size === 0 ? null : (this.#waitingSince ?? now)
     this.#model.onDemand(isBusy, now)
@@ -272,11 +295,22 @@ class BottleneckLimiter implements Limiter {
   /** Only while an acquire is pending. The timer keeps the process alive, as a pending call should. */
   #setTimer(now: number): void {
     clearTimeout(this.#timer)
-    if (this.#queue.size <= this.#fundedTurns) return
-    const isReserved = now <= this.#urgentUntil && this.#model.grantable(now) > 0
-    const at = isReserved ? now + RESERVE_POLL_MS : this.#model.nextCheckAt(now)
-    if (at === null) return
+    if (this.#queue.size <= this.#fundedTurns.length) return
+    const times = this.#queue.endpoints().map((endpoint) => this.#nextCheckAt(endpoint, now))
+    const at = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
+    if (at === Number.POSITIVE_INFINITY) return
     const wait = Math.min(MAX_TIMER_MS, Math.max(1, Math.ceil(at - now)))
     this.#timer = setTimeout(() => this.#advance(), wait)
+  }
+
+  /** When more may be granted by the passing of time; null if only an answer can tell. */
+  #nextCheckAt(endpoint: CalledEndpoint | null, now: number): number | null {
+    const next = this.#nextUnfunded(endpoint)
+    if (next === null) return null
+    const share = this.#reservedShare(next, now)
+    if (this.#documented !== null && this.#documented.grantable(endpoint, now, share) < 1)
+      return this.#documented.nextAt(endpoint, now, share)
+    const isReserved = now <= this.#urgentUntil && this.#model.grantable(now) > 0
+    return isReserved ? now + RESERVE_POLL_MS : this.#model.nextCheckAt(now)
   }
 }

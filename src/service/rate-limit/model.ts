@@ -1,3 +1,4 @@
+import type { AnswerHead } from '../../domain/service/head.ts'
 import { CallLedger, type Call } from './call-ledger.ts'
 import { Capacity, TRANSIT_MS } from './capacity.ts'
 import { Cooldown } from './cooldown.ts'
@@ -215,7 +216,7 @@ export class RateLimitModel {
     this.#capacity.ramp.onCompleted(call, false)
   }
 
-  answered(call: Call, answer: { status: number; headers: Headers }, now: number): void {
+  answered(call: Call, answer: AnswerHead, now: number): void {
     const { status, headers } = answer
     this.#capacity.advanceWindow(this.limit, now)
     const read = this.#read(call, headers, now)
@@ -226,7 +227,7 @@ export class RateLimitModel {
     this.#updateLimit(rate, now)
     if (rate.reset === null) this.#reset.onUninformativeAnswer(now)
     else this.#reset.record(rate.reset, call.sentAt, now)
-    const isBan = status === 403 && this.#cooldown.isBanResponse(call.sentAt)
+    const isBan = answer.isBan === true || (status === 403 && this.#cooldown.isBanResponse(call.sentAt))
     const isRejected = status === 429 || isBan || (status === 403 && headers['retry-after'] !== undefined)
     if (rate.reset !== null && !isRejected) this.#models.onReset(rate.reset, call.sentAt, now)
     const isStale = rate !== credible

@@ -1,5 +1,7 @@
+import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { RequestObserver, ResponseHead } from '../exchange.ts'
 import type { Call } from './call-ledger.ts'
+import type { DocumentedLimits } from './documented-limits.ts'
 import type { RateLimitModel } from './model.ts'
 
 /** The observer of one call, which also learns when the call is over without having been sent. */
@@ -11,20 +13,29 @@ export interface PermittedCall extends RequestObserver {
   end(): void
 }
 
+/** What counts the calls of a limiter. */
+export interface CallCounters {
+  readonly model: RateLimitModel
+  /** Null: the service documents no limit. */
+  readonly documented: DocumentedLimits | null
+  readonly now: () => number
+  /** A call was sent, answered or given back. */
+  readonly onChange: () => void
+}
+
 /** Calls that may be made now. */
 export class Permits {
   readonly count: number
-  readonly #model: RateLimitModel
-  readonly #now: () => number
-  readonly #onChange: () => void
+  readonly #counters: CallCounters
+  readonly #endpoint: CalledEndpoint | null
   #unused: number
 
-  constructor(model: RateLimitModel, count: number, now: () => number, onChange: () => void) {
-    this.#model = model
+  /** @param endpoint the only one that they may call; null: the limits are the same for all */
+  constructor(counters: CallCounters, count: number, endpoint: CalledEndpoint | null = null) {
     this.count = count
+    this.#counters = counters
+    this.#endpoint = endpoint
     this.#unused = count
-    this.#now = now
-    this.#onChange = onChange
   }
 
   /**
@@ -34,60 +45,68 @@ export class Permits {
   use(): PermittedCall {
     if (this.#unused === 0) throw new Error(`all ${this.count} permits are used`)
     this.#unused--
-    return new ObservedCall(this.#model, this.#now, this.#onChange)
+    return new ObservedCall(this.#counters, this.#endpoint)
   }
 
   /** Gives back those that are not used. Does nothing the second time. */
   release(): void {
     if (this.#unused === 0) return
-    this.#model.release(this.#unused)
+    this.#counters.model.release(this.#unused)
+    this.#counters.documented?.release(this.#endpoint, this.#unused)
     this.#unused = 0
-    this.#onChange()
+    this.#counters.onChange()
   }
 }
 
 /** Uses the limiter's clock, not the times that are passed in: those are the calendar's, which may be set meanwhile. */
 class ObservedCall implements PermittedCall {
   isBan = false
-  readonly #model: RateLimitModel
-  readonly #now: () => number
-  readonly #onChange: () => void
+  readonly #counters: CallCounters
+  readonly #endpoint: CalledEndpoint | null
   #call: Call | null = null
   #isOver = false
 
-  constructor(model: RateLimitModel, now: () => number, onChange: () => void) {
-    this.#model = model
-    this.#now = now
-    this.#onChange = onChange
+  constructor(counters: CallCounters, endpoint: CalledEndpoint | null) {
+    this.#counters = counters
+    this.#endpoint = endpoint
   }
 
   sent(): void {
     if (this.#call !== null || this.#isOver) return
-    this.#call = this.#model.sent(this.#now())
+    this.#call = this.#counters.model.sent(this.#counters.now())
   }
 
   answered(answer: ResponseHead): void {
     this.sent()
     if (this.#call === null || this.#isOver) return
+    const { model } = this.#counters
     this.#isOver = true
-    this.#model.answered(this.#call, answer, this.#now())
-    this.isBan = answer.status === 403 && this.#model.isBanned
-    this.#onChange()
+    model.answered(this.#call, answer, this.#counters.now())
+    this.isBan = answer.status === 403 && model.isBanned
+    this.#complete()
   }
 
   lost(): void {
     if (this.#isOver) return
     if (this.#call === null) return this.end()
     this.#isOver = true
-    this.#model.lost(this.#call, this.#now())
-    this.#onChange()
+    this.#counters.model.lost(this.#call, this.#counters.now())
+    this.#complete()
   }
 
   end(): void {
     if (this.#isOver || this.#call !== null) return
+    const { model, documented, onChange } = this.#counters
     this.#isOver = true
-    this.#model.release(1)
-    this.#onChange()
+    model.release(1)
+    documented?.release(this.#endpoint, 1)
+    onChange()
+  }
+
+  #complete(): void {
+    const { documented, now, onChange } = this.#counters
+    documented?.complete(this.#endpoint, now())
+    onChange()
   }
 }
 
@@ -99,6 +118,8 @@ const ORDER: readonly Priority[] = ['urgent', 'normal', 'low']
 export interface PendingAcquire {
   readonly upTo: number
   readonly priority: Priority
+  /** What is to be called; null: anything. */
+  readonly endpoint: CalledEndpoint | null
   readonly resolve: (permits: Permits) => void
   readonly reject: (reason: Error) => void
 }
@@ -115,16 +136,24 @@ export class AcquireQueue {
     return ORDER.reduce((size, priority) => size + this.#queues[priority].size, 0)
   }
 
-  /** The one that is served after `index` others; null if there are not as many. */
-  at(index: number): PendingAcquire | null {
+  /** The one of an endpoint that is served after `index` others of it; null if there are not as many. */
+  at(index: number, endpoint: CalledEndpoint | null): PendingAcquire | null {
     let left = index
     for (const priority of ORDER) {
       for (const pending of this.#queues[priority]) {
+        if (pending.endpoint !== endpoint) continue
         if (left === 0) return pending
         left--
       }
     }
     return null
+  }
+
+  /** What the acquires want to call, in their order. */
+  endpoints(): (CalledEndpoint | null)[] {
+    const all = new Set<CalledEndpoint | null>()
+    for (const priority of ORDER) for (const { endpoint } of this.#queues[priority]) all.add(endpoint)
+    return [...all]
   }
 
   add(pending: PendingAcquire): void {

@@ -61,7 +61,7 @@ export function stallReason({ state, at, now, hasPending, wasRejected, wasDecrea
 }
 
 /** A time beyond the calendar is not named. */
-function untilText(at: number): string {
+export function untilText(at: number): string {
   const date = new Date(at)
   return Number.isNaN(date.getTime()) ? '' : ` until ${date.toISOString().slice(11, 19)} UTC`
 }

@@ -1,4 +1,5 @@
-import { type FieldShape, shapeOfField } from '../../domain/record-fields.ts'
+import { shapeOfField } from '../../domain/record-fields.ts'
+import type { FieldShape } from '../../domain/service/adapter.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { listNames } from '../../util/text.ts'
 import { coerceField } from '../coerce/record.ts'
@@ -28,11 +29,11 @@ export interface Misfit {
  * only the database knows is checked in `values.ts`. A field that the service does not list is not checked.
  */
 export function findMisfit(
-  { mapping: { kind }, table }: Pick<Source, 'mapping' | 'table'>,
+  { mapping: { kind, shapes }, table }: Pick<Source, 'mapping' | 'table'>,
   output: MappedOutput,
   foreignKeys: readonly SourceForeignKey[],
 ): Misfit | null {
-  const shape = shapeOfField(kind, output.mapping.field)
+  const shape = shapeOfField(kind, output.mapping.field, shapes)
   if (shape === null) return describeUnlisted(output)
   if (output.mapping.sql !== null) return checkExpressionInput(output, shape, output.mapping.sql)
   const key = foreignKeys.find(

@@ -1,4 +1,5 @@
-import { type FieldShape, shapeOfField } from '../../domain/record-fields.ts'
+import { shapeOfField } from '../../domain/record-fields.ts'
+import type { FieldShape } from '../../domain/service/adapter.ts'
 import { castJsonSql } from '../cell.ts'
 import { coerceField } from '../coerce/record.ts'
 import type { Fit } from '../column-type.ts'
@@ -40,7 +41,7 @@ async function findRejectedValues(
   output: MappedOutput,
   constraints: Constraints,
 ): Promise<Misfit[]> {
-  const shape = shapeOfField(source.mapping.kind, output.mapping.field)
+  const shape = shapeOfField(source.mapping.kind, output.mapping.field, source.mapping.shapes)
   if (output.mapping.sql !== null)
     return shape === null ? [] : tryExpression(tx, source, output, shape, output.mapping.sql)
   if (output.path.length > 0) return []

@@ -36,7 +36,7 @@ export interface TriggerSql {
 }
 
 /**
- * The SQL that records changes of a source's table: one function and two triggers, each per statement. An update is
+ * The SQL that records changes of a source's table: one function and three triggers, each per statement. An update is
  * recorded only if an input really changed, by comparing the transition tables: Postgres gives these to no trigger that
  * names columns (`update of`).
  */
@@ -46,7 +46,7 @@ export function triggerSql(source: Source): TriggerSql {
   const body = functionBody(source)
   const settings = functionSettings(source)
   const rows = `(select * from ${source.table.sql} where false)`
-  const trigger = (event: 'insert' | 'update', tables: string): TriggerDefinition => {
+  const trigger = (event: 'insert' | 'update' | 'delete', tables: string): TriggerDefinition => {
     const name = shortenName(`fillrate_follow_${source.name}`, 56) + `_${event}`
     return {
       name,
@@ -69,6 +69,7 @@ export function triggerSql(source: Source): TriggerSql {
     triggers: [
       trigger('insert', 'new table as new_rows'),
       trigger('update', 'old table as old_rows new table as new_rows'),
+      trigger('delete', 'old table as old_rows'),
     ],
   }
 }
@@ -120,6 +121,8 @@ begin
   begin
     if tg_op = 'INSERT' then
       select array_agg(${keyTextSql(source, 'n')}) into changed from new_rows as n;
+    elsif tg_op = 'DELETE' then
+      select array_agg(${keyTextSql(source, 'o')}) into changed from old_rows as o;
     else
       select ${changedKeysSql(source, { old: 'old_rows', new: 'new_rows' }, 'into changed')};
     end if;

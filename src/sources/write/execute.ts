@@ -58,6 +58,7 @@ export interface BatchResults<One> {
  * Executes a statement for a batch. If the database rejects the batch, its rows and their cells are tried apart: what it
  * rejects is reported, the statement is executed for all else.
  * @param missingRow the result for a row whose key can no longer be a key of the source
+ * @param isUnguarded without a savepoint: an error of a row is thrown, and the caller rolls back and tries again with one
  */
 export async function executeBatch<One extends StatementResult>(
   tx: Db,
@@ -65,14 +66,20 @@ export async function executeBatch<One extends StatementResult>(
   statement: BatchStatement,
   batch: readonly BatchItem[],
   missingRow: (index: number) => One,
+  isUnguarded = false,
 ): Promise<BatchResults<One>> {
-  await query(tx, 'savepoint fillrate_batch')
-  try {
+  const execute = async (): Promise<BatchResults<One>> => {
     const results = await runStatement<One>(tx, statement.sql, batch)
     // Not before it: the user's triggers may need the time that a deferred constraint gives them.
     if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
-    await query(tx, 'release savepoint fillrate_batch')
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
+  }
+  if (isUnguarded) return await execute()
+  await query(tx, 'savepoint fillrate_batch')
+  try {
+    const results = await execute()
+    await query(tx, 'release savepoint fillrate_batch')
+    return results
   } catch (error) {
     if (!isRowError(error)) throw error
     await query(tx, 'rollback to savepoint fillrate_batch')

@@ -55,17 +55,21 @@ export interface WriteResult {
  * locked, so that a user's edit wins. If the database rejects the batch, the cells that it rejects are found and left
  * out, and all others are written. One result per row, in the order of the batch.
  * @param tx the caller commits; the rows stay locked until then
+ * @param options.isUnguarded saves two statements; if the database rejects the batch, its error is thrown and the
+ *   transaction is lost
  * @throws what does not concern a row: a lost connection, a timeout, a deadlock, a missing privilege
  */
 export async function writeBatch<Schema>(
   tx: Transaction<Schema>,
   source: Source,
   batch: readonly WriteRow[],
+  { isUnguarded = false }: { readonly isUnguarded?: boolean } = {},
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
   const rows = batch.map(toBatchRow)
   if (hasUniqueOutputs(source)) await query(tx, lockUniqueSql(source))
-  const sent = await executeBatch(tx, source, toBatchStatement(source), rows, missingRow)
+  const statement = toBatchStatement(source)
+  const sent = await executeBatch(tx, source, statement, rows, missingRow, isUnguarded)
   const cells = [...source.outputs, ...source.touches]
   const results = await rereadAfterTriggers(tx, source, cells, rows, sent.rows)
   const made = await readRejectedValues(tx, source, rows, sent.cells)

@@ -237,7 +237,7 @@ export class Batch {
     const { signal } = new AbortController()
     const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
     const run = this.#runOf(worker)
-    await lookups.adoptLookups(this.#deps.db, run.id, live, 10_000)
+    await lookups.adoptLookups(this.#deps.db, run.id, live, { all: 10_000, bySource: {} })
     await repick(this.#deps, run, this.#source, { includeAbandoned: true, signal })
   }
 
@@ -256,12 +256,14 @@ export class Batch {
   /** The leader of each service leases lookups of its running runs. @param startImmediately how many; default: all */
   async #lease(worlds: readonly number[] | null, startImmediately?: number): Promise<Leased[]> {
     // Leasing takes all pending lookups, so those of other worlds are held back meanwhile.
-    if (worlds !== null)
+    if (worlds !== null) {
       await this.#database.pool.query(
         `update fillrate.lookups set not_before = case when substring(key from '^w(\\d+)-')::int = any ($1::int[]) then null else timestamptz 'infinity' end
           where state = 'pending'`,
         [worlds],
       )
+      await this.#database.pool.query('update fillrate.pending_lookups set not_before = null')
+    }
     const leased: Leased[] = []
     for (const service of SERVICES)
       for (const { id: run } of await runs.listRunning(this.#deps.db, scopeOf(service)))

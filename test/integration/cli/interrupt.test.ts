@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
@@ -42,4 +43,56 @@ test('SIGTERM saves the state of a run; the next run continues where it stopped'
   const stats = sandbox.stats({ inputs: true })
   expect(stats.inputs.max_paid).toBe(1)
   expect(stats.inputs.distinct).toBe(distinct)
+})
+
+/** Postgres behind a port that loses all connections after these numbers of messages of its clients. */
+async function startLossyPort(
+  url: URL,
+  losesAfter: readonly number[],
+): Promise<{ url: string; lost: () => number }> {
+  const losses = new Set(losesAfter)
+  const clients = new Set<Socket>()
+  let messages = 0
+  let lost = 0
+  const server = createServer((client) => {
+    const upstream = connect(Number(url.port), url.hostname)
+    clients.add(client)
+    client.on('data', (data) => {
+      if (losses.delete(++messages)) {
+        lost++
+        for (const one of clients) one.destroy()
+      } else upstream.write(data)
+    })
+    upstream.pipe(client)
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const)
+      socket.on('error', () => {}).on('close', () => other.destroy())
+    client.on('close', () => clients.delete(client))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const through = new URL(url)
+  through.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { url: through.href, lost: () => lost }
+}
+
+test('a run that starts while Postgres crashes again and again waits for it, and loses nothing', async () => {
+  await database.pool.query(
+    `insert into crm.contacts (email) select 'late' || n || '@example.com' from generate_series(1, 5) n`,
+  )
+  // From the first message of the first connection to the lookups: at the start of a run there are about sixty.
+  const losses = [1, 12, 30, 44]
+  const port = await startLossyPort(new URL(database.url), losses)
+  const ended = await cli.runWith({ DATABASE_URL: port.url }, 'run', '--route', 'sync', '--json')
+  expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining('"event":"postgres_waiting"') })
+  expect(port.lost()).toBe(losses.length)
+  expect(JSON.parse(ended.stdout)).toMatchObject({
+    status: 'completed',
+    rows: { picked: 5, waiting: 0, failed: 0 },
+  })
+  expect(ended.stderr.match(/Postgres is not available/g)).toHaveLength(1)
+  const { rows } = await database.pool.query(`select from fillrate.runs where state = 'running'`)
+  expect(rows).toEqual([])
 })

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
 import { JSON_SHAPES } from '../../../scripts/docs/json-shapes.ts'
+import { commands } from '../../../src/cli/commands.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -27,17 +29,27 @@ afterAll(async () => {
   await database.drop()
 })
 
-async function print(line: string): Promise<unknown> {
+async function print(line: string): Promise<unknown[]> {
   const env = {
     DATABASE_URL: database.url,
     FILLRATE_BASE_URL: sandbox.url,
     FILLRATE_API_KEY: sandbox.keys.join(','),
     FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
   }
-  const { stdout, stderr } = await runProgram({ cwd: cli.folder, env }, ...line.split(' '), '--json')
+  // What runs until it is stopped is stopped when it has printed what it prints.
+  const stop = new AbortController()
+  const stopsAfter = { serve: 1, start: 2 }[line] ?? Number.POSITIVE_INFINITY
+  const onOutput = (text: string): void => {
+    if (text.split('\n').length > stopsAfter) stop.abort()
+  }
+  const program = { cwd: cli.folder, env, signal: stop.signal, onOutput }
+  const { stdout, stderr } = await runProgram(program, ...line.split(' '), '--json')
   expect(stderr === '' || stdout !== '').toBe(true)
-  expect(stdout).toMatch(/^\{.*\}\n$/)
-  return JSON.parse(stdout)
+  expect(stdout).toMatch(/^(?:\{.*\}\n)+$/)
+  return stdout
+    .trim()
+    .split('\n')
+    .map((one) => JSON.parse(one) as unknown)
 }
 
 const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAPES])[] = [
@@ -62,32 +74,53 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['pause contacts', 'pause'],
   ['resume contacts', 'resume'],
   ['schedule', 'schedule'],
+  ['explain contacts 1', 'explain'],
+  ['explain contacts 35', 'explain'],
+  ['status', 'status'],
+  ['retry --state undone --dry-run', 'retry'],
+  ['remap contacts --dry-run', 'remap'],
+  ['remap contacts', 'remap'],
+  ['init --out other.config.ts', 'init'],
+  ['serve', 'serve'],
+  ['start', 'start'],
+  ['serve --port x', 'error'],
   ['forget --email contact1@example.com', 'forget'],
+  ['forget --deleted contacts', 'forget --deleted'],
 ]
 
 test.each(described)('fillrate %s --json has the documented shape', async (line, shape) => {
-  const result = JSON_SHAPES[shape].safeParse(await print(line))
-  expect(result.error?.issues ?? []).toEqual([])
+  for (const printed of await print(line))
+    expect(JSON_SHAPES[shape].safeParse(printed).error?.issues ?? []).toEqual([])
 })
 
-/** Names chosen by the user, by the service or by the words of a reason. */
-const FOREIGN = /^(rows|fill_rate|invalid_input|inputs|record|input|map)$/
+/** Commands that print no object, or one of a tool of its own. */
+const UNDOCUMENTED = new Set(['complete', 'completion', 'sandbox', 'demo'])
 
-function listNames(value: unknown, parent = ''): string[] {
-  if (Array.isArray(value)) return value.flatMap((one) => listNames(one, parent))
-  if (typeof value !== 'object' || value === null || FOREIGN.test(parent)) return []
-  return Object.entries(value).flatMap(([name, inner]) => [name, ...listNames(inner, name)])
+test('every command is documented', () => {
+  const documented = new Set<string>(Object.keys(JSON_SHAPES))
+  const names = commands.map((one) => one.name).filter((name) => !UNDOCUMENTED.has(name))
+  expect(names.filter((name) => !documented.has(name))).toEqual([])
+  expect(Object.keys(JSON_SHAPES).filter((name) => !described.some(([, shape]) => shape === name))).toEqual([
+    'cancel',
+  ])
+})
+
+/** The names of all documented fields, without those that users choose. */
+function listNames(schema: unknown): string[] {
+  if (typeof schema !== 'object' || schema === null) return []
+  if (Array.isArray(schema)) return schema.flatMap(listNames)
+  const { properties = {}, ...rest } = schema as { readonly properties?: object }
+  return [
+    ...Object.keys(properties),
+    ...listNames(Object.values(properties)),
+    ...listNames(Object.values(rest)),
+  ]
 }
 
-test.each([
-  'status',
-  'explain contacts 1',
-  'retry --dry-run',
-  'remap contacts --dry-run',
-  'init --out other.config.ts',
-  'serve --port x',
-])('fillrate %s --json has names in snake_case', async (line) => {
-  const names = listNames(await print(line))
-  expect(names.length).toBeGreaterThan(0)
+test('all names are in snake_case', () => {
+  const names = Object.values(JSON_SHAPES).flatMap((shape) =>
+    listNames(z.toJSONSchema(shape, { unrepresentable: 'any' })),
+  )
+  expect(names.length).toBeGreaterThan(200)
   expect(names.filter((name) => !/^[a-z][a-z0-9_]*$/.test(name))).toEqual([])
 })

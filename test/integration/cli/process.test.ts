@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { readVersion } from '../../../src/cli/commands/version.ts'
+import { readVersion } from '../../../src/util/version.ts'
 
 // What only a process of its own shows: environment, colors, exit code.
 
@@ -79,11 +79,13 @@ describe('.env', () => {
     rmSync(join(folder, '.env'))
   })
 
-  test('that is a directory is reported', () => {
+  test('that is a directory stops a command that reads it', () => {
     mkdirSync(join(folder, '.env'))
     const ended = fillrate({}, 'runs')
-    expect(ended.stderr).toMatch(/^fillrate: \.env cannot be read \(it is a directory\)/)
-    expect(ended.stderr).toContain('DATABASE_URL')
+    expect(ended.status).toBe(2)
+    expect(ended.stderr).toMatch(
+      /^fillrate: 1 problem in the environment:\n\n {2}\.env\n {4}found +a directory\n/,
+    )
     expect(fillrate({}, 'version', '--json').stdout).toBe(`{"version":"${readVersion()}"}\n`)
     rmSync(join(folder, '.env'), { recursive: true })
   })
@@ -91,7 +93,7 @@ describe('.env', () => {
   test.skipIf(process.getuid?.() === 0)('that this user may not read is reported', () => {
     writeFileSync(join(folder, '.env'), 'A=b\n')
     chmodSync(join(folder, '.env'), 0)
-    expect(fillrate({}, 'version').stderr).toMatch(/\.env cannot be read \(.*permission denied/i)
+    expect(fillrate({}, 'runs').stderr).toMatch(/cannot be read: .*permission denied/i)
     rmSync(join(folder, '.env'))
   })
 })

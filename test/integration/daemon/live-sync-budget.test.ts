@@ -63,6 +63,14 @@ const isUsedUp = async (): Promise<boolean> => {
   return row !== undefined && !row.open && row.spent >= BUDGET
 }
 
+/** Lookups charged to the budgets of the day. */
+async function spentByBudget(): Promise<object> {
+  const rows = await query<{ kind: string; spent: number }>(
+    `select split_part(name, ' ', 1) as kind, lookups_spent::int as spent from fillrate.budgets`,
+  )
+  return Object.fromEntries(rows.map(({ kind, spent }) => [kind, spent]))
+}
+
 /** Live sync has read the queue since then: it extends its lease at the start of a tick. */
 async function looked(): Promise<void> {
   const lease = (): Promise<unknown[]> =>
@@ -73,7 +81,7 @@ async function looked(): Promise<void> {
   }
 }
 
-test('a sync and an import share the daily budget', async () => {
+test('an import has a daily budget of its own, and leaves single edits theirs', async () => {
   await prepare(0)
   await daemon(async () => {
     // Both runs are open, with most of the budget left.
@@ -89,9 +97,10 @@ test('a sync and an import share the daily budget', async () => {
     await client.query('commit')
     client.release()
     await expect.poll(isUsedUp).toBe(true)
+    await expect.poll(spentByBudget).toEqual({ follow: BUDGET, import: BUDGET })
     await looked()
   })
-  expect(requested()).toBe(BUDGET)
+  expect(requested()).toBe(2 * BUDGET)
 })
 
 test('fallback lookups are charged to the daily budget', async () => {

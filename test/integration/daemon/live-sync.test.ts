@@ -149,7 +149,7 @@ test('a change to a row being picked is not lost', async () => {
 })
 
 test('changes in a paused source wait until it is resumed', async () => {
-  await pauses.pauseSources(app.db, ['contacts'], 'the test')
+  await pauses.pauseSources(app.db, ['contacts'], { by: 'the test', reason: null, forMs: null })
   // A tick that began before may still be picking.
   await new Promise((resolve) => setTimeout(resolve, 100))
   const ids = await insert('paused@example.com')
@@ -176,7 +176,7 @@ test('a run does not wait for live sync', async () => {
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 1, waiting: 0 } })
 })
 
-test('a deleted row picked by a dead run is finished', async () => {
+test('a deleted row picked by a dead run waits no longer', async () => {
   await query(
     `with dead as (
        insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
@@ -187,8 +187,8 @@ test('a deleted row picked by a dead run is finished', async () => {
      select 'contacts', '888888', 'waiting', id, '' from dead`,
   )
   await expect
-    .poll(() => query(`select reason from fillrate.rows where key = '888888'`), { interval: 50 })
-    .toEqual([{ reason: 'the row is no longer in the source' }])
+    .poll(() => query(`select source from fillrate.deleted_rows where key = '888888'`), { interval: 50 })
+    .toEqual([{ source: 'contacts' }])
 })
 
 test('rows of a dead run are picked again while a user locks one of them', async () => {
@@ -228,4 +228,22 @@ test('rows of a dead run are picked again while a user locks one of them', async
   } finally {
     client.release()
   }
+})
+
+test('a deleted row is no longer counted, and one that is inserted again goes on where it was', async () => {
+  const [id = 0] = await insert('leaves@example.com')
+  await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
+  const known = async (): Promise<object[]> =>
+    query(
+      `select 'known' as is from fillrate.rows where key = $1
+        union all select 'deleted' from fillrate.deleted_rows where key = $1`,
+      [String(id)],
+    )
+  await query('delete from crm.contacts where id = $1', [id])
+  await expect.poll(known, { interval: 20 }).toEqual([{ is: 'deleted' }])
+  await query(
+    `insert into crm.contacts (id, email, first_name) overriding system value values ($1, 'leaves@example.com', 'Ada')`,
+    [id],
+  )
+  await expect.poll(known, { interval: 20 }).toEqual([{ is: 'known' }])
 })

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { scheduleName } from '../../../src/daemon/scheduler.ts'
+import { scheduleName } from '../../../src/config/cron.ts'
+import { findRequest, insertRequest } from '../../../src/store/requested-runs.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
@@ -13,7 +15,7 @@ const config = { ...crmConfig, schedule: [entry] }
 
 let harness: Harness
 let cli: CommandLine
-const stop = new AbortController()
+let stop = new AbortController()
 let again: Promise<void> = Promise.resolve()
 beforeAll(async () => {
   harness = await startHarness({
@@ -38,24 +40,27 @@ afterAll(async () => {
 
 const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.distinct
 
-test('a scheduled run restarted after a crash keeps its remaining budget', async () => {
-  const { pool } = harness.database
-  const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
-  await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(20)
-  first.child.kill('SIGKILL')
-  await first.ended
-  // Expires the leases of the dead process.
+/** Expires the leases of the dead process, and starts another one. */
+async function continueElsewhere(): Promise<void> {
   for (const table of ['runs', 'scheduled_runs', 'lookups', 'leases'])
-    await pool.query(
+    await harness.database.pool.query(
       `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
     )
-
   const app = await harness.open({ environment: { webhookSecrets: [] } })
   again = app.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
     deliveries: new WakeSignal(),
   })
+}
+
+test('a scheduled run restarted after a crash keeps its remaining budget', async () => {
+  const { pool } = harness.database
+  const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
+  await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(20)
+  first.child.kill('SIGKILL')
+  await first.ended
+  await continueElsewhere()
   await expect
     .poll(async () => {
       const { rows } = await pool.query<{ attempts: number; reason: string }>(
@@ -66,4 +71,26 @@ test('a scheduled run restarted after a crash keeps its remaining budget', async
     .toEqual([{ attempts: 2, reason: expect.stringContaining('budget_reached') }])
   // Everything that the budget allows, including rows that the dead process had claimed.
   expect(distinct()).toBe(BUDGET)
+})
+
+test('a run requested on the dashboard outlives its process in the same way', async () => {
+  stop.abort()
+  await again
+  stop = new AbortController()
+  const before = distinct()
+  const id = randomUUID()
+  const work = { kind: 'run', sources: ['contacts'], limit: null, budget: 60, where: null } as const
+  await insertRequest(
+    harness.database.db,
+    { id, work: { ...work, route: 'sync', isDryRun: false }, by: 'anna' },
+    0,
+  )
+  const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
+  await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(before + 15)
+  first.child.kill('SIGKILL')
+  await first.ended
+  await continueElsewhere()
+  await expect.poll(async () => (await findRequest(harness.database.db, id))?.state).toBe('done')
+  expect((await findRequest(harness.database.db, id))?.reason).toContain('budget of 60')
+  expect(distinct() - before).toBe(60)
 })

@@ -2,12 +2,8 @@ import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
-import {
-  type ScheduledRunOptions,
-  Scheduler,
-  nextTimes,
-  scheduleName,
-} from '../../../src/daemon/scheduler.ts'
+import { nextTimes, scheduleName } from '../../../src/config/cron.ts'
+import { type ScheduledRunOptions, Scheduler } from '../../../src/daemon/scheduler.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
 

@@ -2,9 +2,11 @@ import { connect, createServer, type AddressInfo, type Server } from 'node:net'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { DashboardToken } from '../../../src/config/env-values.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Started } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
+import { DashboardClient } from '../../support/dashboard-client.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 // `fillrate start` as a process, from before there is a Postgres to after the second signal.
@@ -15,12 +17,15 @@ const followed = {
   schedule: [{ cron: '0 2 * * *', timezone: 'Europe/Oslo' }],
 }
 
+const ANNA: DashboardToken = { name: 'anna', role: 'operator', secret: 'a-token-that-is-hard-to-guess' }
+
 let database: TestDatabase
 let sandbox: Sandbox
 let cli: CommandLine
 let daemon: Started
 let proxy: Server
 let output = ''
+let dashboard: DashboardClient
 let ready: () => Promise<{ status: number; reason?: string }>
 
 beforeAll(async () => {
@@ -49,7 +54,7 @@ beforeAll(async () => {
   const behind = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port: String(port) })
 
   cli = await createCommandLine(behind.href, sandbox, followed)
-  daemon = cli.start('start', '--json')
+  daemon = cli.startWith({ FILLRATE_DASHBOARD_TOKEN: `${ANNA.name}:${ANNA.secret}` }, 'start', '--json')
   await new Promise<void>((resolve) => {
     for (const stream of [daemon.child.stdout, daemon.child.stderr])
       stream?.on('data', (text: string) => {
@@ -60,6 +65,7 @@ beforeAll(async () => {
   const { listens } = JSON.parse(output.split('\n').find((line) => line.includes('"public_url"')) ?? '') as {
     listens: string
   }
+  dashboard = new DashboardClient(listens, ANNA)
   ready = async () => {
     const answer = await fetch(`${listens}/readyz`)
     return { status: answer.status, ...((await answer.json()) as { reason?: string }) }
@@ -85,11 +91,14 @@ const enriched = async (): Promise<number> =>
   ).rows[0]?.count ?? 0
 const insert = (email: string) => database.pool.query('insert into crm.contacts (email) values ($1)', [email])
 
+const linesOf = (event: string, code: string) =>
+  output.split('\n').filter((line) => line.includes(`"${event}"`) && line.includes(`"${code}"`)).length
+
 test('waits for Postgres and the schema, and reports not ready', async () => {
-  await expect.poll(() => output).toContain('waiting for Postgres')
+  await expect.poll(() => output).toContain('Postgres is away (connection refused)')
   expect(await ready()).toMatchObject({ status: 503, reason: 'database unavailable' })
   await openProxy()
-  await expect.poll(() => output).toContain('waiting for the schema')
+  await expect.poll(() => output).toContain('"code":"schema_outdated"')
   await expect
     .poll(ready)
     .toMatchObject({ status: 503, reason: expect.stringContaining('fillrate migrate') as string })
@@ -99,6 +108,10 @@ test('waits for Postgres and the schema, and reports not ready', async () => {
   expect(installed.stdout).toContain('two triggers on crm.contacts')
   await expect.poll(() => output).toContain('this process runs live sync')
   await expect.poll(ready).toMatchObject({ status: 200 })
+  // Each outage is one line at its begin and one at its end.
+  for (const code of ['database_away', 'schema_outdated'])
+    for (const event of ['trouble_began', 'trouble_ended'])
+      await expect.poll(() => linesOf(event, code)).toBe(1)
   await insert('new1@example.com')
   await expect.poll(enriched).toBe(1)
 })
@@ -106,7 +119,7 @@ test('waits for Postgres and the schema, and reports not ready', async () => {
 test('SIGHUP rejects an invalid configuration and applies a valid one', async () => {
   await writeFile(join(cli.folder, 'fillrate.config.json'), JSON.stringify({ ...followed, budget: -1 }))
   daemon.child.kill('SIGHUP')
-  await expect.poll(() => output).toContain('keeping the current one')
+  await expect.poll(() => output).toMatch(/"code":"reload_refused".*budget: found -1/)
   await insert('new2@example.com')
   await expect.poll(enriched).toBe(2)
 
@@ -116,8 +129,27 @@ test('SIGHUP rejects an invalid configuration and applies a valid one', async ()
   )
   daemon.child.kill('SIGHUP')
   await expect.poll(() => output).toContain('new configuration active')
+  await expect.poll(() => linesOf('trouble_ended', 'reload_refused')).toBe(1)
   await insert('new3@example.com')
   await expect.poll(enriched).toBe(3)
+})
+
+test('its own dashboard starts a run, under the configuration that it has reloaded', async () => {
+  const form = await dashboard.get('/runs/new')
+  expect(form.text).not.toContain('No daemon')
+  const location = await dashboard.confirm('/runs/start?source=contacts&limit=2&budget=2')
+  expect(location).toMatch(/^\/runs\/\d+$/)
+  const lastAction = () =>
+    database.pool
+      .query('select actor, action, outcome from fillrate.audit_events order by id desc limit 1')
+      .then(({ rows }) => rows as unknown)
+  await expect
+    .poll(lastAction, { timeout: 20_000 })
+    .toEqual([{ actor: 'anna', action: 'run', outcome: 'done' }])
+  const written = await database.pool.query('select from fillrate.changes where run_id = $1', [
+    Number(location.split('/')[2]),
+  ])
+  expect(written.rowCount).toBe(2)
 })
 
 test('schedule shows the next times in their time zone', async () => {

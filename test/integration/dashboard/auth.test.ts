@@ -60,7 +60,9 @@ const form = (fields: Record<string, string>, headers: Record<string, string> = 
 describe('with a token', () => {
   let at: string
   beforeAll(async () => {
-    at = await serve({ environment: { dashboardToken: TOKEN, host: '0.0.0.0' } })
+    at = await serve({
+      environment: { dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }], host: '0.0.0.0' },
+    })
   })
 
   test.each(PROTECTED_PATHS)('%s requires it', async (path) => {
@@ -91,7 +93,7 @@ describe('with a token', () => {
     const signedIn = await send(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
     expect(signedIn).toMatchObject({ status: 303, headers: { location: '/failures' } })
     const cookie = String(signedIn.headers['set-cookie'])
-    expect(cookie).toMatch(/HttpOnly; SameSite=Strict$/)
+    expect(cookie).toMatch(/HttpOnly; SameSite=Lax$/)
     expect(cookie).not.toContain(TOKEN)
     const session = cookie.split(';')[0] ?? ''
     expect((await send(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
@@ -109,12 +111,25 @@ describe('with a token', () => {
     }
     const signedOut = await send(`${at}/logout`, { method: 'POST', headers: own })
     expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0')
+    // A copy of the cookie is worthless from now on, for other processes too; another session is not.
+    const another = await serve({
+      environment: { dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }] },
+    })
+    const again = await send(`${at}/login`, form({ token: TOKEN }, own))
+    const fresh = String(again.headers['set-cookie']).split(';')[0] ?? ''
+    for (const cookie of [session, fresh])
+      expect((await send(`${another}/failures`, { headers: { cookie } })).status).toBe(200)
+    await send(`${at}/logout`, { method: 'POST', headers: { ...own, cookie: session } })
+    for (const address of [at, another]) {
+      expect((await send(`${address}/failures`, { headers: { cookie: session } })).status).toBe(401)
+      expect((await send(`${address}/failures`, { headers: { cookie: fresh } })).status).toBe(200)
+    }
   })
 
   test('behind TLS the cookie is restricted to it', async () => {
     const { host } = new URL(at)
     const signedIn = await send(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
-    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Strict$/)
+    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Lax$/)
   })
 
   test('guessing is throttled per client: a stranger blocks only itself', async () => {
@@ -243,20 +258,29 @@ describe('without a token', () => {
 
   test('only its own pages can pause a source', async () => {
     const at = await serve()
-    const pause = (headers: Record<string, string>): Promise<Got> =>
-      send(`${at}/sources/contacts/pause`, form({}, headers))
+    const page = await send(`${at}/sources/contacts/pause`)
+    const token = /name="form_token" value="(\w+)"/.exec(page.text)?.[1] ?? ''
+    const post = (
+      path: string,
+      headers: Record<string, string>,
+      fields: Record<string, string> = { form_token: token },
+    ): Promise<Got> => send(`${at}${path}`, form(fields, headers))
+    const paused = 'select from fillrate.paused_sources'
     for (const headers of [
       {},
       { 'sec-fetch-site': 'cross-site' },
       { origin: 'https://evil.example' },
       { origin: 'null' },
     ])
-      expect((await pause(headers as Record<string, string>)).status).toBe(403)
-    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
-    expect((await pause({ origin: at })).status).toBe(303)
-    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(1)
-    expect((await send(`${at}/sources/contacts/resume`, form({}, { origin: at }))).status).toBe(303)
-    expect((await send(`${at}/sources/else/pause`, form({}, { origin: at }))).status).toBe(404)
+      expect((await post('/sources/contacts/pause', headers as Record<string, string>)).status).toBe(403)
+    // Its own page, but without the secret that only it can read.
+    for (const fields of [{}, { form_token: 'else' }])
+      expect((await post('/sources/contacts/pause', { origin: at }, fields)).status).toBe(403)
+    expect((await harness.database.pool.query(paused)).rowCount).toBe(0)
+    expect((await post('/sources/contacts/pause', { origin: at })).status).toBe(303)
+    expect((await harness.database.pool.query(paused)).rowCount).toBe(1)
+    expect((await post('/sources/contacts/resume', { origin: at })).status).toBe(303)
+    expect((await post('/sources/else/pause', { origin: at })).status).toBe(404)
   })
 })
 
@@ -326,7 +350,7 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
     lines.flatMap((line) => /^# TYPE (\S+) (?:counter|gauge|histogram)$/.exec(line)?.[1] ?? []),
   )
   const samples = lines.filter((line) => !line.startsWith('#'))
-  const sample = /^([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (\d+(?:\.\d+)?(?:e-?\d+)?)$/
+  const sample = /^([a-z][a-z0-9_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (\d+(?:\.\d+)?(?:e-?\d+)?)$/
   expect(samples.filter((line) => !sample.test(line))).toEqual([])
   const values = new Map(
     samples.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]),
@@ -339,6 +363,18 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
   const sum = (of: string): number =>
     [...values].reduce((all, [name, value]) => (name.startsWith(of) ? all + value : all), 0)
   const { calls } = harness.sandbox.stats()
+  // The first event of a series that does not exist yet is one that increase() does not see.
+  expect(values.get('fillrate_requests_total{endpoint="person",status="429"}')).toBe(0)
+  expect(values.get('fillrate_runs_total{trigger="schedule",status="failed"}')).toBe(0)
+  const runs = await harness.database.pool.query<{ ended: number }>(
+    `select count(*)::int as ended from fillrate.runs where state <> 'running'`,
+  )
+  expect(sum('fillrate_runs_total')).toBe(runs.rows[0]?.ended)
+  expect(sum('fillrate_request_duration_seconds_count')).toBe(calls.accepted + calls.refused)
+  expect(values.get('fillrate_database_up')).toBe(1)
+  expect(sum('fillrate_key_usable{host="127.0.0.1:')).toBe(1)
+  expect(sum('fillrate_circuit_open')).toBe(0)
+  expect(sum('process_resident_memory_bytes')).toBeGreaterThan(1e7)
   expect(sum('fillrate_requests_total')).toBe(calls.accepted + calls.refused)
   expect(sum('fillrate_rows{source="contacts"')).toBe(60)
   // A run of live sync must not hide that no other run ends.

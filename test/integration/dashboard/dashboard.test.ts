@@ -1,17 +1,23 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createRequire } from 'node:module'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { browserProgram, openBrowser } from '../../support/browser.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
+import { inspectPage } from '../../support/inspect-page.ts'
 
 // A real browser on real runs. To install one: apt-get install -y chromium.
 const skipped = browserProgram() === null
 if (skipped)
   console.warn('the dashboard is not tested: there is no chromium here (apt-get install -y chromium)')
+
+/** Every page of the dashboard, each with content. */
+const PAGES =
+  '/ /sources /sources/contacts /rows?source=accounts /failures /runs /runs/2 /jobs /service /spend /system /row?source=contacts&key=3 /nowhere'.split(
+    ' ',
+  )
 
 describe.skipIf(skipped)('the dashboard, in a browser', () => {
   let harness: Harness
@@ -27,7 +33,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     harness = await startHarness({
       config: withAccounts,
       prepare: async ({ pool }) => {
-        await createCrm(pool, 60, 8)
+        await createCrm(pool, 120, 8)
         await pool.query(`update crm.contacts set email = '<script>alert(1)</script>' where id in (1, 2)`)
       },
     })
@@ -48,7 +54,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await rm(profile, { recursive: true, force: true })
   })
 
-  async function open(path = '/', options: Parameters<Browser['newPage']>[0] = {}): Promise<Page> {
+  async function open(path = '/', options: BrowserContextOptions = {}): Promise<Page> {
     const page = await browser.newPage(options)
     page.on('pageerror', (error) => complaints.push(error.message))
     page.on('console', (message) => {
@@ -58,15 +64,21 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     return page
   }
 
-  test('shows row states in a funnel that adds up, and fill rates', async () => {
+  const keysOn = (page: Page): Promise<string[]> =>
+    page.locator('tbody th[scope=row] a').evaluateAll((links) => links.map((link) => link.textContent ?? ''))
+
+  test('shows sources on the overview, and row states in a funnel that adds up on their pages', async () => {
     const page = await open()
-    await page.locator('#chart canvas').waitFor()
+    await page.locator('#calls-chart canvas').waitFor()
     expect(await page.locator('#verdict').innerText()).toMatch(/^Idle\. Run 2 completed/)
+    expect(await page.locator('#runs tbody tr').count()).toBe(2)
     for (const [source, picked] of [
-      ['contacts', 60],
+      ['contacts', 120],
       ['accounts', 8],
     ] as const) {
-      const lines = await page.locator(`#source-${source} .funnel tbody tr`).evaluateAll((rows) =>
+      await page.goto(at)
+      await page.locator('#sources a', { hasText: source }).click()
+      const lines = await page.locator('.funnel tbody tr').evaluateAll((rows) =>
         rows.map((row) => ({
           isStep: row.classList.contains('step'),
           rows: Number(row.querySelector('td')?.textContent?.replaceAll(',', '')),
@@ -79,84 +91,196 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
       const steps = lines.flatMap((line, n) => (line.isStep ? [line.rows + lost(n)] : []))
       expect(new Set(steps)).toEqual(new Set([picked]))
     }
+    await page.goto(`${at}/sources/contacts`)
     const { rows } = await harness.database.pool.query<{ share: string }>(
       `select round(100.0 * count(nullif(trim(title), '')) / count(*), 1) || '%' as share from crm.contacts`,
     )
-    const title = page.locator('#source-contacts .coverage tr', { hasText: 'title' })
+    const title = page.locator('.coverage tr', { hasText: 'title' })
     expect(await title.locator('td.n').first().innerText()).toBe(rows[0]?.share)
-    expect(await page.locator('#runs tbody tr').count()).toBe(2)
+    await page.close()
+  })
+
+  test('sources are sorted by a column, and stay sorted', async () => {
+    const page = await open('/sources')
+    await page.getByRole('link', { name: 'rows', exact: true }).click()
+    await page.locator('#connection', { hasText: 'live' }).waitFor()
+    expect(await keysOn(page)).toEqual(['contacts', 'accounts'])
+    await page.getByRole('link', { name: 'source', exact: true }).press('Enter')
+    await page.locator('[aria-sort=ascending]', { hasText: 'source' }).waitFor()
+    expect(await keysOn(page)).toEqual(['accounts', 'contacts'])
     await page.close()
   })
 
   test('updates live: a pause on one page shows on another', async () => {
-    const [acting, watching] = [await open(), await open()]
-    await acting.locator('#connection', { hasText: 'live' }).waitFor()
-    await acting.locator('#source-accounts button').click()
-    await acting.locator('#source-accounts .badge', { hasText: 'paused' }).waitFor()
-    await watching.locator('#source-accounts .badge', { hasText: 'paused' }).waitFor()
-    expect(await watching.locator('#verdict').innerText()).toContain('Paused: accounts.')
+    const [acting, watching] = [await open('/sources/accounts'), await open()]
+    await watching.locator('#connection', { hasText: 'live' }).waitFor()
+    await acting.locator('#actions a', { hasText: 'Pause' }).click()
+    await acting.locator('form.confirm button').click()
+    await watching.locator('#sources .badge', { hasText: 'paused' }).waitFor()
     const report = await harness.run()
     expect(report.reason).toContain('accounts is paused')
     await watching.locator('#runs th a', { hasText: '3' }).waitFor()
-    await watching.locator('#source-accounts button', { hasText: 'Resume' }).press('Enter')
-    await watching.locator('#source-accounts .badge', { hasText: 'paused' }).waitFor({ state: 'detached' })
+    await acting.goto(`${at}/sources/accounts`)
+    await acting.locator('#actions a', { hasText: 'Resume' }).press('Enter')
+    await acting.locator('form.confirm button').press('Enter')
+    await watching.locator('#sources .badge', { hasText: 'paused' }).waitFor({ state: 'detached' })
     await Promise.all([acting.close(), watching.close()])
   })
 
-  test('links reasons to rows and rows to their history, and escapes values', async () => {
-    const page = await open()
-    await page.locator('#failures a', { hasText: 'email' }).first().click()
-    expect(await page.locator('#failures tbody tr').count()).toBe(2)
-    await page.locator('#failures tbody a').first().click()
+  test('rows: a search by e-mail or key, filters, an order, pages there and back, and the same as CSV', async () => {
+    const { pool } = harness.database
+    const page = await open('/rows')
+    expect(await page.locator('main').innerText()).toContain('128 rows')
+    const first = await keysOn(page)
+    expect(first).toHaveLength(50)
+    await page.click('a[rel=next]')
+    await page.click('a[rel=next]')
+    const last = await keysOn(page)
+    expect(last).toHaveLength(28)
+    expect(await page.locator('a[rel=next]').count()).toBe(0)
+    await page.click('a[rel=prev]')
+    await page.click('a[rel=prev]')
+    expect(await keysOn(page)).toEqual(first)
+    expect(await page.locator('a[rel=prev]').count()).toBe(0)
+
+    const { rows: people } = await pool.query<{ email: string }>(
+      'select email from crm.contacts where id = 33',
+    )
+    await page.fill('#find', ` ${people[0]?.email.toUpperCase()} `)
+    await page.press('#find', 'Enter')
+    expect(await keysOn(page)).toEqual(['33'])
+    await page.fill('#find', '7')
+    await page.press('#find', 'Enter')
+    expect(await keysOn(page)).toEqual(['7', '7'])
+    await page.selectOption('.filters [name=source]', 'contacts')
+    await page.click('.filters button')
+    expect(await keysOn(page)).toEqual(['7'])
+    await page.fill('#find', 'nobody@nowhere.example')
+    await page.press('#find', 'Enter')
+    expect(await page.locator('main').innerText()).toContain('No row matches.')
+
+    await page.goto(`${at}/rows?source=contacts`)
+    await page.selectOption('.filters [name=state]', 'enriched')
+    await page.fill('.filters [name=run]', '2')
+    await page.selectOption('.filters [name=sort]', 'newest')
+    await page.click('.filters button')
+    const { rows: expected } = await pool.query<{ key: string }>(
+      `select key from fillrate.rows where source = 'contacts' and state = 'enriched' and run_id = 2
+        order by settled_at desc, source desc, key desc`,
+    )
+    expect(expected.length).toBeGreaterThan(10)
+    expect(await keysOn(page)).toEqual(expected.slice(0, 50).map(({ key }) => key))
+    const href = await page.locator('a[download]').getAttribute('href')
+    const csv = await (await fetch(at + href)).text()
+    const lines = csv.trim().split('\r\n')
+    expect(lines[0]).toBe('source,key,looked_up_by,identifier,state,reason,cells_written,run,at,due_at')
+    expect(lines.slice(1).map((line) => line.split(',')[1])).toEqual(expected.map(({ key }) => key))
+
+    const today = new Date().toISOString().slice(0, 10)
+    const past = await fetch(`${at}/rows.csv?to=2020-01-01`)
+    expect((await past.text()).trim().split('\r\n')).toHaveLength(1)
+    const now = await fetch(`${at}/rows.csv?from=${today}&tz=Pacific/Kiritimati&to=2999-01-01`)
+    expect((await now.text()).trim().split('\r\n').length).toBeGreaterThan(100)
+    await page.close()
+  })
+
+  test('a reason leads to its rows, a run to what it wrote, a row to its history; values are escaped', async () => {
+    const page = await open('/failures')
+    await page.locator('#reasons a', { hasText: 'email' }).first().click()
+    expect(await keysOn(page)).toEqual(['1', '2'])
+    await page.locator('tbody th a').first().click()
     expect(await page.locator('h1').innerText()).toContain('1')
     expect(await page.locator('#values').innerText()).toContain('<script>alert(1)</script>')
-    await page.selectOption('#find-source', 'contacts')
-    await page.fill('#find-key', '3')
-    await page.press('#find-key', 'Enter')
+    await page.goto(`${at}/row?source=contacts&key=3`)
     expect(await page.locator('#changes').innerText()).toMatch(/Run \d/)
-    await page.fill('#find-key', 'missing')
-    await page.press('#find-key', 'Enter')
+    const missing = await page.goto(`${at}/row?source=contacts&key=missing`)
+    expect(missing?.status()).toBe(404)
     expect(await page.locator('main').innerText()).toContain('Expected: a key of the source contacts')
+
+    await page.goto(`${at}/runs/2`)
+    const { rows } = await harness.database.pool.query<{ key: string; after: object }>(
+      'select key, after from fillrate.changes where run_id = 2 order by id',
+    )
+    const shown = page.locator('#changes tbody tr')
+    expect(await shown.first().locator('a').innerText()).toBe(rows[0]?.key)
+    for (const column of Object.keys(rows[0]?.after ?? {}))
+      expect(await shown.first().innerText()).toContain(column)
+    const changes = await (await fetch(`${at}/runs/2/changes.csv`)).text()
+    const cells = rows.reduce((sum, { after }) => sum + Object.keys(after).length, 0)
+    expect(changes.trim().split('\r\n')).toHaveLength(cells + 1)
+    const spend = (await (await fetch(`${at}/spend.csv`)).text()).trim().split('\r\n')
+    const { rows: requested } = await harness.database.pool.query<{ lookups: number }>(
+      `select sum((totals #>> '{lookups,requested}')::int)::int as lookups from fillrate.runs`,
+    )
+    expect(spend.slice(1).reduce((sum, line) => sum + Number(line.split(',')[6]), 0)).toBe(
+      requested[0]?.lookups,
+    )
+    await page.locator('#by-source a', { hasText: /^\d+$/ }).first().click()
+    expect(page.url()).toContain('run=2')
     await page.close()
   })
 
-  test('works without JavaScript, and fits a phone', async () => {
-    const page = await open('/', { javaScriptEnabled: false, viewport: { width: 360, height: 700 } })
-    expect(await page.locator('.funnel').count()).toBe(2)
-    expect(await page.locator('#chart svg').count()).toBe(1)
-    await page.close()
-    const phone = await open('/', { viewport: { width: 360, height: 700 } })
-    await phone.locator('#chart canvas').waitFor()
-    const fits = 'document.documentElement.scrollWidth <= innerWidth'
-    expect(await phone.evaluate(fits)).toBe(true)
-    await phone.goto(`${at}/row?source=contacts&key=3`)
-    expect(await phone.evaluate(fits)).toBe(true)
-    await phone.close()
+  test('the zone of all times is chosen once, and holds on every page and in every filter', async () => {
+    const context = await browser.newContext({ timezoneId: 'Asia/Kolkata' })
+    const page = await context.newPage()
+    await page.goto(`${at}/runs/2`)
+    const clock = page.locator('time.clock').first()
+    const iso = (await clock.getAttribute('datetime')) ?? ''
+    expect(await clock.innerText()).toBe(`${iso.slice(0, 19).replace('T', ' ')} UTC`)
+    await page.click('#zone [data-zone=local]')
+    const local = new Date(Date.parse(iso) + 5.5 * 3_600_000).toISOString().slice(0, 19).replace('T', ' ')
+    expect(await clock.innerText()).toBe(`${local} UTC+5:30`)
+    await page.goto(`${at}/rows`)
+    expect(await page.locator('#zone [data-zone=local]').getAttribute('aria-pressed')).toBe('true')
+    expect(await page.locator('tbody time').first().getAttribute('title')).toContain('UTC+5:30')
+    await page.fill('.filters [name=from]', '2020-01-01')
+    await page.click('.filters button')
+    expect(await page.locator('main').innerText()).toContain('days in Asia/')
+    await context.close()
   })
 
-  test('passes axe in dark and light mode, and the keyboard skips to the content', async () => {
-    const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-    for (const [path, colorScheme] of [
-      ['/', 'dark'],
-      ['/', 'light'],
-      ['/row?source=contacts&key=3', 'dark'],
-    ] as const) {
-      const page = await open(path, { colorScheme })
-      await page.evaluate(axe)
-      const found = await page.evaluate(
-        `axe.run().then((done) => done.violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join(' ')))`,
-      )
-      expect(found, `${path} ${colorScheme}`).toEqual([])
-      await page.close()
-    }
+  test('works without JavaScript', async () => {
+    const page = await open('/service', { javaScriptEnabled: false })
+    expect(await page.locator('#latency-chart svg path').count()).toBe(2)
+    await page.goto(`${at}/rows?state=invalid_input`)
+    expect(await page.locator('time').first().getAttribute('title')).toContain('UTC')
+    await page.close()
+  })
+
+  // The same in every other state, and with twenty sources: `npm run screenshots -- --check`.
+  test('every page passes axe in dark and light mode, fits a phone, and the keyboard skips to its content', async () => {
     const page = await open()
+    const findings: string[] = []
+    for (const path of PAGES) {
+      await page.goto(at + path)
+      findings.push(...(await inspectPage(page)).map((text) => `${path}: ${text}`))
+    }
+    expect(findings).toEqual([])
+    await page.goto(at)
     await page.keyboard.press('Tab')
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content')
     await page.close()
   })
 
+  test('without the schema a page says so, and loads again when it is there', async () => {
+    const { pool } = harness.database
+    const page = await open('/runs')
+    await page.clock.install()
+    await pool.query('alter schema fillrate rename to gone')
+    try {
+      expect((await page.goto(`${at}/runs`))?.status()).toBe(503)
+      expect(await page.locator('h1').innerText()).toContain('The schema "fillrate" does not fit')
+      expect(await page.locator('main').innerText()).toContain('fillrate migrate')
+    } finally {
+      await pool.query('alter schema gone rename to fillrate')
+    }
+    await page.clock.fastForward(10_000)
+    await page.locator('h1', { hasText: 'Runs' }).waitFor()
+    await page.close()
+  })
+
   test('no page reported an error', () => {
-    // The request for a missing row was answered 404.
-    expect(complaints.filter((text) => !text.includes('404'))).toEqual([])
+    // A row, a page and a schema that do not exist.
+    expect(complaints.filter((text) => !/404|503/.test(text))).toEqual([])
   })
 })

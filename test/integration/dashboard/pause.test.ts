@@ -19,9 +19,12 @@ const command = (...words: string[]): ReturnType<typeof runProgram> =>
   runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
 
 test('a paused source is left out by every run, which says so, until it is resumed', async () => {
-  expect(await command('pause', 'contacts', '--json')).toMatchObject({ code: 0 })
+  const why = ['--because', 'an import', '--for', '2h', '--json']
+  expect(await command('pause', 'contacts', ...why)).toMatchObject({ code: 0 })
   const status = JSON.parse((await command('status', '--json')).stdout) as { paused: object[] }
-  expect(status.paused).toMatchObject([{ source: 'contacts', paused_by: 'the command line' }])
+  expect(status.paused).toMatchObject([
+    { source: 'contacts', paused_by: expect.stringContaining('@'), reason: 'an import' },
+  ])
 
   const plan = await command('plan')
   expect(plan.stdout).toMatch(/^contacts {2}is paused/)
@@ -32,7 +35,11 @@ test('a paused source is left out by every run, which says so, until it is resum
   const named = await harness.run({ sources: ['contacts'] })
   expect(named).toMatchObject({ status: 'completed', rows: { picked: 0 }, requests: { person: 0 } })
 
-  expect((await command('resume', 'contacts')).stdout).toBe('contacts resumed.\n')
+  // Its time is up: the pause is over, although nothing resumed it.
+  await harness.database.pool.query(
+    `update fillrate.paused_sources set resume_at = now() where resume_at > now() + interval '110 minutes'`,
+  )
+  expect((await command('resume', 'contacts')).stdout).toBe('contacts was not paused.\n')
   const after = await harness.run()
   expect(after).toMatchObject({ reason: null, rows: { picked: 30, waiting: 0 } })
   expect(stateSum(after)).toBe(30)
@@ -62,7 +69,7 @@ test('a source that is paused while it is picked is picked no further, and nothi
   await paused
   expect(report.rows.waiting).toBe(0)
   expect(stateSum(report)).toBe(report.rows.picked)
-  await command('resume', 'contacts')
+  expect((await command('resume', 'contacts')).stdout).toBe('contacts resumed.\n')
   const rest = await app.run({
     ...report,
     sources: ['contacts'],

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, type TestContext } from 'vitest'
@@ -98,9 +98,28 @@ test.concurrent('fills blank cells only, and repeats no lookup when run again', 
     first.run.rows['picked'],
   )
 
-  const shown = await showSmallDemo({ folder, json: false })
+  // With --keep it serves the dashboard and prints the addresses, until it is interrupted.
+  const interrupt = new AbortController()
+  let dashboard: Promise<string> | null = null
+  const shown = await showSmallDemo({
+    folder,
+    json: false,
+    keep: true,
+    signal: interrupt.signal,
+    onText: (text) => {
+      const url = /Dashboard +(http:\S+)[\s\S]*Ctrl-C stops/.exec(text)?.[1]
+      if (url === undefined) return
+      dashboard ??= fetch(url)
+        .then((response) => response.text())
+        .finally(() => interrupt.abort())
+    },
+  })
+  expect(await dashboard).toContain('contacts')
+  expect(shown.exit).toBe(0)
   expect(shown.stdout).toContain('No lookup was repeated')
   expect(shown.stdout).toContain('No calls.')
+  expect(shown.stdout).toMatch(/cd \.fillrate\/try[\s\S]*fillrate init[\s\S]*Stopped/)
+  expect(await readFile(join(folder, '.fillrate/try/.env'), 'utf8')).toMatch(/^DATABASE_URL='postgres:/)
 })
 
 test.concurrent('saves its state and stops Postgres when interrupted; the next demo continues', async ({

@@ -14,12 +14,23 @@ export interface ShownDemo {
 export async function showSmallDemo(options: {
   readonly folder: string
   readonly json: boolean
+  readonly keep?: boolean
   readonly signal?: AbortSignal
+  /** Called with all that was printed so far. */
+  readonly onText?: (stdout: string) => void
   readonly onFrame?: (frame: string) => void
 }): Promise<ShownDemo> {
   let stdout = ''
   const context = {
-    stdout: new Output({ write: (text: string) => (stdout += text) }, { color: false }),
+    stdout: new Output(
+      {
+        write: (text: string) => {
+          stdout += text
+          options.onText?.(stdout)
+        },
+      },
+      { color: false },
+    ),
     stderr: new Output(
       { isTTY: true, columns: 80, write: (text: string) => options.onFrame?.(text) },
       { color: false },
@@ -39,8 +50,10 @@ export async function showSmallDemo(options: {
     config: null,
     json: options.json,
     logLevel: null,
+    logFormat: null,
     color: false,
     help: false,
+    keep: options.keep ?? false,
     version: false,
   }
   return { exit: await showDemo({ flags }, context, SMALL), stdout }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -46,32 +46,6 @@ afterAll(async () => {
   await cli.remove()
   await rm(folder, { recursive: true, force: true })
   await harness.close()
-})
-
-test('every TypeScript block type-checks', async () => {
-  // In the checkout, where `fillrate` and its types are found.
-  const place = resolve('node_modules/.fillrate-blocks')
-  await mkdir(place, { recursive: true })
-  try {
-    for (const block of of('ts')) await writeFile(join(place, `${nameOf(block)}.ts`), block.code)
-    const config = {
-      extends: resolve('tsconfig.json'),
-      compilerOptions: {
-        paths: { fillrate: [resolve('src/index.ts')] },
-        noUnusedLocals: false,
-        typeRoots: [resolve('node_modules/@types')],
-      },
-      include: ['*.ts'],
-      exclude: [],
-    }
-    await writeFile(join(place, 'tsconfig.json'), JSON.stringify(config))
-    const checked = await run('node_modules/.bin/tsc', ['-p', place]).catch(
-      (error: { stdout: string }) => error,
-    )
-    expect(checked.stdout).toBe('')
-  } finally {
-    await rm(place, { recursive: true, force: true })
-  }
 })
 
 test.each(

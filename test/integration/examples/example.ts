@@ -1,18 +1,21 @@
 import { execFile } from 'node:child_process'
-import { readFileSync, readdirSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import pino from 'pino'
 import { openApp, type App } from '../../../src/app.ts'
 import type { Config } from '../../../src/config/config.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { MAIN } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { environmentFor } from '../../support/harness.ts'
 
 const root = resolve(import.meta.dirname, '../../..')
 
-/** Every folder under examples/, so that a new one is tested, too. */
-export const exampleNames = readdirSync(join(root, 'examples'))
+/** Every folder under examples/ with a database, so that a new one is tested, too. */
+export const exampleNames = readdirSync(join(root, 'examples')).filter((name) =>
+  existsSync(join(root, 'examples', name, 'schema.sql')),
+)
 
 export const folderOf = (name: string): string => join(root, 'examples', name)
 
@@ -54,8 +57,7 @@ export async function openExample(name: string): Promise<Example> {
         FILLRATE_API_KEY: sandbox.keys.join(','),
         FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
       }
-      const main = join(root, 'src/main.ts')
-      const { stdout } = await promisify(execFile)(process.execPath, [main, 'check', '--json'], {
+      const { stdout } = await promisify(execFile)(process.execPath, [MAIN, 'check', '--json'], {
         cwd: folderOf(name),
         env,
       })

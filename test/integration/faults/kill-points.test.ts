@@ -16,7 +16,7 @@ const WORST = [
   /^before with stored lookups/, // the answer has arrived and is not stored
   /^before insert deliveries/, // not acknowledged
   /^before insert skipped_cells/, // bad cells are found, the others written, and nothing is stored
-  /^before commit \(delete write_back_queue/, // the source's cells are written and not committed
+  /^before commit \(with held write_back_queue/, // the source's cells are written and not committed
 ]
 
 test('there is a kill point at every step that commits or calls', () => {

@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createService } from '../../../src/domain/service/service.ts'
 import { openHttpServer, type HttpServer } from '../../../src/http/server.ts'
 import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
@@ -160,4 +161,35 @@ test('the memory of rejected bodies is released', async () => {
   for (let look = 0; look < 20 && used() - before > 20 * MIB; look++)
     await new Promise((resolve) => setTimeout(resolve, 20))
   expect(used() - before).toBeLessThan(20 * MIB)
+})
+
+test('a delivery before the configuration is read is to be repeated, and then verified as it says', async () => {
+  const acme = createService({
+    name: 'Acme',
+    person: { path: '/find' },
+    webhook: { signature: { header: 'x-acme', algorithm: 'sha1' } },
+  })
+  let known: typeof acme | null = null
+  const starting = await openHttpServer({
+    host: '127.0.0.1',
+    port: 0,
+    receive: createWebhookReceiver(database.db, [SECRET], () => known),
+    signature: () => known?.signature ?? null,
+    deliveries: { notify: () => {} },
+    notReadyReason: async () => null,
+    dashboard: null,
+    log,
+  })
+  const body = event()
+  const send = () =>
+    fetch(`http://127.0.0.1:${starting.port}/webhooks/enrichment`, {
+      method: 'POST',
+      body,
+      headers: { 'x-acme': signWebhook(Buffer.from(body), SECRET, acme.signature, () => '') },
+    })
+  const early = await send()
+  expect([early.status, early.headers.get('retry-after')]).toEqual([503, '5'])
+  known = acme
+  expect((await send()).status).toBe(200)
+  await starting.close()
 })

@@ -65,11 +65,43 @@ function expectClean({ stdout, stderr }: Ended, personalToo: boolean): void {
   expect(named.map(String)).toEqual([])
 }
 
+interface LogLine {
+  readonly level: string
+  readonly event: string
+}
+
+const readLines = ({ stderr }: Ended): LogLine[] =>
+  stderr
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as LogLine)
+
 test('no secret is in any output at any level, and no personal data above debug', async () => {
   expectClean(await run('trace', 'run', '--route', 'bulk', '--limit', '30', '--json', '--wait', '20s'), false)
-  const sync = await run('info', 'run', '--route', 'sync')
-  expect(sync.stderr).toContain('run ended')
-  expectClean(sync, true)
+  const sync = await run('debug', 'run', '--route', 'sync')
+  expectClean(sync, false)
+  const lines = readLines(sync)
+  const isAboveDebug = ({ level }: LogLine): boolean => level !== 'debug'
+  expectClean({ ...sync, stderr: JSON.stringify(lines.filter(isAboveDebug)) }, true)
+  for (const line of lines)
+    expect(line).toMatchObject({
+      event: expect.stringMatching(/^[a-z_]+$/),
+      time: expect.stringMatching(/^\d{4}-.*Z$/),
+      pid: expect.any(Number),
+      hostname: expect.any(String),
+      version: expect.any(String),
+    })
+  expect(lines.map(({ event }) => event)).toEqual(expect.arrayContaining(['run_started', 'run_ended']))
+  const calls = lines.filter(({ event }) => event === 'call_ended' || event === 'call_failed')
+  expect(calls.length).toBeGreaterThan(20)
+  for (const call of calls)
+    expect(call).toMatchObject({
+      endpoint: expect.any(String),
+      duration_ms: expect.any(Number),
+      lookup: expect.any(Number),
+    })
+  // The only lines that are for debugging a row: the calls of every row name it by number.
+  expectClean({ ...sync, stderr: JSON.stringify(calls) }, true)
   const rest = await Promise.all([run('info', 'failures'), run('trace', 'check')])
   for (const ended of rest) expectClean(ended, true)
 })
@@ -80,6 +112,7 @@ test('a rejected key stops the run and is not printed', async () => {
   const refused = await run('trace', 'run', '--route', 'sync')
   expect(refused.code).toBe(2)
   expectClean(refused, false)
+  expect(refused.stderr).toMatch(/"level":"error".*"event":"run_failed".*"status":"unauthorized"/)
 })
 
 test('no table of any schema contains a secret', async () => {

@@ -38,6 +38,7 @@ const want = (...emails: string[]) =>
     lookups.upsertLookups(
       tx,
       emails.map((email) => ({ kind: 'email' as const, key: email, input: { email } })),
+      'contacts',
       run,
       [run],
       0,
@@ -225,10 +226,12 @@ test('a lookup of another running run is not taken over; that of a dead run is',
   const other = run
   run = await startRun()
   expect(
-    await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], run, [other, run], 0)),
+    await inTransaction(database.db, (tx) =>
+      lookups.upsertLookups(tx, [aWanted], 'contacts', run, [other, run], 0),
+    ),
   ).toMatchObject([{ claimed: false }])
   expect(
-    await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], run, [run], 0)),
+    await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], 'contacts', run, [run], 0)),
   ).toMatchObject([{ claimed: true }])
 })
 const aWanted = { kind: 'email' as const, key: 'a@example.com', input: { email: 'a@example.com' } }

@@ -102,6 +102,24 @@ describe('a row that another transaction has locked', () => {
   })
 })
 
+test('a batch sends seven statements and a poll, and one that the database rejects is written again with a savepoint', async () => {
+  const people = await answeredPeople(database, 5)
+  const verbs = (): (string | undefined)[] =>
+    database.statements().map((text) => /begin|rollback to|\w+/.exec(text.trim())?.[0])
+  verbs()
+  expect(await writeOnce(people)).toMatchObject({ rows: 5, enriched: 5 })
+  const [poll, claim, write, reset, finish, dequeue] = ['select', 'select', 'with', 'select', 'with', 'with']
+  expect(verbs()).toEqual([poll, 'begin', claim, write, reset, finish, dequeue, 'commit'])
+
+  const rejecting = await answeredPeople(database, 5)
+  await trigger(`if new.id = 2 then raise 'not this one'; end if;`)
+  verbs()
+  expect(await writeOnce(rejecting)).toMatchObject({ rows: 5, enriched: 4 })
+  const bounds = verbs().filter((verb) => ['begin', 'savepoint', 'rollback', 'commit'].includes(verb ?? ''))
+  expect(bounds.slice(0, 4)).toEqual(['begin', 'rollback', 'begin', 'savepoint'])
+  expect(await titles()).toEqual(['Title 1', null, 'Title 3', 'Title 4', 'Title 5'])
+})
+
 test('a locked table defers its rows, and fails nothing', async () => {
   const people = await answeredPeople(database, 20, { sourceTimeoutMs: 3_000 })
   await whileOpen(database, 'lock table people in access exclusive mode', async () => {

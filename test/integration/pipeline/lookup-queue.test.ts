@@ -7,6 +7,7 @@ import type { BreakerState } from '../../../src/service/breaker.ts'
 import { markInFlight, type LeasedLookup } from '../../../src/store/lookup-leases.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 const LOOKUPS = 2_000
 let database: TestDatabase
@@ -28,6 +29,7 @@ beforeEach(async () => {
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', 'p' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${LOOKUPS}) n`,
   )
+  await database.pool.query(QUEUE_PENDING)
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   leases = new LeaseKeeper({ db: database.db, log: pino({ level: 'silent' }) })
@@ -40,6 +42,7 @@ beforeEach(async () => {
     callTimeoutMs: 30_000,
     sourceTimeoutMs: 1,
     lockedWaitMs: 0,
+    price: null,
     refreshAfterMs: 1,
     retryNotFoundAfterMs: 1,
   }

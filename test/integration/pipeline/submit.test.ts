@@ -7,6 +7,7 @@ import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import * as submit from '../../../src/pipeline/submit.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -29,6 +30,7 @@ test('bulk calls take slots like single calls, and release them', async () => {
      select 'email', e, jsonb_build_object('email', e), 'pending', 1
        from generate_series(1, 500) n, lateral (select 'p' || n || '@example.com' as e) named`,
   )
+  await pool.query(QUEUE_PENDING)
   const [run] = await runs.listRunning(db)
   if (!run) throw new Error('the run should be live')
   const slots = new PrioritySemaphore(2)

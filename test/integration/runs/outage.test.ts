@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { createBreaker } from '../../../src/service/breaker.ts'
 import * as callers from '../../../src/store/leases.ts'
@@ -102,14 +103,14 @@ test('the next leader inherits an open circuit, and only the leader may store on
   const harness = await start(0)
   const { db } = harness.database
   const lease = { scope: 'a key', token: crypto.randomUUID() }
-  const circuit = { probeInMs: 30_000, backoffMs: 20_000 }
+  const circuit = { probeInMs: 30_000, backoffMs: 20_000, reason: 'HTTP 503', isUnreachable: false }
   await circuits.saveCircuit(db, lease, circuit)
   expect(await circuits.findCircuit(db, 'a key')).toBe(null)
 
   await callers.acquireLease(db, 'a key', lease.token, 'another process', 60_000)
   await circuits.saveCircuit(db, lease, circuit)
   const kept = await circuits.findCircuit(db, 'a key')
-  expect(kept?.backoffMs).toBe(20_000)
+  expect(kept).toMatchObject({ scope: 'a key', backoffMs: 20_000, reason: 'HTTP 503', isUnreachable: false })
 
   const breaker = createBreaker()
   if (kept !== null) breaker.restore(kept)
@@ -138,4 +139,20 @@ test('a key rejected within a run stops it after the calls in flight, and loses 
     `select coalesce(sum(attempts), 0)::int as attempts from fillrate.lookups where state = 'pending'`,
   )
   expect(rows[0]?.attempts).toBe(0)
+})
+
+test('a key that is accepted again is no trouble, also after a reload, whose client knows no rejection', async () => {
+  const harness = await start(10)
+  const own = new OwnTroubles()
+  const { keys } = harness.sandbox.settings
+  harness.sandbox.configure({ keys: ['another key'] })
+  const before = await harness.open({ own })
+  await before.run(runRequest({ route: 'sync' }))
+  expect(own.list()).toMatchObject([{ code: 'key_refused' }])
+  await before.close()
+
+  harness.sandbox.configure({ keys: [...keys] })
+  const after = await harness.open({ own })
+  expect(await after.run(runRequest({ route: 'sync' }))).toMatchObject({ status: 'completed' })
+  expect(own.list()).toEqual([])
 })

@@ -31,6 +31,8 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   changedAt: null,
   freshness: null,
   follow: false,
+  onDelete: 'forget',
+  budget: null,
   inputs: { email: 't.email' },
   minConfidence: 0,
   cascade: false,

@@ -47,7 +47,7 @@ describe('a batch', () => {
     const batch = await prepare(database, source, ['1', '2'], record)
     database.statements()
     const [first, second] = await transact(database, (tx) => writeBatch(tx, source, batch))
-    expect(database.statements().map((text) => text.trim().split(/\s/)[0])).toEqual([
+    expect(database.statements().map((text) => text.trim().split(/\W/)[0])).toEqual([
       'begin',
       'savepoint',
       'with',

@@ -1,6 +1,8 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as rows from '../../../src/store/rows.ts'
+import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -21,36 +23,67 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
   const run = runs[0]?.id ?? 0
   const [lookup] = await db
     .transaction()
-    .execute((tx) => lookups.upsertLookups(tx, [question], run, [run], 0))
+    .execute((tx) => lookups.upsertLookups(tx, [question], 's', run, [run], 0))
   const id = lookup?.id ?? 0
   await pool.query(
     `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), refresh_at = now() + interval '90 days'
       where id = $1`,
     [id],
   )
-  await pool.query('insert into fillrate.write_back_queue (lookup_id) values ($1)', [id])
+  await enqueue([id])
 
   // The pick has inserted its row and not committed; meanwhile, the write-back of the lookup's other rows finishes.
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
   const { promise: inserted, resolve: tellInserted } = Promise.withResolvers<void>()
   const picking = db.transaction().execute(async (tx) => {
-    await lookups.upsertLookups(tx, [question], run, [run], 0)
+    await lookups.upsertLookups(tx, [question], 's', run, [run], 0)
     const row = { key: '2', inputHash: 'x', lookup: id, state: 'waiting', reason: null, notes: null } as const
     await rows.claimRows(tx, 's', run, [run], [row], { dry: false, service: 0 })
     tellInserted()
     await picked
   })
   await inserted
-  const clearing = db.transaction().execute((tx) => writeBackQueue.dequeueWritten(tx, [id]))
-  await untilBlocked(database)
+  await db.transaction().execute((tx) => writeBackQueue.dequeueWritten(tx, [1]))
   commit()
-  await Promise.all([picking, clearing])
+  await picking
 
-  const { rows: unwritten } = await pool.query(
-    'select lookup_id::int as lookup from fillrate.write_back_queue',
-  )
-  expect(unwritten).toEqual([{ lookup: id }])
+  const claim = (tx: Tx) => writeBackQueue.claimForWriteBack(tx, 's', 10)
+  expect(await db.transaction().execute(claim)).toMatchObject({ rows: [{ key: '2', lookup: id }] })
+  // Once, if the lookup is queued twice.
+  await enqueue([id])
+  expect(await db.transaction().execute(claim)).toMatchObject({ rows: [{ key: '2' }], entries: [2, 3] })
 })
+
+test('of two write-backs with rows of one entry, the last removes it', async () => {
+  const { db, pool } = database
+  await pool.query(`
+    truncate fillrate.rows, fillrate.write_back_queue restart identity;
+    insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
+    select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 2) n;
+    insert into fillrate.rows (source, key, lookup_id, state)
+    select 's', row_number() over (order by id), id, 'waiting' from fillrate.lookups where key <> 'a@b.example'`)
+  await enqueue(
+    (await pool.query<{ id: number }>('select id::int from fillrate.lookups')).rows.map(({ id }) => id),
+  )
+  const write = (tx: Tx, key: string) =>
+    sql`update fillrate.rows set state = 'enriched', settled_at = now() where key = ${key}`.execute(tx)
+
+  const first = await db.startTransaction().execute()
+  await write(first, '1')
+  await writeBackQueue.dequeueWritten(first, [1])
+  const second = db.transaction().execute(async (tx) => {
+    await write(tx, '2')
+    await writeBackQueue.dequeueWritten(tx, [1])
+  })
+  await untilBlocked(database)
+  await first.commit().execute()
+  await second
+
+  expect((await pool.query('select from fillrate.write_back_queue')).rowCount).toBe(0)
+})
+
+const enqueue = (ids: readonly number[]) =>
+  database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
 
 async function untilBlocked({ pool }: TestDatabase): Promise<void> {
   for (;;) {

@@ -189,8 +189,8 @@ test.each([
     `insert into fillrate.rows (source, key, state, settled_at) values ('s', 'k', 'waiting', now())`,
   ],
   [
-    'a job of 101',
-    `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at) values (gen_random_uuid(), 'submitting', 101, array_fill(1::bigint, array[101]), now())`,
+    'a job of 1,001',
+    `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at) values (gen_random_uuid(), 'submitting', 1001, array_fill(1::bigint, array[1001]), now())`,
   ],
 ])('an impossible state is refused: %s', async (_, statement) => {
   await expect(database.pool.query(statement)).rejects.toMatchObject({ code: '23514' })

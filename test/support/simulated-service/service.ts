@@ -27,7 +27,7 @@ export interface ServiceSettings {
   /** Its clock minus the true one, in milliseconds. */
   readonly skewMs: number
   readonly date: boolean
-  /** The share of answers that carry rate headers; the first always does. */
+  /** The share of answers that carry rate headers; the first always does, unless none do. */
   readonly headerShare: number
   /** The share of calls answered with 500, and whether they are counted. */
   readonly faultShare: number
@@ -89,7 +89,8 @@ export class SimulatedService {
     const isUncounted =
       (isFault && settings.faults === 'uncounted') || (isMiss && settings.misses === 'uncounted')
     if (isUncounted && verdict.accepted) this.#counter.uncount(now)
-    const carries = this.#answers++ === 0 || this.#random() < settings.headerShare
+    const isFirst = this.#answers++ === 0 && settings.headerShare > 0
+    const carries = isFirst || this.#random() < settings.headerShare
     return {
       status,
       verdict,

@@ -1,3 +1,6 @@
+import type { LimitUsage } from '../../../src/domain/rate-status.ts'
+import type { DocumentedLimit } from '../../../src/domain/service/documented-limit.ts'
+import { DocumentedLimits } from '../../../src/service/rate-limit/documented-limits.ts'
 import { RateLimitModel } from '../../../src/service/rate-limit/model.ts'
 import { EventQueue } from './event-queue.ts'
 import { seeded } from './random.ts'
@@ -26,6 +29,10 @@ export interface SimulationSettings {
   readonly pauses: readonly (readonly [number, number])[]
   /** Calls that become wanted, in milliseconds since the start; null: there is always more to call. */
   readonly bursts: readonly Burst[] | null
+  /** Limits that are known beside those that headers state. Default: none. */
+  readonly documented?: readonly DocumentedLimit[]
+  /** When another leader takes over, in milliseconds since the start: it knows of the limits what the one before stored. */
+  readonly restarts?: readonly number[]
 }
 
 export interface Burst {
@@ -80,7 +87,13 @@ export function simulate(settings: SimulationSettings): Outcome {
   const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
   const queue = new EventQueue(start)
   const service = new SimulatedService(settings.service, start, random)
-  const model = new RateLimitModel()
+  let model = new RateLimitModel()
+  const { documented = [], restarts = [] } = settings
+  let limits = new DocumentedLimits(documented)
+  /** Calls of leaders that are gone: their answers reach nobody. */
+  let leader = 0
+  let sentBefore = 0
+  let isDead = false
   const timeline = new Timeline(start)
   const end = start + settings.durationMs
   let inFlight = 0
@@ -97,7 +110,7 @@ export function simulate(settings: SimulationSettings): Outcome {
 
   const wanted = createWanted(settings, () => queue.now - start)
   const hasWork = (): boolean =>
-    model.calls.sent + model.calls.granted < wanted() &&
+    sentBefore + model.calls.sent + model.calls.granted < wanted() &&
     !settings.pauses.some(([from, to]) => queue.now >= start + from && queue.now < start + to)
 
   function pump(): void {
@@ -105,16 +118,24 @@ export function simulate(settings: SimulationSettings): Outcome {
     model.onDemand(hasWork() || model.calls.hasPending, now)
     workSince = hasWork() ? (workSince ?? now) : null
     if (now >= end || !hasWork()) return
-    const left = wanted() - model.calls.sent - model.calls.granted
-    const count = Math.min(settings.concurrency - inFlight, left, model.grantable(now))
+    const left = wanted() - sentBefore - model.calls.sent - model.calls.granted
+    const room = limits.grantable(null, now)
+    const count = Math.min(settings.concurrency - inFlight, left, model.grantable(now), room)
     if (count > 0) {
       longestWait = Math.max(longestWait, now - Math.max(lastSent, workSince ?? now))
       model.grant(count, now)
+      limits.grant(null, count)
       inFlight += count
       const lag = between(settings.lag)
-      for (let index = 0; index < count; index++) queue.at(now + lag + index * 0.05, send)
+      const sender = leader
+      for (let index = 0; index < count; index++)
+        queue.at(now + lag + index * 0.05, () => {
+          if (sender === leader) send()
+        })
     }
-    const next = inFlight < settings.concurrency ? model.nextCheckAt(now) : null
+    const isPaced = limits.grantable(null, now) < 1
+    const nextAt = isPaced ? limits.nextAt(null, now) : model.nextCheckAt(now)
+    const next = inFlight < settings.concurrency ? nextAt : null
     if (next === null) return
     const at = Math.max(now + 0.5, next)
     if (at >= lookAt && lookAt > now) return
@@ -125,7 +146,31 @@ export function simulate(settings: SimulationSettings): Outcome {
     })
   }
 
+  /** The process is killed, and another one takes over some seconds later. */
+  function restart(): void {
+    const usage: LimitUsage = structuredClone(limits.usage(queue.now, 0))
+    const killedAt = queue.now
+    const takeOverMs = 6_000
+    if (isDead) return
+    isDead = true
+    leader++
+    sentBefore += model.calls.sent
+    model = new RateLimitModel()
+    inFlight = settings.concurrency
+    queue.at(killedAt + takeOverMs, () => {
+      const windows = usage.windows.map((window) => ({
+        ...window,
+        calls: window.calls.map(([ageMs, calls]) => [ageMs + takeOverMs, calls] as const),
+      }))
+      limits = new DocumentedLimits(documented, { ...usage, windows }, queue.now)
+      isDead = false
+      inFlight = 0
+      pump()
+    })
+  }
+
   function send(): void {
+    const sender = leader
     const call = model.sent(queue.now)
     const label = timeline.sent(call.order, queue.now)
     longestSilence = Math.max(longestSilence, queue.now - lastSent)
@@ -144,7 +189,9 @@ export function simulate(settings: SimulationSettings): Outcome {
       if (isLost) return
       queue.at(queue.now + between(settings.after), () => {
         timeline.answered(label, queue.now)
+        if (sender !== leader) return
         model.answered(call, arrival, queue.now)
+        limits.complete(null, queue.now)
         inFlight--
         pump()
       })
@@ -152,7 +199,9 @@ export function simulate(settings: SimulationSettings): Outcome {
     if (!isLost) return
     queue.at(queue.now + 3000, () => {
       timeline.lost(label, queue.now)
+      if (sender !== leader) return
       model.lost(call, queue.now)
+      limits.complete(null, queue.now)
       inFlight--
       pump()
     })
@@ -170,10 +219,11 @@ export function simulate(settings: SimulationSettings): Outcome {
   if (settings.otherClientShare > 0) queue.at(start + 1, otherClientCall)
   for (const [, to] of settings.pauses) queue.at(start + to, pump)
   for (const { at } of settings.bursts ?? []) queue.at(start + at, pump)
+  for (const at of restarts) queue.at(start + at, restart)
   queue.at(start, pump)
   let isDeadlocked = false
   while (!queue.isEmpty) queue.step()
-  const isDone = model.calls.sent >= wanted()
+  const isDone = sentBefore + model.calls.sent >= wanted()
   if (queue.now < end && settings.otherClientShare === 0 && !isDone) isDeadlocked = true
 
   return {

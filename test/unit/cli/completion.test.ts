@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { expect, test, vi } from 'vitest'
 import { runCli } from '../../../src/cli/cli.ts'
 import { commands } from '../../../src/cli/commands.ts'
@@ -6,7 +7,7 @@ import { intoFile } from './terminal.ts'
 /** The lines that a command writes with console.log, as the completion package does. */
 async function linesOf(...args: string[]): Promise<string[]> {
   const log = vi.spyOn(console, 'log').mockImplementation(() => {})
-  const { output } = intoFile()
+  const { output, text } = intoFile()
   const context = {
     stdout: output,
     stderr: output,
@@ -17,7 +18,7 @@ async function linesOf(...args: string[]): Promise<string[]> {
   }
   try {
     await runCli({ words: args, contextFor: () => context })
-    return log.mock.calls.map(([line]) => String(line))
+    return [...text().split('\n').slice(0, -1), ...log.mock.calls.map(([line]) => String(line))]
   } finally {
     log.mockRestore()
   }
@@ -37,6 +38,7 @@ test('options are those of the command and of every command', async () => {
     '--config',
     '--json',
     '--log-level',
+    '--log-format',
     '--no-color',
     '--help',
     '--version',
@@ -64,6 +66,46 @@ test.each([
   expect(await valuesOf(...words)).toEqual(values)
 })
 
-test.each(['bash', 'zsh', 'fish'])('the script for %s calls fillrate complete', async (shell) => {
-  expect((await linesOf('completion', shell)).join('\n')).toContain('fillrate complete --')
+const hasShell = (shell: string): boolean => spawnSync(shell, ['-c', '']).error === undefined
+
+test.each(['bash', 'zsh', 'fish'])(
+  '%s reads its script twice, and has completions of fillrate then',
+  async (shell) => {
+    const script = (await linesOf('completion', shell)).join('\n')
+    expect(script).toContain('fillrate complete --')
+    if (!hasShell(shell)) return
+    const load = shell === 'zsh' ? `autoload -Uz compinit; compinit -D -u\n${script}` : script
+    const list = {
+      bash: 'complete -p fillrate',
+      zsh: 'print $_comps[fillrate]',
+      fish: 'complete -c fillrate',
+    }[shell]
+    const options = { bash: ['--norc'], zsh: ['-f'], fish: ['--no-config'] }[shell] ?? []
+    const { stdout, stderr } = spawnSync(shell, [...options, '-c', `${load}\n${script}\n${list}`], {
+      encoding: 'utf8',
+    })
+    expect(stderr).toBe('')
+    expect(stdout).toContain('fillrate')
+  },
+)
+
+test.runIf(hasShell('bash'))('bash completes the word under the cursor, and evaluates none', async () => {
+  const complete = (...words: string[]): string =>
+    spawnSync(
+      'bash',
+      [
+        '--norc',
+        '-c',
+        `${script}\nfillrate() { printf 'a%s\\tmeaning\\n' "\${@:3}"; echo :4; }
+         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _fillrate; printf '%s|' "\${COMPREPLY[@]}"`,
+        'test',
+        ...words,
+      ],
+      { encoding: 'utf8' },
+    ).stdout
+  const script = (await linesOf('completion', 'bash')).join('\n')
+  expect(complete('fillrate', 'run', '--ro')).toBe('arun|a--ro|')
+  expect(complete('fillrate', 'run', '--route', '=')).toBe('arun|a--route|a|')
+  expect(complete('fillrate', 'run', '--route', '=', 's')).toBe('arun|a--route|as|')
+  expect(complete('fillrate', 'run', '$(echo $((40+2)))')).toBe('arun|a$(echo $((40+2)))|')
 })

@@ -1,5 +1,7 @@
+import { hostname } from 'node:os'
 import { expect, test } from 'vitest'
 import { createLog, formatLogLine } from '../../../src/cli/log.ts'
+import { readVersion } from '../../../src/util/version.ts'
 import { createSecretMask } from '../../../src/cli/secret-mask.ts'
 import { createPaint } from '../../../src/cli/terminal.ts'
 import { intoFile, onTerminal } from './terminal.ts'
@@ -9,15 +11,23 @@ const mask = createSecretMask({
   DATABASE_URL: 'postgres://crm:hidden-too@db/crm',
 })
 
-test('short lines for a person: clock, level, message, fields', () => {
+test('a dashboard token is masked without the name of its holder, too', () => {
+  const hide = createSecretMask({
+    FILLRATE_DASHBOARD_TOKEN: 'anna:0123456789abcdef,fedcba9876543210',
+    FILLRATE_DASHBOARD_READ_TOKEN: 'grafana:0011223344556677',
+  })
+  expect(hide('0123456789abcdef fedcba9876543210 0011223344556677 of anna')).toBe('*** *** *** of anna')
+})
+
+test('lines for a person: absolute time, level, message, fields', () => {
   const { text, output } = intoFile()
-  const log = createLog({ level: 'info', format: 'short', output, mask })
+  const log = createLog({ level: 'info', format: 'pretty', output, mask })
   log.warn(
     { step: 'settle', ms: 400, why: 'two words', nothing: null, whole: { a: 1 } },
     'waiting for Postgres',
   )
   expect(text()).toMatch(
-    /^\d\d:\d\d:\d\d warn {2}waiting for Postgres {2}step=settle ms=400 why="two words"\n$/,
+    /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d warn {2}waiting for Postgres {2}step=settle ms=400 why="two words"\n$/,
   )
 })
 
@@ -30,17 +40,28 @@ test('JSON lines for a program', () => {
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as object)
-  expect(lines).toMatchObject([{ level: 'info', run: 3, msg: 'run started' }, { msg: 'again' }])
+  expect(lines).toMatchObject([
+    {
+      level: 'info',
+      pid: process.pid,
+      hostname: hostname(),
+      version: readVersion(),
+      run: 3,
+      msg: 'run started',
+    },
+    { msg: 'again' },
+  ])
+  for (const line of lines) expect(new Date((line as { time: string }).time).getTime()).toBeGreaterThan(0)
 })
 
 test('what is below the level is left out', () => {
   const { text, output } = intoFile()
-  createLog({ level: 'warn', format: 'short', output, mask }).info('not logged')
-  createLog({ level: 'silent', format: 'short', output, mask }).fatal('not logged')
+  createLog({ level: 'warn', format: 'pretty', output, mask }).info('not logged')
+  createLog({ level: 'silent', format: 'pretty', output, mask }).fatal('not logged')
   expect(text()).toBe('')
 })
 
-test.each(['short', 'json'] as const)(
+test.each(['pretty', 'json'] as const)(
   'no secret is in a line, nor what an error holds besides its message (%s)',
   (format) => {
     const { text, output } = intoFile()
@@ -59,7 +80,7 @@ test.each(['short', 'json'] as const)(
 test('a stack is there at debug, and only there', () => {
   const at = (level: 'debug' | 'info'): string => {
     const { text, output } = intoFile()
-    createLog({ level, format: 'short', output, mask }).error({ err: new Error('broke') }, 'logged')
+    createLog({ level, format: 'pretty', output, mask }).error({ err: new Error('broke') }, 'logged')
     return text()
   }
   expect(at('debug')).toMatch(/^\s+at /m)
@@ -80,6 +101,6 @@ test('a line never moves the cursor, whatever is in it', () => {
 test('on a terminal it goes above the live lines', () => {
   const { terminal, output } = onTerminal()
   output.live(['the bar'])
-  createLog({ level: 'info', format: 'short', output, mask }).warn('look here')
+  createLog({ level: 'info', format: 'pretty', output, mask }).warn('look here')
   expect(terminal.screen).toEqual([expect.stringContaining('look here'), 'the bar'])
 })

@@ -36,6 +36,7 @@ describe('a command', () => {
       flags: {
         config: null,
         json: false,
+        logFormat: null,
         logLevel: null,
         color: true,
         help: false,
@@ -78,6 +79,7 @@ describe('a command', () => {
         wait: 90_000,
         json: true,
         config: 'a.ts',
+        logFormat: null,
         logLevel: 'debug',
         color: false,
       },

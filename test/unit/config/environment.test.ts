@@ -15,6 +15,9 @@ const variables = [
   'FILLRATE_PORT',
   'FILLRATE_HOST',
   'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_DASHBOARD_READ_TOKEN',
+  'FILLRATE_DASHBOARD_URL',
+  'FILLRATE_ENVIRONMENT',
   'FILLRATE_NOTIFY_URL',
   'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
@@ -22,6 +25,7 @@ const variables = [
 
 const unset = {
   databaseUrl: null,
+  maxConnections: null,
   baseUrl: null,
   apiKeys: [],
   auth: 'bearer',
@@ -29,7 +33,9 @@ const unset = {
   publicUrl: null,
   port: null,
   host: null,
-  dashboardToken: null,
+  dashboardTokens: [],
+  dashboardUrl: null,
+  name: null,
   notifyUrl: null,
   notifySecrets: [],
   logLevel: 'info',
@@ -68,6 +74,7 @@ describe('the environment', () => {
   test('is read in full', () => {
     const environment = readEnvironment({
       DATABASE_URL: ' postgresql://jane:p%40ss@db.internal:5433/crm?sslmode=require\n',
+      FILLRATE_MAX_CONNECTIONS: '25',
       FILLRATE_BASE_URL: 'HTTPS://api.example.com/eu//',
       FILLRATE_API_KEY: 'new-key, old-key,',
       FILLRATE_AUTH: 'X-API-Key',
@@ -75,13 +82,17 @@ describe('the environment', () => {
       FILLRATE_PUBLIC_URL: 'https://fillrate.example.com/',
       FILLRATE_PORT: '0',
       FILLRATE_HOST: '[::]',
-      FILLRATE_DASHBOARD_TOKEN: 'a-token,with-a-comma',
+      FILLRATE_DASHBOARD_TOKEN: 'anna:0123456789abcdef, a-token-of-nobody-special',
+      FILLRATE_DASHBOARD_READ_TOKEN: 'grafana:fedcba9876543210',
+      FILLRATE_DASHBOARD_URL: 'https://ops.example.com/fillrate/',
+      FILLRATE_ENVIRONMENT: 'production, EU',
       FILLRATE_NOTIFY_URL: 'https://hooks.example.com/T0/B0?x=1',
       FILLRATE_NOTIFY_SECRET: 'one,two',
       LOG_LEVEL: 'DEBUG',
     })
     expect(environment).toEqual({
       databaseUrl: 'postgresql://jane:p%40ss@db.internal:5433/crm?sslmode=require',
+      maxConnections: 25,
       baseUrl: 'https://api.example.com/eu',
       apiKeys: ['new-key', 'old-key'],
       auth: 'x-api-key',
@@ -89,11 +100,26 @@ describe('the environment', () => {
       publicUrl: 'https://fillrate.example.com',
       port: 0,
       host: '::',
-      dashboardToken: 'a-token,with-a-comma',
+      dashboardTokens: [
+        { name: 'anna', role: 'operator', secret: '0123456789abcdef' },
+        { name: 'operator', role: 'operator', secret: 'a-token-of-nobody-special' },
+        { name: 'grafana', role: 'reader', secret: 'fedcba9876543210' },
+      ],
+      dashboardUrl: 'https://ops.example.com/fillrate',
+      name: 'production, EU',
       notifyUrl: 'https://hooks.example.com/T0/B0?x=1',
       notifySecrets: ['one', 'two'],
       logLevel: 'debug',
     })
+  })
+
+  test('links lead to the public address unless the dashboard has one of its own', () => {
+    const env = { FILLRATE_PUBLIC_URL: 'https://hooks.example.com' }
+    expect(readEnvironment(env).dashboardUrl).toBe('https://hooks.example.com')
+    expect(messageOf({ FILLRATE_ENVIRONMENT: 'two\nlines' })).toContain('on one line')
+    expect(messageOf({ FILLRATE_DASHBOARD_URL: 'ops.example.com' })).toContain(
+      "the dashboard's http or https URL",
+    )
   })
 
   test('is valid in .env.example', () => {
@@ -125,6 +151,8 @@ describe('the environment', () => {
     ['DATABASE_URL', 'postgres://jane:1#s3cret@db/crm', 'a URL whose password seems to hold', '# as %23'],
     ['DATABASE_URL', 'postgres://jane:1?s3cret@db/crm', 'a URL whose password seems to hold', '? as %3F'],
     ['DATABASE_URL', 'postgres://jane:s3 cret@db/crm', 'a URL that cannot be read (not shown', '%'],
+    ['FILLRATE_MAX_CONNECTIONS', '1', "'1'", null],
+    ['FILLRATE_MAX_CONNECTIONS', 'many', "'many'", null],
     ['FILLRATE_BASE_URL', 'api.example.com', "'api.example.com'", 'Start it with https://'],
     ['FILLRATE_BASE_URL', 'localhost:8080', "'localhost:8080'", 'Start it with https://'],
     ['FILLRATE_BASE_URL', 'ftp://api.example.com', "'ftp://api.example.com'", null],
@@ -236,6 +264,7 @@ describe('the environment', () => {
       'FILLRATE_API_KEY',
       'FILLRATE_WEBHOOK_SECRET',
       'FILLRATE_DASHBOARD_TOKEN',
+      'FILLRATE_DASHBOARD_READ_TOKEN',
     ]
     let rejectedCount = 0
     fc.assert(

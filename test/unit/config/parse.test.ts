@@ -40,6 +40,8 @@ describe('a valid configuration', () => {
           ],
           touch: {},
           follow: false,
+          onDelete: 'forget',
+          budget: null,
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
@@ -49,8 +51,11 @@ describe('a valid configuration', () => {
       retryNotFoundAfterMs: 30 * 86_400_000,
       attempts: 5,
       budget: null,
+      price: null,
+      liveSync: { budget: null, importBudget: null },
       schedule: [],
       keep: { recordsMs: null, deliveriesMs: 30 * 86_400_000, changesMs: null },
+      dashboard: { allowWhere: false },
       notify: [],
     })
   })
@@ -61,6 +66,7 @@ describe('a valid configuration', () => {
       key: ['tenant_id', 'id'],
       inputs: { name: 't.name', company: 't.company' },
       minConfidence: 0.7,
+      budget: '12.5%',
       cascade: true,
       outputs: {
         phone: {
@@ -87,6 +93,8 @@ describe('a valid configuration', () => {
         retryNotFoundAfter: '0d',
         attempts: 1,
         budget: 0,
+        price: { currency: 'EUR', lookup: { person: 0.05, company: 0 } },
+        liveSync: { importBudget: 'unlimited' },
         schedule: [
           {
             cron: ' @daily ',
@@ -109,6 +117,8 @@ describe('a valid configuration', () => {
       retryNotFoundAfterMs: 0,
       attempts: 1,
       budget: 0,
+      price: { currency: 'EUR', person: 0.05, company: 0 },
+      liveSync: { budget: 0, importBudget: 'unlimited' },
       schedule: [
         {
           cron: '@daily',
@@ -132,6 +142,7 @@ describe('a valid configuration', () => {
       key: ['tenant_id', 'id'],
       inputs: { name: 't.name', company: 't.company' },
       minConfidence: 0.7,
+      budget: '12.5%',
       cascade: true,
       touch: { enriched_at: 'now()' },
       freshness: { column: 'enriched_at', maxAgeMs: 604_800_000 },

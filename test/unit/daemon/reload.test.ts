@@ -1,6 +1,8 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
-import { runWithReload } from '../../../src/daemon/reload.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
+import { runWithReload, toOneLine } from '../../../src/daemon/reload.ts'
+import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 
 const log = pino({ level: 'silent' })
 
@@ -8,6 +10,7 @@ const log = pino({ level: 'silent' })
 function play(opens: readonly (string | Error)[]) {
   const events: string[] = []
   const stop = new AbortController()
+  const own = new OwnTroubles()
   let reload = (): void => {}
   let left = [...opens]
   const ended = runWithReload({
@@ -32,9 +35,10 @@ function play(opens: readonly (string | Error)[]) {
       reload = listener
     },
     waitFor: (error) => ((error as Error).message === 'away' ? 'Postgres' : null),
+    own,
     log,
   })
-  return { events, stop: () => stop.abort(), reload: () => reload(), ended }
+  return { own, events, stop: () => stop.abort(), reload: () => reload(), ended }
 }
 
 test('a new configuration replaces the old one as a whole', async () => {
@@ -48,13 +52,15 @@ test('a new configuration replaces the old one as a whole', async () => {
 })
 
 test('an invalid configuration is rejected, and the old one continues', async () => {
-  const { events, stop, reload, ended } = play(['old', new Error('wrong'), 'right'])
+  const { own, events, stop, reload, ended } = play(['old', new Error('wrong\nhere'), 'right'])
   await expect.poll(() => events).toEqual(['old works'])
   reload()
   await new Promise((resolve) => setImmediate(resolve))
   expect(events).toEqual(['old works'])
+  expect(own.list()).toMatchObject([{ code: 'reload_refused', details: { reason: 'wrong here' } }])
   reload()
   await expect.poll(() => events).toEqual(['old works', 'old ends', 'old closed', 'right works'])
+  expect(own.list()).toEqual([])
   stop()
   await ended
 })
@@ -65,4 +71,19 @@ test('missing parts are waited for; an invalid first configuration throws', asyn
   waited.stop()
   await waited.ended
   await expect(play([new Error('wrong')]).ended).rejects.toThrow('wrong')
+})
+
+test('the reason of a rejected configuration is one line, with the place', () => {
+  const problem = {
+    place: 'sources.people.outputs.titel',
+    found: "'titel'\n  titel: 'title',\n  ^",
+    expected:
+      'a column of crm.people, and a text that is long enough to be wrapped on a terminal of a hundred columns',
+    todo: null,
+  }
+  const text = toOneLine(new ConfigProblems('fillrate.config.ts', [problem, { ...problem, place: 'budget' }]))
+  expect(text).not.toMatch(/\n| {2}|\^/)
+  expect(text).toMatch(
+    /^sources\.people\.outputs\.titel: found 'titel' .*; expected a column.* \| budget: found/,
+  )
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { previousTime, scheduleName, nextTimes } from '../../../src/daemon/scheduler.ts'
+import { previousTime, scheduleName, nextTimes } from '../../../src/config/cron.ts'
 import { decideScheduledRun } from '../../../src/domain/schedule.ts'
 
 const oslo = (cron: string) => ({ cron, timezone: 'Europe/Oslo' })

@@ -4,6 +4,8 @@ import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
 import { jsonPage } from '../../../scripts/docs/json.ts'
+import { logsPage } from '../../../scripts/docs/logs.ts'
+import { notificationsPage } from '../../../scripts/docs/notifications.ts'
 import { initPage } from '../../../scripts/docs/init.ts'
 
 const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md')]
@@ -16,6 +18,8 @@ test.each([
   ['configuration.md', configurationPage],
   ['init.md', initPage],
   ['json.md', jsonPage],
+  ['logs.md', logsPage],
+  ['notifications.md', notificationsPage],
 ])('docs/%s is up to date: npm run docs', (name, page) => {
   expect(plain(readFileSync(`docs/${name}`, 'utf8'))).toBe(plain(page()))
 })

@@ -55,6 +55,13 @@ describe('a result is not matched by its position', () => {
     expect(matchResults({ emails, requestIds: null }, results, false)).toEqual(none)
     expect(matchResults({ emails, requestIds: ['x', 'y', 'z'] }, results, false)).toEqual(none)
   })
+  test('if the results are not in the order of the identifiers in the 202, though it lists only some', () => {
+    const requestIds = ['r1', 'r3']
+    expect(matchResults({ emails, requestIds }, [result('r3'), result('e2'), result('r1')])).toEqual(none)
+    expect(matchResults({ emails, requestIds }, [result('r1'), result('e2'), result('r3')])).toEqual([
+      0, 1, 2,
+    ])
+  })
   test('if the 202 named every member, and this is none of its identifiers', () => {
     const results = [result('r1'), result('r2'), result('q9')]
     expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, results)).toEqual([0, 1, null])

@@ -4,7 +4,7 @@ import { backoffMs, keyPauseMs, retryDelayMs } from '../../../src/domain/backoff
 import { afterDelivery, afterSubmit, isTerminalStatus, toJobId } from '../../../src/domain/job.ts'
 import { afterCall, type CallEvent } from '../../../src/domain/lookup.ts'
 import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
-import { routeEmails } from '../../../src/domain/route.ts'
+import { defaultBulkMinimum, routeEmails } from '../../../src/domain/route.ts'
 
 const rules = { attempts: 3, refreshAfterMs: 90_000, retryNotFoundAfterMs: 30_000 }
 const applyCall = (event: CallEvent, attempts = 0) => afterCall({ attempts }, event, rules, 1_000, 0.5)
@@ -203,5 +203,18 @@ describe('emails are requested', () => {
   })
   test('in bulk however few, if the option is bulk', () => {
     expect(routeEmails({ ...at, option: 'bulk' })).toEqual({ bulkFrom: 1, singly: 'never' })
+  })
+  test('in jobs of the size that the service takes', () => {
+    const picking = { ...at, picking: true }
+    expect(routeEmails({ ...picking, minimum: 5, size: 10 }).bulkFrom).toBe(10)
+    expect(routeEmails({ ...picking, minimum: 50, size: 10 }).bulkFrom).toBe(50)
+    expect(routeEmails({ ...picking, minimum: 50, size: 1_000 }).bulkFrom).toBe(1_000)
+  })
+  test('in bulk from half a job on by default, and from two where the results are in the answer', () => {
+    expect(defaultBulkMinimum(null)).toBe(50)
+    expect(defaultBulkMinimum({ size: 100, results: 'webhook' })).toBe(50)
+    expect(defaultBulkMinimum({ size: 1_000, results: 'webhook' })).toBe(50)
+    expect(defaultBulkMinimum({ size: 25, results: 'webhook' })).toBe(13)
+    expect(defaultBulkMinimum({ size: 10, results: 'answer' })).toBe(2)
   })
 })

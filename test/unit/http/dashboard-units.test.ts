@@ -1,20 +1,21 @@
 import { expect, test } from 'vitest'
+import { authorize, isSameOrigin } from '../../../src/http/auth.ts'
 import {
-  authorize,
+  createFormToken,
+  readSession,
   sessionCookieOptions,
-  isSameOrigin,
   signSession,
-  verifySession,
-} from '../../../src/http/auth.ts'
+} from '../../../src/http/sessions.ts'
 import { LoginThrottle, clientAddress } from '../../../src/http/login-throttle.ts'
 import { isHttps } from '../../../src/http/login.ts'
-import { callSteps, chartData } from '../../../src/http/dashboard/pages/rate-limit.ts'
+import { callsChart, callSteps } from '../../../src/http/dashboard/pages/rate-limit.ts'
 import { funnelSteps } from '../../../src/http/dashboard/funnel.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
 import { assignLanes } from '../../../src/http/dashboard/pages/runs.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { cached } from '../../../src/util/cached.ts'
+import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 test('interpolated values are escaped exactly once', () => {
   const evil = `"><script>alert('&')</script>`
@@ -45,16 +46,46 @@ test('calls are grouped into steps by outcome, each counted once', () => {
     endpoint: 'person' as const,
     status,
     calls: 3,
+    durations: [],
+    maxMs: 0,
   }))
   const steps = callSteps(calls, now, { lengthMs: 3_600_000 })
   expect(steps).toHaveLength(360)
   const sum = (ending: 'answered' | 'throttled' | 'failed'): number =>
     steps.reduce((all, one) => all + one[ending], 0)
   expect([sum('answered'), sum('throttled'), sum('failed')]).toEqual([9, 3, 9])
-  const chart = chartData(calls, now, 3_600_000, { limit: 150, windowMs: 2_000 })
-  expect(chart.allowed).toBe(75)
-  expect(chart.at).toHaveLength(chart.answered.length)
+  const chart = callsChart(calls, now, { lengthMs: 3_600_000 }, { scope: 'a', limit: 150, windowMs: 2_000 })
+  expect(chart.series.find((one) => one.name === 'allowed')?.values[0]).toBe(75)
+  for (const { values } of chart.series) expect(values).toHaveLength(chart.at.length)
   expect(chart.at.length).toBeLessThan(60)
+})
+
+test('a chart shows the limit as it was, and the first calls at once', () => {
+  const now = 1_000_000_000
+  const limit = { scope: 'a', limit: 30, windowMs: 1_000 }
+  const at = (ago: number, changed: number, scope = 'a') => ({
+    scope,
+    at: new Date(now - ago),
+    limit: changed,
+    windowMs: 1_000,
+  })
+  const call = { endpoint: 'person', status: '200', calls: 5, durations: [], maxMs: 0 } as const
+  const allowed = (calls: readonly { at: number }[]): (number | null)[] =>
+    callsChart(
+      calls.map((one) => ({ ...call, ...one })),
+      now,
+      { lengthMs: 300_000, stepMs: 60_000 },
+      limit,
+      [at(100_000, 30), at(130_000, 99, 'b'), at(170_000, 60), at(280_000, 10)],
+    ).series.flatMap(({ name, values }) => (name === 'allowed' ? values : []))
+  expect(allowed([{ at: now - 290_000 }])).toEqual([10, 10, 10, 60, 30])
+  const { series } = callsChart(
+    [{ ...call, at: now - 1 }],
+    now,
+    { lengthMs: 3_600_000, stepMs: 300_000 },
+    null,
+  )
+  expect(series.find(({ name }) => name === 'answered')?.values.at(-1)).toBeGreaterThan(0)
 })
 
 test('overlapping runs are in separate lanes', () => {
@@ -71,22 +102,47 @@ test('overlapping runs are in separate lanes', () => {
   ).toEqual([0, 1, 0, 0])
 })
 
+const operator = { name: 'anna', role: 'operator', secret: 'secret' } as const
+const reader = { name: 'reader', role: 'reader', secret: 'another' } as const
+
 test('a session is valid until it expires, only under the token that signed it', () => {
-  const session = signSession('secret', 1_000)
+  const session = signSession(operator, 1_000)
   const week = 7 * 24 * 3_600_000
-  expect(verifySession(session, 'secret', 1_000 + week - 1)).toBe(true)
-  expect(verifySession(session, 'secret', 1_000 + week)).toBe(false)
-  expect(verifySession(session, 'other', 1_000)).toBe(false)
-  expect(verifySession(`9${session}`, 'secret', 1_000)).toBe(false)
-  expect(verifySession('', 'secret', 1_000)).toBe(false)
-  expect(sessionCookieOptions(true).secure).toBe(true)
+  expect(readSession(session, [reader, operator], 1_000 + week - 1)).toMatchObject({
+    token: operator,
+    isExpired: false,
+  })
+  expect(readSession(session, [operator], 1_000 + week)).toMatchObject({ isExpired: true })
+  for (const forged of [`9${session}`, `${session}0`, session.replace('.', '.0'), '', '..'])
+    expect(readSession(forged, [operator], 1_000)).toBeNull()
+  expect(readSession(session, [reader], 1_000)).toBeNull()
+  // Two sessions of one moment differ, so that one can be revoked without the other.
+  expect(signSession(operator, 1_000)).not.toBe(session)
+  expect(sessionCookieOptions(true)).toMatchObject({ secure: true, sameSite: 'lax', httpOnly: true })
 })
 
-const local = { token: null, host: '127.0.0.1', publicUrl: null }
+test('the secret of a form belongs to one session of one token', () => {
+  const [one, other] = [signSession(operator, 0), signSession(operator, 0)]
+  const secrets = [
+    createFormToken(one, operator),
+    createFormToken(other, operator),
+    createFormToken(one, reader),
+    createFormToken(null, null),
+  ]
+  expect(new Set(secrets).size).toBe(secrets.length)
+  expect(createFormToken(one, operator)).toBe(secrets[0])
+})
+
+const local = { tokens: [], host: '127.0.0.1', publicUrl: null }
 const here = { host: 'localhost:8080' }
 test.each([
-  ['a token, from loopback', { ...local, token: 't' }, {}, 401],
-  ['a token, as a bearer', { ...local, token: 't', host: '0.0.0.0' }, { authorization: 'bearer t' }, true],
+  ['a token, from loopback', { ...local, tokens: [{ ...operator, secret: 't' }] }, {}, 401],
+  [
+    'a token, as a bearer',
+    { ...local, tokens: [{ ...operator, secret: 't' }], host: '0.0.0.0' },
+    { authorization: 'bearer t' },
+    true,
+  ],
   ['none, off loopback', { ...local, host: '0.0.0.0' }, { host: '127.0.0.1' }, 403],
   ['none, on loopback', local, here, true],
   ['none, on loopback in IPv6', { ...local, host: '::1' }, { host: '[::1]:8080' }, true],
@@ -96,7 +152,7 @@ test.each([
   ['none, and an address outside', { ...local, publicUrl: 'https://hooks.example' }, here, 403],
   [
     'a token, and an address outside',
-    { ...local, token: 't', publicUrl: 'https://a.example' },
+    { ...local, tokens: [{ ...operator, secret: 't' }], publicUrl: 'https://a.example' },
     { authorization: 'Bearer t' },
     true,
   ],
@@ -106,6 +162,23 @@ test.each([
 ] as const)('authorization with %s', (_, door, headers, expected) => {
   const admission = authorize(door, { headers, session: null, now: 0 })
   expect(admission.isAuthorized || admission.status).toBe(expected)
+})
+
+test('access says whose token it is, and whether it may change anything', () => {
+  const policy = { ...local, tokens: [operator, reader] }
+  const access = (secret: string) =>
+    authorize(policy, { headers: { authorization: `Bearer ${secret}` }, session: null, now: 0 })
+  expect(access('secret')).toMatchObject({ access: { name: 'anna', isOperator: true, method: 'bearer' } })
+  expect(access('another')).toMatchObject({ access: { name: 'reader', isOperator: false } })
+  const session = signSession(reader, 0)
+  expect(authorize(policy, { headers: {}, session, now: 1 })).toMatchObject({
+    access: { isOperator: false, method: 'session', formToken: createFormToken(session, reader) },
+  })
+  expect(authorize(policy, { headers: {}, session, now: Number.MAX_SAFE_INTEGER })).toMatchObject({
+    isAuthorized: false,
+    reason: 'Your session has ended: sign in again',
+    attemptedToken: null,
+  })
 })
 
 test('a client is identified by what it cannot forge', () => {
@@ -206,27 +279,28 @@ test('the remaining limit is what an active leader reported last', async () => {
   }
   const left = async (isLive: boolean): Promise<string | undefined> =>
     (
-      await renderMetrics(
-        {
-          readAt: 0,
-          sources: [],
-          runs: [],
-          jobs: [],
-          calls: [],
-          failures: [],
-          skippedCells: [],
+      await renderMetrics({
+        ...EMPTY_METRICS,
+        data: {
+          ...EMPTY_METRICS.data,
           rateLimits: [
-            { scope: 'api "x"\\', limit: 150, windowMs: 2_000, observedAt: 0, status: { ...status, isLive } },
+            {
+              scope: 'api.example.com:80 "x"\\',
+              limit: 150,
+              windowMs: 2_000,
+              observedAt: 0,
+              status: { ...status, isLive },
+            },
           ],
-          usage: { requested: 0, written: 0, runs: 0 },
         },
-        [],
-        0,
-        [],
-      )
+      })
     )
       .split('\n')
       .find((line) => line.startsWith('fillrate_rate_limit_remaining_requests'))
-  expect(await left(true)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 7`)
-  expect(await left(false)).toBe(String.raw`fillrate_rate_limit_remaining_requests{scope="api \"x\"\\"} 150`)
+  expect(await left(true)).toBe(
+    String.raw`fillrate_rate_limit_remaining_requests{host="api.example.com:80",key="\"x\"\\"} 7`,
+  )
+  expect(await left(false)).toBe(
+    String.raw`fillrate_rate_limit_remaining_requests{host="api.example.com:80",key="\"x\"\\"} 150`,
+  )
 })

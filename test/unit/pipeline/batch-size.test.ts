@@ -20,6 +20,15 @@ describe('batch size', () => {
     pace.onBatch(1, 5_000)
     expect(pace.rows).toBe(1)
   })
+  test('is bounded by the bytes of its records', () => {
+    const pace = new BatchSize(4_000, 1_000)
+    pace.onBatch(1_000, 10, 5 * 2 ** 20)
+    expect(pace.rows).toBe(1_000)
+    pace.onBatch(1_000, 10, 16 * 2 ** 20)
+    expect(pace.rows).toBe(500)
+    pace.onBatch(500, 10, 2 ** 20)
+    expect(pace.rows).toBe(1_000)
+  })
   test('does not grow after a partial batch', () => {
     const pace = new BatchSize(1_000)
     pace.halve(1_000)

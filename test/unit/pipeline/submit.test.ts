@@ -9,6 +9,7 @@ import {
   ServerError,
   TimeoutError,
   UnauthorizedError,
+  UnexpectedStatusError,
 } from '../../../src/service/errors.ts'
 
 const endpoint = 'POST /v1/person/bulk'
@@ -21,6 +22,10 @@ describe('a failed bulk call', () => {
     expect(classifySubmitError(new ConnectionError('lost', { endpoint, maybeSent: true }))).toMatchObject({
       type: 'unconfirmed',
     })
+  })
+  test('is in doubt if its answer arrived and cannot be read, even if the run must stop', () => {
+    const tooLarge = new UnexpectedStatusError('too large', { endpoint, status: 200, action: 'abort_run' })
+    expect(classifySubmitError(tooLarge)).toMatchObject({ type: 'unconfirmed' })
   })
   test.each([502, 504, 520, 524, 599])('is in doubt if a gateway answered: %i', (status) => {
     expect(classifySubmitError(new ServerError('broken', { endpoint, status }))).toMatchObject({

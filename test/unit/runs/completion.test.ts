@@ -95,6 +95,12 @@ describe('call estimates match the calls of a run', () => {
     })
     expect(estimateCalls(toRequest(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
   })
+  test('jobs of another size, and none below a minimum above it', () => {
+    const ten = { ...auto, bulkSize: 10 }
+    expect(estimateCalls(toRequest(42), ten, 2)).toMatchObject({ person: 3, bulk: 5 })
+    expect(estimateCalls(toRequest(41), ten, 2)).toMatchObject({ person: 4, bulk: 4 })
+    expect(estimateCalls(toRequest(42), ten, 50)).toMatchObject({ person: 45, bulk: 0 })
+  })
   test('all single, or all in bulk, on request', () => {
     expect(estimateCalls(toRequest(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
     expect(estimateCalls(toRequest(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
@@ -142,7 +148,7 @@ describe('batcher', () => {
     let gatherMs = 50
     const add = createBatcher<number>(async (items) => void batches.push(items), {
       gatherMs: () => gatherMs,
-      fullAt: 3,
+      fullAt: () => 3,
     })
     const first = [add(1), add(2)]
     await vi.advanceTimersByTimeAsync(49)

@@ -1,18 +1,26 @@
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { Workers } from '../../../src/runs/workers.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
+import type { Schema } from '../../../src/store/schema.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 
 test('a follower reports the rate status of the leader', async () => {
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
   const reports: (RateStatus | null)[] = [null, { ...FIXED_WINDOW_STATUS, isRemote: true }]
-  // No delivery arrived meanwhile.
-  const settled = { deliveries: 0, answered: 0, orphaned: 0, lagsMs: [], outcomes: [] }
-  const transaction = { setIsolationLevel: () => transaction, execute: async () => settled }
-  const db = { transaction: () => transaction }
+  // No statement returns a row: no delivery arrived meanwhile.
+  const db = new Kysely<Schema>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (one) => new PostgresIntrospector(one),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  })
   const client = { resetKeys: () => {} }
   const deps = { db, client, log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
   const workers = new Workers(deps, {
@@ -24,6 +32,8 @@ test('a follower reports the rate status of the leader', async () => {
         acquire: async () => null,
         readStatus: async () => reports.shift() ?? null,
       },
+      onUnauthorized: () => {},
+      keyAccepted: new WakeSignal(),
     },
     signal: ending.signal,
   })

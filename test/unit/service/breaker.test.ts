@@ -169,7 +169,12 @@ describe('the breaker', () => {
     await failTimes(before, 1)
     vi.setSystemTime(2_000)
     const kept = before.snapshot()
-    expect(kept).toEqual({ probeInMs: 3_000, backoffMs: 5_000 })
+    expect(kept).toEqual({
+      probeInMs: 3_000,
+      backoffMs: 5_000,
+      reason: expect.any(String),
+      isUnreachable: expect.any(Boolean),
+    })
 
     const breaker = createBreaker()
     if (kept !== null) breaker.restore(kept)
@@ -178,7 +183,7 @@ describe('the breaker', () => {
     vi.setSystemTime(5_000)
     await failTimes(breaker, 1)
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
-    expect(breaker.snapshot()).toEqual({ probeInMs: 10_000, backoffMs: 10_000 })
+    expect(breaker.snapshot()).toEqual({ ...kept, probeInMs: 10_000, backoffMs: 10_000 })
     vi.setSystemTime(15_000)
     expect(await breaker.execute(fine)).toBe('fine')
     expect([breaker.state, breaker.snapshot()]).toEqual(['closed', null])

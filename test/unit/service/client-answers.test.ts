@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import type { BulkEndpoint } from '../../../src/domain/service/bulk.ts'
+import { createService } from '../../../src/domain/service/service.ts'
 import { clientOf, recordingObserver, serve, serveAlways } from './loopback-service.ts'
 
 const person = {
@@ -231,6 +233,71 @@ describe('a submission', () => {
       response.write('{"job_id"', () => response.destroy())
     })
     expect(await clientOf(broken).submitBulk(input)).toEqual({ jobId: null, requestIds: null, raw: null })
+  })
+
+  test('results in the answer are read in the order of the emails; what cannot be read is kept', async () => {
+    const answers = await serveAlways(200, { people: [person, null] })
+    const submit = (bulk: Partial<BulkEndpoint>) => {
+      const definition = { path: '/bulk', size: 2, results: 'answer', ...bulk } as const
+      const service = createService({ name: 'Acme', person: { path: '/' }, bulk: definition })
+      return clientOf(answers, { service }).submitBulk({
+        emails: ['a@x.example', 'b@x.example'],
+        webhookUrl: null,
+      })
+    }
+    const named = await submit({
+      readResults: (body, emails) => ({
+        results: emails.map((email, n) => ({
+          request_id: email,
+          data: (body as { people: unknown[] }).people[n],
+        })),
+      }),
+    })
+    expect(named.delivery).toEqual({
+      status: 'completed',
+      results: [
+        { request_id: 'a@x.example', data: person },
+        { request_id: 'b@x.example', data: null },
+      ],
+    })
+    // A miss of an answer that is not complete would be no miss.
+    const partial = await submit({ readResults: () => ({ status: 'partial', results: [] }) })
+    expect(partial.delivery).toMatchObject({ status: 'failed' })
+    const broken = await submit({
+      readResults: () => {
+        throw new TypeError('a mistake in the service')
+      },
+    })
+    expect(broken).toMatchObject({ delivery: null, raw: { people: [person, null] } })
+    await expect(submit({ size: 1 })).rejects.toThrow('1 to 1 emails')
+  })
+
+  test('a poll is read as the delivery that did not come', async () => {
+    const definition = { name: 'Acme', person: { path: '/' }, poll: { path: '/jobs/{job_id}' } } as const
+    const fetchJob = async (status: number, body: unknown) => {
+      const jobs = await serveAlways(status, body)
+      const reading = await clientOf(jobs, { service: createService(definition) }).fetchJob('a/1')
+      expect(jobs.received[0]).toMatchObject({ method: 'GET', url: '/jobs/a%2F1' })
+      return reading
+    }
+    const results = [{ request_id: 'a@x.example', data: person }]
+    expect(await fetchJob(200, { status: 'Completed', results })).toEqual({
+      outcome: 'results',
+      delivery: { status: 'Completed', results },
+    })
+    expect(await fetchJob(200, { status: 'running', results })).toEqual({ outcome: 'pending' })
+    for (const status of [202, 404, 409]) expect(await fetchJob(status, {})).toEqual({ outcome: 'pending' })
+    expect(await fetchJob(410, {})).toEqual({ outcome: 'gone' })
+    await expect(fetchJob(503, {})).rejects.toMatchObject({ action: 'retry' })
+    const read = (): never => {
+      throw new TypeError('a mistake in the service')
+    }
+    const broken = createService({ ...definition, poll: { ...definition.poll, read } })
+    const jobs = await serveAlways(200, {})
+    await expect(clientOf(jobs, { service: broken }).fetchJob('1')).rejects.toMatchObject({
+      status: 200,
+      action: 'retry',
+    })
   })
 
   test('a 200 with a job identifier is an accepted job', async () => {

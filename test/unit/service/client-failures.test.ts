@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { createService } from '../../../src/domain/service/service.ts'
 import {
   BadRequestError,
   ForbiddenError,
@@ -153,6 +154,13 @@ describe('a 200 without a usable response', () => {
     const error = await rejection(clientOf(service).enrichPerson(input), MalformedResponseError)
     expect(error.message).toContain('larger than')
     expect(error.body).toHaveLength(64 * 1024)
+    // Each answer to a bulk call would be lost in the same way, and is paid: the run stops.
+    const definition = { path: '/bulk', size: 100, results: 'answer' } as const
+    const answering = createService({ name: 'Acme', person: { path: '/' }, bulk: definition })
+    const client = clientOf(service, { service: answering })
+    const paid = await rejection(client.submitBulk({ ...bulk, webhookUrl: null }), UnexpectedStatusError)
+    expect(paid).toMatchObject({ action: 'abort_run', status: 200 })
+    expect(paid.message).toContain('lower `bulk.size`')
   })
 
   test('a 200 to a submission without a job', async () => {

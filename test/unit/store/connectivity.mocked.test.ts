@@ -3,6 +3,7 @@ import {
   expiresAfterAbort,
   isTransient,
   releaseWithin,
+  retryWhileStarting,
   retryWhileUnavailable,
 } from '../../../src/store/connectivity.ts'
 import { isConflict } from '../../../src/store/transaction.ts'
@@ -67,6 +68,28 @@ describe('retryWhileUnavailable', () => {
     await expect(releaseWithin(15_000, async () => void (await failingFor(HOUR, '42501')()))).rejects.toThrow(
       'made on purpose',
     )
+  })
+
+  test.each([
+    ['57P03', 'a server that is starting', 60_000],
+    ['57P01', 'one that is stopping', 60_000],
+    ['ECONNRESET', 'one that crashes', 60_000],
+    ['ECONNREFUSED', 'nothing listens: a restart, or a wrong port', 10_000],
+    ['ENOTFOUND', 'a wrong host', 0],
+    ['28P01', 'a wrong password', 0],
+    ['3D000', 'a wrong database', 0],
+  ])('a first connection waits for %s (%s) for %i ms', async (code, _, atMostMs) => {
+    const onWait = vi.fn<(error: Error, ms: number) => void>()
+    const { signal } = new AbortController()
+    await expect(retryWhileStarting(failingFor(HOUR, code), signal, onWait)).rejects.toThrow(
+      'made on purpose',
+    )
+    expect(clock.ms).toBeGreaterThanOrEqual(atMostMs)
+    expect(clock.ms).toBeLessThan(atMostMs + 6_000)
+    expect(onWait.mock.calls.map(([, ms]) => ms)).toEqual(atMostMs === 0 ? [] : [atMostMs])
+    clock.ms = 0
+    const waits = retryWhileStarting(failingFor(atMostMs / 2, code), signal, onWait)
+    expect(await waits).toBe('done')
   })
 
   test('gives up some time after a shutdown started, and not before', async () => {

@@ -17,9 +17,9 @@ test('wakes all listeners', async () => {
 test('a timed-out listener does not consume the notification of another', async () => {
   const nudge = new WakeSignal()
   const long = nudge.listen().wait(LONG_MS, never)
-  await nudge.listen().wait(1, never)
+  await expect(nudge.listen().wait(1, never)).resolves.toBe(false)
   nudge.notify()
-  await expect(long).resolves.toBeUndefined()
+  await expect(long).resolves.toBe(true)
 })
 
 test('a notification during the work of a loop ends its next wait, even if it woke another', async () => {
@@ -29,7 +29,7 @@ test('a notification during the work of a loop ends its next wait, even if it wo
   nudge.notify()
   await waiting
   await working.wait(LONG_MS, never)
-  await expect(working.wait(1, never)).resolves.toBeUndefined()
+  await expect(working.wait(1, never)).resolves.toBe(false)
 })
 
 test('an abort ends every wait', async () => {

@@ -1,70 +1,124 @@
 import { formatCount, pluralize } from '../../../util/format.ts'
-import { FAILURE_ADVICE } from '../../../domain/row.ts'
+import { FAILED_ROW_STATES, FAILURE_ADVICE, FAILURE_STATES } from '../../../domain/row.ts'
 import { listValues, type SkippedGroup } from '../../../domain/skipped-cell.ts'
-import type { DashboardData } from '../../../actions/dashboard-data.ts'
-import type { FailedRow, FailureReason, ReasonFilter } from '../../../store/failures.ts'
-import { type Html, type HtmlPart, buildUrl, html, rowUrl } from '../html.ts'
-import { card, scrollable, stateBadge, stateLabel, timeAgo } from '../components.ts'
+import type { FailureReason } from '../../../store/failures.ts'
+import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
+import {
+  card,
+  clamped,
+  countLink,
+  dataTable,
+  empty,
+  pageHead,
+  stateBadge,
+  withCode,
+  nameText,
+} from '../components.ts'
 
-/** Reasons listed in full; of the others, only the rows are counted. */
-const MAX_REASONS = 12
+/** Skipped cells listed beside a run; of the others, only the cells are counted. */
+const MAX_GROUPS = 12
 
-export function failuresSection(data: DashboardData): Html {
-  const reasons = data.failures.toSorted((a, b) => b.rows - a.rows)
+/** Why rows were not enriched, and why cells were skipped. */
+export function failuresPage(
+  reasons: readonly FailureReason[],
+  skipped: readonly SkippedGroup[],
+  filter: {
+    readonly source: string | null
+    readonly sources: readonly string[]
+    /** Whether the page offers actions. */
+    readonly canAct: boolean
+  },
+): Html {
   const total = reasons.reduce((sum, one) => sum + one.rows, 0)
-  const rest = reasons.slice(MAX_REASONS)
-  return card('failures', 'Failures by reason', [
-    total === 0
-      ? html`<p class="empty">No failed rows.</p>`
-      : [
-          reasonsTable(reasons.slice(0, MAX_REASONS)),
-          rest.length > 0 &&
-            html`<p class="sub">
-              and
-              ${pluralize(
-                rest.reduce((sum, one) => sum + one.rows, 0),
-                'row',
-              )}
-              for ${pluralize(rest.length, 'rarer reason')}
-            </p>`,
-          html`<p class="sub"><a href="/failures">All ${pluralize(total, 'row')}</a></p>`,
-        ],
-    data.skippedCells.length > 0 && skippedCellsTable(data.skippedCells),
-  ])
+  return html`${pageHead('Failures', sourceFilter(filter))}
+  ${card('reasons', 'Rows not enriched, by reason', total === 0 ? empty('No failed rows.') : [html`<p class="sub">${pluralize(total, 'row')} for ${pluralize(reasons.length, 'reason')}</p>`, reasonsTable(reasons, { isSourceShown: filter.source === null, canAct: filter.canAct })], filter.canAct && retryLink(reasons, { source: filter.source }))}
+  ${total > 0 && card('advice', 'What happens next', adviceList(reasons))}
+  ${card('skipped', 'Skipped cells', skipped.length === 0 ? empty('No value was skipped: each was written, or its cell had one already.') : skippedCellsTable(skipped, skipped.length))}`
 }
 
+/** A choice of one source; without scripts, it needs its button. */
+const sourceFilter = ({ source, sources }: { source: string | null; sources: readonly string[] }): HtmlPart =>
+  sources.length > 1 &&
+  html`<form class="inline" action="/failures">
+    <label
+      >Source
+      <select name="source">
+        <option value="">all</option>
+        ${sources.map((name) => html`<option${name === source && html` selected`}>${name}</option>`)}
+      </select></label
+    >
+    <button class="quiet-button">Show</button>
+  </form>`
+
+const isRetryable = (state: string): boolean => (FAILED_ROW_STATES as readonly string[]).includes(state)
+
+/** Leads to retrying what can be retried of these; nothing if nothing can. */
+export const retryLink = (
+  reasons: ReadonlyArray<Pick<FailureReason, 'state'>>,
+  filter: { readonly source: string | null; readonly state?: string | null; readonly reason?: string | null },
+): HtmlPart =>
+  reasons.some(({ state }) => isRetryable(state)) &&
+  html`<a class="button" href="${buildUrl('/retry', filter)}">Retry</a>`
+
+const adviceList = (reasons: readonly FailureReason[]): Html =>
+  html`<dl class="fields">
+    ${FAILURE_STATES.filter((state) => reasons.some((one) => one.state === state)).map(
+      (state) =>
+        html`<div>
+          <dt>${stateBadge(state)}</dt>
+          <dd>${withCode(FAILURE_ADVICE[state])}</dd>
+        </div>`,
+    )}
+  </dl>`
+
+/** Failures by reason, most frequent first; each leads to its rows. */
+export const reasonsTable = (
+  reasons: readonly FailureReason[],
+  { isSourceShown, canAct }: { readonly isSourceShown: boolean; readonly canAct: boolean },
+): Html =>
+  dataTable<FailureReason>(
+    'Reasons why rows were not enriched',
+    [
+      {
+        name: 'rows',
+        kind: 'number',
+        cell: ({ source, state, reason, rows }) =>
+          countLink(rows, buildUrl('/rows', { source, state, reason })),
+      },
+      {
+        name: 'reason',
+        kind: 'text',
+        cell: ({ source, state, reason }) =>
+          clamped(reason === '' ? 'no reason given' : reason, buildUrl('/rows', { source, state, reason })),
+      },
+      { name: 'state', cell: ({ state }) => stateBadge(state) },
+      isSourceShown && { name: 'source', cell: ({ source }) => nameText(source) },
+      canAct &&
+        reasons.some(({ state }) => isRetryable(state)) && {
+          name: 'action',
+          cell: ({ source, state, reason }) => retryLink([{ state }], { source, state, reason }),
+        },
+    ],
+    reasons,
+  )
+
 /** Values that were not written to their cells, by reason: the most frequent first. */
-export function skippedCellsTable(groups: readonly SkippedGroup[]): Html {
-  const rest = groups.slice(MAX_REASONS)
-  const hasValues = groups.some((group) => group.values.length > 0)
-  return html`${scrollable(
+export function skippedCellsTable(groups: readonly SkippedGroup[], max = MAX_GROUPS): Html {
+  const rest = groups.slice(max)
+  return html`${dataTable<SkippedGroup>(
       'Skipped cells',
-      html`<table>
-        <caption>
-          Skipped cells
-        </caption>
-        <thead>
-          <tr>
-            <th scope="col" class="n">cells</th>
-            <th scope="col">column</th>
-            <th scope="col">reason</th>
-            ${hasValues && html`<th scope="col">values</th>`}
-            <th scope="col">source</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${groups.slice(0, MAX_REASONS).map(
-            (group) =>
-              html`<tr>
-                <td class="n">${formatCount(group.rows)}</td>
-                <th scope="row">${group.column}</th>
-                <td class="reason">${withCode(group.description)}</td>
-                ${hasValues && html`<td class="reason">${listValues(group, valueText)}</td>`}
-                <td>${group.source}</td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>`,
+      [
+        { name: 'cells', kind: 'number', cell: (group) => formatCount(group.rows) },
+        { name: 'column', cell: (group) => nameText(group.column) },
+        { name: 'reason', kind: 'text', cell: (group) => withCode(group.description) },
+        groups.some((group) => group.values.length > 0) && {
+          name: 'values',
+          kind: 'text',
+          cell: (group) => listValues(group, valueText),
+        },
+        { name: 'source', cell: (group) => nameText(group.source) },
+      ],
+      groups.slice(0, max),
     )}
     <p class="sub">
       ${
@@ -83,97 +137,3 @@ function valueText(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH - 1)}…` : text
 }
-
-const reasonsTable = (reasons: readonly FailureReason[]): Html =>
-  scrollable(
-    'Failures by reason',
-    html`<table>
-      <caption class="sr">
-        Reasons why rows were not enriched
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col" class="n">rows</th>
-          <th scope="col">reason</th>
-          <th scope="col">state</th>
-          <th scope="col">source</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${reasons.map(
-          ({ source, state, reason, rows }) =>
-            html`<tr>
-              <td class="n">${formatCount(rows)}</td>
-              <td class="reason">
-                <a href="${buildUrl('/failures', { source, state, reason })}"
-                  >${reason === '' ? 'no reason given' : reason}</a
-                >
-              </td>
-              <td>${stateBadge(state)}</td>
-              <td>${source}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>`,
-  )
-
-/** The rows that failed for one reason, or for any. */
-export function failuresPage(
-  filter: ReasonFilter,
-  rows: readonly FailedRow[],
-  options: { readonly now: number; readonly full: boolean },
-): Html {
-  const { source, state, reason } = filter
-  const last = rows.at(-1)
-  const next =
-    options.full && last !== undefined
-      ? buildUrl('/failures', { source, state, reason, after: JSON.stringify([last.source, last.key]) })
-      : null
-  return html`<h1>Rows not enriched</h1>
-    ${card('failures', reason ?? (state === null ? 'All reasons' : stateLabel(state)), [
-      html`<dl class="fields">
-        ${source !== null && fieldItem('Source', source)}
-        ${state !== null && [fieldItem('State', stateBadge(state)), fieldItem('What to do', withCode(FAILURE_ADVICE[state]))]}
-      </dl>`,
-      rows.length === 0
-        ? html`<p class="empty">No such rows.</p>`
-        : scrollable(
-            'Rows',
-            html`<table>
-              <caption class="sr">
-                Rows not enriched
-              </caption>
-              <thead>
-                <tr>
-                  <th scope="col">row</th>
-                  ${state === null && html`<th scope="col">state</th>`}
-                  <th scope="col">finished</th>
-                  <th scope="col">reason</th>
-                </tr>
-              </thead>
-              <tbody>
-                ${rows.map(
-                  (row) =>
-                    html`<tr>
-                      <th scope="row"><a href="${rowUrl(row)}">${row.source} ${row.key}</a></th>
-                      ${state === null && html`<td>${stateBadge(row.state)}</td>`}
-                      <td>${timeAgo(row.settled_at, options.now)}</td>
-                      <td class="reason">${row.reason}</td>
-                    </tr>`,
-                )}
-              </tbody>
-            </table>`,
-          ),
-      next !== null && html`<p><a rel="next" href="${next}">Next page</a></p>`,
-    ])}`
-}
-
-const fieldItem = (name: string, value: HtmlPart): Html =>
-  html`<div>
-    <dt>${name}</dt>
-    <dd>${value}</dd>
-  </div>`
-
-/** Formats `code` spans in text. */
-export const withCode = (text: string): HtmlPart =>
-  text.split('`').map((part, n) => (n % 2 === 1 ? html`<code>${part}</code>` : part))

@@ -1,7 +1,8 @@
-import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { JobGroup } from '../../../store/metrics.ts'
+import type { StoredJob } from '../../../store/job-actions.ts'
+import { formatCount } from '../../../util/format.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import { badge, numberCell, scrollable, card, stateBadge, timeAgo } from '../components.ts'
+import { badge, card, clamped, dataTable, empty, pageHead, stateBadge, timeAgo } from '../components.ts'
 
 /** What each job state means. */
 const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
@@ -14,41 +15,51 @@ const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
   completed: 'delivered',
 }
 
-export function jobsSection({ jobs: groups, readAt: at }: DashboardData): Html {
-  if (groups.length === 0) return card('jobs', 'Jobs', html`<p class="empty">No bulk jobs yet.</p>`)
+export interface JobsPageData {
+  readonly groups: readonly JobGroup[]
+  /** The latest, newest first. */
+  readonly jobs: readonly StoredJob[]
+  readonly state: string | null
+  readonly readAt: number
+}
+
+/** Bulk jobs: how many are in which state, and the latest ones. */
+export const jobsPage = (data: JobsPageData): Html =>
+  html`${pageHead('Jobs')} ${[...jobsParts(data).values()]}`
+
+/** The live parts, by the id of the element that each replaces. */
+export const jobsParts = (data: JobsPageData): ReadonlyMap<string, Html> =>
+  new Map([
+    ['job-states', groupsSection(data)],
+    ...(data.jobs.length > 0 ? [['job-list', listSection(data)] as const] : []),
+  ])
+
+function groupsSection({ groups, readAt }: JobsPageData): Html {
   return card(
-    'jobs',
-    'Jobs',
-    scrollable(
-      'Jobs',
-      html`<table>
-        <caption class="sr">
-          Bulk jobs by state and age
-        </caption>
-        <thead>
-          <tr>
-            <th scope="col">state</th>
-            <th scope="col" class="n">jobs</th>
-            <th scope="col" class="n">emails</th>
-            <th scope="col">oldest</th>
-            <th scope="col">deadline</th>
-            <th scope="col">meaning</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${groups.map(
-            (group) =>
-              html`<tr>
-                <th scope="row">${stateBadge(group.state)}</th>
-                ${numberCell(group.jobs)}${numberCell(group.emails)}
-                <td>${timeAgo(group.oldest, at)}</td>
-                <td>${deadlineCell(group, at)}</td>
-                <td class="reason">${STATE_MEANINGS[group.state]}</td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>`,
-    ),
+    'job-states',
+    'By state',
+    groups.length === 0
+      ? empty(
+          html`No bulk jobs yet. A run submits emails in jobs of up to 100 where the service can reach
+            <code>FILLRATE_PUBLIC_URL</code> and enough of them wait.`,
+        )
+      : dataTable<JobGroup>(
+          'Bulk jobs by state and age',
+          [
+            {
+              name: 'state',
+              kind: 'row',
+              cell: ({ state }) =>
+                html`<a class="plain" href="/jobs?state=${state}">${stateBadge(state)}</a>`,
+            },
+            { name: 'jobs', kind: 'number', cell: ({ jobs }) => formatCount(jobs) },
+            { name: 'emails', kind: 'number', cell: ({ emails }) => formatCount(emails) },
+            { name: 'oldest', cell: ({ oldest }) => timeAgo(oldest, readAt) },
+            { name: 'deadline', cell: (group) => deadlineCell(group, readAt) },
+            { name: 'meaning', kind: 'text', cell: ({ state }) => STATE_MEANINGS[state] },
+          ],
+          groups,
+        ),
   )
 }
 
@@ -56,3 +67,39 @@ function deadlineCell({ deadline, overdue }: JobGroup, at: number): HtmlPart {
   if (deadline === null) return null
   return [timeAgo(deadline, at), overdue > 0 && [' ', badge(`${overdue} overdue`, 'bad')]]
 }
+
+const listSection = ({ jobs, state, readAt }: JobsPageData): Html =>
+  card(
+    'job-list',
+    state === null ? 'Latest' : ['Latest: ', stateBadge(state)],
+    dataTable<StoredJob>(
+      'The latest jobs',
+      [
+        {
+          name: 'job',
+          kind: 'row',
+          cell: ({ key, job_id: id }) => html`<code class="short">${id ?? key}</code>`,
+        },
+        { name: 'state', cell: (job) => stateBadge(job.state) },
+        { name: 'emails', kind: 'number', cell: ({ size }) => formatCount(size) },
+        { name: 'attempts', kind: 'number', cell: ({ attempts }) => formatCount(attempts) },
+        { name: 'run', cell: ({ run }) => run !== null && html`<a href="/runs/${run}">${run}</a>` },
+        { name: 'submitted', cell: ({ submitted_at: at }) => at && timeAgo(at, readAt) },
+        {
+          name: 'finished or due',
+          cell: (job) =>
+            job.finished_at === null
+              ? ['due ', timeAgo(job.deadline_at, readAt)]
+              : timeAgo(job.finished_at, readAt),
+        },
+        {
+          name: 'reason',
+          kind: 'text',
+          cell: ({ reason, poll_at: pollAt }) =>
+            pollAt === null || reason !== null ? clamped(reason) : ['fetched ', timeAgo(pollAt, readAt)],
+        },
+      ],
+      jobs,
+    ),
+    state !== null && html`<a href="/jobs">All states</a>`,
+  )

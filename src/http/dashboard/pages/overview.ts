@@ -1,120 +1,57 @@
-import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
-import { failuresSection } from './failures.ts'
-import { type Html, type HtmlPart, html } from '../html.ts'
-import { jobsSection } from './jobs.ts'
-import { callsTable, rateLimitStatus, rateSection } from './rate-limit.ts'
-import { readTotal, runsSection } from './runs.ts'
-import { sourceCard } from './sources.ts'
-import { formatCount, formatPercent, pluralize } from '../../../util/format.ts'
-import { Run } from '../../../domain/run.ts'
-import { type Tone, ratio, timeAgo } from '../components.ts'
+import type { DashboardData } from '../../../actions/dashboard-data.ts'
+import type { SystemData } from '../../../actions/system-data.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
+import { billedUnits } from '../../../domain/spend.ts'
+import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
+import { card, ratio, tile, tiles } from '../components.ts'
+import { html, type Html } from '../html.ts'
+import { callsFigure, rateLimitStatus } from './rate-limit.ts'
+import { runsTable, START_RUN } from './runs.ts'
+import { scheduleSummary } from './schedule.ts'
+import { sourcesSection } from './sources.ts'
+import { healthSection } from './verdict.ts'
 
-/** The overview page. */
-export const overviewPage = (data: DashboardData): Html =>
+/** Runs on the overview; the others are on their own page. */
+const RUNS = 6
+
+/** The overview page: whether Fillrate works, what needs attention, what it does now and next. */
+export const overviewPage = (data: DashboardData, system: SystemData, canAct: boolean): Html =>
   html`<h1 class="sr">Overview</h1>
-    ${healthSection(data)} ${metricTiles(data)}
-    <div class="grid">${data.sources.map((source) => sourceCard(source, data.readAt))}</div>
-    ${rateSection(data)} ${runsSection(data)}
-    <div class="grid">${jobsSection(data)}${failuresSection(data)}</div>`
+    ${healthSection(data)} ${metricTiles(data)} ${sourcesSection(data, system.liveSync.sources, null)}
+    ${runsSection(data, system, canAct)}
+    ${card(
+      'rate',
+      'API calls',
+      html`<div class="columns">
+        <div>${rateLimitStatus(data)}</div>
+        ${callsFigure(data)}
+      </div>`,
+      html`<a href="/service">Latency, errors, limit</a>`,
+    )}`
 
 /** The live parts, by the id of the element that each replaces. */
-export function liveParts(data: DashboardData): ReadonlyMap<string, Html> {
-  return new Map([
+export const overviewParts = (
+  data: DashboardData,
+  system: SystemData,
+  canAct: boolean,
+): ReadonlyMap<string, Html> =>
+  new Map([
     ['verdict', healthSection(data)],
     ['tiles', metricTiles(data)],
-    ...data.sources.map((source) => [`source-${source.name}`, sourceCard(source, data.readAt)] as const),
+    ['sources', sourcesSection(data, system.liveSync.sources, null)],
+    ['runs', runsSection(data, system, canAct)],
     ['quota', rateLimitStatus(data)],
-    ['calls-details', callsTable(data)],
-    ['runs', runsSection(data)],
-    ['jobs', jobsSection(data)],
-    ['failures', failuresSection(data)],
   ])
-}
 
-/** Whether Fillrate works, and what needs attention. */
-export function healthSection(data: DashboardData): Html {
-  const problems = findProblems(data)
-  const [tone, headline] = createHeadline(data)
-  return html`<section
-    id="verdict"
-    class="verdict ${problems.some((one) => one.tone === 'bad') ? 'bad' : tone}"
-    aria-label="Health"
-  >
-    <p class="headline">${headline}</p>
-    ${
-      problems.length > 0 &&
-      html`<ul>
-        ${problems.map((one) => html`<li class="${one.tone}">${one.text}</li>`)}
-      </ul>`
-    }
-  </section>`
-}
-
-function createHeadline({ runs, readAt: at }: DashboardData): [Tone, HtmlPart] {
-  const live = runs.filter((run) => run.alive)
-  const [first] = live
-  if (first !== undefined)
-    return [
-      'busy',
-      live.length === 1 ? runningHeadline(first) : `${formatCount(live.length)} runs in progress`,
-    ]
-  const [last] = runs
-  if (last === undefined) return ['quiet', 'No runs yet.']
-  const enriched = readTotal(last.totals, 'rows', 'enriched')
-  const picked = readTotal(last.totals, 'rows', 'picked')
-  const did =
-    enriched !== null && picked !== null
-      ? picked === 0
-        ? ' and found nothing to do'
-        : ` and enriched ${formatCount(enriched)} of ${pluralize(picked, 'row')}`
-      : ''
-  return [
-    last.state === Run.completed ? 'good' : last.state === Run.failed ? 'bad' : 'warn',
-    html`Idle. <a href="/runs/${last.id}">Run ${last.id}</a> ${last.state}
-      ${timeAgo(last.finished_at ?? last.started_at, at)}${did}.`,
-  ]
-}
-
-function runningHeadline(run: RunOverview): Html {
-  const rows = Object.values(run.states ?? {}).reduce((sum, n) => sum + n, 0)
-  const finished = rows - (run.states?.waiting ?? 0)
-  return html`<a href="/runs/${run.id}">Run ${run.id}</a> is in progress: ${formatCount(finished)} of
-    ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
-}
-
-function findProblems({ runs, jobs, sources, rateLimits }: DashboardData): { tone: Tone; text: HtmlPart }[] {
-  const [last] = runs
-  const overdue = jobs.reduce((sum, group) => sum + group.overdue, 0)
-  const inDoubt = jobs.find((group) => group.state === 'in_doubt')?.jobs ?? 0
-  const paused = sources.filter((source) => source.pause !== null).map((source) => source.name)
-  const [rateLimit] = rateLimits
-  return [
-    ...(last?.state === Run.failed && last.reason !== null
-      ? [{ tone: 'bad' as const, text: `The last run failed: ${last.reason}` }]
-      : []),
-    ...(overdue > 0
-      ? [
-          {
-            tone: 'bad' as const,
-            text: `${pluralize(overdue, 'job')} past the deadline; any running Fillrate process will expire them.`,
-          },
-        ]
-      : []),
-    ...(inDoubt > 0
-      ? [
-          {
-            tone: 'warn' as const,
-            text: `${pluralize(inDoubt, 'job')} in doubt: the submission may have arrived, so it is not repeated before the deadline.`,
-          },
-        ]
-      : []),
-    ...(paused.length > 0 ? [{ tone: 'warn' as const, text: `Paused: ${paused.join(', ')}.` }] : []),
-    ...(rateLimit?.status?.sharedKey === true && rateLimit.status.isLive
-      ? [{ tone: 'warn' as const, text: 'Another client seems to use the same key.' }]
-      : []),
-  ]
-}
+const runsSection = (data: DashboardData, system: SystemData, canAct: boolean): Html =>
+  card(
+    'runs',
+    'Runs',
+    [scheduleSummary(system), runsTable(data.runs.slice(0, RUNS), data.readAt)],
+    html`<span class="actions"
+      >${data.runs.length > 0 && html`<a href="/runs">All runs</a>`} ${canAct && START_RUN}</span
+    >`,
+  )
 
 /** Key figures: what was filled, what it cost, what is stuck. */
 export function metricTiles(data: DashboardData): Html {
@@ -126,22 +63,58 @@ export function metricTiles(data: DashboardData): Html {
       0,
     )
   const enriched = sumOf(['enriched'])
+  const billed = billedUnits(data.spend.last_30_days)
   const calls = data.calls.reduce((sum, one) => sum + one.calls, 0)
   const throttled = data.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
-  return html`<section id="tiles" class="tiles" aria-label="Key figures">
-    <dl>
-      ${tile('Cells filled', formatCount(data.usage.written), 'in 30 days')}
-      ${tile('Rows enriched', formatCount(enriched), all === 0 ? 'no rows picked yet' : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`)}
-      ${tile('Lookups (billable)', formatCount(data.usage.requested), 'in 30 days')}
-      ${tile('API calls', formatCount(calls), throttled === 0 ? 'in the last hour, none throttled' : `in the last hour, ${formatCount(throttled)} throttled`)}
-      ${tile('Waiting', formatCount(sumOf(['waiting'])), 'rows')}
-      ${tile('Not enriched', formatCount(sumOf(FAILURE_STATES)), 'rows, see reasons below')}
-    </dl>
-  </section>`
+  if (all === 0 && data.runs.length === 0) return firstSteps()
+  return tiles('tiles', 'Key figures', [
+    countTile('Cells filled', data.cellsWritten, 'by runs that ended in 30 days'),
+    countTile(
+      'Rows enriched',
+      enriched,
+      all === 0
+        ? 'no rows picked yet'
+        : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`,
+      '/rows?state=enriched',
+    ),
+    countTile(
+      billed.noun === 'credit' ? 'Credits' : 'Lookups (billable)',
+      billed.count,
+      spendText(data),
+      '/spend',
+    ),
+    countTile(
+      'API calls',
+      calls,
+      throttled === 0 ? 'last hour, none throttled' : `last hour, ${formatCount(throttled)} throttled`,
+      '/service',
+    ),
+    countTile('Rows waiting', sumOf(['waiting']), 'for an answer or a run', '/rows?state=waiting'),
+    countTile('Not enriched', sumOf(FAILURE_STATES), 'rows, by reason', '/failures'),
+  ])
 }
 
-const tile = (name: string, value: string, more: string): Html =>
-  html`<div class="tile">
-    <dt>${name}</dt>
-    <dd><b>${value}</b> <span>${more}</span></dd>
-  </div>`
+/** In place of six zeros. */
+const firstSteps = (): Html =>
+  html`<section id="tiles" class="card" aria-label="First steps">
+    <ol class="steps">
+      <li><code>fillrate check</code> tries the configuration, the tables and the webhook.</li>
+      <li><code>fillrate plan</code> shows what a run would request and what it costs, and calls nothing.</li>
+      <li>
+        <code>fillrate run --dry-run --sample 20</code> looks up a few rows and reports what it would write.
+      </li>
+      <li><code>fillrate start</code> runs the schedule, live sync, and what is started here.</li>
+    </ol>
+  </section>`
+
+/** What the lookups of the tile cost, if there is a price. */
+const spendText = ({ spend: { last_30_days: month } }: DashboardData): string =>
+  month.cost === null ? 'in 30 days' : `in 30 days: ${formatMoney(month.cost)}`
+
+/** A number that leads to what it counts. */
+const countTile = (name: string, value: number, more: string, link: string | null = null): Html =>
+  tile(
+    name,
+    link === null || value === 0 ? formatCount(value) : html`<a href="${link}">${formatCount(value)}</a>`,
+    more,
+  )

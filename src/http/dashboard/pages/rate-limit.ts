@@ -1,34 +1,24 @@
-import {
-  formatCount,
-  pluralize,
-  formatDuration,
-  formatPercent,
-  formatPerSecond,
-} from '../../../util/format.ts'
+import { formatCount, formatDuration, formatPercent, pluralize } from '../../../util/format.ts'
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
+import type { LimitChange } from '../../../store/rate-limits.ts'
+import { CALL_DURATION_BOUNDS_MS, REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
+import { chartFigure, type ChartData, withoutIdleZeros } from '../chart.ts'
+import { badge, definitionList, ratio, shareBar, stateLabel, timeAgo } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import {
-  badge,
-  definitionList,
-  shareBar,
-  stateLabel,
-  numberCell,
-  card,
-  ratio,
-  timeAgo,
-} from '../components.ts'
-import { REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 
 type LeaderStatus = NonNullable<RateLimitStatus['status']>
 
-const TABLE_STEP_MS = 5 * 60_000
-
 /** The rate limit, as the leader reported it last. */
-export function rateLimitStatus({ rateLimits, readAt: at }: DashboardData): Html {
+export function rateLimitStatus({
+  rateLimits,
+  readAt: at,
+}: Pick<DashboardData, 'rateLimits' | 'readAt'>): Html {
   const body =
     rateLimits.length === 0
-      ? html`<p class="empty">The service has not reported a rate limit yet.</p>`
+      ? html`<p class="empty">
+          The service has not reported a rate limit yet: it does with its first answers.
+        </p>`
       : rateLimits.map((one) => rateLimitFields(one, at))
   return html`<div id="quota">${body}</div>`
 }
@@ -37,12 +27,7 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLim
   const [host = scope, key] = scope.split(' ')
   const isNow = status?.isLive === true
   const fields: [string, HtmlPart][] = [
-    [
-      'Rate limit',
-      windowMs === null
-        ? `${pluralize(limit, 'call')}, window ${status?.windowAtMostMs == null ? 'not known yet' : `of at most ${formatDuration(status.windowAtMostMs)}`}`
-        : `${pluralize(limit, 'call')} in ${formatDuration(windowMs)}`,
-    ],
+    ['Rate limit', describeLimit(limit, windowMs, status?.windowAtMostMs)],
     ...(isNow ? currentWindowFields(status, limit, at) : []),
     ...(status === null || status.limit === null ? [] : usageFields(status)),
   ]
@@ -50,11 +35,21 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLim
       ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
       ${
         isNow
-          ? badge('active', 'busy')
+          ? badge('calling', 'busy')
           : html`idle; last reported ${timeAgo(status?.reportedAt ?? new Date(observedAt), at)}`
       }
     </p>
     ${definitionList(fields)}`
+}
+
+/** `60 calls in 3 s`. @param atMostMs an upper bound of an unknown window */
+export function describeLimit(
+  limit: number,
+  windowMs: number | null,
+  atMostMs: number | null | undefined = null,
+): string {
+  if (windowMs !== null) return `${pluralize(limit, 'call')} in ${formatDuration(windowMs)}`
+  return `${pluralize(limit, 'call')}, window ${atMostMs == null ? 'not known yet' : `of at most ${formatDuration(atMostMs)}`}`
 }
 
 function currentWindowFields(status: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {
@@ -65,7 +60,7 @@ function currentWindowFields(status: LeaderStatus, limit: number, at: number): [
       html`${formatCount(used)} of ${formatCount(limit)}
       ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
     ],
-    ['Resets', next === null ? 'unknown' : `in ${formatDuration(Math.max(0, next - at))}`],
+    ['Resets', next === null ? 'not known yet' : next <= at ? 'now' : `in ${formatDuration(next - at)}`],
     ['State', status.stallReason ?? stateLabel(status.state)],
   ]
 }
@@ -74,83 +69,21 @@ const usageFields = (status: LeaderStatus): [string, HtmlPart][] => [
   [
     'Utilisation',
     status.utilisation === null
-      ? '–'
-      : `${formatPercent(status.utilisation)} (${formatCount(status.used)} calls)`,
+      ? null
+      : `${formatPercent(status.utilisation)} (${pluralize(status.used, 'call')})`,
   ],
-  ['Throttled (429)', formatCount(status.throttled)],
+  ['Throttled', status.throttled === 0 ? 'never' : `${formatCount(status.throttled)} (429)`],
 ]
 
-/** The calls of the last hour: a chart, kept live by the page's script, and the same data as a table. */
-export function rateSection(data: DashboardData): Html {
-  return card(
-    'rate',
-    'Rate limit and API calls',
-    html`<div class="columns">
-      <div>${rateLimitStatus(data)}</div>
-      <figure>
-        <figcaption>API calls per second, last hour</figcaption>
-        <div id="chart" class="chart" aria-hidden="true">${callsChart(data)}</div>
-        <div id="calls-table">${callsTable(data)}</div>
-      </figure>
-    </div>`,
+/** The calls of the last hour. */
+export const callsFigure = (data: Pick<DashboardData, 'calls' | 'readAt' | 'rateLimits'>): Html =>
+  chartFigure(
+    'calls-chart',
+    'API calls per second, last hour',
+    callsChart(data.calls, data.readAt, { lengthMs: HOUR_MS }, data.rateLimits[0] ?? null),
   )
-}
 
-export function callsTable({ calls, readAt: at }: DashboardData): Html {
-  const lines = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: TABLE_STEP_MS }).toReversed()
-  return html`<details id="calls-details">
-    <summary>Show as table</summary>
-    <table>
-      <caption>
-        API calls per five minutes, latest first
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">from</th>
-          <th scope="col" class="n">answered</th>
-          <th scope="col" class="n">throttled</th>
-          <th scope="col" class="n">failed</th>
-          <th scope="col" class="n">per second</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${lines.map(
-          (one) =>
-            html`<tr>
-              <th scope="row">${timeAgo(new Date(one.at), at)}</th>
-              ${numberCell(one.answered)}${numberCell(one.throttled)}${numberCell(one.failed)}
-              <td class="n">
-                ${formatPerSecond((one.answered + one.throttled + one.failed) / (TABLE_STEP_MS / 1_000))}
-              </td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </details>`
-}
-
-/** The chart without JavaScript. */
-function callsChart({ calls, readAt: at }: DashboardData): Html {
-  const steps = callSteps(calls, at, { lengthMs: HOUR_MS, stepMs: 60_000 })
-  const most = Math.max(1, ...steps.map((one) => one.answered + one.throttled + one.failed))
-  return html`<svg viewBox="0 0 600 120" preserveAspectRatio="none">
-    ${steps.map((one, n) => {
-      const height = (116 * (one.answered + one.throttled + one.failed)) / most
-      return (
-        height > 0 &&
-        html`<rect
-          class="flow"
-          x="${n * 10}"
-          y="${(120 - height).toFixed(1)}"
-          width="9"
-          height="${height.toFixed(1)}"
-        />`
-      )
-    })}
-  </svg>`
-}
-
-/** Calls in one step, by outcome. */
+/** Calls in one step, by outcome, with how long they took. */
 export interface CallStep {
   /** Start of the step, in milliseconds since the epoch. */
   readonly at: number
@@ -160,21 +93,26 @@ export interface CallStep {
   readonly throttled: number
   /** 5xx, a rejected key, or no answer. */
   readonly failed: number
+  /** As in `RequestCount`. */
+  readonly durations: readonly number[]
+  readonly maxMs: number
 }
 
-type CallOutcomeGroup = Exclude<keyof CallStep, 'at'>
+type CallOutcomeGroup = 'answered' | 'throttled' | 'failed'
 
-function outcomeGroup(status: string): CallOutcomeGroup {
+export function outcomeGroup(status: string): CallOutcomeGroup {
   if (status === '429') return 'throttled'
   return /^2..$|^40[04]$|^422$/.test(status) ? 'answered' : 'failed'
 }
 
+/** A span of steps up to now. */
+export interface StepSpan {
+  readonly lengthMs: number
+  readonly stepMs?: number
+}
+
 /** Groups calls into steps of equal length, including empty ones, up to now. Pure. */
-export function callSteps(
-  calls: readonly RequestCount[],
-  now: number,
-  span: { readonly lengthMs: number; readonly stepMs?: number },
-): CallStep[] {
+export function callSteps(calls: readonly RequestCount[], now: number, span: StepSpan): CallStep[] {
   const { lengthMs, stepMs = REQUEST_COUNT_STEP_MS } = span
   const last = Math.floor(now / stepMs) * stepMs
   const first = last - lengthMs + stepMs
@@ -183,48 +121,127 @@ export function callSteps(
     answered: 0,
     throttled: 0,
     failed: 0,
+    durations: CALL_DURATION_BOUNDS_MS.map(() => 0).concat(0),
+    maxMs: 0,
   }))
-  for (const { at, status, calls: n } of calls) {
+  for (const { at, status, calls: n, durations, maxMs } of calls) {
     const step = steps[Math.floor((at - first) / stepMs)]
-    if (step !== undefined) step[outcomeGroup(status)] += n
+    if (step === undefined) continue
+    step[outcomeGroup(status)] += n
+    step.durations = step.durations.map((sum, slot) => sum + (durations[slot] ?? 0))
+    step.maxMs = Math.max(step.maxMs, maxMs)
   }
   return steps
 }
 
-export interface ChartData {
-  /** Seconds since the epoch. */
-  readonly at: readonly number[]
-  /** Calls a second. */
-  readonly answered: readonly number[]
-  readonly throttled: readonly number[]
-  readonly failed: readonly number[]
-  /** Calls a second that the service allows; null if unknown. */
-  readonly allowed: number | null
+/**
+ * The duration that a share of the calls did not exceed, in milliseconds; null without calls. Between two bounds it is
+ * interpolated, so it is right to the distance of the bounds. Pure.
+ */
+export function durationPercentile(
+  { durations, maxMs }: Pick<CallStep, 'durations' | 'maxMs'>,
+  share: number,
+): number | null {
+  const total = durations.reduce((sum, n) => sum + n, 0)
+  if (total === 0) return null
+  let before = 0
+  for (const [slot, calls] of durations.entries()) {
+    if (before + calls >= share * total && calls > 0) {
+      const low = CALL_DURATION_BOUNDS_MS[slot - 1] ?? 0
+      const high = Math.min(CALL_DURATION_BOUNDS_MS[slot] ?? maxMs, maxMs)
+      return Math.max(0, Math.min(high, low + (high - low) * ((share * total - before) / calls)))
+    }
+    before += calls
+  }
+  return maxMs
 }
 
 /** Shortest time span of the chart, in milliseconds. */
 const MIN_CHART_MS = 5 * 60_000
 
-/** The chart's data: the last hour, from its first call on. Pure. */
-export function chartData(
+/**
+ * The steps of a chart: the span, from its first call on. The current step is incomplete and would look like a drop, so
+ * it is left out, unless there is no other with a call.
+ */
+function chartSteps(calls: readonly RequestCount[], now: number, span: StepSpan): CallStep[] {
+  const { lengthMs, stepMs = REQUEST_COUNT_STEP_MS } = span
+  const first = calls[0]?.at ?? now
+  const end = first >= Math.floor(now / stepMs) * stepMs ? now : now - stepMs
+  const length = Math.min(lengthMs, Math.max(MIN_CHART_MS, now - first + 6 * stepMs))
+  return callSteps(calls, end, { lengthMs: Math.ceil(length / stepMs) * stepMs, stepMs })
+}
+
+const toRate = (limit: number, windowMs: number | null): number | null =>
+  windowMs === null ? null : (limit * 1_000) / windowMs
+
+/**
+ * What the service allowed a second in each step: as it was then, where its changes are known.
+ * @param changes newest first
+ */
+function allowedRates(
+  steps: readonly CallStep[],
+  { limit, windowMs }: { readonly limit: number; readonly windowMs: number | null },
+  changes: readonly LimitChange[],
+): (number | null)[] {
+  return steps.map(({ at }) => {
+    const then = changes.find((one) => one.at.getTime() <= at) ?? changes.at(-1)
+    return then === undefined ? toRate(limit, windowMs) : toRate(then.limit, then.windowMs)
+  })
+}
+
+/**
+ * Calls per second by outcome, and what the service allowed. Pure.
+ * @param limit of the service, now; null: unknown
+ * @param changes of the limits of all keys, newest first
+ */
+export function callsChart(
   calls: readonly RequestCount[],
   now: number,
-  lengthMs: number,
-  quota: { readonly limit: number | null; readonly windowMs: number | null } | null,
+  span: StepSpan,
+  limit: Pick<RateLimitStatus, 'scope' | 'limit' | 'windowMs'> | null,
+  changes: readonly LimitChange[] = [],
 ): ChartData {
-  const first = calls[0]?.at ?? now
-  const length = Math.min(lengthMs, Math.max(MIN_CHART_MS, now - first + 6 * REQUEST_COUNT_STEP_MS))
-  // The current step is incomplete and would look like a drop.
-  const steps = callSteps(calls, now - REQUEST_COUNT_STEP_MS, {
-    lengthMs: Math.ceil(length / REQUEST_COUNT_STEP_MS) * REQUEST_COUNT_STEP_MS,
-  })
-  const rate = (ending: CallOutcomeGroup): number[] =>
-    steps.map((step) => (step[ending] * 1_000) / REQUEST_COUNT_STEP_MS)
+  const steps = chartSteps(calls, now, span)
+  const stepMs = span.stepMs ?? REQUEST_COUNT_STEP_MS
+  const rate = (group: CallOutcomeGroup): number[] => steps.map((step) => (step[group] * 1_000) / stepMs)
+  const allowed =
+    limit === null
+      ? []
+      : allowedRates(
+          steps,
+          limit,
+          changes.filter(({ scope }) => scope === limit.scope),
+        )
   return {
+    unit: 'per second',
     at: steps.map((step) => step.at / 1_000),
-    answered: rate('answered'),
-    throttled: rate('throttled'),
-    failed: rate('failed'),
-    allowed: quota?.limit == null || quota.windowMs === null ? null : (quota.limit * 1_000) / quota.windowMs,
+    series: [
+      { name: 'answered', color: 'flow', look: 'area', values: rate('answered') },
+      {
+        name: 'throttled (429)',
+        color: 'warn-fill',
+        look: 'area',
+        values: withoutIdleZeros(rate('throttled')),
+      },
+      { name: 'failed', color: 'bad', look: 'area', values: withoutIdleZeros(rate('failed')) },
+      ...(allowed.every((rate) => rate === null)
+        ? []
+        : [{ name: 'allowed', color: 'soft' as const, look: 'dashed' as const, values: allowed }]),
+    ],
+  }
+}
+
+/** The latency of calls: the median, and what 95 of 100 calls do not exceed. Pure. */
+export function latencyChart(calls: readonly RequestCount[], now: number, span: StepSpan): ChartData {
+  const steps = chartSteps(calls, now, span)
+  const percentile = (share: number): (number | null)[] =>
+    steps.map((step) => durationPercentile(step, share))
+  return {
+    unit: 'ms',
+    at: steps.map((step) => step.at / 1_000),
+    series: [
+      { name: 'median', color: 'flow', look: 'line', values: percentile(0.5) },
+      { name: '95% within', color: 'warn-fill', look: 'line', values: percentile(0.95) },
+    ],
   }
 }

@@ -8,28 +8,43 @@ import type {
 } from '../../../actions/explain/row-history.ts'
 import { Row } from '../../../domain/row.ts'
 import type { InputName } from '../../../domain/mapping.ts'
-import { withCode } from './failures.ts'
-import { html, type Html, type HtmlPart } from '../html.ts'
-import { scrollable, card, definitionList, stateBadge, timeAgo, stateLabel } from '../components.ts'
+import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import {
+  breakable,
+  card,
+  dataTable,
+  definitionList,
+  empty,
+  nameText,
+  pageHead,
+  stateBadge,
+  stateLabel,
+  timeAgo,
+  withCode,
+} from '../components.ts'
 
 /** The history of one row, as in `fillrate explain`. */
 export function rowPage(history: RowHistory, now: number): Html {
   const { source, key, table, state, row } = history
-  return html`<h1><span class="sub">${source} · ${table}</span> ${key}</h1>
+  return html`${pageHead([html`<span class="sub"><a href="${sourceUrl(source)}">${source}</a> · ${table}</span> `, key], html`<a href="${buildUrl('/rows', { source })}">All rows of the source</a>`)}
     <div class="grid">
-      ${card('state', 'Status', [
-        html`<p>
-          ${state === null ? 'Never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && state.state !== Row.suppressed && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
-        </p>`,
-        html`<ul class="notes">
-          ${listNotes(history).map((note) => html`<li>${note}</li>`)}
-        </ul>`,
-      ])}
-      ${card('next', 'Next step', html`<p>${history.next.at !== null && [timeAgo(history.next.at, now), ': ']}${withCode(history.next.what)}</p>`)}
-      ${card('values', 'Current values', row.columns.length === 0 ? html`<p class="empty">The row is deleted.</p>` : [inputsTable(row), columnsTable(row.columns, history.source)])}
-      ${card('lookup', 'Lookup', lookupSection(history, now))}
-      ${history.fields.length > 0 && card('record', 'Enrichment record', fieldsTable(history.fields))}
-      ${card('changes', 'Changes', history.changes.length === 0 ? html`<p class="empty">Fillrate has not written to this row.</p>` : history.changes.map((change) => changeTable(change, now)))}
+      <div class="stack">
+        ${card('state', 'Status', [
+          html`<p>
+            ${state === null ? 'Never picked.' : [stateBadge(state.state), ' ', state.settled_at === null ? ['picked ', timeAgo(state.picked_at, now)] : timeAgo(state.settled_at, now), state.run !== null && state.state !== Row.suppressed && html` by <a href="/runs/${state.run}">run ${state.run}</a>`]}
+          </p>`,
+          html`<ul class="notes">
+            ${listNotes(history).map((note) => html`<li>${note}</li>`)}
+          </ul>`,
+        ])}
+        ${card('values', 'Current values', row.columns.length === 0 ? empty('The row is deleted.') : [inputsTable(row), columnsTable(row.columns, history.source)])}
+        ${(history.fields.length > 0 || history.record !== null) && card('record', 'Enrichment record', [history.fields.length > 0 && fieldsTable(history.fields), wholeRecord(history.record)])}
+      </div>
+      <div class="stack">
+        ${card('next', 'Next step', html`<p>${history.next.at !== null && [timeAgo(history.next.at, now), ': ']}${withCode(history.next.what)}</p>`)}
+        ${card('lookup', 'Lookup', lookupSection(history, now))}
+        ${card('changes', 'Changes', history.changes.length === 0 ? empty('Fillrate has not written to this row.') : history.changes.map((change) => changeTable(change, now)))}
+      </div>
     </div>`
 }
 
@@ -47,12 +62,26 @@ function listNotes({ state, row }: RowHistory): string[] {
   ]
 }
 
-/** Formats a value; blank values are named. */
-function formatValue(given: unknown): HtmlPart {
+/** Formats a value; blank values are named, and a time is cut to seconds. */
+export function displayValue(given: unknown): HtmlPart {
   if (given === null || given === undefined || given === '') return html`<i>blank</i>`
   if (typeof given === 'string' && given.trim() === '') return html`<i>white space</i>`
-  return typeof given === 'string' ? given : JSON.stringify(given)
+  if (typeof given !== 'string') return JSON.stringify(given)
+  const [, day, time, zone] =
+    /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$/.exec(given) ?? []
+  if (day === undefined) return /\s/.test(given) ? given : breakable(given)
+  return html`<span title="${given}"
+    >${day} ${time} ${zone === 'Z' || zone === '+00:00' ? 'UTC' : zone}</span
+  >`
 }
+
+/** The service's answer, whole: the table above it has only the fields that are mapped. */
+const wholeRecord = (record: unknown): HtmlPart =>
+  record !== null &&
+  html`<details>
+    <summary>Show the whole record</summary>
+    <pre class="code" tabindex="0">${JSON.stringify(record, null, 2)}</pre>
+  </details>`
 
 const inputsTable = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html =>
   html`<table class="values">
@@ -65,7 +94,7 @@ const inputsTable = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html
           html`<tr>
             <th scope="row">${name}</th>
             <td>
-              ${name in filled ? [formatValue(filled[name as InputName]), ' (filled by Fillrate: not used)'] : formatValue(given)}
+              ${name in filled ? [displayValue(filled[name as InputName]), ' (filled by Fillrate: not used)'] : displayValue(given)}
             </td>
           </tr>`,
       )}
@@ -73,37 +102,22 @@ const inputsTable = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html
   </table>`
 
 const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
-  scrollable(
-    'Columns',
-    html`<table class="values">
-      <caption>
-        Columns that Fillrate may fill
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">column</th>
-          <th scope="col">value</th>
-          <th scope="col">last written by</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${columns.map(
-          (column) =>
-            html`<tr>
-              <th scope="row">${column.column}</th>
-              <td>${formatValue(column.value)}</td>
-              <td>${describeOwner(column, source)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>`,
+  dataTable<ColumnState>(
+    'Columns that Fillrate may fill',
+    [
+      { name: 'column', kind: 'row', cell: ({ column }) => nameText(column) },
+      { name: 'value', kind: 'text', cell: ({ value }) => displayValue(value) },
+      { name: 'last written by', cell: (column) => describeOwner(column, source) },
+    ],
+    columns,
+    { isCaptionShown: true },
   )
 
 function describeOwner(
   { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by }: ColumnState,
   source: string,
 ): string {
-  if (blank) return policy === null ? '' : 'blank'
+  if (blank) return ''
   if (written_by_fillrate)
     return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
@@ -179,62 +193,45 @@ function describeAnswer(lookup: LookupSummary, now: number): HtmlPart {
     stateBadge(state),
     confidence !== null && ` confidence ${confidence}`,
     reason !== null && ` ${reason}`,
-    at !== null && [' ', timeAgo(at, now)],
+    at !== null && [', ', timeAgo(at, now)],
     later !== null && [', not before ', timeAgo(later, now)],
     due !== null && [', refresh due ', timeAgo(due, now)],
   ]
 }
 
 const fieldsTable = (fields: readonly ExplainedField[]): Html =>
-  scrollable(
-    'Record',
-    html`<table class="values">
-      <thead>
-        <tr>
-          <th scope="col">field</th>
-          <th scope="col">value</th>
-          <th scope="col">column</th>
-          <th scope="col">result</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${fields.map(
-          (one) =>
-            html`<tr>
-              <th scope="row">${one.field}</th>
-              <td>${formatValue(one.value)}</td>
-              <td>${one.column}</td>
-              <td>${withCode(one.result)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>`,
+  dataTable<ExplainedField>(
+    'Fields of the record that are mapped to columns',
+    [
+      { name: 'field', kind: 'row', cell: ({ field }) => field },
+      { name: 'value', kind: 'text', cell: ({ value }) => displayValue(value) },
+      { name: 'column', cell: ({ column }) => column !== null && nameText(column) },
+      { name: 'result', kind: 'text', cell: ({ result }) => withCode(result) },
+    ],
+    fields,
   )
 
+type ChangedCell = RowChange['cells'][number]
+
 function changeTable({ run, written_at: at, undoes, undone_by: by, cells }: RowChange, now: number): Html {
-  return html`<table class="values">
-    <caption>
-      ${run === null ? 'A deleted run' : html`<a href="/runs/${run}">Run ${run}</a>`},
-      ${timeAgo(at, now)}${
-        undoes !== null && `, undoes run ${undoes}`
-      }${by !== null && `, undone by run ${by}`}
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">column</th>
-        <th scope="col">before</th>
-        <th scope="col">after</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${cells.map(
-        (cell) =>
-          html`<tr>
-            <th scope="row">${cell.column}</th>
-            <td>${formatValue(cell.before)}</td>
-            <td>${cell.undone ? html`<s>${formatValue(cell.after)}</s>` : formatValue(cell.after)}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`
+  return dataTable<ChangedCell>(
+    [
+      run === null ? 'A deleted run' : html`<a href="/runs/${run}">Run ${run}</a>`,
+      ', ',
+      timeAgo(at, now),
+      undoes !== null && `, undoes run ${undoes}`,
+      by !== null && `, undone by run ${by}`,
+    ],
+    [
+      { name: 'column', kind: 'row', cell: ({ column }) => nameText(column) },
+      { name: 'before', kind: 'text', cell: ({ before }) => displayValue(before) },
+      {
+        name: 'after',
+        kind: 'text',
+        cell: ({ after, undone }) => (undone ? html`<s>${displayValue(after)}</s>` : displayValue(after)),
+      },
+    ],
+    cells,
+    { isCaptionShown: true },
+  )
 }

@@ -1,118 +1,181 @@
-import { formatCount, pluralize, formatDuration } from '../../../util/format.ts'
+import type { DashboardData, SourceOverview } from '../../../actions/dashboard-data.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
-import type { SourceOverview } from '../../../actions/dashboard-data.ts'
-import { funnelTable } from '../funnel.ts'
-import { buildUrl, html, type Html } from '../html.ts'
-import { badge, shareBar, percentOfTotal, card, ratio, sparkline, timeAgo } from '../components.ts'
+import { formatCount, formatPercent } from '../../../util/format.ts'
+import {
+  badge,
+  card,
+  countLink,
+  dataTable,
+  type DataColumn,
+  empty,
+  nameText,
+  pageHead,
+  ratio,
+  shareBar,
+  stateBadge,
+  timeAgo,
+} from '../components.ts'
+import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 
-/** One source: fill rates of its columns, states of its rows, and whether it is paused. */
-export function sourceCard(source: SourceOverview, now: number): Html {
-  const { name, table, pause } = source
-  const picked = Object.values(source.states).reduce((sum, rows) => sum + rows, 0)
-  return card(
-    `source-${name}`,
-    name,
-    html`<p class="sub">
-        ${source.kind} · <code>${table}</code>${
-          pause !== null &&
-          html` · ${badge('paused', 'warn')} ${timeAgo(pause.paused_at, now)}, by ${pause.paused_by}: runs
-          skip it`
-        }
-      </p>
-      ${fillRateTable(source, now)}
-      ${
-        picked === 0
-          ? html`<p class="empty">No rows picked yet. Run <code>fillrate run ${name}</code>.</p>`
-          : funnelTable(`Rows of ${name}, from picked to enriched`, source.states, (state) =>
-              (FAILURE_STATES as readonly string[]).includes(state)
-                ? buildUrl('/failures', { source: name, state })
-                : null,
-            )
-      }`,
-    pauseButton(source),
+/** What the table of sources is sorted by: the most work first, names from A to Z. */
+const SORTS = {
+  source: { order: 'ascending', compare: (a, b) => a.name.localeCompare(b.name) },
+  filled: { order: 'ascending', compare: (a, b) => filledShare(a) - filledShare(b) },
+  rows: { order: 'descending', compare: (a, b) => sumStates(b.states) - sumStates(a.states) },
+  waiting: { order: 'descending', compare: (a, b) => b.states.waiting - a.states.waiting },
+  'not enriched': { order: 'descending', compare: (a, b) => countFailures(b) - countFailures(a) },
+  deleted: { order: 'descending', compare: (a, b) => countDeleted(b) - countDeleted(a) },
+  'last run': { order: 'descending', compare: (a, b) => lastRunAt(b) - lastRunAt(a) },
+} as const satisfies Record<
+  string,
+  {
+    readonly order: 'ascending' | 'descending'
+    readonly compare: (a: SourceOverview, b: SourceOverview) => number
+  }
+>
+
+export type SourceSort = keyof typeof SORTS
+
+/** Null: in the order of the configuration. Pure. @param text as in the address */
+export const parseSourceSort = (text: string | null | undefined): SourceSort | null =>
+  (Object.keys(SORTS) as SourceSort[]).find((one) => one === text) ?? null
+
+/** The page of all sources. @param followed those that live sync watches */
+export const sourcesPage = (
+  data: DashboardData,
+  followed: readonly string[],
+  sort: SourceSort | null,
+): Html => html`${pageHead('Sources')} ${sourcesSection(data, followed, sort)}`
+
+/** All sources, each on a line; its columns sort it on the page of sources. */
+export const sourcesSection = (
+  data: DashboardData,
+  followed: readonly string[],
+  sort: SourceSort | null,
+): Html =>
+  card(
+    'sources',
+    'Sources',
+    data.sources.length === 0
+      ? empty('No configuration is loaded yet.')
+      : dataTable<SourceOverview>(
+          'Sources',
+          sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
+          sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare),
+        ),
+    html`<a href="/failures">Failures by reason</a>`,
   )
+
+const withSort = (column: DataColumn<SourceOverview>, chosen: SourceSort | null) => {
+  const name = parseSourceSort(column.name)
+  if (name === null) return column
+  const order = name === chosen ? SORTS[name].order : null
+  return { ...column, sort: { url: buildUrl('/sources', { sort: name }), order } }
 }
 
-function pauseButton({ name, pause }: SourceOverview): Html {
-  const verb = pause === null ? 'pause' : 'resume'
-  return html`<form method="post" action="/sources/${encodeURIComponent(name)}/${verb}">
-    <button class="quiet-button">
-      ${verb === 'pause' ? 'Pause' : 'Resume'}<span class="sr"> ${name}</span>
-    </button>
-  </form>`
+const sourceColumns = (
+  { sources, readAt }: DashboardData,
+  followed: readonly string[],
+): (DataColumn<SourceOverview> | false)[] => [
+  {
+    name: 'source',
+    kind: 'row',
+    cell: ({ name, pause }) => [
+      html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`,
+      followed.includes(name) && [' ', badge('live sync', 'quiet')],
+      pause !== null && [' ', badge('paused', 'warn'), pauseText(pause, readAt)],
+    ],
+  },
+  { name: 'filled', kind: 'wide', cell: fillRateCell },
+  { name: 'rows', kind: 'number', cell: ({ states }) => formatCount(sumStates(states)) },
+  {
+    name: 'waiting',
+    kind: 'number',
+    cell: ({ name, states }) =>
+      countLink(states.waiting, buildUrl('/rows', { source: name, state: 'waiting' })),
+  },
+  {
+    name: 'not enriched',
+    kind: 'number',
+    cell: (source) =>
+      countLink(countFailures(source), buildUrl('/rows', { source: source.name, state: 'not_enriched' })),
+  },
+  sources.some((source) => countDeleted(source) > 0) && {
+    name: 'deleted',
+    kind: 'number',
+    cell: (source) => [
+      countLink(countDeleted(source), sourceUrl(source.name)),
+      source.deleted.some(({ held }) => held !== null) && [' ', badge('held', 'warn')],
+    ],
+  },
+  {
+    name: 'last run',
+    cell: ({ lastRun }) =>
+      lastRun === null
+        ? html`<span class="soft">none yet</span>`
+        : html`<span class="short"
+            ><a href="/runs/${lastRun.run}">${lastRun.run}</a>
+            ${lastRun.state === 'completed' ? timeAgo(lastRun.at, readAt) : stateBadge(lastRun.state)}</span
+          >`,
+  },
+]
+
+export const sumStates = (states: SourceOverview['states']): number =>
+  Object.values(states).reduce((sum, rows) => sum + rows, 0)
+
+const countFailures = ({ states }: SourceOverview): number =>
+  FAILURE_STATES.reduce((sum, state) => sum + states[state], 0)
+
+const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, one) => sum + one.rows, 0)
+
+const lastRunAt = ({ lastRun }: SourceOverview): number => lastRun?.at.getTime() ?? 0
+
+/** The share of cells with a value, over all columns of a source that are filled. */
+const toShare = (
+  { columns }: SourceOverview,
+  sample: SourceOverview['fillRates'][number] | undefined,
+): number =>
+  sample === undefined
+    ? 0
+    : ratio(
+        columns.reduce((sum, column) => sum + (sample.filled[column] ?? 0), 0),
+        sample.eligible * columns.length,
+      )
+
+/** Its last share; that of a source which was never counted comes last. */
+const filledShare = (source: SourceOverview): number =>
+  source.fillRates.length === 0 ? 2 : toShare(source, source.fillRates.at(-1))
+
+/** How full a source is, and how that has changed. */
+function fillRateCell(source: SourceOverview): HtmlPart {
+  const { fillRates } = source
+  if (fillRates.length === 0) return html`<span class="soft">counted by the first run</span>`
+  const [before, now] = [toShare(source, fillRates[0]), toShare(source, fillRates.at(-1))]
+  return html`<div class="filled">
+    ${shareBar([
+      { share: Math.min(before, now), look: 'before' },
+      { share: Math.max(0, now - before), look: 'good' },
+    ])}
+    <span class="n">${formatPercent(now)}</span>
+    <span class="n ${trendClass(now - before)}">${formatPoints(now - before)}</span>
+  </div>`
 }
 
-function fillRateTable({ fillRates: coverage, name, columns }: SourceOverview, now: number): Html {
-  const first = coverage[0]
-  const last = coverage.at(-1)
-  if (first === undefined || last === undefined)
-    return html`<p class="empty">Fill rates are counted during the first run.</p>`
-  const since = formatDuration(last.at.getTime() - first.at.getTime())
-  return html`<table class="coverage">
-    <caption>
-      Fill rates of ${pluralize(last.eligible, 'row')}, counted
-      ${timeAgo(last.at, now)}${coverage.length > 1 && html`; change over ${since}`}
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">column</th>
-        <th scope="col" class="wide">filled</th>
-        <th scope="col" class="n">share</th>
-        <th scope="col" class="n">change</th>
-        <th scope="col" class="trend">trend</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${columns.map((column) => columnRow(column, coverage, name))}
-    </tbody>
-  </table>`
-}
+/** Since when a source is paused, by whom, why and until when: runs skip it. */
+export const pauseText = (
+  { paused_at: at, paused_by: by, reason, resume_at: until }: NonNullable<SourceOverview['pause']>,
+  now: number,
+): Html =>
+  html`<span class="soft pause">
+    ${timeAgo(at, now)} by
+    ${by}${reason !== null && `: ${reason}`}${until !== null && html`, until ${timeAgo(until, now)}`}</span
+  >`
 
-function columnRow(column: string, coverage: SourceOverview['fillRates'], name: string): Html {
-  const known = coverage.filter((one) => one.filled[column] !== undefined)
-  const shares = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
-  const [before = 0] = shares
-  const now = shares.at(-1) ?? 0
-  const last = known.at(-1)
-  const gain = now - before
-  return html`<tr>
-    <th scope="row"><span title="${`${name}.${column}`}">${column}</span></th>
-    <td class="wide">
-      ${shareBar([
-        { share: Math.min(before, now), look: 'before' },
-        { share: Math.max(0, gain), look: 'good' },
-      ])}<span class="sr">${formatCount(last?.filled[column] ?? 0)} rows</span>
-    </td>
-    <td class="n">${percentOfTotal(last?.filled[column] ?? 0, last?.eligible ?? 0)}</td>
-    <td class="n ${gain > 0 ? 'up' : gain < 0 ? 'down' : ''}">${formatPoints(gain)}</td>
-    <td class="trend">${sparkline(trendPoints(known, shares))}</td>
-  </tr>`
-}
+export const trendClass = (gain: number): string => (gain > 0 ? 'up' : gain < 0 ? 'down' : '')
 
 /** `+31.2` in percentage points. */
-function formatPoints(gain: number): string {
+export function formatPoints(gain: number): string {
   const rounded = (gain * 100).toFixed(1)
   if (Number(rounded) === 0) return '±0'
   return gain > 0 ? `+${rounded}` : rounded.replace('-', '−')
-}
-
-/** Maximum points of a trend line, which is 74 pixels wide. */
-const MAX_TREND_POINTS = 60
-
-/** Points at their true times; heights between the minimum and the maximum, enlarged at most ten times. */
-function trendPoints(
-  known: SourceOverview['fillRates'],
-  shares: readonly number[],
-): ReadonlyArray<readonly [number, number]> {
-  const times = known.map((one) => one.at.getTime())
-  const begin = times[0] ?? 0
-  const length = Math.max(1, (times.at(-1) ?? 0) - begin)
-  const low = Math.min(...shares)
-  const height = Math.max(0.1, Math.max(...shares) - low)
-  const every = Math.max(1, Math.ceil(known.length / MAX_TREND_POINTS))
-  return shares.flatMap((one, n) =>
-    n % every === 0 || n === shares.length - 1
-      ? [[((times[n] ?? 0) - begin) / length, (one - low) / height] as const]
-      : [],
-  )
 }

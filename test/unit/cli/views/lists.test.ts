@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { renderFinding, renderVerdict } from '../../../../src/cli/views/check.ts'
-import { type FailureOverview, formatCsvLine, renderFailures } from '../../../../src/cli/views/failures.ts'
+import { type FailureOverview, renderFailures } from '../../../../src/cli/views/failures.ts'
+import { formatCsvLine } from '../../../../src/util/csv.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
 import type { StatusReport } from '../../../../src/actions/status.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import { createFinding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
 import { onTerminal } from '../terminal.ts'
+import { noSpend } from '../../../support/spend.ts'
 
 const now = Date.UTC(2026, 2, 1, 12)
 const none = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
@@ -77,10 +79,12 @@ describe('failures', () => {
 
 describe('status', () => {
   const view: StatusReport = {
+    troubles: [],
     rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
     jobs: { completed: 28, in_doubt: 2 },
     deliveries: {},
     quarantined_results: 0,
+    deleted: [],
     running_runs: 0,
     last_run: {
       id: 3,
@@ -94,7 +98,33 @@ describe('status', () => {
       cancelled_by: null,
       totals: {},
     },
-    paused: [{ source: 'contacts', paused_at: new Date(now - 120_000), paused_by: 'the dashboard' }],
+    paused: [
+      {
+        source: 'contacts',
+        paused_at: new Date(now - 120_000),
+        paused_by: 'the dashboard',
+        reason: null,
+        resume_at: null,
+      },
+    ],
+    spend: {
+      ...noSpend,
+      today: { calls: 14, lookups: 1_200, in_doubt: 3, cost: { amount: 60, currency: 'EUR' } },
+      last_30_days: { calls: 90, lookups: 8_200, in_doubt: 0, cost: { amount: 410, currency: 'EUR' } },
+      budgets: [
+        {
+          kind: 'live_sync',
+          run: null,
+          source: null,
+          limit: 1_000,
+          spent: 812,
+          left: 188,
+          used_up_at: new Date('2026-11-22T19:40:00Z'),
+        },
+        { kind: 'run', run: 7, source: 'contacts', limit: 400, spent: 400, left: 0, used_up_at: null },
+      ],
+      forecast: { ...noSpend.forecast, today: { lookups: 2_400, cost: { amount: 120, currency: 'EUR' } } },
+    },
     limits: [
       {
         scope: 'api.example 1a2b',
@@ -134,7 +164,7 @@ describe('status', () => {
 
   test('shows rows by state, fill rate by column, runs, jobs, deliveries and the rate limit', () => {
     const text = renderStatus(view, onTerminal(90).output, now).join('\n')
-    expect(text).toMatch(/^contacts +paused 2 min ago$/m)
+    expect(text).toMatch(/^contacts +paused 2 min ago by the dashboard$/m)
     expect(text).toMatch(/enriched +7 +70\.0%/)
     expect(text).toMatch(/waiting +3 +30\.0%/)
     expect(text).toMatch(/ever picked +10$/m)
@@ -150,6 +180,14 @@ describe('status', () => {
     expect(text).toMatch(/Waiting +the window is used up/)
     expect(text).toMatch(/Throttled +2 calls were answered 429/)
     expect(text).toMatch(/Shared +another client uses the same API key/)
+    expect(text).toMatch(
+      /Spend +1,200 lookups and 3 in doubt \(60\.00 EUR\) today, 8,200 lookups \(410\.00 EUR\)\s+in 30 days/,
+    )
+    expect(text).toMatch(/2,400 lookups \(120\.00 EUR\) by midnight UTC at this pace/)
+    expect(text).toMatch(
+      /Budgets +live sync today: 188 of 1,000 lookups left \(used up 19:40 UTC at this pace\)/,
+    )
+    expect(text).toMatch(/run 7, contacts: 0 of 400 lookups left \(used up\)/)
   })
 
   test.each([44, 80, 120])('fits %i columns', (columns) => {
@@ -159,15 +197,18 @@ describe('status', () => {
 
   test('without any rows', () => {
     const empty = {
+      troubles: [],
       rows: {},
       jobs: {},
       deliveries: {},
       quarantined_results: 0,
+      deleted: [],
       running_runs: 2,
       last_run: null,
       paused: [],
       limits: [],
       fill_rate: {},
+      spend: noSpend,
     }
     const text = renderStatus(empty, onTerminal(80).output, now).join('\n')
     expect(text).toContain('No row was picked yet.')

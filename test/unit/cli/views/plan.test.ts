@@ -35,6 +35,8 @@ const plan: Plan = {
   cost: {
     lookups: 3_000,
     max_lookups: 3_000,
+    amount: null,
+    max_amount: null,
     budget: 3_000,
     beyond_budget: 204,
     match_rate: 0.87,
@@ -52,6 +54,16 @@ test('rows that another program has enriched are shown apart, with the reason', 
   const text = textOf({ sources: [{ ...contacts, recently_enriched: stamped }] })
   expect(text).toMatch(/− fresh +201 +looked up before/)
   expect(text).toMatch(/− fresh +1,000 +enriched_at is less than 90 d old/)
+})
+
+test('a price turns lookups into money', () => {
+  const amount = { amount: 61.7, currency: 'EUR' }
+  const text = textOf({ cost: { ...plan.cost, amount, max_amount: amount } })
+  expect(text).toMatch(/Cost +3,000 lookups, 61\.70 EUR \(204 lookups beyond the budget of 3,000\)/)
+  const max = { amount: 70, currency: 'EUR' }
+  expect(textOf({ cost: { ...plan.cost, max_lookups: 3_400, amount, max_amount: max } })).toMatch(
+    /Cost +3,000 to 3,400 lookups, 61\.70 EUR to 70\.00 EUR/,
+  )
 })
 
 test('each source is a funnel whose numbers add up', () => {

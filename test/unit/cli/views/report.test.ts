@@ -33,6 +33,7 @@ const report: RunReport = {
     failed: 3,
     in_doubt: 1,
   },
+  spend: { calls: 0, lookups: 0, in_doubt: 0, cost: null },
   requests: { person: 402, company: 620, bulk: 30, retried: 14, throttled: 2 },
   jobs: { submitted: 30, completed: 28, failed: 2, expired: 0, in_doubt: 1, waiting: 0 },
   cells: { written: 9_221, protected: 312, skipped: 4 },
@@ -187,7 +188,11 @@ describe('suggested commands', () => {
       { status: 'budget_reached', skipped_over_budget: 5, unread_over_budget: ['contacts'] },
       ['fillrate plan'],
     ],
-    ['check, if the service rejects the key', { status: 'unauthorized' }, ['fillrate check']],
+    [
+      'check with a call, if the service rejects the key',
+      { status: 'unauthorized' },
+      ['fillrate check --call email=…'],
+    ],
   ] as const)('%s', (_, changes, types) => {
     expect(after(changes)).toEqual(types)
   })

@@ -4,7 +4,7 @@ import { simulation } from '../../../support/simulated-service/arbitrary.ts'
 import { simulate } from '../../../support/simulated-service/simulate.ts'
 import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
 
-const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 100)
+const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 60)
 
 /** Any service whose limit is cut at once, in the middle of a window; all answers state it. */
 const cut: fc.Arbitrary<SimulationSettings> = fc

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { LimitUsage } from '../../../../src/domain/rate-status.ts'
 import { createLimiter } from '../../../../src/service/rate-limit/limiter.ts'
 import type {
   Limiter,
@@ -211,4 +212,62 @@ describe('the limiter', () => {
     expect(notes).toEqual([])
     expect(limiter.exhaustedForMs()).toBe(null)
   })
+
+  test('keeps a documented limit from the first call on, and says what it waits for', async () => {
+    const usages: LimitUsage[] = []
+    const { limiter, call } = unstated({
+      documented: {
+        limits: [{ calls: 3, windowMs: 60_000, endpoint: null }],
+        persist: (usage) => Promise.resolve(void usages.push(usage)),
+      },
+    })
+    for (let n = 0; n < 3; n++) call(await limiter.acquire(1, 'normal'))
+    const waiting = new AbortController()
+    const fourth = limiter.acquire(1, 'normal', waiting.signal).catch(() => null)
+    await expect
+      .poll(() => limiter.state().stallReason)
+      .toMatch(/^the documented limit of 3 calls in 1 min is used up: waiting until \d\d:/)
+    expect(limiter.state()).toMatchObject({ state: 'documented', limit: 3, windowMs: 60_000, windowUsed: 3 })
+    expect(limiter.state().nextWindowInMs).toBeGreaterThan(50_000)
+    // Each call was noted before it was made.
+    const noted = usages.map(({ reserved, windows }) => reserved + (windows[0]?.calls[0]?.[1] ?? 0))
+    expect(noted.slice(0, 3).every((count, index) => count > index)).toBe(true)
+    expect(limiter.usage()).toMatchObject({ reserved: 0, windows: [{ calls: [[expect.any(Number), 3]] }] })
+    waiting.abort()
+    expect(await fourth).toBe(null)
+  })
+
+  test('an endpoint that has used up its limit holds up no other, and headers may be stricter', async () => {
+    const { limiter, call } = unstated({
+      documented: {
+        limits: [
+          { calls: 1, windowMs: 60_000, endpoint: 'company' },
+          { calls: 50, windowMs: 60_000, endpoint: 'person' },
+        ],
+      },
+    })
+    call(await limiter.acquire(1, 'normal', undefined, 'company'))
+    const waiting = new AbortController()
+    const company = limiter.acquire(1, 'urgent', waiting.signal, 'company').catch(() => null)
+    for (let n = 0; n < 5; n++) call(await limiter.acquire(1, 'low', undefined, 'person'))
+    const permits = await limiter.acquire(1, 'low', undefined, 'person')
+    const headers = { 'x-ratelimit-limit': '7', 'x-ratelimit-remaining': '0' }
+    permits.use().answered({ status: 200, at: 0, headers })
+    const person = limiter.acquire(1, 'low', waiting.signal, 'person').catch(() => null)
+    await expect.poll(() => limiter.state().stallReason).toMatch(/^rate limit reached: waiting/)
+    expect(limiter.state()).toMatchObject({ state: 'calibrating', limit: 7 })
+    waiting.abort()
+    expect(await Promise.all([company, person])).toEqual([null, null])
+  })
 })
+
+/** A limiter of a service that states nothing. */
+function unstated(options: LimiterOptions) {
+  const limiter = createLimiter(options)
+  onTestFinished(() => limiter.stop())
+  const call = (permits: Permits): void => {
+    permits.use().answered({ status: 200, at: 0, headers: {} })
+    permits.release()
+  }
+  return { limiter, call }
+}

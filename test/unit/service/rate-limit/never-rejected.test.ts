@@ -4,7 +4,7 @@ import { simulation } from '../../../support/simulated-service/arbitrary.ts'
 import { simulate } from '../../../support/simulated-service/simulate.ts'
 import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
 
-const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 250)
+const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 150)
 
 /** The report of a failing case: the service, and the calls around the first 429. */
 const report = (settings: SimulationSettings, outcome: Outcome): string =>

@@ -14,12 +14,7 @@ describe('permits', () => {
     model.grant(count, 0)
     return {
       model,
-      permits: new Permits(
-        model,
-        count,
-        () => 5,
-        () => changes++,
-      ),
+      permits: new Permits({ model, documented: null, now: () => 5, onChange: () => changes++ }, count),
       changes: () => changes,
     }
   }
@@ -75,12 +70,19 @@ test('acquires wait by priority, then in the order of arrival', () => {
   const pending = (priority: Priority): PendingAcquire => ({
     upTo: 1,
     priority,
+    endpoint: null,
     resolve: () => {},
     reject: () => {},
   })
   const all = (['low', 'urgent', 'normal', 'urgent'] as const).map(pending)
   for (const one of all) queue.add(one)
-  expect([0, 1, 2, 3, 4].map((index) => queue.at(index))).toEqual([all[1], all[3], all[2], all[0], null])
+  expect([0, 1, 2, 3, 4].map((index) => queue.at(index, null))).toEqual([
+    all[1],
+    all[3],
+    all[2],
+    all[0],
+    null,
+  ])
   queue.remove(all[1] as PendingAcquire)
   expect(queue.size).toBe(3)
 })

@@ -1,0 +1,101 @@
+import { hostname, userInfo } from 'node:os'
+import * as audit from '../store/audit.ts'
+import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
+import type { Database } from '../store/open.ts'
+import { formatCount, pluralize } from '../util/format.ts'
+import type { ForgetDeletedReport } from './forget-deleted.ts'
+
+/** How long an action waits for Postgres, which it has reached a moment ago, to be recorded. */
+const AUDIT_WAIT_MS = 60_000
+
+/** How an action ended, for the audit list. */
+export interface AuditEnd {
+  readonly outcome: audit.AuditOutcome
+  readonly detail: string | null
+  /** The run that it started or changed. */
+  readonly run?: number | null
+}
+
+/**
+ * Does something that changes data, and records it in the audit list: before it begins, so that an action whose process
+ * dies is listed as well, and with its outcome when it has ended.
+ * @param act receives a function that records the run as soon as there is one
+ * @param describe the outcome of the result
+ * @throws the error of `act`, after it was recorded
+ * @example
+ * const event = { actor: createLocalActor('command line'), action: 'resume', parameters: { sources } } as const
+ * await auditAction(db, event, () => resume(), () => ({ outcome: 'done', detail: null }))
+ */
+export async function auditAction<Result>(
+  db: Database,
+  event: Omit<audit.NewAuditEvent, 'requestId'>,
+  act: (onRun: (run: number) => void) => Promise<Result>,
+  describe: (result: Result) => AuditEnd,
+): Promise<Result> {
+  const id = await retryWhileUnavailable(() => audit.insertAuditEvent(db, event), {
+    giveUp: expiresAfter(AUDIT_WAIT_MS),
+  })
+  if (id === null) throw new Error('inserting the audit event returned no row')
+  return finishAction(db, id, act, describe)
+}
+
+/**
+ * The same for a form, which may be sent twice.
+ * @returns null if it was sent before: the action is not done again
+ */
+export async function auditActionOnce<Result>(
+  db: Database,
+  event: audit.NewAuditEvent & { readonly requestId: string },
+  act: () => Promise<Result>,
+  describe: (result: Result) => AuditEnd,
+): Promise<Result | null> {
+  const id = await audit.insertAuditEvent(db, event)
+  return id === null ? null : finishAction(db, id, act, describe)
+}
+
+async function finishAction<Result>(
+  db: Database,
+  id: number,
+  act: (onRun: (run: number) => void) => Promise<Result>,
+  describe: (result: Result) => AuditEnd,
+): Promise<Result> {
+  try {
+    const result = await act((run) => void audit.attachAuditRun(db, id, run).catch(() => {}))
+    const end = describe(result)
+    await retryWhileUnavailable(() => audit.finishAuditEvent(db, id, end), {
+      giveUp: expiresAfter(AUDIT_WAIT_MS),
+    })
+    return result
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : 'unknown error'
+    // The error matters more than its record, which stays as one without an outcome.
+    await audit.finishAuditEvent(db, id, { outcome: 'failed', detail }).catch(() => {})
+    throw error
+  }
+}
+
+/** The user of this process, as `user@host`. A user of a container may have no name. */
+export function createLocalActor(origin: 'command line' | 'library'): audit.Actor {
+  const host = hostname()
+  try {
+    return { name: `${userInfo().username}@${host}`, origin }
+  } catch {
+    return { name: `a user of ${host}`, origin }
+  }
+}
+
+/** The outcome of a run or an undo. Pure. */
+export function toAuditOutcome(status: string): audit.AuditOutcome {
+  if (status === 'interrupted') return 'interrupted'
+  return status === 'failed' || status === 'unauthorized' ? 'failed' : 'done'
+}
+
+/** How the erasure of deleted rows ended. */
+export function describeForgetDeleted({ deleted, erased }: ForgetDeletedReport): AuditEnd {
+  const rows = erased?.rows ?? 0
+  const rest = deleted - rows
+  return {
+    outcome: 'done',
+    detail: `${pluralize(rows, 'row')} erased${rest > 0 ? `, ${formatCount(rest)} not: restored, waiting for an answer, or left for another time` : ''}`,
+  }
+}

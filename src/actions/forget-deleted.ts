@@ -1,0 +1,29 @@
+import type { Deps } from '../pipeline/deps.ts'
+import { type ErasedTotal, eraseAllDeleted } from '../runs/reconcile-deleted.ts'
+import type { Source } from '../sources/source.ts'
+import { countDeletedRows } from '../store/deleted-rows.ts'
+
+/** What was erased of the rows that a source's table no longer has. It holds no personal data. */
+export interface ForgetDeletedReport {
+  readonly dry_run: boolean
+  readonly source: string
+  /** Deleted rows that were set aside. */
+  readonly deleted: number
+  /** Null: a dry run. Fewer rows than `deleted`: some were restored, or wait for an answer that is on its way. */
+  readonly erased: ErasedTotal | null
+}
+
+/**
+ * Erases what is stored of a source's deleted rows, whatever `onDelete`, their age, and their share of the source: the
+ * confirmation that a held erasure waits for. A row that is in its table again is restored. Suppresses nothing.
+ */
+export async function forgetDeleted(
+  deps: Pick<Deps, 'db' | 'policy' | 'log'>,
+  source: Source,
+  { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
+): Promise<ForgetDeletedReport> {
+  const aside = await countDeletedRows(deps.db, [source.name])
+  const deleted = aside.reduce((sum, one) => sum + one.rows, 0)
+  const erased = dryRun ? null : await eraseAllDeleted(deps, source, { isConfirmed: true }, signal)
+  return { dry_run: dryRun, source: source.name, deleted, erased }
+}

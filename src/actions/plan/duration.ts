@@ -1,0 +1,50 @@
+import type { KnownLimit } from '../../domain/rate-status.ts'
+import { type DocumentedLimit, leastDurationMs } from '../../domain/service/documented-limit.ts'
+
+/** API calls that a run would make within its budget. */
+export interface CallCounts {
+  readonly person: number
+  readonly company: number
+  readonly bulk: number
+  readonly total: number
+}
+
+/** How long the calls of a run take. */
+export interface PlannedTime {
+  readonly limit: number | null
+  readonly window_ms: number | null
+  /** How long the calls take at the last known limit; null if that is unknown. */
+  readonly ms: number | null
+  /** The same for `cost.max_lookups`. */
+  readonly max_ms: number | null
+}
+
+/** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
+function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number | null {
+  if (rateLimit === null || rateLimit.windowMs === null || rateLimit.limit === 0) return null
+  return Math.max(0, Math.ceil(calls / rateLimit.limit) - 1) * rateLimit.windowMs
+}
+
+/**
+ * How long calls take by the strictest limit that is known.
+ * @param fallbacks further calls after a miss, at most: single ones, to people
+ */
+export function estimateTime(
+  calls: CallCounts,
+  fallbacks: number,
+  knownLimit: KnownLimit | null,
+  documented: readonly DocumentedLimit[],
+): PlannedTime {
+  const estimate = (more: number): number | null => {
+    const learnt = estimateDurationMs(calls.total + more, knownLimit)
+    if (documented.length === 0) return learnt
+    return Math.max(learnt ?? 0, leastDurationMs(documented, { ...calls, person: calls.person + more }))
+  }
+  const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
+  return {
+    limit: knownLimit?.limit ?? shortest?.calls ?? null,
+    window_ms: knownLimit === null ? (shortest?.windowMs ?? null) : knownLimit.windowMs,
+    ms: estimate(0),
+    max_ms: estimate(fallbacks),
+  }
+}

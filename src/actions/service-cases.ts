@@ -1,0 +1,284 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
+import { ConfigProblems } from '../config/problems.ts'
+import { parseService } from '../config/service.ts'
+import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
+import type { BulkAcceptance } from '../domain/service/bulk.ts'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { Service } from '../domain/service/service.ts'
+import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
+import {
+  BannedError,
+  MalformedResponseError,
+  RateLimitedError,
+  ServiceError,
+  UnauthorizedError,
+} from '../service/errors.ts'
+import { normalizeDelivery, parseEvent, parseResult, writeDelivery } from '../webhook/event.ts'
+import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
+import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
+
+/** What a lookup came to, in the words that a run uses. */
+export type CaseOutcome =
+  | 'found'
+  | 'not_found'
+  | 'accepted'
+  | 'rejected'
+  | 'transient'
+  | 'unauthorized'
+  | 'rate_limited'
+  | 'banned'
+  | 'unreadable'
+  /** Of a job that is fetched: not ready, or not there any more. */
+  | 'pending'
+  | 'results'
+  | 'gone'
+
+/**
+ * A request, what the service answers, and what that means. Objects are compared by the fields that are given.
+ * @example
+ * const cases: ServiceCase[] = [
+ *   {
+ *     name: 'a match',
+ *     input: { email: 'ada@example.com' },
+ *     request: { method: 'POST', path: '/v2/people/find', body: { email: 'ada@example.com' } },
+ *     answer: { status: 200, body: { score: 90, job_title: 'Analyst' } },
+ *     expect: { outcome: 'found', record: { job_title: 'Analyst' }, confidence: 0.9, credits: 1 },
+ *   },
+ * ]
+ */
+export interface ServiceCase {
+  readonly name: string
+  /** `emails`: a bulk job. `jobId`: a job is fetched. */
+  readonly input:
+    | PersonInput
+    | CompanyInput
+    | { readonly emails: readonly string[] }
+    | { readonly jobId: string }
+  readonly request?: Partial<SentRequest>
+  readonly answer: CannedAnswer
+  readonly expect: {
+    readonly outcome: CaseOutcome
+    readonly record?: Readonly<Record<string, unknown>>
+    readonly confidence?: number | null
+    readonly credits?: number
+    readonly jobId?: string | null
+    readonly requestIds?: BulkAcceptance['requestIds']
+    /** Of a bulk job whose results are in the answer, or of one that is fetched. */
+    readonly results?: readonly ExpectedResult[]
+  }
+}
+
+/** A delivery, and what it means. `secret` signs it, unless `headers` have a signature. */
+export interface DeliveryCase {
+  readonly name: string
+  readonly delivery: { readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
+  readonly secret?: string
+  readonly expect:
+    | { readonly signature: 'invalid' }
+    | {
+        readonly jobId?: string | null
+        readonly status?: string | null
+        readonly results?: readonly ExpectedResult[]
+      }
+}
+
+interface ExpectedResult {
+  readonly requestId?: string | null
+  readonly outcome: 'found' | 'not_found' | 'unreadable'
+  readonly email?: string | null
+  readonly record?: Readonly<Record<string, unknown>>
+  readonly confidence?: number | null
+}
+
+/** What happened in one case; `mismatches` is empty if everything is as expected. */
+export interface CaseReport {
+  readonly name: string
+  readonly request: SentRequest | null
+  readonly understood: Readonly<Record<string, unknown>>
+  readonly mismatches: readonly string[]
+}
+
+/** A key for requests that go no further than this machine, or are only shown. */
+export const PLACEHOLDER_KEY = 'test-key'
+
+/**
+ * Checks a service against cases: requests and canned answers, or deliveries. Everything runs as in a run, over HTTP on
+ * this machine: the client, the reading of the answer, the signature.
+ * @throws ConfigProblems for a service with mistakes
+ * @throws Error that lists every case that came out differently
+ * @example
+ * test('Acme Data', () => testService(service, cases))
+ */
+export async function testService(
+  definition: ServiceDefinition,
+  cases: readonly (ServiceCase | DeliveryCase)[],
+): Promise<void> {
+  const reports = await runServiceCases(definition, cases)
+  const wrong = reports.filter(({ mismatches }) => mismatches.length > 0)
+  if (wrong.length === 0) return
+  const lines = wrong.flatMap(({ name, mismatches }) => [`${name}:`, ...mismatches.map((one) => `  ${one}`)])
+  throw new Error(
+    `${wrong.length} of ${cases.length} cases of ${definition.name} came out differently\n${lines.join('\n')}`,
+  )
+}
+
+/** Runs the cases one after another; a case never stops the others. */
+export async function runServiceCases(
+  definition: ServiceDefinition,
+  cases: readonly (ServiceCase | DeliveryCase)[],
+): Promise<CaseReport[]> {
+  const { service, problems } = parseService({ definition, place: 'the service' })
+  if (service === null) throw new ConfigProblems('the service', problems)
+  const reports: CaseReport[] = []
+  for (const one of cases)
+    reports.push('delivery' in one ? runDelivery(service, one) : await runLookup(service, one))
+  return reports
+}
+
+async function runLookup(service: Service, given: ServiceCase): Promise<CaseReport> {
+  const { input, request: expected = {}, expect } = given
+  let sent: SentRequest | null = null
+  const server = createServer((request, response) => {
+    void readRequest(request).then((read) => {
+      sent = read
+      writeCaseAnswer(response, given.answer)
+    })
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const client = new EnrichmentClient({
+    baseUrl: `http://127.0.0.1:${port}`,
+    apiKey: PLACEHOLDER_KEY,
+    service,
+  })
+  try {
+    const understood = await understand(service, client, input)
+    const request = sent as SentRequest | null
+    return {
+      name: given.name,
+      request,
+      understood,
+      mismatches: [
+        ...(request === null ? ['nothing was sent'] : compare('request', request, expected)),
+        ...compare('', understood, expect),
+      ],
+    }
+  } finally {
+    await client.close()
+    server.close()
+  }
+}
+
+/** What a lookup comes to, and what it costs. */
+export async function understand(
+  service: Service,
+  client: EnrichmentClient,
+  input: ServiceCase['input'],
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    if ('jobId' in input) {
+      const reading = await client.fetchJob(input.jobId)
+      if (reading.outcome !== 'results') return reading
+      const { delivery, outcome } = reading
+      return {
+        outcome,
+        status: delivery.status,
+        results: readResults(service, writeDelivery(delivery, 'job')),
+      }
+    }
+    if ('emails' in input) {
+      const webhookUrl = 'https://fillrate.example/webhooks/enrichment/1'
+      const { jobId, requestIds, delivery } = await client.submitBulk({ emails: input.emails, webhookUrl })
+      return {
+        outcome: 'accepted',
+        jobId,
+        requestIds,
+        ...(delivery && { results: readResults(service, writeDelivery(delivery, 'answer')) }),
+      }
+    }
+    const response = await ('domain' in input ? client.enrichCompany(input) : client.enrichPerson(input))
+    return { ...response, ...creditsOfResponse(service, input, response) }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    return { outcome: outcomeOf(error), reason: error.message, status: error.status }
+  }
+}
+
+function creditsOfResponse(
+  { credits }: Service,
+  input: PersonInput | CompanyInput,
+  response: LookupResponse,
+): { credits?: number } {
+  if (response.outcome === 'accepted') return {}
+  return { credits: credits.of(toLookupKind(input), response.outcome === 'found' ? response.record : null) }
+}
+
+function toLookupKind(input: PersonInput | CompanyInput): LookupKind {
+  if ('domain' in input) return 'domain'
+  if ('email' in input) return 'email'
+  return 'linkedinUrl' in input ? 'linkedin_url' : 'name_company'
+}
+
+function outcomeOf(error: ServiceError): CaseOutcome {
+  if (error instanceof BannedError) return 'banned'
+  if (error instanceof RateLimitedError) return 'rate_limited'
+  if (error instanceof UnauthorizedError) return 'unauthorized'
+  if (error instanceof MalformedResponseError) return 'unreadable'
+  return error.action === 'reject' ? 'rejected' : 'transient'
+}
+
+function runDelivery(
+  service: Service,
+  { name, delivery, secret = PLACEHOLDER_KEY, expect }: DeliveryCase,
+): CaseReport {
+  const bytes = Buffer.from(typeof delivery.body === 'string' ? delivery.body : JSON.stringify(delivery.body))
+  const headers = Object.fromEntries(
+    Object.entries(delivery.headers ?? {}).map(([header, value]) => [header.toLowerCase(), value]),
+  )
+  const header = (wanted: string): string => headers[wanted.toLowerCase()] ?? ''
+  const { signature } = service
+  const signed = headers[signature.header] ?? signWebhook(bytes, secret, signature, header)
+  const understood = verifyWebhook(bytes, signed, [secret], signature, header)
+    ? readDelivery(service, bytes)
+    : { signature: 'invalid' }
+  return { name, request: null, understood, mismatches: compare('', understood, expect) }
+}
+
+function readDelivery(service: Service, bytes: Buffer): Readonly<Record<string, unknown>> {
+  const body = normalizeDelivery(bytes, service.readDelivery)
+  const parsed = parseEvent(body)
+  if (!parsed.ok) return { unreadable: parsed.reason }
+  const { jobId, status } = parsed.event
+  return { jobId, status, results: readResults(service, body) }
+}
+
+function readResults(service: Service, body: Buffer): unknown[] {
+  const parsed = parseEvent(body)
+  if (!parsed.ok) return []
+  return parsed.event.results.map(({ requestId, data }) => {
+    const { found, record, confidence, email, fault } = parseResult(data, 'person', service)
+    const outcome = fault !== null ? 'unreadable' : found ? 'found' : 'not_found'
+    return { requestId, outcome, record, confidence, email, ...(fault !== null && { fault }) }
+  })
+}
+
+/** How a value differs from the expected one, in the fields that are given. */
+function compare(place: string, value: unknown, expected: unknown): string[] {
+  if (typeof expected === 'object' && expected !== null) {
+    if (Array.isArray(expected)) {
+      if (!Array.isArray(value) || value.length !== expected.length)
+        return [`${place}: ${JSON.stringify(value)}, expected ${expected.length} items`]
+      return expected.flatMap((item, index) => compare(`${place}[${index}]`, value[index], item))
+    }
+    if (typeof value !== 'object' || value === null)
+      return [`${place || 'the result'}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
+    return Object.entries(expected).flatMap(([key, inner]) =>
+      compare(place === '' ? key : `${place}.${key}`, (value as Record<string, unknown>)[key], inner),
+    )
+  }
+  return isDeepStrictEqual(value, expected)
+    ? []
+    : [`${place}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
+}

@@ -1,0 +1,47 @@
+import { requireSetting } from './validate-request.ts'
+import type { Config } from '../config/config.ts'
+import type { Environment } from '../config/environment.ts'
+import { isKeyAccepted } from '../domain/trouble-facts.ts'
+import type { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
+import { EnrichmentClient } from '../service/client.ts'
+import type { Log } from '../util/log.ts'
+
+/**
+ * Opens the client of the configured service, which counts its calls and knows whether its key is rejected. Makes no call.
+ * @throws a problem of the configuration if the service's URL or its key is missing
+ */
+export function openServiceClient(
+  {
+    config,
+    environment,
+    log,
+  }: { readonly config: Config; readonly environment: Environment; readonly log: Log },
+  metrics: MetricsRecorder,
+  onKeyAccepted: () => void,
+): EnrichmentClient {
+  const { apiKeys } = environment
+  return new EnrichmentClient({
+    baseUrl: requireSetting(environment.baseUrl, 'FILLRATE_BASE_URL', 'the URL of the enrichment service'),
+    apiKey: requireSetting(
+      apiKeys.length > 0 ? apiKeys : null,
+      'FILLRATE_API_KEY',
+      'a key of the enrichment service',
+    ),
+    ...(config.adapter && { service: config.adapter }),
+    auth: environment.auth,
+    proxies: environment.proxies,
+    timeoutMs: config.service.timeoutMs,
+    connections: config.service.concurrency,
+    onCallEnd: (call) => {
+      metrics.recordCall(call)
+      // Also what a client of an earlier configuration was refused: a reload opens another one.
+      if (isKeyAccepted(call.status)) onKeyAccepted()
+    },
+    // Without another key it is a trouble, which is logged as one.
+    onKeyRejected: (rejection) => {
+      if (rejection.usableKeys > 0)
+        log.warn({ event: 'key_rejected', ...rejection }, 'the service rejected a key; the next one is used')
+    },
+    onKeyAccepted: (keyId) => log.info({ event: 'key_accepted', keyId }, 'the service accepts the key again'),
+  })
+}

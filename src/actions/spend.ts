@@ -1,0 +1,218 @@
+import type { Config, LookupBudget } from '../config/config.ts'
+import type { RunState, Trigger } from '../domain/run.ts'
+import {
+  forecastDay,
+  foreseeExhaustion,
+  type Money,
+  resolveSourceBudgets,
+  type SpendAmount,
+  sumSpend,
+} from '../domain/spend.ts'
+import * as budgets from '../store/budgets.ts'
+import type { Database } from '../store/open.ts'
+import * as runs from '../store/runs.ts'
+import * as spend from '../store/spend.ts'
+
+/** What of a configuration decides how much may be spent, and what it costs. */
+export type SpendSettings = Pick<Config, 'price' | 'liveSync' | 'sources'> & Partial<Pick<Config, 'adapter'>>
+
+/** Before a configuration is loaded: no price, and no budget to report. */
+export const NO_SPEND_SETTINGS: SpendSettings = {
+  price: null,
+  liveSync: { budget: null, importBudget: null },
+  sources: {},
+}
+
+/**
+ * What was requested of the service, what it costs, what is left of each budget, and what is foreseen. The numbers are
+ * counted with each answer, killed and running runs included. Days are in UTC.
+ */
+export interface SpendReport {
+  readonly today: SpendAmount
+  readonly last_30_days: SpendAmount
+  /** The last 30 days, oldest first, days without spend included. */
+  readonly days: readonly (SpendAmount & {
+    readonly day: string
+    /** Lookups by source. */
+    readonly by_source: Readonly<Record<string, number>>
+  })[]
+  /** Of the last 30 days, the most expensive first. */
+  readonly sources: readonly (SpendAmount & { readonly source: string })[]
+  /** The latest that requested anything, newest first. */
+  readonly runs: readonly (SpendAmount & {
+    readonly run: number
+    readonly trigger: Trigger
+    readonly state: RunState
+    readonly sources: readonly string[]
+    readonly started_at: Date
+  })[]
+  readonly budgets: readonly BudgetReport[]
+  readonly forecast: {
+    /** By midnight, at today's pace. */
+    readonly today: Forecast
+    /** At the pace of the last seven days. */
+    readonly next_30_days: Forecast
+  }
+}
+
+export interface Forecast {
+  readonly lookups: number
+  /** Only where a lookup does not cost one credit. */
+  readonly credits?: number
+  readonly cost: Money | null
+}
+
+/**
+ * What is left of a budget. A lookup is charged when a run claims it, which is before it is requested: a budget may have
+ * spent more than the service bills.
+ */
+export interface BudgetReport {
+  /** `live_sync` and `import`: of today. `run` and `schedule`: of a run in progress. */
+  readonly kind: 'run' | 'schedule' | 'live_sync' | 'import'
+  /** What it counts, if not lookups. */
+  readonly unit?: 'credit'
+  /** The run; null for a budget of the day. */
+  readonly run: number | null
+  /** The part of this source; null: all of it. */
+  readonly source: string | null
+  /** Null is unlimited. */
+  readonly limit: number | null
+  readonly spent: number
+  readonly left: number | null
+  /** When it is used up, at today's pace. Null: not today, or it is used up already. */
+  readonly used_up_at: Date | null
+}
+
+const DAYS = 30
+const WEEK_DAYS = 7
+const RUNS = 20
+
+/** Reads what was spent, with a few statements on Fillrate's own tables. */
+export async function readSpend(
+  db: Database,
+  settings: SpendSettings,
+  now: number = Date.now(),
+): Promise<SpendReport> {
+  const { price } = settings
+  const daySpend = await spend.listDaySpend(db, DAYS)
+  const days = listDays(now).map((day) => {
+    const ofDay = daySpend.filter((one) => one.day === day)
+    const bySource = Map.groupBy(ofDay, (one) => one.source)
+    return {
+      day,
+      ...sumSpend(ofDay, price),
+      by_source: Object.fromEntries([...bySource].map(([name, all]) => [name, sumSpend(all, null).lookups])),
+    }
+  })
+  const sources = [...Map.groupBy(daySpend, (one) => one.source)]
+    .map(([source, all]) => ({ source, ...sumSpend(all, price) }))
+    .sort((a, b) => (b.cost?.amount ?? b.lookups) - (a.cost?.amount ?? a.lookups))
+  const today = sumSpend(
+    daySpend.filter((one) => one.day === days.at(-1)?.day),
+    price,
+  )
+  const week = sumSpend(
+    daySpend.filter((one) => days.slice(-WEEK_DAYS).some(({ day }) => day === one.day)),
+    price,
+  )
+  return {
+    today,
+    last_30_days: sumSpend(daySpend, price),
+    days,
+    sources,
+    runs: await listRuns(db, price),
+    budgets: await listBudgets(db, settings, now),
+    forecast: {
+      today: scaleSpend(today, forecastDay(today.lookups, now) / Math.max(1, today.lookups)),
+      next_30_days: scaleSpend(week, DAYS / WEEK_DAYS),
+    },
+  }
+}
+
+const scaleSpend = ({ lookups, credits, cost }: SpendAmount, factor: number): Forecast => ({
+  lookups: Math.round(lookups * factor),
+  ...(credits !== undefined && { credits: Math.round(credits * factor) }),
+  cost: cost && { ...cost, amount: Math.round(cost.amount * factor * 100) / 100 },
+})
+
+/** The days in UTC up to today, oldest first. */
+const listDays = (now: number): string[] =>
+  Array.from({ length: DAYS }, (_, n) =>
+    new Date(now - (DAYS - 1 - n) * 86_400_000).toISOString().slice(0, 10),
+  )
+
+/** What each of some runs spent, killed and running ones included; none: nothing. */
+export async function readRunSpends(
+  db: Database,
+  ids: readonly number[],
+  price: SpendSettings['price'],
+): Promise<ReadonlyMap<number, SpendAmount>> {
+  const byRun = Map.groupBy(await spend.listRunSpend(db, ids), (one) => one.run)
+  return new Map(ids.map((id) => [id, sumSpend(byRun.get(id) ?? [], price)]))
+}
+
+async function listRuns(db: Database, price: SpendSettings['price']): Promise<SpendReport['runs']> {
+  const ids = await spend.listSpendingRuns(db, RUNS)
+  const spends = await readRunSpends(db, ids, price)
+  const stored = await runs.findRuns(db, ids)
+  return stored.map(({ id, trigger, state, sources, started_at }) => ({
+    run: id,
+    trigger,
+    state,
+    sources,
+    started_at,
+    ...(spends.get(id) ?? sumSpend([], price)),
+  }))
+}
+
+async function listBudgets(db: Database, settings: SpendSettings, now: number): Promise<BudgetReport[]> {
+  const mappings = Object.values(settings.sources)
+  const followed = mappings.filter(({ follow }) => follow)
+  const { budget, importBudget } = settings.liveSync
+  const ofDay: BudgetReport[] = []
+  if (followed.length > 0)
+    for (const [kind, name, allowed] of [
+      ['live_sync', 'follow', budget],
+      ['import', 'import', importBudget],
+    ] as const) {
+      const usage = await budgets.readDayBudget(db, name)
+      const of = { kind, run: null, limit: toLimit(allowed) }
+      ofDay.push(...listParts(of, { lookups: usage.spent, bySource: usage.bySource }, followed, now))
+    }
+  const ofRuns = (await budgets.listRunBudgets(db)).flatMap((run) =>
+    listParts(
+      { kind: run.isScheduled ? ('schedule' as const) : ('run' as const), run: run.id, limit: run.limit },
+      run,
+      mappings.filter(({ name }) => run.sources.includes(name)),
+      null,
+    ),
+  )
+  const isFlat = settings.adapter?.credits.isFlat !== false
+  return [...ofDay, ...ofRuns].map((one) => (isFlat ? one : { ...one, unit: 'credit' }))
+}
+
+const toLimit = (budget: LookupBudget | null): number | null =>
+  budget === 'unlimited' || budget === null ? null : budget
+
+/** A budget, and the parts of it that sources may use. @param now null: it does not restart at midnight */
+function listParts(
+  of: Pick<BudgetReport, 'kind' | 'run' | 'limit'>,
+  usage: Pick<budgets.BudgetUsage, 'lookups' | 'bySource'>,
+  mappings: readonly SpendSettings['sources'][string][],
+  now: number | null,
+): BudgetReport[] {
+  const part = (source: string | null, limit: number | null, spent: number): BudgetReport => ({
+    ...of,
+    source,
+    limit,
+    spent,
+    left: limit === null ? null : Math.max(0, limit - spent),
+    used_up_at: limit === null || now === null ? null : foreseeExhaustion(spent, limit, now),
+  })
+  return [
+    part(null, of.limit, usage.lookups),
+    ...[...resolveSourceBudgets(mappings, of.limit)].map(([name, limit]) =>
+      part(name, limit, usage.bySource[name] ?? 0),
+    ),
+  ]
+}

@@ -1,0 +1,174 @@
+import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
+import type { Environment } from '../../config/environment.ts'
+import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
+import type { LookupCall, Service } from '../../domain/service/service.ts'
+import { EnrichmentClient } from '../../service/client.ts'
+import { authOfStyle, credentialFor, toKeyId } from '../../service/api-keys.ts'
+import { toServiceAddress } from '../../service/dispatcher.ts'
+import { openDatabase } from '../../store/open.ts'
+import { reportTroubles } from '../../store/troubles.ts'
+import { describeTrouble } from '../../domain/trouble.ts'
+import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
+
+type LookupInput = PersonInput | CompanyInput
+
+const SAMPLE_PERSONS: readonly (readonly [kind: string, input: PersonInput])[] = [
+  ['email', { email: 'ada@example.com' }],
+  ['linkedin_url', { linkedinUrl: 'https://www.linkedin.com/in/ada' }],
+  ['name_company', { name: 'Ada Lovelace', company: 'Analytical Engines' }],
+]
+const SAMPLE_DOMAIN: CompanyInput = { domain: 'example.com' }
+
+/** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
+export function* describeRequests(service: Service, environment: Environment): Generator<Finding> {
+  const base = environment.baseUrl ?? 'FILLRATE_BASE_URL'
+  const credential = credentialFor(service.auth ?? authOfStyle(environment.auth), PLACEHOLDER_KEY)
+  const header =
+    credential.header === null ? [] : [`${credential.header[0]}: ${maskKey(credential.header[1])}`]
+  const own = Array.from(
+    { length: service.headers.length / 2 },
+    (_, index) => `${service.headers[2 * index]}: ${service.headers[2 * index + 1]}`,
+  )
+  const describe = (
+    name: string,
+    endpoint: string,
+    parts: ReturnType<LookupCall<never>['build']>,
+  ): Finding => {
+    const [method = '', path = ''] = endpoint.split(' ')
+    const query = [parts.query, credential.query && maskKey(credential.query)].filter(Boolean).join('&')
+    const lines = [
+      `${method} ${base}${parts.path ?? path}${query === '' ? '' : `?${query}`}`,
+      ...header,
+      ...own,
+      ...(parts.body === undefined ? [] : [parts.body]),
+    ]
+    return createFinding(name, 'ok', lines[0] ?? '', { todo: lines.slice(1).join('\n') || null })
+  }
+  const { person, company, bulk, poll } = service
+  for (const [kind, input] of SAMPLE_PERSONS)
+    if (person?.inputs.has(kind) === true) yield describe(`by ${kind}`, person.endpoint, person.build(input))
+  if (company) yield describe('by domain', company.endpoint, company.build(SAMPLE_DOMAIN))
+  if (bulk) {
+    const isDelivered = bulk.results === 'webhook'
+    const webhookUrl = isDelivered ? 'https://fillrate.example/webhooks/enrichment/JOB' : null
+    const body = JSON.stringify(bulk.body({ emails: ['ada@example.com', 'bob@example.com'], webhookUrl }))
+    yield describe('bulk', bulk.endpoint, { body })
+    if (webhookUrl !== null && !body.includes(webhookUrl))
+      yield createFinding('bulk', 'warning', '`bulk.body` leaves out the address of the webhook', {
+        todo: 'Add `webhookUrl` to it, unless the address is registered with the service.',
+      })
+  }
+  if (poll) yield describe('a job', poll.endpoint, poll.build('JOB'))
+}
+
+const maskKey = (text: string): string =>
+  text.replace(Buffer.from(`${PLACEHOLDER_KEY}:`).toString('base64'), '•••').replace(PLACEHOLDER_KEY, '•••')
+
+const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
+  found: 'ok',
+  not_found: 'ok',
+  accepted: 'ok',
+  rejected: 'warning',
+  transient: 'warning',
+  unauthorized: 'error',
+  rate_limited: 'warning',
+  banned: 'error',
+  unreadable: 'warning',
+  pending: 'ok',
+  results: 'ok',
+  gone: 'warning',
+}
+
+/**
+ * Makes one call, which may be billed, and says how each part of the answer is understood. If it proves the key, the
+ * trouble that running processes have recorded for it ends.
+ */
+export async function* makeOneCall(
+  service: Service,
+  environment: Environment,
+  input: LookupInput,
+): AsyncGenerator<Finding> {
+  const { baseUrl, apiKeys, auth, proxies } = environment
+  const [apiKey] = apiKeys
+  // The checks before this one have reported what is missing.
+  if (baseUrl === null || apiKey === undefined)
+    return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
+  const client = new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service })
+  try {
+    const { outcome, record, ...rest } = await understand(service, client, input)
+    const parts = Object.entries(rest).filter(([, value]) => value !== undefined)
+    yield createFinding('call', VERDICTS[outcome as CaseOutcome], String(outcome).replaceAll('_', ' '), {
+      todo: parts.map(([name, value]) => `${name}: ${String(value)}`).join('\n') || null,
+    })
+    if (record !== undefined)
+      yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
+    if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
+      yield* endKeyTroubles(environment)
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    yield createFailedFinding('call', [
+      { place: 'the answer', found, expected: 'one that the service describes', todo: null },
+    ])
+  } finally {
+    await client.close()
+  }
+}
+
+/** A process that has nothing to look up would find out only with its next lookup. */
+async function* endKeyTroubles({ databaseUrl, baseUrl, apiKeys }: Environment): AsyncGenerator<Finding> {
+  if (databaseUrl === null || baseUrl === null) return
+  const db = openDatabase({ url: databaseUrl, max: 1 })
+  // Of several keys, the trouble is named after the last one that was rejected.
+  const proofs = apiKeys.map((key) => ({
+    code: 'key_refused' as const,
+    subject: `${toServiceAddress(baseUrl)} ${toKeyId(key)}`,
+  }))
+  try {
+    const report = { reporter: 'fillrate check', codes: ['key_refused'], proofs } as const
+    for (const trouble of (await reportTroubles(db, report, [])).ended)
+      yield createFinding('trouble', 'ok', `over: ${describeTrouble(trouble, Date.now()).title}`, {
+        todo: 'Running processes go on within seconds.',
+      })
+  } catch {
+    // The check of the database has said what is wrong with it.
+  } finally {
+    await db.destroy()
+  }
+}
+
+/** Which fields of the service the record has, and which of its own the service does not describe. */
+function* describeRecord(service: Service, kind: 'person' | 'company', record: object): Generator<Finding> {
+  const known = Object.keys(service.shapes[kind])
+  const filled = known.filter((field) => readPath(record, field) !== undefined)
+  const values = filled.map((field) => `${field}: ${JSON.stringify(readPath(record, field))}`)
+  yield createFinding('record', 'ok', `${filled.length} of ${known.length} fields`, {
+    todo: values.join('\n') || null,
+  })
+  const tops = new Set(known.map((field) => field.split('.')[0]))
+  const unlisted = Object.keys(record).filter((field) => !tops.has(field))
+  if (unlisted.length > 0) yield createFinding('not described', 'ok', unlisted.join(', '))
+}
+
+const readPath = (record: object, path: string): unknown =>
+  path
+    .split('.')
+    .reduce<unknown>(
+      (at, key) => (typeof at === 'object' && at !== null ? (at as Record<string, unknown>)[key] : undefined),
+      record,
+    ) ?? undefined
+
+/** Reads `email=ada@example.com`; several fields are given one after another. Null: it names no input. */
+export function parseCallInput(texts: readonly string[]): LookupInput | null {
+  const fields = new Map(
+    texts.map((text) => {
+      const at = text.indexOf('=')
+      return [text.slice(0, at), text.slice(at + 1)] as const
+    }),
+  )
+  const [email, linkedinUrl, domain] = ['email', 'linkedin_url', 'domain'].map((name) => fields.get(name))
+  if (email) return { email }
+  if (linkedinUrl) return { linkedinUrl }
+  if (domain) return { domain }
+  const [name, company] = [fields.get('name'), fields.get('company')]
+  return name && company ? { name, company } : null
+}

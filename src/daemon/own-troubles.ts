@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { troubleId } from '../actions/troubles.ts'
+import type { OwnTrouble } from '../domain/trouble-facts.ts'
+import type { TroubleDetails } from '../domain/trouble.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
+
+interface RaisedTrouble extends Omit<OwnTrouble, 'forMs' | 'seenAgoMs'> {
+  readonly since: number
+  readonly seenAt: number
+}
+
+/** What only this process knows to be wrong, and what it knows to be right again. */
+export class OwnTroubles {
+  /** Identifies this process; unique for each start, so that it is never mistaken for an earlier one. */
+  readonly owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
+  /**
+   * Notified when something begins or ends here, and when a connection to Postgres was lost: a restart may be over before
+   * the next look.
+   */
+  readonly changed = new WakeSignal()
+  /** Notified when a rejected key is accepted again, in this process or another one: what waits to try it may go on. */
+  readonly keyAccepted = new WakeSignal()
+  readonly #raised = new Map<string, RaisedTrouble>()
+  /** When each service and key was last accepted by a call of this process. */
+  readonly #acceptedAt = new Map<string, number>()
+
+  /** The process as people know it. */
+  get processName(): string {
+    return `${hostname()}:${process.pid}`
+  }
+
+  /** It holds, or still does. */
+  raise(code: OwnTrouble['code'], subject: string, details: TroubleDetails, now = performance.now()): void {
+    const trouble = { code, subject, details }
+    const before = this.#raised.get(troubleId(trouble))
+    this.#raised.set(troubleId(trouble), { ...trouble, since: before?.since ?? now, seenAt: now })
+    if (before === undefined) this.changed.notify()
+  }
+
+  /** It is over. @param subject default: all of this code */
+  clear(code: OwnTrouble['code'], subject?: string): void {
+    for (const [id, one] of this.#raised)
+      if (one.code === code && (subject === undefined || one.subject === subject)) {
+        this.#raised.delete(id)
+        this.changed.notify()
+      }
+  }
+
+  /** The service has accepted a call with this key: whichever process has found it rejected before, it is not now. */
+  acceptKey(scope: string, now = performance.now()): void {
+    this.#acceptedAt.set(scope, now)
+    for (const { code, subject } of this.#raised.values())
+      if (code === 'key_refused') this.#acceptedAt.set(subject, now)
+    this.clear('key_refused')
+  }
+
+  /** Which services and keys were accepted here, and how long ago in milliseconds. */
+  listAcceptedKeys(now = performance.now()): { readonly scope: string; readonly agoMs: number }[] {
+    return [...this.#acceptedAt].map(([scope, at]) => ({ scope, agoMs: now - at }))
+  }
+
+  /** Postgres was away: what other processes have concluded from the silence of this one is wrong. */
+  confirm(now = performance.now()): void {
+    for (const [id, one] of this.#raised) this.#raised.set(id, { ...one, seenAt: now })
+  }
+
+  list(now = performance.now()): OwnTrouble[] {
+    return [...this.#raised.values()].map(({ since, seenAt, ...one }) => ({
+      ...one,
+      forMs: now - since,
+      seenAgoMs: now - seenAt,
+    }))
+  }
+}

@@ -1,0 +1,232 @@
+import type { JsonObject } from '../json.ts'
+import type { CalledEndpoint } from '../spend.ts'
+import type { BulkEndpoint, PollEndpoint, ServiceDelivery } from './bulk.ts'
+import type { QueryValues, ServiceAnswer } from './messages.ts'
+
+/**
+ * What identifies a person: exactly one of these.
+ * @example
+ * const input: PersonInput = { linkedinUrl: 'https://www.linkedin.com/in/jane-doe' }
+ */
+export type PersonInput = { email: string } | { linkedinUrl: string } | { name: string; company: string }
+
+/**
+ * What identifies a company.
+ * @example
+ * const input: CompanyInput = { domain: 'acme.com' }
+ */
+export type CompanyInput = { domain: string }
+
+/**
+ * How the key is sent: `Authorization: Bearer KEY`, `Authorization: Basic base64(KEY:)`, a header of another name, or a
+ * query parameter.
+ * @example
+ * const auth: ServiceAuth = { header: 'x-api-key' }
+ */
+export type ServiceAuth =
+  | 'bearer'
+  | 'basic'
+  | { readonly header: string; readonly prefix?: string }
+  | { readonly query: string }
+
+/**
+ * What a response means for one lookup. `transient` is tried again, `rejected` is not, `unauthorized` counts against the
+ * key, and `rate_limited` and `banned` stop all calls for a while, as a status of 429 and a ban do. `confidence` is 0 to 1; null for a service that sends none. `unreadable` is a fault of the service: it is
+ * kept for inspection and tried again.
+ * @example
+ * const reading: ServiceReading = { outcome: 'found', record: { title: 'CEO' }, confidence: 0.9 }
+ */
+export type ServiceReading =
+  | { outcome: 'found'; record: JsonObject; confidence: number | null }
+  | { outcome: 'not_found' }
+  | { outcome: 'accepted'; jobId: string | null }
+  | { outcome: 'unreadable'; reason: string }
+  | { outcome: 'rejected' | 'transient' | 'unauthorized'; reason?: string }
+  /** `retryAfterMs`: how long to wait, if the body says so. */
+  | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
+
+/** What identifies whom a lookup is about, as a service takes it. */
+type TakenInput = 'email' | 'linkedin_url' | 'name_company' | 'domain'
+
+/** What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. */
+export type StatusMeaning =
+  | 'accepted'
+  | 'not_found'
+  | 'rejected'
+  | 'transient'
+  | 'unauthorized'
+  | 'rate_limited'
+  | 'banned'
+
+/**
+ * How one lookup is requested. Every function is pure: the same input is the same request.
+ * @example
+ * const person: LookupEndpoint<PersonInput> = { method: 'GET', path: '/v5/person/enrich', query: (input) => ({ ...input }) }
+ */
+export interface LookupEndpoint<Input> {
+  /** Default: POST for a person, GET for a company. */
+  readonly method?: 'GET' | 'POST'
+  /** Below the base URL. `{email}` and the like stand for a field of the input, encoded. */
+  readonly path: string
+  /** Default: the input's fields, for GET. */
+  readonly query?: (input: Input) => QueryValues
+  /** Sent as JSON. Default: the input's fields (`email`, `linkedin_url`, `name`, `company`, `domain`), for POST. */
+  readonly body?: (input: Input) => unknown
+  /** What the service takes. Default: all. */
+  readonly inputs?: readonly TakenInput[]
+  /** Where the record is. Default: see `RecordPlace`. */
+  readonly record?: RecordPlace
+  /** Reads a response. Undefined: it is read in the usual way, by status and by `record`. */
+  readonly read?: (answer: ServiceAnswer) => ServiceReading | undefined
+}
+
+/** Where a response has the record and its confidence. */
+export interface RecordPlace {
+  /** Fields that may wrap it, in order. Default: `data`, `person` or `company`, `result`, `record`, `results`. */
+  readonly wrappers?: readonly string[]
+  /** The field of the confidence, beside the record or in it. Default: `confidence`. Null: there is none. */
+  readonly confidence?: string | null
+  /** The greatest confidence: 10 for a likelihood of 1 to 10. Default: 1, and numbers above 1 are percentages. */
+  readonly confidenceMax?: number
+}
+
+/**
+ * How a delivery is signed: an HMAC over the bytes of the body, or over what `payload` makes of it.
+ * @example
+ * const signature: WebhookSignature = { header: 'x-signature', algorithm: 'sha1', encoding: 'base64', prefix: 'sha1=' }
+ */
+export interface WebhookSignature {
+  readonly header: string
+  /** Default: sha256. */
+  readonly algorithm?: 'sha1' | 'sha256' | 'sha512'
+  /** Default: hex, in lower case. */
+  readonly encoding?: 'hex' | 'base64'
+  /** What stands before the signature, such as `sha256=`. */
+  readonly prefix?: string
+  /** What is signed, if not the body alone. `header` reads a header of the delivery. */
+  readonly payload?: (body: string, header: (name: string) => string) => string
+}
+
+/** How deliveries are read. */
+export interface WebhookDefinition {
+  readonly signature: WebhookSignature
+  /** Reads a body. Default: `event_id`, `job_id`, `status`, `results`. */
+  readonly read?: (body: JsonObject) => ServiceDelivery
+}
+
+/** How a call's answer tells the limit. */
+export interface RateDefinition {
+  /**
+   * The names of the headers, or a function that returns their values under the usual names (`x-ratelimit-limit`,
+   * `x-ratelimit-remaining`, `x-ratelimit-reset`, `retry-after`), in any of the usual forms.
+   */
+  readonly headers?:
+    | {
+        readonly limit?: string
+        readonly remaining?: string
+        readonly reset?: string
+        readonly retryAfter?: string
+      }
+    | ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers'])
+  /**
+   * Limits that need not be in any header, `60 per minute`: one or several, for all calls together or by endpoint. Calls
+   * keep to them from the first one on. Where headers state a limit too, the stricter one holds.
+   * @example
+   * const limit: RateDefinition['limit'] = ['100 per minute', '5000 per day', '50000 per month']
+   */
+  readonly limit?: DocumentedLimitTexts | { readonly [Endpoint in CalledEndpoint]?: DocumentedLimitTexts }
+}
+
+type DocumentedLimitTexts = string | readonly string[]
+
+/**
+ * What a lookup costs, in whole credits. Budgets count them: a lookup reserves the most that it may cost, and what it did
+ * cost is known from its answer.
+ * @example
+ * const credits: CreditsDefinition = { hit: { linkedin_url: 1, email: 3 }, miss: 0, fields: { mobile_phone: 8 } }
+ */
+export interface CreditsDefinition {
+  /** A record. Default: 1. */
+  readonly hit?: CreditsByInput
+  /** A lookup without a match, or with an input that the service rejects (422). Default: 1. */
+  readonly miss?: CreditsByInput
+  /** More for a field that the record has: `{ mobile_phone: 8 }`. */
+  readonly fields?: Readonly<Record<string, number>>
+}
+
+/** The same for every lookup, or by what identifies it; 1 for what is left out. */
+type CreditsByInput = number | { readonly [Kind in TakenInput]?: number }
+
+/** What the values of a field look like, as far as it can be known before the first answer. */
+export interface FieldShape {
+  readonly type: 'text' | 'number' | 'list' | 'object'
+  /** For a message: `a range such as 51-200`. */
+  readonly description: string
+  /** Usual values, from the shortest or smallest to the longest or largest. */
+  readonly examples: readonly unknown[]
+  /**
+   * - `fixed`: every value has the form of the examples
+   * - `open`: a text that the service documents no values of; the examples are the usual ones
+   * - `unknown`: the service does not document the form
+   */
+  readonly form: 'fixed' | 'open' | 'unknown'
+  /** Whether the first characters of a value are worth nothing: half a URL leads nowhere. */
+  readonly isAtomic: boolean
+}
+
+/** A field: its type, or what more is known of it. */
+export type FieldDefinition = FieldShape['type'] | (Pick<FieldShape, 'type'> & Partial<FieldShape>)
+
+/**
+ * An enrichment service: how it is called, and how its answers are read. Only `name` and one of `person` and `company`
+ * are required; docs/services.md explains each part.
+ * @example
+ * const definition: ServiceDefinition = {
+ *   name: 'Acme Data',
+ *   auth: { header: 'x-api-key' },
+ *   person: { path: '/v2/people/find' },
+ *   fields: { person: { job_title: 'text', 'employer.name': 'text' } },
+ * }
+ */
+export interface ServiceDefinition<Person extends string = string, Company extends string = string> {
+  readonly name: string
+  /** Default: FILLRATE_AUTH, or bearer. */
+  readonly auth?: ServiceAuth
+  /** Sent with each call. No secrets: the key comes from FILLRATE_API_KEY. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly person?: LookupEndpoint<PersonInput>
+  /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
+  readonly personByEmail?: LookupEndpoint<PersonInput>
+  readonly company?: LookupEndpoint<CompanyInput>
+  /** Many people by email with one call. Default: one call a lookup. */
+  readonly bulk?: BulkEndpoint
+  /** By status, what an answer means if it is not what HTTP says: `{ 402: 'rate_limited' }`. */
+  readonly statuses?: Readonly<Record<number, StatusMeaning>>
+  /** Required for bulk whose results come by webhook. */
+  readonly webhook?: WebhookDefinition
+  /** How jobs are fetched whose delivery is lost, or that have none. */
+  readonly poll?: PollEndpoint
+  readonly rate?: RateDefinition
+  readonly credits?: CreditsDefinition
+  /** The fields of a record, which outputs may copy: a dot leads into an object. */
+  readonly fields?: {
+    readonly person?: Readonly<Record<Person, FieldDefinition>>
+    readonly company?: Readonly<Record<Company, FieldDefinition>>
+  }
+}
+
+/**
+ * Describes an enrichment service, with completion and type checks. It is checked when the configuration is read.
+ * @example
+ * export default defineService({
+ *   name: 'Acme Data',
+ *   auth: { header: 'x-api-key' },
+ *   person: { path: '/v2/people/find', record: { confidence: 'score', confidenceMax: 100 } },
+ *   fields: { person: { job_title: 'text', 'employer.name': 'text' } },
+ * })
+ */
+export function defineService<const Person extends string, const Company extends string>(
+  definition: ServiceDefinition<Person, Company>,
+): ServiceDefinition<Person, Company> {
+  return definition
+}

@@ -1,0 +1,45 @@
+import { BUILT_IN_SHAPES } from '../record-fields.ts'
+import { defineService } from './adapter.ts'
+import { createService, type Service } from './service.ts'
+
+/**
+ * The interface that Fillrate speaks without a `service`: paths, bodies, wrappers of records, header names, signature.
+ * Nothing else knows them; docs/service.md has the whole interface.
+ */
+export const BUILT_IN_SERVICE: Service = createService(
+  defineService({
+    name: 'built-in',
+    person: {
+      method: 'POST',
+      path: '/v1/person/enrich',
+      body: (input) => ('linkedinUrl' in input ? { linkedin_url: input.linkedinUrl } : input),
+      record: { wrappers: ['data', 'person', 'result', 'record', 'results'], confidence: 'confidence' },
+    },
+    personByEmail: { method: 'POST', path: '/v1/person' },
+    company: {
+      method: 'GET',
+      path: '/v1/company/enrich',
+      query: ({ domain }) => ({ domain }),
+      record: { wrappers: ['data', 'company', 'result', 'record', 'results'] },
+    },
+    bulk: {
+      method: 'POST',
+      path: '/v1/person/bulk',
+      size: 100,
+      body: ({ emails, webhookUrl }) => ({ emails, webhook_url: webhookUrl }),
+      results: 'webhook',
+    },
+    webhook: { signature: { header: 'x-webhook-signature', algorithm: 'sha256', encoding: 'hex' } },
+    rate: {
+      headers: {
+        limit: 'x-ratelimit-limit',
+        remaining: 'x-ratelimit-remaining',
+        reset: 'x-ratelimit-reset',
+        retryAfter: 'retry-after',
+      },
+    },
+    // A lookup without a match is billed like one with a record, until a contract says otherwise.
+    credits: { hit: 1, miss: 1 },
+    fields: BUILT_IN_SHAPES,
+  }),
+)

@@ -1,0 +1,65 @@
+import type { CalledEndpoint } from '../spend.ts'
+import type { RateDefinition } from './adapter.ts'
+
+/** A limit that the service documents and that need not be in any header: this many calls in any window of that length. */
+export interface DocumentedLimit {
+  readonly calls: number
+  readonly windowMs: number
+  /** Only calls of this endpoint count. Null: all. */
+  readonly endpoint: CalledEndpoint | null
+}
+
+const DAY_MS = 86_400_000
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  second: 1_000,
+  minute: 60_000,
+  hour: 3_600_000,
+  day: DAY_MS,
+  // The longest: no month has more calls than its limit.
+  month: 31 * DAY_MS,
+}
+
+/**
+ * Reads one limit; null for anything else than `60 per minute` and the like.
+ * @example
+ * parseRateLimit('10 per 2 seconds') // { calls: 10, windowMs: 2000 }
+ */
+export function parseRateLimit(text: string): Omit<DocumentedLimit, 'endpoint'> | null {
+  const match = /^\s*(\d{1,9})\s+(?:per|a|an)\s+(?:(\d{1,4})\s+)?(second|minute|hour|day|month)s?\s*$/.exec(
+    text,
+  )
+  const windowMs = Number(match?.[2] ?? 1) * (UNIT_MS[match?.[3] ?? ''] ?? 0)
+  const calls = Number(match?.[1] ?? 0)
+  return calls > 0 && windowMs > 0 ? { calls, windowMs } : null
+}
+
+/** Reads `rate.limit`: a text or several, for all calls or by endpoint. It must be valid: the configuration checks it. */
+export function readDocumentedLimits(limit: RateDefinition['limit']): readonly DocumentedLimit[] {
+  if (limit === undefined) return []
+  const read = (texts: string | readonly string[], endpoint: CalledEndpoint | null): DocumentedLimit[] =>
+    [texts].flat().flatMap((text) => {
+      const parsed = parseRateLimit(text)
+      return parsed === null ? [] : [{ ...parsed, endpoint }]
+    })
+  if (typeof limit === 'string' || isList(limit)) return read(limit, null)
+  return (['person', 'company', 'bulk'] as const).flatMap((endpoint) => read(limit[endpoint] ?? [], endpoint))
+}
+
+const isList = (value: object): value is readonly string[] => Array.isArray(value)
+
+/**
+ * How long calls take at the least within these limits, in milliseconds: each window is used up at its start.
+ * @param calls by endpoint
+ */
+export function leastDurationMs(
+  limits: readonly DocumentedLimit[],
+  calls: Readonly<Record<CalledEndpoint, number>>,
+): number {
+  const total = calls.person + calls.company + calls.bulk
+  const durations = limits.map((limit) => {
+    const counted = limit.endpoint === null ? total : calls[limit.endpoint]
+    return Math.max(0, Math.ceil(counted / limit.calls) - 1) * limit.windowMs
+  })
+  return Math.max(0, ...durations)
+}

@@ -1,0 +1,60 @@
+import type { ServiceDefinition, StatusMeaning } from './adapter.ts'
+import type { ServiceAnswer } from './messages.ts'
+
+/** The head of a response in the terms of HTTP and under the usual header names. */
+export interface AnswerHead {
+  status: number
+  headers: ServiceAnswer['headers']
+  /** The service says that it has banned the key for a while. The status is then 403. */
+  isBan?: boolean
+}
+
+/** Puts a head into the usual terms; null: the service uses them itself. */
+export type NormalizeHead = ((head: AnswerHead) => AnswerHead) | null
+
+/** The status of HTTP that has a meaning. */
+export const STATUS_OF: Readonly<Record<StatusMeaning, number>> = {
+  accepted: 202,
+  not_found: 404,
+  rejected: 422,
+  transient: 503,
+  unauthorized: 401,
+  rate_limited: 429,
+  banned: 403,
+}
+
+/** Null if the service's heads are in the usual terms, so that nothing is done for each call. */
+export function createNormalizer({
+  statuses = {},
+  rate,
+}: Pick<ServiceDefinition, 'statuses' | 'rate'>): NormalizeHead {
+  const meaningOf = new Map(Object.entries(statuses).map(([status, means]) => [Number(status), means]))
+  const toHeaders = typeof rate?.headers === 'function' ? rate.headers : renameHeaders(rate?.headers ?? {})
+  if (meaningOf.size === 0 && toHeaders === null) return null
+  return ({ status, headers }) => {
+    const meaning = meaningOf.get(status)
+    return {
+      status: meaning === undefined ? status : STATUS_OF[meaning],
+      headers: toHeaders === null ? headers : { ...headers, ...toHeaders(headers) },
+      ...(meaning === 'banned' && { isBan: true }),
+    }
+  }
+}
+
+function renameHeaders(
+  names: Readonly<Record<string, string>>,
+): ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers']) | null {
+  const renamed = Object.entries(USUAL_HEADERS).flatMap(([what, usual]) => {
+    const own = names[what]?.toLowerCase()
+    return own === undefined || own === usual ? [] : [[own, usual] as const]
+  })
+  if (renamed.length === 0) return null
+  return (headers) => Object.fromEntries(renamed.map(([own, usual]) => [usual, headers[own]]))
+}
+
+const USUAL_HEADERS = {
+  limit: 'x-ratelimit-limit',
+  remaining: 'x-ratelimit-remaining',
+  reset: 'x-ratelimit-reset',
+  retryAfter: 'retry-after',
+} as const

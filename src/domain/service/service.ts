@@ -1,0 +1,203 @@
+import { JOB_SIZE } from '../job.ts'
+import type { SourceKind } from '../mapping.ts'
+import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
+import { completeShape, type RecordShapes } from '../record-fields.ts'
+import type {
+  CompanyInput,
+  LookupEndpoint,
+  PersonInput,
+  RecordPlace,
+  ServiceAuth,
+  ServiceDefinition,
+  ServiceReading,
+  WebhookDefinition,
+  WebhookSignature,
+} from './adapter.ts'
+import type { BulkEndpoint, PollEndpoint } from './bulk.ts'
+import type { QueryValues, ServiceAnswer } from './messages.ts'
+import { parseDuration } from '../../util/format.ts'
+import { readCredits, type ServiceCredits } from './credits.ts'
+import { type DocumentedLimit, readDocumentedLimits } from './documented-limit.ts'
+import { createNormalizer, type NormalizeHead } from './head.ts'
+
+/** Method and path, `POST /v1/person/enrich`; also how messages name the call. Placeholders stay placeholders. */
+export type ServiceEndpoint = `${'GET' | 'POST'} /${string}`
+
+/** What a request carries beside its method, path and credentials. */
+export interface RequestParts {
+  /** With its placeholders filled in, if it has any. */
+  readonly path?: string
+  /** Encoded, without `?`. */
+  readonly query?: string
+  readonly body?: string
+}
+
+/** How one lookup is requested and read, every default filled in and every function chosen once. */
+export interface LookupCall<Input> {
+  readonly endpoint: ServiceEndpoint
+  readonly inputs: ReadonlySet<string>
+  build(input: Input): RequestParts
+  readonly readRecord: RecordReader
+  readonly read: ((answer: ServiceAnswer) => ServiceReading | undefined) | null
+}
+
+/** How bulk jobs are submitted. */
+export interface BulkCall {
+  readonly endpoint: ServiceEndpoint
+  readonly size: number
+  readonly results: 'webhook' | 'answer' | 'poll'
+  /** Nothing but a delivery brings the results. */
+  readonly needsWebhook: boolean
+  readonly body: NonNullable<BulkEndpoint['body']>
+  readonly readAcceptance: NonNullable<BulkEndpoint['readAcceptance']> | null
+  readonly readResults: NonNullable<BulkEndpoint['readResults']> | null
+}
+
+/** How a job is fetched. */
+export interface PollCall {
+  readonly endpoint: ServiceEndpoint
+  build(jobId: string): RequestParts
+  readonly read: NonNullable<PollEndpoint['read']> | null
+  /** From the submission to the first poll, in milliseconds. Null: it depends on whether deliveries arrive. */
+  readonly firstMs: number | null
+}
+
+export type SignatureScheme = Required<Omit<WebhookSignature, 'payload'>> & Pick<WebhookSignature, 'payload'>
+
+/** An enrichment service, ready to be called: what `ServiceDefinition` means with every default. */
+export interface Service {
+  readonly name: string
+  /** Null: FILLRATE_AUTH decides. */
+  readonly auth: ServiceAuth | null
+  /** Names and values in turn. */
+  readonly headers: readonly string[]
+  readonly person: LookupCall<PersonInput> | null
+  readonly personByEmail: LookupCall<PersonInput> | null
+  readonly company: LookupCall<CompanyInput> | null
+  readonly bulk: BulkCall | null
+  readonly poll: PollCall | null
+  readonly normalizeHead: NormalizeHead
+  readonly signature: SignatureScheme
+  readonly readDelivery: NonNullable<WebhookDefinition['read']> | null
+  readonly readers: Readonly<Record<SourceKind, RecordReader>>
+  /** Documented limits, beside what headers say. */
+  readonly rateLimits: readonly DocumentedLimit[]
+  readonly credits: ServiceCredits
+  readonly shapes: RecordShapes
+}
+
+/** Placeholders of a path, `{email}`. */
+const PLACEHOLDER = /\{(\w+)\}/g
+
+/** Completes a definition. It must be valid: `parseService` checks it. */
+export function createService(definition: ServiceDefinition): Service {
+  const { person, company, bulk, webhook, poll, rate, credits, fields } = definition
+  const shapes: RecordShapes = {
+    person: completeShapes(fields?.person),
+    company: completeShapes(fields?.company),
+  }
+  const read = (kind: SourceKind, place: RecordPlace = {}): RecordReader =>
+    createRecordReader(toRecordShape(kind, Object.keys(shapes[kind]), place))
+  // The result of a delivery is under `data`, whatever else may wrap the record in it.
+  const inDelivery = (place: RecordPlace = {}): RecordPlace =>
+    place.wrappers === undefined ? place : { ...place, wrappers: ['data', ...place.wrappers] }
+  const readers = {
+    person: read('person', inDelivery(person?.record)),
+    company: read('company', inDelivery(company?.record)),
+  }
+  const call = <Input extends object>(endpoint: LookupEndpoint<Input>, kind: SourceKind): LookupCall<Input> =>
+    createLookupCall(endpoint, kind, read(kind, endpoint.record))
+  const { personByEmail = person } = definition
+  return {
+    name: definition.name,
+    auth: definition.auth ?? null,
+    headers: Object.entries(definition.headers ?? {}).flat(),
+    person: person ? call(person, 'person') : null,
+    personByEmail: personByEmail ? call(personByEmail, 'person') : null,
+    company: company ? call(company, 'company') : null,
+    bulk: bulk
+      ? {
+          endpoint: `${bulk.method ?? 'POST'} ${bulk.path}` as ServiceEndpoint,
+          size: bulk.size ?? JOB_SIZE,
+          results: bulk.results ?? (poll && !webhook ? 'poll' : 'webhook'),
+          needsWebhook: bulk.results !== 'answer' && !poll,
+          body:
+            bulk.body ??
+            (({ emails, webhookUrl }) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) })),
+          readAcceptance: bulk.readAcceptance ?? null,
+          readResults: bulk.readResults ?? null,
+        }
+      : null,
+    poll: poll ? createPollCall(poll) : null,
+    normalizeHead: createNormalizer(definition),
+    signature: {
+      header: webhook?.signature.header.toLowerCase() ?? 'x-webhook-signature',
+      algorithm: webhook?.signature.algorithm ?? 'sha256',
+      encoding: webhook?.signature.encoding ?? 'hex',
+      prefix: webhook?.signature.prefix ?? '',
+      ...(webhook?.signature.payload && { payload: webhook.signature.payload }),
+    },
+    readDelivery: webhook?.read ?? null,
+    readers,
+    rateLimits: readDocumentedLimits(rate?.limit),
+    credits: readCredits(credits, shapes),
+    shapes,
+  }
+}
+
+const completeShapes = (
+  fields: Readonly<Record<string, Parameters<typeof completeShape>[0]>> = {},
+): RecordShapes['person'] =>
+  Object.fromEntries(Object.entries(fields).map(([path, field]) => [path, completeShape(field)]))
+
+function createLookupCall<Input extends object>(
+  endpoint: LookupEndpoint<Input>,
+  kind: SourceKind,
+  readRecord: RecordReader,
+): LookupCall<Input> {
+  const method = endpoint.method ?? (kind === 'person' ? 'POST' : 'GET')
+  const toQuery =
+    endpoint.query ?? (method === 'GET' ? (toServiceFields as (input: Input) => QueryValues) : null)
+  const toBody = endpoint.body ?? (method === 'POST' ? toServiceFields : null)
+  const hasPlaceholders = endpoint.path.includes('{')
+  return {
+    endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
+    inputs: new Set(endpoint.inputs ?? ['email', 'linkedin_url', 'name_company', 'domain']),
+    readRecord,
+    read: endpoint.read ?? null,
+    build: (input) => ({
+      ...(hasPlaceholders && { path: fillPath(endpoint.path, toServiceFields(input)) }),
+      ...(toQuery && { query: encodeQuery(toQuery(input)) }),
+      ...(toBody && { body: JSON.stringify(toBody(input)) }),
+    }),
+  }
+}
+
+function createPollCall({ method = 'GET', path, query, body, after, read }: PollEndpoint): PollCall {
+  return {
+    endpoint: `${method} ${path}` as ServiceEndpoint,
+    build: (jobId) => ({
+      path: fillPath(path, { job_id: jobId }),
+      ...(query && { query: encodeQuery(query(jobId)) }),
+      ...(body && { body: JSON.stringify(body(jobId)) }),
+    }),
+    read: read ?? null,
+    firstMs: after === undefined ? null : parseDuration(after),
+  }
+}
+
+/** The input under the names that the lookups have: `linkedin_url`. */
+function toServiceFields(input: object): Record<string, string> {
+  return 'linkedinUrl' in input
+    ? { linkedin_url: String(input.linkedinUrl) }
+    : (input as Record<string, string>)
+}
+
+const fillPath = (path: string, values: Readonly<Record<string, string>>): string =>
+  path.replaceAll(PLACEHOLDER, (_, name: string) => encodeURIComponent((values[name] ?? '').toWellFormed()))
+
+const encodeQuery = (values: QueryValues): string =>
+  Object.entries(values)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value).toWellFormed())}`)
+    .join('&')

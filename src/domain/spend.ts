@@ -1,0 +1,133 @@
+/** The called endpoint of the service. A bulk call requests people. */
+export type CalledEndpoint = 'person' | 'company' | 'bulk'
+
+/** What was requested through an endpoint. */
+export interface SpendCounts {
+  /** Calls that were answered, or whose answer was lost. */
+  readonly calls: number
+  /** Of these, calls that failed, to be repeated. */
+  readonly retried: number
+  /** Of these, calls answered 429. */
+  readonly throttled: number
+  /** Lookups that the service answered, or accepted in a job: they are billed. */
+  readonly lookups: number
+  /** Lookups besides, whose answer was lost: they may be billed. */
+  readonly in_doubt: number
+  /** What the lookups cost. Default: one credit each. */
+  readonly credits?: number
+  /** The most that those in doubt, and the results that a job has not delivered yet, may cost. Default: `in_doubt`. */
+  readonly credits_in_doubt?: number
+}
+
+/** The price of a lookup, or of a credit where a lookup does not cost one, by what it is about, in units of the currency. */
+export interface Price {
+  /** ISO 4217: `EUR`. */
+  readonly currency: string
+  readonly person: number
+  readonly company: number
+}
+
+/** A sum of money. */
+export interface Money {
+  readonly amount: number
+  /** ISO 4217: `EUR`. */
+  readonly currency: string
+}
+
+/** What was requested, over all endpoints, and what it costs. `credits` are there only where a lookup does not cost one. */
+export interface SpendAmount extends Pick<
+  SpendCounts,
+  'calls' | 'lookups' | 'in_doubt' | 'credits' | 'credits_in_doubt'
+> {
+  /** Of `lookups`, or of `credits`, at today's price; null without a price. */
+  readonly cost: Money | null
+}
+
+/** Adds up what was requested. @param price null: unknown */
+export function sumSpend(
+  parts: readonly (SpendCounts & { readonly endpoint: CalledEndpoint })[],
+  price: Price | null,
+): SpendAmount {
+  const total = { calls: 0, lookups: 0, in_doubt: 0 }
+  const credited = { credits: 0, credits_in_doubt: 0 }
+  let companies = 0
+  let isFlat = true
+  for (const part of parts) {
+    const { credits = part.lookups, credits_in_doubt: doubt = part.in_doubt } = part
+    for (const name of ['calls', 'lookups', 'in_doubt'] as const) total[name] += part[name]
+    credited.credits += credits
+    credited.credits_in_doubt += doubt
+    if (part.endpoint === 'company') companies += credits
+    if (credits !== part.lookups || doubt !== part.in_doubt) isFlat = false
+  }
+  const cost = costOf({ person: credited.credits - companies, company: companies }, price)
+  return { ...total, ...(!isFlat && credited), cost }
+}
+
+/** What is billed, in what the service counts: `12 lookups`, or `12 credits`. */
+export function billedUnits({
+  lookups,
+  in_doubt: inDoubt = 0,
+  credits,
+  credits_in_doubt: creditsInDoubt = 0,
+}: Pick<SpendAmount, 'lookups' | 'credits' | 'credits_in_doubt'> & { readonly in_doubt?: number }): {
+  readonly count: number
+  readonly inDoubt: number
+  readonly noun: 'lookup' | 'credit'
+} {
+  return credits === undefined
+    ? { count: lookups, inDoubt, noun: 'lookup' }
+    : { count: credits, inDoubt: creditsInDoubt, noun: 'credit' }
+}
+
+/** The cost of some lookups, or of their credits; null without a price. */
+export function costOf(
+  lookups: { readonly person: number; readonly company: number },
+  price: Price | null,
+): Money | null {
+  if (price === null) return null
+  const amount = lookups.person * price.person + lookups.company * price.company
+  // Sums of binary fractions: 3 × 0.1 is not 0.3. No price has more than a millionth of its currency's unit.
+  return { amount: Math.round(amount * 1e6) / 1e6, currency: price.currency }
+}
+
+/** A budget of a source: credits (of a service that bills by the lookup, lookups), or a share of the budget of the run. */
+export type SourceBudget = number | `${number}%`
+
+/**
+ * The sources with a budget of their own, in lookups.
+ * @param limit the run's budget; a share of an unlimited one is unlimited
+ */
+export function resolveSourceBudgets(
+  sources: readonly { readonly name: string; readonly budget: SourceBudget | null }[],
+  limit: number | null,
+): ReadonlyMap<string, number> {
+  return new Map(
+    sources.flatMap(({ name, budget }) => {
+      if (typeof budget === 'number') return [[name, budget] as const]
+      if (budget === null || limit === null) return []
+      return [[name, Math.ceil((limit * Number.parseFloat(budget)) / 100)] as const]
+    }),
+  )
+}
+
+const DAY_MS = 86_400_000
+
+/** How much of the day (UTC) has passed, 0 to 1. At least a quarter of an hour: a first call at midnight is no pace. */
+export const elapsedDay = (now: number): number => Math.max(900_000, now % DAY_MS) / DAY_MS
+
+/**
+ * What today's lookups come to by midnight (UTC), if they go on as they have so far.
+ * @param spent since midnight
+ */
+export const forecastDay = (spent: number, now: number): number => Math.round(spent / elapsedDay(now))
+
+/**
+ * When a budget that restarts at midnight (UTC) is used up, at today's pace. Null: not today, or it is used up already.
+ * @param spent of it since midnight
+ */
+export function foreseeExhaustion(spent: number, limit: number, now: number): Date | null {
+  if (spent === 0 || spent >= limit || forecastDay(spent, now) < limit) return null
+  const midnight = now - (now % DAY_MS)
+  return new Date(Math.max(now, Math.round(midnight + (limit / spent) * elapsedDay(now) * DAY_MS)))
+}

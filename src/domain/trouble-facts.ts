@@ -1,0 +1,92 @@
+import type { RateStatus } from './rate-status.ts'
+import type { ScheduledRunState } from './schedule.ts'
+import type { Trouble, TroubleDetails } from './trouble.ts'
+
+/** What is stored, at one moment, about everything that can go wrong. Times by Postgres's clock. */
+export interface TroubleFacts {
+  readonly now: Date
+  /** A standby, or a server that takes no writes for now. */
+  readonly isReadOnly: boolean
+  /** Rows that wait, of all sources. */
+  readonly waitingRows: number
+  readonly circuits: readonly {
+    readonly scope: string
+    readonly openedAt: Date
+    readonly probeAt: Date
+    readonly reason: string | null
+    readonly isUnreachable: boolean
+  }[]
+  /** The leaders that are alive, with their latest report. */
+  readonly leaders: readonly { readonly scope: string; readonly status: RateStatus | null }[]
+  /** Single calls of the last minutes; `slow`: those of more than five seconds. */
+  readonly calls: { readonly all: number; readonly slow: number; readonly medianMs: number | null }
+  /** The troubles that are recorded as open. */
+  readonly openTroubles: readonly (Pick<Trouble, 'code' | 'subject'> & { readonly seenAt: Date })[]
+  /** Jobs past their deadline since the latest delivery. */
+  readonly overdueJobs: { readonly jobs: number; readonly since: Date | null }
+  /** The latest scheduled run of each schedule. */
+  readonly scheduledRuns: readonly {
+    readonly schedule: string
+    readonly at: Date
+    readonly state: ScheduledRunState
+    /** A process is running it. */
+    readonly isHeld: boolean
+    readonly reason: string | null
+  }[]
+  /** Changed rows that were not picked yet, by source, without paused ones. */
+  readonly changes: readonly {
+    readonly source: string
+    readonly count: number
+    readonly oldestEditAt: Date | null
+    readonly oldestImportAt: Date | null
+  }[]
+  /** The budgets of live sync that are spent today, of single edits or of imports. */
+  readonly spentBudgets: readonly {
+    readonly isOfImports: boolean
+    /** Whose part of it is spent; null: all of it. */
+    readonly source: string | null
+    readonly limit: number
+    /** It counts credits. Default: lookups. */
+    readonly isInCredits?: boolean
+  }[]
+  /** The run of each set of sources that ended last. */
+  readonly lastRuns: readonly {
+    readonly run: number
+    readonly sources: readonly string[]
+    readonly scope: string | null
+    readonly isLiveSync: boolean
+    /** As in its report. */
+    readonly status: string
+    readonly reason: string | null
+    readonly budget: number | null
+    /** It counts credits. Default: lookups. */
+    readonly isInCredits?: boolean
+    readonly rowsSkipped: number
+    readonly finishedAt: Date
+  }[]
+  /** Whether a daemon is alive. */
+  readonly hasDaemon: boolean
+}
+
+/** What only this process knows. */
+export interface OwnTrouble {
+  readonly code: 'key_refused' | 'reload_refused' | 'schema_outdated' | 'database_away'
+  readonly subject: string
+  readonly details: TroubleDetails
+  /** How long ago it began, and was seen last, in milliseconds: another machine's clock may differ. */
+  readonly forMs: number
+  readonly seenAgoMs: number
+}
+
+export interface ObserverOptions {
+  readonly own: readonly OwnTrouble[]
+  /** The schedules of the configuration, and when each was due last, in milliseconds since the epoch. Null: unknown. */
+  readonly schedules: ReadonlyMap<string, number | null> | null
+}
+
+/**
+ * Whether a response proves that the service accepts the key. Any other status may come from a proxy before it.
+ * @example isKeyAccepted(404) // true: it knows no such person
+ */
+export const isKeyAccepted = (status: number | null): boolean =>
+  status !== null && ((status >= 200 && status < 300) || status === 404)

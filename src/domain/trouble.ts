@@ -1,0 +1,285 @@
+import { toSentenceCase, formatCount, formatDuration, pluralize, relativeTime } from '../util/format.ts'
+
+/** What is known of a trouble beyond its code and subject: what its texts name. Stored as JSON; any field may be missing. */
+export interface TroubleDetails {
+  /** The cause in words, on one line: an error message, or what the service answered. */
+  readonly reason?: string | undefined
+  /** Rows, lookups, jobs or changes that wait because of it. */
+  readonly waiting?: number | undefined
+  /** Lookups of a budget, or calls of a rate limit. */
+  readonly limit?: number | undefined
+  /** What a budget counts, if not lookups. */
+  readonly unit?: 'credits' | undefined
+  /** The run, and its sources. */
+  readonly run?: number | undefined
+  readonly sources?: readonly string[] | undefined
+  /** The process that knows it: host name and process id. */
+  readonly process?: string | undefined
+  /** When it ends or is tried again by itself, as an ISO time. */
+  readonly until?: string | undefined
+  /** A measured duration, in milliseconds. */
+  readonly ms?: number | undefined
+}
+
+/** A process that has not reported its own troubles for this long is gone, and they with it. Milliseconds. */
+export const OWN_TROUBLE_TTL_MS = 60_000
+
+export type TroubleSeverity = 'error' | 'warning'
+
+/** Something that keeps rows from being enriched, from its begin to its end. */
+export interface Trouble {
+  readonly code: TroubleCode
+  /** A scope (host and key), a source, a schedule or a process; empty if there is only one. */
+  readonly subject: string
+  readonly severity: TroubleSeverity
+  readonly since: Date
+  readonly endedAt: Date | null
+  readonly details: TroubleDetails
+}
+
+/** A trouble that holds now, or did and is over. */
+export interface ObservedTrouble {
+  readonly code: TroubleCode
+  readonly subject: string
+  readonly since: Date
+  readonly details: TroubleDetails
+  /** When its process learnt it. A trouble that ended after that does not begin again. Default: the time of the report. */
+  readonly knownAt?: Date
+  /** Set if it is over already: what a process could not report while it lasted. */
+  readonly endedAt?: Date
+}
+
+/** A trouble in words: one sentence each, or a few. */
+export interface TroubleText {
+  readonly title: string
+  /** What it means for the rows. */
+  readonly meaning: string
+  /** What to do about it. */
+  readonly action: string
+}
+
+interface TroubleKind {
+  readonly severity: TroubleSeverity
+  /** Only the process that reports it can know it: it ends when that process says so, or is gone. */
+  readonly isOwn?: boolean
+  /** The part that meets it records it, and holds until that part records its end: nothing else can be seen of it. */
+  readonly isRecordedOnly?: boolean
+  /** It ends when it was not seen for this long, so that what comes and goes is one trouble. Milliseconds. Default: 0. */
+  readonly holdMs?: number
+  /** @param now milliseconds since the epoch */
+  readonly describe: (trouble: Pick<Trouble, 'subject' | 'details'>, now: number) => TroubleText
+}
+
+/** The host of a scope such as `api.example.com 62af8704`. */
+const toHost = (subject: string): string => subject.split(' ')[0] || 'the service'
+const toKeyId = (subject: string): string => subject.split(' ')[1] ?? ''
+const withReason = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : ` (${reason})`)
+const afterDash = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : `: ${reason}`)
+const keyName = (subject: string): string =>
+  toKeyId(subject) === '' ? 'the API key' : `the API key ${toKeyId(subject)}`
+
+/** `2,220 rows are waiting`. */
+function waitingRows({ waiting }: TroubleDetails): string {
+  if (waiting === undefined) return 'rows are waiting'
+  return `${pluralize(waiting, 'row')} ${waiting === 1 ? 'is' : 'are'} waiting`
+}
+
+const when = ({ until }: TroubleDetails, now: number): string =>
+  until === undefined || new Date(until).getTime() <= now ? '' : ` ${relativeTime(new Date(until), now)}`
+
+/** Every trouble by its code. docs/operations.md has a heading for each. */
+export const TROUBLES = {
+  service_down: {
+    severity: 'error',
+    holdMs: 10_000,
+    describe: ({ subject, details }, now) => ({
+      title: `Cannot reach ${toHost(subject)}${withReason(details)}`,
+      meaning: `${toSentenceCase(waitingRows(details))} and will be retried automatically. Nothing is lost.`,
+      action: `Look at the status page of the service, and try its address from this machine. Fillrate tries again by itself${when(details, now)}.`,
+    }),
+  },
+  service_slow: {
+    severity: 'warning',
+    holdMs: 60_000,
+    describe: ({ subject, details }) => ({
+      title: `${subject === '' ? 'The service' : toHost(subject)} answers slowly${details.ms === undefined ? '' : `: about ${formatDuration(details.ms)} a call`}`,
+      meaning: 'Fewer lookups are answered than the rate limit allows. Nothing is lost.',
+      action:
+        'Look at the status page of the service. If this is its normal speed, raise `service.concurrency`.',
+    }),
+  },
+  circuit_open: {
+    severity: 'error',
+    holdMs: 10_000,
+    describe: ({ subject, details }, now) => ({
+      title: `${toHost(subject)} answers with errors${withReason(details)}`,
+      meaning: `${toSentenceCase(waitingRows(details))} and will be retried automatically. Calls have stopped, so that the service can recover.`,
+      action: `Look at the status page of the service. Fillrate sends a single call to find out whether it has recovered${when(details, now)}.`,
+    }),
+  },
+  key_refused: {
+    severity: 'error',
+    isOwn: true,
+    describe: ({ subject, details }) => ({
+      title: `${toHost(subject)} rejects ${keyName(subject)}${withReason(details)}`,
+      meaning: `No lookup is answered. Nothing is lost: ${waitingRows(details)} and will continue with a valid key.`,
+      action: `Check FILLRATE_API_KEY and FILLRATE_AUTH; after a change, restart. The next lookup tries the key again, at most every 15 min; to prove it now: \`fillrate check --call email=…\`.`,
+    }),
+  },
+  banned: {
+    severity: 'error',
+    describe: ({ subject, details }) => ({
+      title: `${toHost(subject)} has banned ${keyName(subject)} for a while`,
+      meaning: `The service answers 403 after too many calls. No lookup is answered; ${waitingRows(details)}.`,
+      action:
+        'Find the other client of this key and give each its own. Fillrate sends a probe now and then, and continues by itself.',
+    }),
+  },
+  shared_key: {
+    severity: 'warning',
+    holdMs: 60_000,
+    describe: ({ subject }) => ({
+      title: `Another client uses ${keyName(subject)} of ${toHost(subject)}`,
+      meaning: 'Fillrate leaves room for it in the rate limit, so that runs take longer.',
+      action: 'Give each client of the service its own key.',
+    }),
+  },
+  calls_waiting: {
+    severity: 'warning',
+    holdMs: 120_000,
+    describe: ({ details }, now) => ({
+      title: `Calls have been waiting${details.ms === undefined ? '' : ` for ${formatDuration(details.ms)}`}${afterDash(details)}`,
+      meaning: `No call is permitted at the moment; ${waitingRows(details)}.`,
+      action: `They continue by themselves${when(details, now)}. If this happens often, the limit of the key is too low for these sources.`,
+    }),
+  },
+  run_failed: {
+    severity: 'error',
+    describe: ({ subject, details }) => ({
+      title: `${details.run === undefined ? 'A run' : `Run ${details.run}`} of ${subject || 'some sources'} failed${withReason(details)}`,
+      meaning: 'What it had picked waits for the next run. Nothing is lost.',
+      action: 'Correct the cause, and run again: `fillrate check` finds most of them.',
+    }),
+  },
+  run_budget_spent: {
+    severity: 'warning',
+    describe: ({ subject, details }) => ({
+      title: `${details.run === undefined ? 'A run' : `Run ${details.run}`} of ${subject || 'some sources'} stopped at its budget${toBudget(details)}`,
+      meaning: `${details.waiting === undefined ? 'Rows' : pluralize(details.waiting, 'row')} of ${subject || 'these sources'} remain without a lookup.`,
+      action: 'The next run continues there. To have them now: `fillrate run --budget N`.',
+    }),
+  },
+  live_sync_budget_spent: {
+    severity: 'warning',
+    describe: ({ subject, details }, now) => ({
+      title: `Live sync has spent its budget of the day${subject === '' ? '' : ` for ${subject}`}${details.limit === undefined ? '' : `: ${formatCount(details.limit)} ${details.unit ?? 'lookups'}`}`,
+      meaning: `Live sync leaves ${details.waiting === undefined ? 'changes' : pluralize(details.waiting, 'change')} until midnight UTC${details.until === undefined ? '' : ` (${relativeTime(new Date(details.until), now)})`}; scheduled and manual runs look these rows up before.`,
+      action:
+        'Look for an import that changed many rows. To continue now, raise the budget and send SIGHUP, or start a run.',
+    }),
+  },
+  live_sync_behind: {
+    severity: 'warning',
+    holdMs: 30_000,
+    describe: ({ subject, details }) => ({
+      title: `Live sync${subject === '' ? '' : ` of ${subject}`} is ${details.ms === undefined ? '' : `${formatDuration(details.ms)} `}behind`,
+      meaning: `${details.waiting === undefined ? 'Changes' : pluralize(details.waiting, 'change')} in the database ${details.waiting === 1 ? 'has' : 'have'} not been picked yet${afterDash(details)}.`,
+      action:
+        'Check that a daemon runs (`fillrate start`) and what else is open here. A large import takes its time.',
+    }),
+  },
+  database_away: {
+    severity: 'error',
+    isOwn: true,
+    describe: ({ details }) => ({
+      title: `Postgres is away${withReason(details)}`,
+      meaning: 'Nothing is picked, called or written, and deliveries are not accepted. Nothing is lost.',
+      action: 'Check Postgres and the network in between. Fillrate connects again by itself.',
+    }),
+  },
+  reload_refused: {
+    severity: 'error',
+    isOwn: true,
+    describe: ({ details }) => ({
+      title: `The reloaded configuration was refused${details.process === undefined ? '' : ` by ${details.process}`}`,
+      meaning: `The process continues with its former configuration.${details.reason === undefined ? '' : ` What is wrong: ${details.reason.replace(/\.$/, '')}.`}`,
+      action: 'Correct the configuration, try it with `fillrate check`, and send SIGHUP again.',
+    }),
+  },
+  schema_outdated: {
+    severity: 'error',
+    isOwn: true,
+    describe: ({ details }) => ({
+      title: `The schema "fillrate" does not fit this version${withReason(details)}`,
+      meaning: 'The process waits: nothing is picked, called or written.',
+      action: 'Run `fillrate migrate` with the version that the processes run.',
+    }),
+  },
+  jobs_overdue: {
+    severity: 'warning',
+    describe: ({ details }) => ({
+      title: `${details.waiting === undefined ? 'Jobs are' : `${pluralize(details.waiting, 'job')} ${details.waiting === 1 ? 'is' : 'are'}`} past the deadline without a delivery`,
+      meaning:
+        'The service accepted the lookups and sent no results. They are looked up again, and may be billed again.',
+      action:
+        'Check that the service reaches FILLRATE_PUBLIC_URL (`fillrate check`), and the webhook secret. `fillrate jobs` lists them.',
+    }),
+  },
+  schedule_late: {
+    severity: 'error',
+    describe: ({ subject, details }) => ({
+      title: `The schedule ${subject === '' ? '' : `"${subject}" `}is late${details.ms === undefined ? '' : ` by ${formatDuration(details.ms)}`}`,
+      meaning: `Its run was due and has not started${afterDash(details)}.`,
+      action: 'Check that a daemon runs (`fillrate start`). `fillrate schedule` lists what is due.',
+    }),
+  },
+  erase_held: {
+    severity: 'warning',
+    isRecordedOnly: true,
+    describe: ({ subject, details }) => ({
+      title: `${details.waiting === undefined ? 'Rows' : pluralize(details.waiting, 'row')} of ${subject || 'a source'} ${details.waiting === 1 ? 'is' : 'are'} gone from the table`,
+      meaning:
+        'A table that was emptied by mistake looks the same, so what is stored of them is not erased. They are in no count; rows that come back are restored.',
+      action: `If they were deleted on purpose: \`fillrate forget --deleted ${subject || 'SOURCE'}\`. If not, bring them back.`,
+    }),
+  },
+  notification_failed: {
+    severity: 'warning',
+    isRecordedOnly: true,
+    describe: ({ subject, details }) => ({
+      title: `Notifications${subject === '' ? '' : ` to ${subject}`} cannot be delivered${withReason(details)}`,
+      meaning: 'They are kept and sent again. Until then this page is the only place that shows troubles.',
+      action: 'Check the address in `notify` or FILLRATE_NOTIFY_URL.',
+    }),
+  },
+} as const satisfies Readonly<Record<string, TroubleKind>>
+
+export type TroubleCode = keyof typeof TROUBLES
+
+/** The codes in the order of the table. */
+export const TROUBLE_CODES = Object.keys(TROUBLES) as readonly TroubleCode[]
+
+export const toTroubleKind = (code: TroubleCode): TroubleKind => TROUBLES[code]
+
+const toBudget = ({ limit, unit }: TroubleDetails): string =>
+  limit === undefined ? '' : ` of ${formatCount(limit)} ${unit ?? 'lookups'}`
+
+/**
+ * A trouble in words, the same on the dashboard, in `status`, in the log and in notifications.
+ * @param now milliseconds since the epoch
+ * @example
+ * describeTrouble({ code: 'shared_key', subject: 'api.example.com 62af8704', details: {} }, Date.now()).title
+ * // Another client uses the API key 62af8704 of api.example.com
+ */
+export function describeTrouble(
+  trouble: Pick<Trouble, 'code' | 'subject' | 'details'>,
+  now: number,
+): TroubleText {
+  return TROUBLES[trouble.code].describe(trouble, now)
+}
+
+/** How long a trouble has lasted, or lasted, in milliseconds. */
+export const troubleDurationMs = (
+  { since, endedAt }: Pick<Trouble, 'since' | 'endedAt'>,
+  now: number,
+): number => Math.max(0, (endedAt?.getTime() ?? now) - since.getTime())

@@ -1,0 +1,113 @@
+import type { FastifyInstance } from 'fastify'
+import { listAuditEvents, type AuditEvent, type AuditOutcome } from '../../../store/audit.ts'
+import { formatCount, formatDuration } from '../../../util/format.ts'
+import { badge, card, dataTable, empty, timeAgo, type Tone } from '../components.ts'
+import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
+import type { ActionDeps } from './action.ts'
+
+const PAGE_SIZE = 50
+const MAX_API_EVENTS = 1_000
+
+/** Registers the audit list, as a page and as JSON. Readers see it too: it changes nothing. */
+export function registerAudit(server: FastifyInstance, deps: Pick<ActionDeps, 'db' | 'send'>): void {
+  server.get<{ Querystring: { before?: string } }>('/audit', async (request, reply) => {
+    const before = parsePosition(request.query.before)
+    const events = await listAuditEvents(deps.db, before, PAGE_SIZE)
+    return deps.send(request, reply, { title: 'Audit' }, auditPage(events, before, Date.now()))
+  })
+
+  server.get<{ Querystring: { before?: string; limit?: string } }>('/api/audit', async (request, reply) => {
+    const limit = Math.min(MAX_API_EVENTS, parsePosition(request.query.limit) ?? PAGE_SIZE)
+    const events = await listAuditEvents(deps.db, parsePosition(request.query.before), limit)
+    return reply.send({ events, next: events.length === limit ? (events.at(-1)?.id ?? null) : null })
+  })
+}
+
+function parsePosition(text: string | undefined): number | null {
+  const position = Number(text ?? '')
+  return Number.isSafeInteger(position) && position > 0 ? position : null
+}
+
+function auditPage(events: readonly AuditEvent[], before: number | null, now: number): Html {
+  const last = events.length === PAGE_SIZE ? events.at(-1) : undefined
+  return html`<h1>Audit</h1>
+    ${card('audit', 'Who changed what', [
+      html`<p class="sub">
+        Changes from the dashboard, the command line and programs, newest first; kept for two years.
+        <a href="/api/audit">As JSON</a>
+      </p>`,
+      events.length === 0
+        ? empty(before === null ? 'Nothing was changed yet.' : 'No older changes.')
+        : auditTable(events, now),
+      html`<p class="pager">
+        ${before !== null && html`<a class="button" href="/audit">Newest</a>`}
+        ${last !== undefined && html`<a class="button" rel="next" href="${buildUrl('/audit', { before: String(last.id) })}">Older</a>`}
+      </p>`,
+    ])}`
+}
+
+const auditTable = (events: readonly AuditEvent[], now: number): Html =>
+  dataTable<AuditEvent>(
+    'Changes, newest first',
+    [
+      { name: 'action', kind: 'row', cell: ({ action }) => action },
+      { name: 'when', cell: ({ at }) => timeAgo(at, now) },
+      {
+        name: 'who',
+        cell: ({ actor, origin }) => html`${actor}<br /><span class="soft">${origin}</span>`,
+      },
+      { name: 'details', kind: 'text', cell: ({ parameters }) => describeParameters(parameters) },
+      {
+        name: 'outcome',
+        kind: 'text',
+        cell: ({ outcome, detail }) => [
+          badge(outcome ?? 'under way', OUTCOME_TONES[outcome ?? 'open']),
+          ' ',
+          detail,
+        ],
+      },
+      {
+        name: 'run',
+        cell: ({ run, request }) =>
+          run === null
+            ? request !== null && html`<a href="/requests/${request}">request</a>`
+            : html`<a href="/runs/${run}">${run}</a>`,
+      },
+    ],
+    events,
+  )
+
+/** Names of a list that are shown; `/api/audit` has all. */
+const MAX_LISTED = 4
+
+const OUTCOME_TONES: Readonly<Record<AuditOutcome | 'open', Tone>> = {
+  done: 'good',
+  interrupted: 'warn',
+  failed: 'bad',
+  open: 'busy',
+}
+
+/** The parameters that say something, the sources first. */
+function describeParameters(parameters: AuditEvent['parameters']): HtmlPart {
+  // jsonb keeps no order.
+  const names = Object.keys(parameters).toSorted((a, b) => Number(b === 'sources') - Number(a === 'sources'))
+  return names.map((name) => {
+    const text = describeParameter(name, parameters[name])
+    if (text === null) return null
+    const label = name.replace(/_ms$/, '').replaceAll('_', ' ')
+    return html`<span class="parameter"><span class="soft">${label}</span> ${text}</span> `
+  })
+}
+
+function describeParameter(name: string, value: unknown): string | null {
+  if (value === null || value === undefined || value === false) return null
+  if (value === true) return 'yes'
+  if (Array.isArray(value)) {
+    if (value.length === 0) return 'all'
+    return value.length > MAX_LISTED
+      ? `${value.slice(0, MAX_LISTED).join(', ')} and ${value.length - MAX_LISTED} more`
+      : value.join(', ')
+  }
+  if (typeof value === 'number') return name.endsWith('_ms') ? formatDuration(value) : formatCount(value)
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}

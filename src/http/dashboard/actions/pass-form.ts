@@ -1,0 +1,196 @@
+import type { RequestedPass } from '../../../domain/requested-run.ts'
+import type { RouteOption } from '../../../domain/route.ts'
+import type { LookupBudget } from '../../../config/config.ts'
+import { formatCount } from '../../../util/format.ts'
+import { badge, nameText } from '../components.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
+import type { DashboardApp } from './action.ts'
+
+const ROUTES: Readonly<Record<RouteOption, string>> = {
+  auto: 'automatic: bulk for many emails',
+  sync: 'one call a lookup',
+  bulk: 'emails in bulk jobs',
+}
+
+/** A problem of each field that has one. */
+export type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget' | 'where', string>>>
+
+/**
+ * Parses the form of a run. Pure.
+ * @returns the run, or what is wrong with which field
+ */
+export function parsePassForm(
+  query: URLSearchParams,
+  configured: readonly string[],
+  defaults: DashboardApp['defaults'],
+): { readonly pass: RequestedPass | null; readonly problems: PassProblems } {
+  const names = [...new Set(query.getAll('source'))]
+  const unknown = names.filter((name) => !configured.includes(name))
+  const limit = parseCount(query.get('limit'), 1)
+  const budgetText = (query.get('budget') ?? '').trim()
+  const budget = budgetText === '' ? defaults.budget : parseBudget(budgetText)
+  const where = (query.get('where') ?? '').trim() || null
+  const route = (Object.keys(ROUTES) as RouteOption[]).find((one) => one === query.get('route')) ?? 'auto'
+  const problems: PassProblems = {
+    ...(names.length === 0 && { source: 'Choose at least one source.' }),
+    ...(unknown.length > 0 && { source: `The configuration has no source ${unknown.join(', ')}.` }),
+    ...(limit === undefined && { limit: 'Expected a whole number from 1, or nothing for all rows.' }),
+    ...(budget === undefined && { budget: 'Expected a whole number of lookups, or “unlimited”.' }),
+    ...(budget === null && {
+      budget: 'A run needs a budget: a whole number of lookups, or “unlimited”.',
+    }),
+    ...(where !== null && !defaults.allowsWhere && { where: 'Conditions are not allowed here.' }),
+  }
+  if (Object.keys(problems).length > 0 || limit === undefined || budget === undefined || budget === null)
+    return { pass: null, problems }
+  const pass: RequestedPass = {
+    kind: 'run',
+    sources: names,
+    limit,
+    budget: budget === 'unlimited' ? null : budget,
+    where,
+    route,
+    isDryRun: query.get('dry') === '1',
+  }
+  return { pass, problems }
+}
+
+/** Null if empty; undefined if invalid. */
+function parseCount(text: string | null, min: number): number | null | undefined {
+  const digits = (text ?? '').trim().replaceAll(/[,_\s]/g, '')
+  if (digits === '') return null
+  const count = /^\d+$/.test(digits) ? Number(digits) : Number.NaN
+  return Number.isSafeInteger(count) && count >= min ? count : undefined
+}
+
+const parseBudget = (text: string): LookupBudget | null | undefined =>
+  text.toLowerCase() === 'unlimited' ? 'unlimited' : parseCount(text, 0)
+
+export interface PassFormView {
+  readonly query: URLSearchParams
+  readonly problems: PassProblems
+  readonly sources: readonly { readonly name: string; readonly isPaused: boolean }[]
+  readonly app: Pick<DashboardApp, 'bulk' | 'defaults'>
+}
+
+const CHECKED = html` checked`
+const SELECTED = html` selected`
+const DISABLED = html` disabled`
+
+/** The form of a run, with what was entered before. */
+export function passForm({ query, problems, sources, app: { bulk, defaults } }: PassFormView): Html {
+  const chosen = query.getAll('source')
+  const isChosen = (name: string): boolean => chosen.includes(name) || sources.length === 1
+  const route = query.get('route') ?? 'auto'
+  const isDry = query.get('dry') === '1'
+  return html`<form class="card run-form" action="/runs/start">
+    <fieldset aria-describedby="${problems.source === undefined ? '' : 'source-fault'}">
+      <legend>Sources</legend>
+      <div class="boxes">
+        ${sources.map(
+          ({ name, isPaused }) =>
+            html`<label class="box">
+              <input type="checkbox" name="source" value="${name}" ${isChosen(name) && CHECKED} />
+              <span>${nameText(name)} ${isPaused && badge('paused', 'warn')}</span>
+            </label>`,
+        )}
+      </div>
+      ${fault('source', problems.source)}
+    </fieldset>
+    <div class="fields-row">
+      ${field({
+        name: 'budget',
+        label: 'Budget, in lookups',
+        value: query.get('budget') ?? (defaults.budget === null ? '' : String(defaults.budget)),
+        problem: problems.budget,
+        help:
+          defaults.budget === null
+            ? 'The run stops when it has requested this many. “unlimited” sets no limit.'
+            : `The run stops when it has requested this many. The configuration has ${formatBudget(defaults.budget)}.`,
+        isNumeric: true,
+      })}
+      ${field({
+        name: 'limit',
+        label: 'Rows of each source',
+        value: query.get('limit') ?? '',
+        problem: problems.limit,
+        help: 'Empty: all rows that lack data.',
+        isNumeric: true,
+      })}
+    </div>
+    <div class="field">
+      <label for="route">Route</label>
+      <select id="route" name="route" ${!bulk.isPossible && html` aria-describedby="route-help"`}>
+        ${Object.entries(ROUTES).map(
+          ([value, text]) =>
+            html`<option
+              value="${value}"
+              ${value === route && SELECTED}${value === 'bulk' && !bulk.isPossible && DISABLED}
+            >
+              ${text}
+            </option>`,
+        )}
+      </select>
+      ${!bulk.isPossible && html`<p id="route-help" class="sub">Bulk is off. To enable it, ${bulk.todo}.</p>`}
+    </div>
+    ${
+      defaults.allowsWhere &&
+      field({
+        name: 'where',
+        label: 'Only rows where (SQL)',
+        value: query.get('where') ?? '',
+        problem: problems.where,
+        help: html`A condition over the source, whose table is <code>t</code>: <code>t.country = 'NO'</code>`,
+        isNumeric: false,
+      })
+    }
+    <fieldset>
+      <legend>Result</legend>
+      <label class="box"
+        ><input type="radio" name="dry" value="0" ${!isDry && CHECKED} />
+        <span>Write it to the tables</span></label
+      >
+      <label class="box"
+        ><input type="radio" name="dry" value="1" ${isDry && CHECKED} />
+        <span>Dry run: look up and store the records, and only report what would be written</span></label
+      >
+    </fieldset>
+    <p class="choices">
+      <button>Preview</button>
+      <a class="button" href="/">Cancel</a>
+      <span class="sub">Nothing is called before you confirm.</span>
+    </p>
+  </form>`
+}
+
+export const formatBudget = (budget: LookupBudget | null): string =>
+  budget === null || budget === 'unlimited' ? 'no limit' : `${formatCount(budget)} lookups`
+
+function field(options: {
+  readonly name: 'limit' | 'budget' | 'where'
+  readonly label: string
+  readonly value: string
+  readonly problem: string | undefined
+  readonly help: HtmlPart
+  readonly isNumeric: boolean
+}): Html {
+  const { name, label, value, problem, help, isNumeric } = options
+  const describedBy = problem === undefined ? `${name}-help` : `${name}-fault ${name}-help`
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    <input
+      id="${name}"
+      name="${name}"
+      value="${value}"
+      autocomplete="off"
+      spellcheck="false"
+      aria-describedby="${describedBy}"
+      ${problem !== undefined && html` aria-invalid="true"`}${isNumeric && html` inputmode="numeric"`}
+    />
+    ${fault(name, problem)}
+    <p id="${name}-help" class="sub">${help}</p>
+  </div>`
+}
+
+const fault = (name: string, problem: string | undefined): Html | false =>
+  problem !== undefined && html`<p id="${name}-fault" class="fault">${problem}</p>`

@@ -1,0 +1,187 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import type { Plan } from '../../../actions/plan/plan.ts'
+import { toRequestProgress, type RequestedPass, type RequestedRun } from '../../../domain/requested-run.ts'
+import type { AuditAction } from '../../../store/audit.ts'
+import { insertAuditEvent } from '../../../store/audit.ts'
+import type { Database } from '../../../store/open.ts'
+import * as pauses from '../../../store/paused-sources.ts'
+import { listProcesses } from '../../../store/processes.ts'
+import * as requests from '../../../store/requested-runs.ts'
+import { inTransaction } from '../../../store/transaction.ts'
+import { formatCount, pluralize } from '../../../util/format.ts'
+import { card, definitionList, nameText } from '../components.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
+import {
+  ActionRefused,
+  operatorOnly,
+  PREVIEW_TIMEOUT_MS,
+  requireApp,
+  toActionRequest,
+  type ActionDeps,
+  type ActionRequest,
+  type DashboardAction,
+  type DashboardPass,
+} from './action.ts'
+import { formatBudget, parsePassForm, passForm, type PassProblems } from './pass-form.ts'
+import { planCards } from './plan-view.ts'
+
+/** Registers the form of a run. */
+export function registerRunForm(server: FastifyInstance, deps: ActionDeps): void {
+  server.get('/runs/new', operatorOnly(deps), async (request, reply) => {
+    const { query } = toActionRequest(request)
+    return deps.send(request, reply, { title: 'Start a run' }, await runFormPage(deps, query, {}))
+  })
+}
+
+/** Starts a run: its preview is the confirmation. */
+export function createStartAction(deps: ActionDeps): DashboardAction {
+  return {
+    path: '/runs/start',
+    confirm: async (request) => {
+      const pass = await parsePass(deps, request.query)
+      const plan = await planWithin(deps, pass)
+      return {
+        title: pass.isDryRun ? 'Start this dry run?' : 'Start this run?',
+        body: [
+          await daemonNotice(deps.db),
+          html`<div class="grid">
+            ${card('request', 'The run', definitionList(describePass(pass, { isShort: true })))}
+            ${plan !== null && planCards(plan)}
+          </div>`,
+          plan === null &&
+            html`<p class="notice">
+              The preview takes too long for this page. <code>fillrate plan</code> reads everything.
+            </p>`,
+        ],
+        button: pass.isDryRun ? 'Start the dry run' : 'Start the run',
+        backUrl: `/runs/new?${request.query}`,
+        isWide: true,
+      }
+    },
+    perform: async (request) => {
+      const pass = await parsePass(deps, request.query)
+      const { kind: _, ...parameters } = pass
+      return requestRun(deps, request, { action: 'run', work: pass, parameters })
+    },
+  }
+}
+
+async function runFormPage(deps: ActionDeps, query: URLSearchParams, problems: PassProblems): Promise<Html> {
+  const paused = await pauses.filterPaused(deps.db, [...deps.sources().keys()])
+  const sources = [...deps.sources().keys()].map((name) => ({ name, isPaused: paused.includes(name) }))
+  return html`<h1>Start a run</h1>
+    ${query.has('retried') && html`<p class="notice good" role="status">The rows are queued again. The next run of their source picks them; start it here, or leave it to the schedule.</p>`}
+    ${await daemonNotice(deps.db)} ${passForm({ query, problems, sources, app: requireApp(deps) })}`
+}
+
+/** @throws ActionRefused with the form again, and what is wrong in it */
+async function parsePass(deps: ActionDeps, query: URLSearchParams): Promise<RequestedPass> {
+  const app = requireApp(deps)
+  const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], app.defaults)
+  if (pass === null) throw await createFormRefusal(deps, query, problems)
+  try {
+    await app.validate(toDashboardPass(pass, AbortSignal.timeout(PREVIEW_TIMEOUT_MS)))
+  } catch (error) {
+    if (pass.where === null) throw error
+    throw await createFormRefusal(deps, query, { where: (error as Error).message })
+  }
+  return pass
+}
+
+const createFormRefusal = async (
+  deps: ActionDeps,
+  query: URLSearchParams,
+  problems: PassProblems,
+): Promise<ActionRefused> =>
+  new ActionRefused(422, 'Start a run', await runFormPage(deps, query, problems), { isWholePage: true })
+
+const toDashboardPass = (pass: RequestedPass, signal: AbortSignal): DashboardPass => ({
+  sources: pass.sources,
+  limit: pass.limit,
+  budget: pass.budget ?? 'unlimited',
+  where: pass.where,
+  route: pass.route,
+  signal,
+})
+
+/** Null if it takes too long: it ends with the page that it is reading. */
+async function planWithin(deps: ActionDeps, pass: RequestedPass): Promise<Plan | null> {
+  const signal = AbortSignal.timeout(PREVIEW_TIMEOUT_MS)
+  try {
+    return await requireApp(deps).plan(toDashboardPass(pass, signal))
+  } catch (error) {
+    if (signal.aborted) return null
+    throw error
+  }
+}
+
+const MAX_NAMED_SOURCES = 4
+
+/** @param isShort many sources are only counted: they are listed beside it */
+export const describePass = (
+  pass: RequestedPass,
+  { isShort = false }: { readonly isShort?: boolean } = {},
+): ReadonlyArray<readonly [string, HtmlPart]> => [
+  [
+    'Sources',
+    isShort && pass.sources.length > MAX_NAMED_SOURCES
+      ? pluralize(pass.sources.length, 'source')
+      : pass.sources.map((name, n) => [n > 0 && ', ', nameText(name)]),
+  ],
+  ['Budget', formatBudget(pass.budget)],
+  ['Rows of each source', pass.limit === null ? 'all' : `at most ${formatCount(pass.limit)}`],
+  ['Route', pass.route],
+  ['Where', pass.where === null ? null : html`<code>${pass.where}</code>`],
+  ['Result', pass.isDryRun ? 'reported only, nothing is written' : 'written to the tables'],
+]
+
+/** Says so if no process would execute a run. Null if there is one. */
+export async function daemonNotice(db: Database): Promise<Html | null> {
+  if (await hasDaemon(db)) return null
+  return html`<p class="notice warn" role="status">
+    <b>No daemon is running.</b> Runs are executed by <code>fillrate start</code>; this process only receives
+    and shows. A run that you request now starts when a daemon does, and is dropped after an hour.
+  </p>`
+}
+
+const hasDaemon = async (db: Database): Promise<boolean> =>
+  (await listProcesses(db)).some(({ role, isAlive }) => role === 'start' && isAlive)
+
+/** How long the page waits for a process to take the request, in milliseconds: daemons poll every second. */
+const CLAIM_WAIT_MS = 3_000
+const CLAIM_POLL_MS = 100
+
+/**
+ * Stores a request, and waits a moment for its run.
+ * @returns the page of the run, or of the request while it waits
+ */
+export async function requestRun(
+  deps: ActionDeps,
+  { id, actor }: ActionRequest,
+  request: {
+    readonly action: AuditAction
+    readonly work: RequestedRun
+    readonly parameters: Readonly<Record<string, unknown>>
+    readonly run?: number
+  },
+): Promise<string> {
+  const { db } = deps
+  const service = await requireApp(deps).service()
+  const { work, ...event } = request
+  await inTransaction(db, async (tx) => {
+    const isNew = await insertAuditEvent(tx, { actor, requestId: id, ...event })
+    if (isNew !== null) await requests.insertRequest(tx, { id, work, by: actor.name }, service)
+  })
+  // An undo is executed by this process, if by no other.
+  const isAwaited = work.kind === 'undo' || (await hasDaemon(db))
+  const until = performance.now() + (isAwaited ? CLAIM_WAIT_MS : 0)
+  while (performance.now() < until) {
+    const found = await requests.findRequest(db, id)
+    const progress = found && toRequestProgress(found)
+    if (progress?.state === 'started') return `/runs/${progress.run}`
+    if (progress?.state === 'ended') break
+    await sleep(CLAIM_POLL_MS)
+  }
+  return `/requests/${id}`
+}

@@ -1,0 +1,51 @@
+import { html, type Html } from './html.ts'
+
+/** What a chart shows. The page's script draws it; without JavaScript, it is a plain picture. */
+export interface ChartData {
+  readonly unit: 'per second' | 'ms' | 'calls'
+  /** Seconds since the epoch. */
+  readonly at: readonly number[]
+  readonly series: readonly ChartSeries[]
+}
+
+export interface ChartSeries {
+  readonly name: string
+  /** A colour of the style sheet. */
+  readonly color: 'flow' | 'warn-fill' | 'bad' | 'soft' | 'good'
+  /** `area`: filled. `dashed`: a bound. `step`: holds until the next value. */
+  readonly look: 'area' | 'line' | 'dashed' | 'step'
+  /** Null: no value. */
+  readonly values: ReadonlyArray<number | null>
+}
+
+/** A chart with its caption. @param id the part of the live updates that replaces its data */
+export const chartFigure = (id: string, caption: string, data: ChartData): Html =>
+  html`<figure>
+    <figcaption>${caption}</figcaption>
+    <div id="${id}" class="chart" aria-hidden="true" data-chart="${JSON.stringify(data)}">
+      ${staticChart(data)}
+    </div>
+  </figure>`
+
+const WIDTH = 600
+const HEIGHT = 120
+
+/** The chart without JavaScript. */
+function staticChart({ at, series }: ChartData): Html {
+  const top = Math.max(1e-9, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))) * 1.05
+  const x = (n: number): string => ((n / Math.max(1, at.length - 1)) * WIDTH).toFixed(1)
+  const y = (value: number): string => (HEIGHT - (value / top) * HEIGHT).toFixed(1)
+  return html`<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none">
+    ${series.map(
+      ({ color, look, values }) =>
+        html`<path
+          class="${color} ${look}"
+          d="${values.map((value, n) => (value === null ? '' : `${(values[n - 1] ?? null) === null ? 'M' : 'L'}${x(n)},${y(value)}`)).join('')}"
+        />`,
+    )}
+  </svg>`
+}
+
+/** Without the zeros that no other value is beside: a line on zero all the time reads as an error. */
+export const withoutIdleZeros = (values: readonly number[]): (number | null)[] =>
+  values.map((value, n) => (value === 0 && !values[n - 1] && !values[n + 1] ? null : value))

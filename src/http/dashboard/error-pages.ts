@@ -1,0 +1,97 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { OwnTrouble } from '../../domain/trouble-facts.ts'
+import { pageHead, withCode } from './components.ts'
+import { html, type Html, type HtmlPart } from './html.ts'
+import { renderPage, SECURITY_HEADERS } from './layout.ts'
+import { describeOutage } from './pages/verdict.ts'
+
+/** Seconds after which a page that could not be read is loaded again. */
+const RETRY_SECONDS = 10
+
+export const acceptsHtml = (request: FastifyRequest): boolean =>
+  (request.headers.accept ?? '').includes('text/html')
+
+/** Sends an error as a page to a browser, and as JSON to a program. */
+export function sendErrorPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: {
+    readonly status: number
+    readonly title: string
+    readonly reason: string
+    /** What to do about it. */
+    readonly advice?: HtmlPart
+    /** The page loads again by itself: the reason may pass. */
+    readonly isRetried?: boolean
+    /** Within the dashboard, with its navigation. */
+    readonly path?: string | null
+  },
+): FastifyReply {
+  const { status, title, reason, advice = null, isRetried = false, path = null } = error
+  reply.code(status)
+  if (!acceptsHtml(request)) return reply.send({ error: reason })
+  for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
+  const body = html`${pageHead(title)}
+    <section class="card error-page">
+      <p>${reason}</p>
+      ${advice}
+      <p>
+        ${isRetried && html`<a class="button" href="${request.url}">Try again</a> It is tried again every ${RETRY_SECONDS} seconds. `}
+        ${!isRetried && html`<a class="button" href="/">Overview</a>`}
+      </p>
+    </section>`
+  return reply
+    .type('text/html; charset=utf-8')
+    .header('cache-control', 'no-store')
+    .send(renderPage({ title, path, ...(isRetried && { refreshSeconds: RETRY_SECONDS }) }, body))
+}
+
+/** An address that no page has. */
+export function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const [path = ''] = request.url.split('?')
+  return sendErrorPage(request, reply, {
+    status: 404,
+    title: 'Page not found',
+    reason: `There is no page at ${path.slice(0, 200)}.`,
+  })
+}
+
+/** A page that failed: what is wrong as far as it is known, and what to do. @param own what the process knows to be wrong */
+export function sendFailure(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: Error,
+  own: readonly OwnTrouble[],
+): FastifyReply {
+  const { statusCode = 503 } = error as { statusCode?: number }
+  if (statusCode < 500)
+    return sendErrorPage(request, reply, {
+      status: statusCode,
+      title: 'Request rejected',
+      reason: error.message,
+    })
+  const { title, meaning, action } = describeOutage(error, own, Date.now()) ?? {
+    title: 'This page cannot be shown',
+    meaning: 'Its data could not be read.',
+    action: 'The log of this process has the reason, with the code `page_failed`.',
+  }
+  return sendErrorPage(request, reply, {
+    status: 503,
+    title,
+    reason: acceptsHtml(request) ? meaning : `${title}. ${meaning}`,
+    advice: html`<p>
+      <b>What to do:</b> ${withCode(action)} <a href="/readyz">/readyz</a> says what this process can do.
+    </p>`,
+    isRetried: true,
+  })
+}
+
+/** Answers requests for unknown addresses. */
+export function registerNotFound(server: FastifyInstance): void {
+  server.setNotFoundHandler(sendNotFound)
+}
+
+/** What a page says of something that does not exist, or no longer does. */
+export const missingBody = (title: string, reason: HtmlPart): Html =>
+  html`${pageHead(title)}
+    <section class="card error-page"><p>${reason}</p></section>`

@@ -1,0 +1,114 @@
+import { isObject } from '../../../domain/json.ts'
+import { ROW_STATES } from '../../../domain/row.ts'
+import type { SkippedGroup } from '../../../domain/skipped-cell.ts'
+import type { RunReport } from '../../../runs/report.ts'
+import type { RowStateCounts } from '../../../store/rows.ts'
+import { formatCount, formatPercent } from '../../../util/format.ts'
+import { card, definitionList, empty } from '../components.ts'
+import { type Html, type HtmlPart, html } from '../html.ts'
+import { readTotal } from './runs.ts'
+
+// The report of a run, as it is stored. Another version may have stored another shape.
+
+/** The numbers of a run's report. @param totals null: it has not ended */
+export const numbersSection = (totals: unknown): Html =>
+  card(
+    'numbers',
+    'Lookups, calls and cells',
+    totals === null
+      ? empty('Counted when the run ends.')
+      : html`<div class="totals">
+          ${TOTALS.map(([name, fields]) => {
+            const shown = fields.map(
+              ([label, part, field]) => [label, totalText(totals, part, field)] as const,
+            )
+            return (
+              shown.some(([, value]) => value !== null) &&
+              html`<div>
+                <h3>${name}</h3>
+                ${definitionList(shown)}
+              </div>`
+            )
+          })}
+        </div>`,
+  )
+
+/** A label and the number of the report that it shows. */
+type ReportTotal = {
+  [Part in 'lookups' | 'requests' | 'rate' | 'jobs' | 'cells']: readonly [
+    label: string,
+    part: Part,
+    field: string & keyof RunReport[Part],
+  ]
+}['lookups' | 'requests' | 'rate' | 'jobs' | 'cells']
+
+const TOTALS: ReadonlyArray<readonly [name: string, fields: readonly ReportTotal[]]> = [
+  [
+    'Lookups',
+    [
+      ['Distinct', 'lookups', 'distinct'],
+      ['Answered earlier', 'lookups', 'stored'],
+      ['Requested', 'lookups', 'requested'],
+      ['Found', 'lookups', 'found'],
+      ['No match', 'lookups', 'not_found'],
+      ['Rejected', 'lookups', 'rejected'],
+      ['Failed', 'lookups', 'failed'],
+      ['In doubt', 'lookups', 'in_doubt'],
+    ],
+  ],
+  [
+    'API calls',
+    [
+      ['For people', 'requests', 'person'],
+      ['For companies', 'requests', 'company'],
+      ['For bulk jobs', 'requests', 'bulk'],
+      ['To be retried', 'requests', 'retried'],
+      ['Throttled (429)', 'requests', 'throttled'],
+      ['Rate limit used', 'rate', 'utilisation'],
+    ],
+  ],
+  [
+    'Jobs',
+    [
+      ['Submitted', 'jobs', 'submitted'],
+      ['Completed', 'jobs', 'completed'],
+      ['Failed', 'jobs', 'failed'],
+      ['Expired', 'jobs', 'expired'],
+      ['In doubt', 'jobs', 'in_doubt'],
+      ['Waiting', 'jobs', 'waiting'],
+    ],
+  ],
+  [
+    'Cells',
+    [
+      ['Written', 'cells', 'written'],
+      ['Protected', 'cells', 'protected'],
+      ['Skipped', 'cells', 'skipped'],
+    ],
+  ],
+]
+
+function totalText(totals: unknown, part: string, field: string): HtmlPart {
+  const value = readTotal(totals, part, field)
+  if (value === null || value === 0) return null
+  return field === 'utilisation' ? formatPercent(value) : formatCount(value)
+}
+
+/** The skipped cells of a report; empty if it was stored by another version. */
+export function readSkippedCells(totals: unknown): readonly SkippedGroup[] {
+  const groups = isObject(totals) ? totals['skipped_cells'] : null
+  return Array.isArray(groups) ? (groups as SkippedGroup[]) : []
+}
+
+export function readStates(totals: unknown): RowStateCounts | null {
+  if (readTotal(totals, 'rows', 'picked') === null) return null
+  return Object.fromEntries(
+    ROW_STATES.map((state) => [state, readTotal(totals, 'rows', state) ?? 0]),
+  ) as RowStateCounts
+}
+
+/** The rows by source of a report; null if it was stored by another version. */
+export function readSplit(totals: unknown): Readonly<Record<string, RowStateCounts>> | null {
+  const split = isObject(totals) ? totals['rows_by_source'] : null
+  return isObject(split) ? (split as Record<string, RowStateCounts>) : null
+}

@@ -1,0 +1,186 @@
+import type { SourceOverview } from '../../../actions/dashboard-data.ts'
+import type { RowState } from '../../../domain/row.ts'
+import type { FailureReason } from '../../../store/failures.ts'
+import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
+import {
+  badge,
+  card,
+  empty,
+  pageHead,
+  percentOfTotal,
+  ratio,
+  shareBar,
+  sparkline,
+  timeAgo,
+  withCode,
+} from '../components.ts'
+import { funnelTable } from '../funnel.ts'
+import { buildUrl, html, sourceUrl, type Html } from '../html.ts'
+import { reasonsTable, retryLink } from './failures.ts'
+import { formatPoints, pauseText, sumStates, trendClass } from './sources.ts'
+
+/** What a source's own page shows. */
+export interface SourcePageData {
+  readonly source: SourceOverview
+  readonly readAt: number
+  readonly reasons: readonly FailureReason[]
+  /** Whether the page offers actions. */
+  readonly canAct: boolean
+}
+
+/** One source: its fill rates over time, its rows by state, why some are not enriched. */
+export const sourcePage = (data: SourcePageData): Html =>
+  html`${pageHead(data.source.name, sourceActions(data))} ${aboutSource(data)} ${deletedSection(data)}
+    <div class="grid">${fillRatesSection(data)}${sourceRowsSection(data)}</div>
+    ${sourceFailures(data)}`
+
+/** The live parts, by the id of the element that each replaces. */
+export const sourceParts = (data: SourcePageData): ReadonlyMap<string, Html> =>
+  new Map([
+    ['actions', sourceActions(data)],
+    ['about', aboutSource(data)],
+    ['deleted', deletedSection(data)],
+    ['fill-rates', fillRatesSection(data)],
+    ['rows', sourceRowsSection(data)],
+    ['reasons', sourceFailures(data)],
+  ])
+
+function aboutSource({ source, readAt }: SourcePageData): Html {
+  const { kind, table, pause, lastRun, name } = source
+  return html`<p id="about" class="sub about">
+    ${kind} · <code>${table}</code>
+    ${lastRun !== null && html` · <a href="${buildUrl('/runs', { source: name })}">runs</a>, the last ${timeAgo(lastRun.at, readAt)}`}
+    ${pause !== null && [' · ', badge('paused', 'warn'), pauseText(pause, readAt)]}
+  </p>`
+}
+
+/** Rows that the table no longer has: nothing else on the page counts them. */
+function deletedSection({ source: { name, deleted }, canAct, readAt }: SourcePageData): Html {
+  if (deleted.length === 0) return html`<div id="deleted" hidden></div>`
+  return card(
+    'deleted',
+    'Deleted rows',
+    deleted.map(
+      ({ rows, since, is_kept: isKept, held }) =>
+        html`<p>
+          <b>${pluralize(rows, 'row')}</b> ${rows === 1 ? 'is' : 'are'} gone from the table; the first was
+          noticed ${timeAgo(since, readAt)}.
+          ${
+            held === null
+              ? isKept
+                ? ['What is stored of them is kept, as ', withCode("`onDelete: 'keep'`"), ' says.']
+                : 'What is stored of them is erased an hour after they were noticed; rows that come back are restored.'
+              : [badge('held', 'warn'), ' ', withCode(held), '.']
+          }
+        </p>`,
+    ),
+    canAct && html`<a class="button" href="${sourceUrl(name)}/erase">Erase</a>`,
+  )
+}
+
+const fillRatesSection = ({ source, readAt }: SourcePageData): Html =>
+  card('fill-rates', 'Fill rates', fillRateTable(source, readAt))
+
+function sourceRowsSection({ source: { name, states } }: SourcePageData): Html {
+  const link = (state: RowState): string => buildUrl('/rows', { source: name, state })
+  return card(
+    'rows',
+    'Rows',
+    sumStates(states) === 0
+      ? empty(
+          html`No rows picked yet. <code>fillrate plan ${name}</code> shows what a run would do,
+            <code>fillrate run ${name}</code> does it.`,
+        )
+      : funnelTable('From picked to enriched', states, link),
+    html`<a href="${buildUrl('/rows', { source: name })}">All rows</a>`,
+  )
+}
+
+const sourceFailures = ({ reasons, canAct, source }: SourcePageData): Html =>
+  card(
+    'reasons',
+    'Not enriched, by reason',
+    reasons.length === 0 ? empty('No failed rows.') : reasonsTable(reasons, { isSourceShown: false, canAct }),
+    canAct && retryLink(reasons, { source: source.name }),
+  )
+
+function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Html {
+  const verb = pause === null ? 'pause' : 'resume'
+  return html`<p id="actions" class="actions">
+    ${
+      canAct && [
+        html`<a class="button" href="${sourceUrl(name)}/${verb}"
+          >${verb === 'pause' ? 'Pause' : 'Resume'}</a
+        >`,
+        html`<a class="button primary" href="${buildUrl('/runs/new', { source: name })}">Run</a>`,
+      ]
+    }
+  </p>`
+}
+
+function fillRateTable({ fillRates, name, columns }: SourceOverview, now: number): Html {
+  const first = fillRates[0]
+  const last = fillRates.at(-1)
+  if (first === undefined || last === undefined) return empty('Fill rates are counted during the first run.')
+  const since = formatDuration(last.at.getTime() - first.at.getTime())
+  return html`<table class="coverage">
+    <caption>
+      ${pluralize(last.eligible, 'row')}, counted
+      ${timeAgo(last.at, now)}${fillRates.length > 1 && html`; change in percentage points over ${since}`}
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">column</th>
+        <th scope="col" class="wide">filled</th>
+        <th scope="col" class="n">share</th>
+        <th scope="col" class="n">change</th>
+        <th scope="col" class="trend">trend</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${columns.map((column) => columnRow(column, fillRates, name))}
+    </tbody>
+  </table>`
+}
+
+function columnRow(column: string, coverage: SourceOverview['fillRates'], name: string): Html {
+  const known = coverage.filter((one) => one.filled[column] !== undefined)
+  const shares = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
+  const [before = 0] = shares
+  const now = shares.at(-1) ?? 0
+  const last = known.at(-1)
+  const gain = now - before
+  return html`<tr>
+    <th scope="row"><span title="${`${name}.${column}`}">${column}</span></th>
+    <td class="wide">
+      ${shareBar([
+        { share: Math.min(before, now), look: 'before' },
+        { share: Math.max(0, gain), look: 'good' },
+      ])}<span class="sr">${formatCount(last?.filled[column] ?? 0)} rows</span>
+    </td>
+    <td class="n">${percentOfTotal(last?.filled[column] ?? 0, last?.eligible ?? 0)}</td>
+    <td class="n ${trendClass(gain)}">${formatPoints(gain)}</td>
+    <td class="trend">${sparkline(trendPoints(known, shares))}</td>
+  </tr>`
+}
+
+/** Maximum points of a trend line, which is 74 pixels wide. */
+const MAX_TREND_POINTS = 60
+
+/** Points at their true times; heights between the minimum and the maximum, enlarged at most ten times. */
+function trendPoints(
+  known: SourceOverview['fillRates'],
+  shares: readonly number[],
+): ReadonlyArray<readonly [number, number]> {
+  const times = known.map((one) => one.at.getTime())
+  const begin = times[0] ?? 0
+  const length = Math.max(1, (times.at(-1) ?? 0) - begin)
+  const low = Math.min(...shares)
+  const height = Math.max(0.1, Math.max(...shares) - low)
+  const every = Math.max(1, Math.ceil(known.length / MAX_TREND_POINTS))
+  return shares.flatMap((one, n) =>
+    n % every === 0 || n === shares.length - 1
+      ? [[((times[n] ?? 0) - begin) / length, (one - low) / height] as const]
+      : [],
+  )
+}

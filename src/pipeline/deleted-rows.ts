@@ -1,0 +1,203 @@
+import { sql } from 'kysely'
+import { ERASE_AFTER_MS, isEraseHeld, type DeletedRowCounts } from '../domain/deleted-row.ts'
+import { deletedKeysSql, findDeletedKeys } from '../sources/deleted-keys.ts'
+import type { Source } from '../sources/source.ts'
+import * as store from '../store/deleted-rows.ts'
+import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
+import { countRowStates } from '../store/rows.ts'
+import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
+import type { Deps } from './deps.ts'
+import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
+import { lockCandidateJobs } from './match-delivery.ts'
+
+type DeletionDeps = Pick<Deps, 'db' | 'policy'>
+
+/** Keys compared with the table in one tick: an index probe each. */
+const COMPARED_KEYS = 10_000
+/** Rows erased in one tick. Few, because the bodies of their deliveries are rewritten. */
+const ERASED_ROWS = 200
+
+export interface ComparedPage {
+  /** Rows that were set aside, or restored. */
+  readonly rows: number
+  /** The key to continue after; null: done. */
+  readonly next: string | null
+}
+
+/**
+ * Compares one page of the rows that Fillrate knows with their table, and sets aside those that it no longer has.
+ * @throws TableBusyError if another transaction has locked the table
+ */
+export async function setAsideDeleted(
+  deps: DeletionDeps,
+  source: Source,
+  after: string,
+): Promise<ComparedPage> {
+  const setAside = async (tx: Tx, deleted: readonly string[]): Promise<number> => {
+    const aside = await store.setRowsAside(tx, source.name, deleted, source.mapping.onDelete === 'keep')
+    return aside.length
+  }
+  const { db, policy } = deps
+  const found = await inTransaction(
+    db,
+    async (tx) => {
+      const page = await withTableTimeouts(tx, policy.sourceTimeoutMs, () =>
+        findDeletedAfter(tx, source, after),
+      )
+      return page === null ? null : { rows: await setAside(tx, page.deleted), next: page.next }
+    },
+    policy.sourceTimeoutMs,
+  )
+  return (
+    found ??
+    comparePage(deps, source, after, store.listRowKeys, (tx, _keys, deleted) => setAside(tx, deleted))
+  )
+}
+
+/**
+ * The deleted rows of a page, compared in Postgres: to transfer the keys of every row took longer than a pass over them.
+ * @returns null if their texts do not tell
+ */
+async function findDeletedAfter(
+  tx: Tx,
+  source: Source,
+  after: string,
+): Promise<{ readonly deleted: readonly string[]; readonly next: string | null } | null> {
+  const keysSql = deletedKeysSql(source)
+  if (keysSql === null) return null
+  const { rows } = await sql<{ isPlain: boolean; deleted: string[]; next: string | null }>`
+    with known as materialized (
+      select key, ${keysSql.isPlain} as is_plain from fillrate.rows
+       where source = ${source.name} and key > ${after} order by key limit ${COMPARED_KEYS}
+    )
+    select coalesce((select bool_and(is_plain) from known), true) as "isPlain", ${keysSql.deleted} as deleted,
+           (select key from known order by key offset ${COMPARED_KEYS - 1}) as next`.execute(tx)
+  const [page] = rows
+  return page?.isPlain === true ? page : null
+}
+
+/**
+ * Compares one page of the rows that are set aside with their table, and restores those that it has again.
+ * @throws TableBusyError if another transaction has locked the table
+ */
+export function restoreReturned(deps: DeletionDeps, source: Source, after: string): Promise<ComparedPage> {
+  return comparePage(deps, source, after, store.listDeletedKeys, (tx, keys, deleted) =>
+    store.restoreRows(tx, source.name, without(keys, deleted)),
+  )
+}
+
+async function comparePage(
+  { db, policy }: DeletionDeps,
+  source: Source,
+  after: string,
+  list: typeof store.listRowKeys,
+  act: (tx: Tx, keys: readonly string[], deleted: readonly string[]) => Promise<number>,
+): Promise<ComparedPage> {
+  return inTransaction(
+    db,
+    async (tx) => {
+      const keys = await list(tx, source.name, after, COMPARED_KEYS)
+      const deleted = await findDeleted(tx, source, keys, policy.sourceTimeoutMs)
+      const rows = await act(tx, keys, deleted)
+      return { rows, next: keys.length === COMPARED_KEYS ? (keys.at(-1) ?? null) : null }
+    },
+    policy.sourceTimeoutMs,
+  )
+}
+
+const findDeleted = (tx: Tx, source: Source, keys: readonly string[], timeoutMs: number): Promise<string[]> =>
+  keys.length === 0
+    ? Promise.resolve([])
+    : withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, keys))
+
+const without = (keys: readonly string[], excluded: readonly string[]): string[] => {
+  const set = new Set(excluded)
+  return keys.filter((key) => !set.has(key))
+}
+
+export interface EraseOptions {
+  /** A user has confirmed it: neither the share of the source nor the age of the deletion matters. */
+  readonly isConfirmed: boolean
+}
+
+/** What one tick erased. Zero rows: nothing is to be erased now. */
+export interface ErasedDeletedRows extends store.ErasedRows {
+  /** Results removed from deliveries. */
+  readonly results: number
+  readonly restored: number
+}
+
+/**
+ * Erases one batch of deleted rows: what Fillrate stored of them, and the lookups that no other row needs. Each key is
+ * compared with the table once more, and a row that is there again is restored.
+ * @throws TableBusyError if another transaction has locked the table
+ */
+export async function eraseDeleted(
+  { db, policy }: DeletionDeps,
+  source: Source,
+  { isConfirmed }: EraseOptions,
+): Promise<ErasedDeletedRows> {
+  const { name } = source
+  return inTransaction(db, async (tx) => {
+    if (!isConfirmed && isEraseHeld(await countSourceDeletions(tx, name))) return NOTHING_ERASED
+    const keys = await store.lockErasableRows(tx, name, {
+      minAgeMs: isConfirmed ? 0 : ERASE_AFTER_MS,
+      includeKept: isConfirmed,
+      limit: ERASED_ROWS,
+    })
+    const deleted = await findDeleted(tx, source, keys, policy.sourceTimeoutMs)
+    const restored = await store.restoreRows(tx, name, without(keys, deleted))
+    if (deleted.length === 0) return { ...NOTHING_ERASED, restored }
+    const lookups = await store.lockUnneededLookups(tx, name, deleted)
+    const results = await eraseResults(tx, lookups)
+    const erased = await store.eraseRows(
+      tx,
+      name,
+      deleted,
+      lookups.map((lookup) => lookup.id),
+    )
+    return { ...erased, results, restored }
+  })
+}
+
+const NOTHING_ERASED: ErasedDeletedRows = {
+  rows: 0,
+  lookups: 0,
+  records: 0,
+  changes: 0,
+  results: 0,
+  restored: 0,
+}
+
+/** How many rows of a source Fillrate knows, and how many of them are set aside to be erased. */
+export async function countSourceDeletions(db: Connection, source: string): Promise<DeletedRowCounts> {
+  const states = await countRowStates(db, { sources: [source] })
+  const aside = (await store.countDeletedRows(db, [source])).find((one) => !one.is_kept)
+  return {
+    known: Object.values(states).reduce((sum, count) => sum + count, 0),
+    deleted: aside?.rows ?? 0,
+  }
+}
+
+/** Matches nothing, in Postgres and in JavaScript: deliveries are found by their jobs. */
+const NO_TEXT = '(?!)'
+
+/** Removes the results of these lookups from the deliveries of their jobs. */
+async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): Promise<number> {
+  const ids = new Set(lookups.map((lookup) => lookup.id))
+  const jobKeys = await findJobsOfLookups(tx, [...ids])
+  if (jobKeys.length === 0) return 0
+  const deliveries = await lockDeliveries(tx, await listDeliveriesOfJobs(tx, jobKeys), NO_TEXT)
+  const bodies = deliveries.flatMap((one): DeliveryBody[] =>
+    one.body === null ? [] : [{ ...one, body: one.body }],
+  )
+  const identifiers = new Set(lookups.map(({ kind, key }) => `${kind}\n${key}`))
+  const subjects = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries)).filter(
+    ({ member, identifiers: named }) =>
+      member === null
+        ? named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))
+        : ids.has(member.id),
+  )
+  const { results } = await redactResults(tx, bodies, subjects)
+  return results
+}

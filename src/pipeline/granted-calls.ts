@@ -1,0 +1,75 @@
+import pLimit from 'p-limit'
+import type { toPriority } from '../domain/run.ts'
+import type { Permits, PermittedCall } from '../service/rate-limit/permits.ts'
+import type { CallDeps } from './deps.ts'
+
+/** Calls that a tick may make now. */
+export interface GrantedCalls {
+  /** The most calls. */
+  readonly permits: number
+  /** How many of them at once. */
+  readonly slots: number
+  /**
+   * Makes a call for each item, no more than there are permits. With fewer slots than items, each slot makes several calls
+   * in turn, and is released when none is left. Rejects once all calls have ended.
+   */
+  each<Item, Result>(
+    items: readonly Item[],
+    call: (item: Item, observer: PermittedCall) => Promise<Result>,
+  ): Promise<Result[]>
+}
+
+/**
+ * Takes slots and permits for up to `wanted` calls, and releases what is left of them when `act` has ended. Null: aborted,
+ * or something more urgent took the slots.
+ */
+export async function withGrantedCalls<T>(
+  deps: Pick<CallDeps, 'limiter' | 'slots'>,
+  options: {
+    readonly wanted: number
+    readonly priority: ReturnType<typeof toPriority>
+    readonly signal: AbortSignal
+  },
+  act: (granted: GrantedCalls) => Promise<T>,
+): Promise<T | null> {
+  const { wanted, priority, signal } = options
+  // Take slots first: a lease that waits for a slot would expire before its call, and single calls would take the slots
+  // while this one waits for permits.
+  await deps.slots.wait(priority, signal, true)
+  const slots = deps.slots.take(wanted, priority, true)
+  let heldSlots = slots
+  const releaseSlots = (count: number): void => {
+    heldSlots -= count
+    deps.slots.release(count)
+  }
+  let permits: Permits | null = null
+  try {
+    if (slots === 0) return null
+    permits = await deps.limiter.acquire(wanted, priority, signal, 'bulk').catch((error: unknown) => {
+      if (signal.aborted) return null
+      throw error
+    })
+    if (permits === null) return null
+    const granted = permits
+    return await act({
+      permits: granted.count,
+      slots,
+      each: async (items, call) => {
+        releaseSlots(Math.max(0, slots - items.length))
+        const limitToSlots = pLimit(slots)
+        const calls = items.map((item) => {
+          const observer = granted.use()
+          return limitToSlots(async () => {
+            const result = await call(item, observer)
+            if (limitToSlots.pendingCount === 0) releaseSlots(1)
+            return result
+          })
+        })
+        return Promise.all(calls).finally(() => Promise.allSettled(calls))
+      },
+    })
+  } finally {
+    permits?.release()
+    releaseSlots(heldSlots)
+  }
+}

@@ -1,0 +1,133 @@
+import { nextPollAt } from '../domain/job.ts'
+import type { JobReading, ServiceDelivery } from '../domain/service/bulk.ts'
+import { MalformedResponseError, ServiceError, UnauthorizedError } from '../service/errors.ts'
+import type { PermittedCall } from '../service/rate-limit/permits.ts'
+import { insertDeliveries } from '../store/deliveries.ts'
+import * as jobs from '../store/job-polls.ts'
+import { requeueSingly } from '../store/lookups.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { traceCall } from '../util/trace.ts'
+import { firstPollMs, type CallDeps } from './deps.ts'
+import { withGrantedCalls } from './granted-calls.ts'
+import { allowedByBreaker, describeFailure, logCall, toCallAttributes } from './look-up/call-service.ts'
+import { toFetchedDelivery } from './receive.ts'
+import { submitLeaseMs } from './submit.ts'
+
+/** Jobs fetched per tick. */
+const POLLS_PER_TICK = 20
+
+export interface PollResult {
+  readonly polled: number
+  /** Jobs whose results came, and wait to be settled. */
+  readonly fetched: number
+  readonly stop: ServiceError | null
+}
+
+const NOTHING_POLLED: PollResult = { polled: 0, fetched: 0, stop: null }
+
+/**
+ * Fetches jobs of a scope whose results have not been delivered: a lost delivery is not waited out, and a service without
+ * webhooks has no other way. Results are stored as a delivery, unless one has come meanwhile.
+ */
+export async function pollJobs(
+  deps: CallDeps,
+  scope: string,
+  options: { readonly signal: AbortSignal },
+): Promise<PollResult> {
+  if (!deps.adapter?.poll) return NOTHING_POLLED
+  const allowed = Math.min(POLLS_PER_TICK, allowedByBreaker(deps, deps.now()))
+  const wanted = allowed === 0 ? 0 : await jobs.countDueJobs(deps.db, scope, allowed)
+  if (wanted === 0) return NOTHING_POLLED
+  const calls = { wanted, priority: 'normal', signal: options.signal } as const
+  const result = await withGrantedCalls(deps, calls, async ({ permits, slots, each }) => {
+    const leaseMs = submitLeaseMs(permits, slots, deps.policy.callTimeoutMs)
+    const due = await jobs.claimDueJobs(deps.db, { scope, limit: permits, leaseMs })
+    const polls = await each(due, (job, observer) => pollJob(deps, job, observer))
+    const fetched = await recordPolls(deps, polls)
+    return { polled: polls.length, fetched, stop: polls.find(({ stop }) => stop !== null)?.stop ?? null }
+  })
+  return result ?? NOTHING_POLLED
+}
+
+interface Poll {
+  readonly job: jobs.PolledJob
+  readonly reading: JobReading
+  readonly retryAfterMs: number | null
+  readonly stop: ServiceError | null
+}
+
+/** A poll that fails is one that was not ready: the next one comes later. */
+async function pollJob(deps: CallDeps, job: jobs.PolledJob, observer: PermittedCall): Promise<Poll> {
+  try {
+    const reading = await deps.breaker.execute(() =>
+      traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, (span) =>
+        deps.client.fetchJob(job.jobId, {
+          observer,
+          onEnd: (call) => {
+            span.setAttributes(toCallAttributes(call))
+            logCall(deps.log, call, { job: job.id })
+          },
+        }),
+      ),
+    )
+    return { job, reading, retryAfterMs: null, stop: null }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    // Only the key stops all calls: a service that delivers needs no poll.
+    const stop = error instanceof UnauthorizedError && error.action === 'abort_run' ? error : null
+    if (['abort_run', 'reject'].includes(error.action) || error instanceof MalformedResponseError)
+      deps.log.warn(
+        { event: 'job_not_fetched', job: job.id, reason: describeFailure(error) },
+        'a job could not be fetched; it is tried again later',
+      )
+    return { job, reading: { outcome: 'pending' }, retryAfterMs: error.retryAfterMs, stop }
+  } finally {
+    observer.end()
+  }
+}
+
+/** @returns how many jobs got results that had not been delivered */
+async function recordPolls(deps: CallDeps, polls: readonly Poll[]): Promise<number> {
+  const firstMs = firstPollMs(deps)
+  return inTransaction(deps.db, async (tx) => {
+    const awaited = new Set(
+      await jobs.schedulePolls(
+        tx,
+        polls.map(({ job, retryAfterMs }) => ({
+          id: job.id,
+          pollAt: nextPollAt(job, { firstMs, retryAfterMs }, deps.now()),
+        })),
+      ),
+    )
+    const open = polls.filter(({ job }) => awaited.has(job.id))
+    const deliveries = open.flatMap(({ job: { id, polls: nth }, reading }) =>
+      reading.outcome === 'results'
+        ? [
+            toFetchedDelivery(`fetched:${id}:${nth}`, id, {
+              delivery: completed(reading.delivery),
+              raw: null,
+            }),
+          ]
+        : [],
+    )
+    await insertDeliveries(tx, deliveries)
+    const gone = open.filter(({ reading }) => reading.outcome === 'gone').map(({ job }) => job.id)
+    await jobs.expireGoneJobs(tx, gone)
+    await requeueSingly(tx, gone, {
+      reason: 'the service has no such job any more',
+      mayBeBilled: true,
+      attempts: deps.policy.attempts,
+    })
+    if (deliveries.length + gone.length > 0)
+      deps.log.info(
+        { event: 'jobs_fetched', jobs: deliveries.length, gone: gone.length },
+        'fetched jobs that were not delivered',
+      )
+    return deliveries.length
+  })
+}
+
+const completed = ({ status = 'completed', ...delivery }: ServiceDelivery): ServiceDelivery => ({
+  ...delivery,
+  status,
+})

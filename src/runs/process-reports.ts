@@ -1,0 +1,71 @@
+import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from '../config/config.ts'
+import type { Database } from '../store/open.ts'
+import * as processes from '../store/processes.ts'
+import type { Log } from '../util/log.ts'
+import { readVersion } from '../util/version.ts'
+
+const REPORT_MS = 10_000
+const STOP_MS = 1_000
+
+/** Reports that this process is alive until it is stopped. */
+export interface ProcessReports {
+  /** Unregisters the process. Never throws. */
+  stop(): Promise<void>
+}
+
+/**
+ * Registers this process with its configuration, and reports every ten seconds that it is alive. It decides nothing, so a
+ * failed report is only repeated.
+ */
+export function startProcessReports(
+  deps: { readonly db: Database; readonly log: Log; readonly owner: string },
+  { role, config }: { readonly role: processes.ProcessRole; readonly config: Config },
+): ProcessReports {
+  const { db, log, owner } = deps
+  const self: processes.FillrateProcess = {
+    owner,
+    role,
+    host: hostname(),
+    pid: process.pid,
+    version: readVersion(),
+    nodeVersion: process.versions.node,
+    config: withoutSecrets(config),
+    configPath: config.path,
+    startedAt: new Date(Date.now() - process.uptime() * 1_000),
+  }
+  let isStopped = false
+  const report = async (): Promise<void> => {
+    try {
+      if (!isStopped && !(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
+    } catch (error) {
+      log.debug(
+        { event: 'process_not_reported', reason: (error as Error).message },
+        'process not reported; repeated in ten seconds',
+      )
+    }
+  }
+  let reporting = report()
+  const timer = setInterval(() => {
+    reporting = reporting.then(report)
+  }, REPORT_MS).unref()
+  return {
+    stop: async () => {
+      isStopped = true
+      clearInterval(timer)
+      const deleted = reporting.then(() => processes.deleteProcess(db, owner)).catch(() => {})
+      // While Postgres is away, nothing waits for it: the row is deleted an hour later.
+      await Promise.race([deleted, sleep(STOP_MS, undefined, { ref: false })])
+    },
+  }
+}
+
+/** The configuration as it may be shown: of an address that is itself a secret (a Slack webhook), the host alone. */
+export function withoutSecrets({ adapter, ...config }: Config): object {
+  return {
+    ...config,
+    ...(adapter && { adapter: adapter.name }),
+    notify: config.notify.map((target) => ({ ...target, url: target.url && new URL(target.url).host })),
+  }
+}

@@ -1,0 +1,250 @@
+import type { LimitUsage, WindowUsage } from '../../domain/rate-status.ts'
+import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
+import type { CalledEndpoint } from '../../domain/spend.ts'
+import { padded } from './length-bounds.ts'
+
+/** Calls of one window are remembered in this many parts: a part is forgotten as a whole, with its latest call. */
+const PARTS = 128
+
+/** As few are stored: this many pairs of numbers a window. */
+const STORED_PARTS = 24
+
+/** The limits of a limiter, and how they outlive it. */
+export interface DocumentedOptions {
+  readonly limits: readonly DocumentedLimit[]
+  /** What earlier leaders have called, as of now. */
+  readonly usage?: LimitUsage | null
+  /** Without it, the next leader does not learn what was called. */
+  readonly persist?: PersistUsage
+}
+
+/**
+ * Keeps calls within limits that no header states. Each call holds its place from its grant until a whole window after
+ * its answer: true for fixed windows, whenever they start, for sliding ones and for buckets alike. It costs the time that
+ * a call is in flight, once a window. All times are milliseconds since the epoch.
+ */
+export class DocumentedLimits {
+  readonly limits: readonly DocumentedLimit[]
+  readonly #windows: readonly CallWindow[]
+  /** Granted or in flight. */
+  readonly #pending = new Map<CalledEndpoint | null, number>()
+  #record: UsageRecord | null = null
+
+  /** @param onPersisted more may be granted now. @returns null if no limit is documented */
+  static open(
+    options: DocumentedOptions | undefined,
+    now: () => number,
+    onPersisted: () => void,
+  ): DocumentedLimits | null {
+    if (options === undefined || options.limits.length === 0) return null
+    const { limits, usage = null, persist } = options
+    const opened = new DocumentedLimits(limits, usage, now())
+    if (persist) opened.#record = new UsageRecord(opened, { persist, now, onPersisted })
+    return opened
+  }
+
+  constructor(
+    limits: readonly DocumentedLimit[],
+    earlier: LimitUsage | null = null,
+    now: number = Number.NEGATIVE_INFINITY,
+  ) {
+    this.limits = limits
+    this.#windows = limits.map((limit) => new CallWindow(limit))
+    if (earlier !== null) for (const window of this.#windows) window.restore(earlier, now)
+  }
+
+  /** How many of `count` calls may be granted now: those that are noted. */
+  limit(count: number, endpoint: CalledEndpoint | null, now: number, reserve: number): number {
+    const allowed = Math.min(count, this.grantable(endpoint, now, reserve))
+    return this.#record?.limit(allowed) ?? allowed
+  }
+
+  /** How many calls the limits allow now. @param reserve the share of each limit to keep for urgent calls */
+  grantable(endpoint: CalledEndpoint | null, now: number, reserve = 0): number {
+    const free = this.#counting(endpoint).map((window) => window.left(now, reserve) - this.#pendingIn(window))
+    return Math.max(0, Math.floor(Math.min(...free)))
+  }
+
+  /** When `grantable` may rise by the passing of time, if it is 0; null: only an answer can raise it. */
+  nextAt(endpoint: CalledEndpoint | null, now: number, reserve = 0): number | null {
+    const full = this.#counting(endpoint).filter(
+      (window) => window.left(now, reserve) - this.#pendingIn(window) < 1,
+    )
+    const times = full.map((window) => window.nextLeavesAt(now)).filter((at) => at !== null)
+    return times.length === 0 ? null : Math.max(...times)
+  }
+
+  grant(endpoint: CalledEndpoint | null, count: number): void {
+    this.#addPending(endpoint, count)
+    this.#record?.onGrant(count)
+  }
+
+  release(endpoint: CalledEndpoint | null, count: number): void {
+    this.#addPending(endpoint, -count)
+  }
+
+  /** A call was answered, or its answer was lost: the service has counted it by now. */
+  complete(endpoint: CalledEndpoint | null, now: number): void {
+    this.release(endpoint, 1)
+    for (const window of this.#counting(endpoint)) window.add(1, now)
+  }
+
+  get pending(): number {
+    return [...this.#pending.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  /**
+   * The limit to report: the one that is used up, or else the shortest.
+   * @returns with the calls that it counts, and when one more is possible if it is used up
+   */
+  binding(now: number): { limit: DocumentedLimit; used: number; nextAt: number | null } | null {
+    const states = this.#windows.map((window) => {
+      const used = window.used(now) + this.#pendingIn(window)
+      const isFull = used >= window.limit.calls
+      return { limit: window.limit, used, nextAt: isFull ? window.nextLeavesAt(now) : null, isFull }
+    })
+    const sorted = states.toSorted((a, b) => a.limit.windowMs - b.limit.windowMs)
+    return sorted.findLast(({ isFull }) => isFull) ?? sorted[0] ?? null
+  }
+
+  /** What the next leader has to know. @param reserved calls that may be granted beyond those that are */
+  usage(now: number, reserved: number): LimitUsage {
+    return { windows: this.#windows.map((window) => window.store(now)), reserved: this.pending + reserved }
+  }
+
+  #addPending(endpoint: CalledEndpoint | null, count: number): void {
+    this.#pending.set(endpoint, (this.#pending.get(endpoint) ?? 0) + count)
+  }
+
+  #counting(endpoint: CalledEndpoint | null): readonly CallWindow[] {
+    return this.#windows.filter(({ limit }) => limit.endpoint === null || limit.endpoint === endpoint)
+  }
+
+  #pendingIn({ limit }: CallWindow): number {
+    return limit.endpoint === null ? this.pending : (this.#pending.get(limit.endpoint) ?? 0)
+  }
+}
+
+/** The completed calls that one limit counts. */
+class CallWindow {
+  readonly limit: DocumentedLimit
+  /** The oldest first. `at`: the latest completion in the part, `from`: the first. */
+  #parts: { readonly from: number; at: number; calls: number }[] = []
+  #used = 0
+
+  constructor(limit: DocumentedLimit) {
+    this.limit = limit
+  }
+
+  add(calls: number, at: number): void {
+    const last = this.#parts.at(-1)
+    this.#used += calls
+    if (last === undefined || at - last.from >= this.limit.windowMs / PARTS)
+      this.#parts.push({ from: at, at, calls })
+    else {
+      last.at = Math.max(last.at, at)
+      last.calls += calls
+    }
+  }
+
+  used(now: number): number {
+    const length = padded(this.limit.windowMs)
+    const gone = this.#parts.findIndex((part) => part.at + length > now)
+    for (const part of this.#parts.splice(0, gone === -1 ? this.#parts.length : gone))
+      this.#used -= part.calls
+    return this.#used
+  }
+
+  left(now: number, reserve: number): number {
+    const { calls } = this.limit
+    return calls - Math.floor(calls * reserve) - this.used(now)
+  }
+
+  nextLeavesAt(now: number): number | null {
+    this.used(now)
+    const [oldest] = this.#parts
+    return oldest === undefined ? null : oldest.at + padded(this.limit.windowMs)
+  }
+
+  store(now: number): WindowUsage {
+    const { windowMs, endpoint } = this.limit
+    this.used(now)
+    const each = Math.max(1, Math.ceil(this.#parts.length / STORED_PARTS))
+    const calls: [number, number][] = []
+    for (let n = 0; n < this.#parts.length; n += each) {
+      const merged = this.#parts.slice(n, n + each)
+      const latest = merged.at(-1)?.at ?? now
+      calls.push([Math.max(0, Math.floor(now - latest)), merged.reduce((sum, part) => sum + part.calls, 0)])
+    }
+    return { windowMs, endpoint, calls }
+  }
+
+  /** What an earlier leader has called. Of a limit that is new, the next longer window has it. */
+  restore({ windows, reserved }: LimitUsage, now: number): void {
+    const { windowMs, endpoint } = this.limit
+    const [known] = windows
+      .filter((one) => one.windowMs >= windowMs && (one.endpoint === null || one.endpoint === endpoint))
+      .toSorted((a, b) => a.windowMs - b.windowMs)
+    for (const [ageMs, calls] of known?.calls ?? []) this.add(calls, now - ageMs)
+    if (reserved > 0) this.add(reserved, now)
+  }
+}
+
+/** Stores the usage; throws if this process is no longer the leader. */
+export type PersistUsage = (usage: LimitUsage) => Promise<void>
+
+const RETRY_MS = 500
+
+interface UsageRecordOptions {
+  readonly persist: PersistUsage
+  readonly now: () => number
+  readonly onPersisted: () => void
+}
+
+/**
+ * Stores what was called, for the next leader: this process may be killed at any moment, and no header would say how much
+ * is left. Calls are noted before they are made, some at a time, so that nothing waits while Postgres answers.
+ */
+class UsageRecord {
+  readonly #limits: DocumentedLimits
+  readonly #options: UsageRecordOptions
+  readonly #block: number
+  /** Calls that may be granted before the next note. */
+  #noted = 0
+  #isBusy = false
+
+  constructor(limits: DocumentedLimits, options: UsageRecordOptions) {
+    this.#limits = limits
+    this.#options = options
+    const least = Math.min(...limits.limits.map(({ calls }) => calls))
+    this.#block = Math.max(1, Math.min(500, Math.ceil(least / 8)))
+  }
+
+  limit(count: number): number {
+    const granted = Math.min(count, this.#noted)
+    if (count > 0 && this.#noted - granted <= this.#block / 2) this.#note()
+    return granted
+  }
+
+  onGrant(count: number): void {
+    this.#noted -= count
+  }
+
+  #note(): void {
+    if (this.#isBusy) return
+    this.#isBusy = true
+    const { persist, now, onPersisted } = this.#options
+    // What is granted while this is written is in the note before, and in this one.
+    void persist(this.#limits.usage(now(), this.#noted + this.#block))
+      .then(
+        () => {
+          this.#noted += this.#block
+        },
+        () => new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref()),
+      )
+      .then(() => {
+        this.#isBusy = false
+        onPersisted()
+      })
+  }
+}

@@ -1,0 +1,131 @@
+import { isTerminalStatus } from '../domain/job.ts'
+import { firstPresent, isObject } from '../domain/json.ts'
+import { readInBandStatus } from '../domain/in-band-status.ts'
+import type { JobReading, ServiceDelivery } from '../domain/service/bulk.ts'
+import type { ServiceReading } from '../domain/service/adapter.ts'
+import { STATUS_OF } from '../domain/service/head.ts'
+import type { HttpExchange } from './exchange.ts'
+import type { ServiceAnswer } from '../domain/service/messages.ts'
+import type { BulkCall, PollCall, Service } from '../domain/service/service.ts'
+import { parseBulkResponse } from './bulk-response.ts'
+import { MalformedResponseError, ServiceError } from './errors.ts'
+import { parseResponseBody } from './request-bodies.ts'
+import { errorDetails, statusError, transportError } from './response-errors.ts'
+import type { RawResponse } from './transport.ts'
+
+/** Answers to a poll that say nothing about the job yet. */
+const NOT_READY_STATUSES: ReadonlySet<number> = new Set([202, 204, 400, 404, 409, 425])
+
+/** What the service's own reader makes of a complete response; null: it leaves it to the usual way. */
+export function readOwn<Reading>(
+  read: (answer: ServiceAnswer) => Reading | undefined,
+  { head, failure, body }: HttpExchange,
+): Reading | null {
+  if (failure !== null || head === null) return null
+  const { status, headers } = head
+  const parsed = parseResponseBody(body)
+  return read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
+}
+
+/** The head, with what a body says in place of it about the key, the limit or the service's state. */
+export function withMeaning(
+  head: HttpExchange['head'],
+  reading: ServiceReading | null,
+): HttpExchange['head'] {
+  if (head === null || reading === null) return head
+  switch (reading.outcome) {
+    case 'unauthorized':
+    case 'transient':
+      return { ...head, status: STATUS_OF[reading.outcome] }
+    case 'rate_limited':
+    case 'banned': {
+      const { outcome, retryAfterMs } = reading
+      const wait =
+        retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }
+      const headers = { ...head.headers, ...wait }
+      return { ...head, status: STATUS_OF[outcome], headers, isBan: outcome === 'banned' }
+    }
+    default:
+      return head
+  }
+}
+
+/** Reads the answer to a poll, by default as the delivery that did not come. */
+export function readJob(
+  service: { readonly poll: PollCall; readonly readDelivery: Service['readDelivery'] },
+  response: RawResponse,
+): JobReading {
+  const readSafely = <Reading>(read: () => Reading): Reading => {
+    try {
+      return read()
+    } catch (error) {
+      if (error instanceof ServiceError) throw error
+      // A mistake in the adapter. The job can be fetched again.
+      throw malformedResponseError("what the service's reader of jobs fails on", response)
+    }
+  }
+  const { poll, readDelivery } = service
+  const { read } = poll
+  const own = read === null ? null : readSafely(() => readOwn(read, response.exchange))
+  if (own !== null) return own
+  const { status } = response.exchange.head
+  if (status === 410) return { outcome: 'gone' }
+  // A 404 may come before the service has stored the job: given up, its inputs would be paid again.
+  if (NOT_READY_STATUSES.has(status)) return { outcome: 'pending' }
+  const body = parseSuccessBody(response)
+  if (!isObject(body)) return { outcome: 'pending' }
+  const delivery = readSafely(
+    () => readDelivery?.(body) ?? { status: body['status'], results: body['results'] },
+  )
+  const jobStatus = typeof delivery.status === 'string' ? delivery.status.trim().toLowerCase() : null
+  return isTerminalStatus(jobStatus) ? { outcome: 'results', delivery } : { outcome: 'pending' }
+}
+
+/**
+ * The results in an answer; by default a list, alone or as `results`. Nothing follows an answer, so it ends the job, and
+ * its identifier is none of a delivery. Null: the service's own reader threw.
+ */
+export function readAnsweredResults(
+  { readResults }: BulkCall,
+  value: unknown,
+  emails: readonly string[],
+): ServiceDelivery | null {
+  if (readResults === null)
+    return {
+      status: 'completed',
+      results: isObject(value) ? firstPresent(value, ['results', 'data']) : value,
+    }
+  try {
+    const { jobId, status = 'completed', results } = readResults(value, emails)
+    return { jobId, status: status === 'completed' ? status : 'failed', results }
+  } catch {
+    return null
+  }
+}
+
+/** The JSON of a complete success response; throws for any other. */
+export function parseSuccessBody(response: RawResponse): unknown {
+  const { head, failure, body } = response.exchange
+  if (head.status !== 200 && head.status !== 201 && head.status !== 203)
+    throw statusError(response.exchange, response.context)
+  if (failure !== null) throw transportError(failure, response.exchange, response.context)
+  const parsed = parseResponseBody(body)
+  if (parsed.ok) return parsed.value
+  const encoding = head.headers['content-encoding']
+  throw malformedResponseError(
+    encoding === undefined ? parsed.reason : 'a content encoding that was not requested',
+    response,
+  )
+}
+
+/** The job of a lookup that was queued with status 200. */
+export function asyncJobId(value: unknown): string | null {
+  if (!isObject(value) || readInBandStatus(value) !== null) return null
+  return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId
+}
+
+export const malformedResponseError = (reason: string, { exchange, context }: RawResponse): ServiceError =>
+  new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
+    ...errorDetails(exchange, context),
+    body: exchange.body,
+  })

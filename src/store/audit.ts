@@ -1,0 +1,108 @@
+import { sql } from 'kysely'
+import { intervalSql } from './sql.ts'
+import type { Connection } from './transaction.ts'
+
+/** What the audit list records. */
+export type AuditAction =
+  | 'run'
+  | 'undo'
+  | 'retry'
+  | 'remap'
+  | 'forget'
+  | 'cancel'
+  | 'withdraw'
+  | 'pause'
+  | 'resume'
+  | 'job retry'
+  | 'job expire'
+  | 'follow install'
+  | 'follow remove'
+
+/** Who acts, and where. */
+export interface Actor {
+  /** The name of a dashboard token, or `user@host` on the command line. */
+  readonly name: string
+  readonly origin: 'dashboard' | 'command line' | 'library'
+}
+
+export type AuditOutcome = 'done' | 'interrupted' | 'failed'
+
+export interface AuditEvent {
+  readonly id: number
+  readonly at: Date
+  readonly actor: string
+  readonly origin: Actor['origin']
+  readonly action: AuditAction
+  /** What was requested, without personal data that the action itself erases. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  /** Null: under way, or its process died. */
+  readonly outcome: AuditOutcome | null
+  readonly detail: string | null
+  /** The run that it is about, or that it started. */
+  readonly run: number | null
+  /** The request on the dashboard that a process executes, at `/requests/ID`. */
+  readonly request: string | null
+  readonly finished_at: Date | null
+}
+
+export interface NewAuditEvent {
+  readonly actor: Actor
+  readonly action: AuditAction
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly run?: number | null
+  /** The form that requested the action: it acts once. */
+  readonly requestId?: string | null
+}
+
+/** Records the begin of an action. @returns its id; null if the same form has requested it before */
+export async function insertAuditEvent(db: Connection, event: NewAuditEvent): Promise<number | null> {
+  const { actor, action, parameters, run = null, requestId = null } = event
+  const { rows } = await sql<{ id: number }>`
+    insert into fillrate.audit_events (actor, origin, action, parameters, run_id, request_id)
+    values (${actor.name}, ${actor.origin}, ${action}, ${JSON.stringify(parameters)}::jsonb, ${run},
+            ${requestId}::uuid)
+    on conflict (request_id) do nothing returning id`.execute(db)
+  return rows[0]?.id ?? null
+}
+
+/** Records how an action ended. */
+export async function finishAuditEvent(
+  db: Connection,
+  id: number,
+  end: { readonly outcome: AuditOutcome; readonly detail: string | null; readonly run?: number | null },
+): Promise<void> {
+  await sql`
+    update fillrate.audit_events
+       set outcome = ${end.outcome}, detail = ${end.detail}, finished_at = now(),
+           run_id = coalesce(${end.run ?? null}::bigint, run_id)
+     where id = ${id}`.execute(db)
+}
+
+/** Records the run of an action that is under way. */
+export async function attachAuditRun(db: Connection, id: number, run: number): Promise<void> {
+  await sql`update fillrate.audit_events set run_id = ${run} where id = ${id}`.execute(db)
+}
+
+/** The latest events, newest first. @param beforeId keyset: older ones than this; null: from the newest */
+export async function listAuditEvents(
+  db: Connection,
+  beforeId: number | null,
+  limit: number,
+): Promise<AuditEvent[]> {
+  const { rows } = await sql<AuditEvent>`
+    select id, at, actor, origin, action, parameters, outcome, detail, run_id as run, finished_at,
+           case when action in ('run', 'undo') then request_id end as request
+      from fillrate.audit_events
+     where ${beforeId === null ? sql`true` : sql`id < ${beforeId}`}
+     order by id desc limit ${limit}`.execute(db)
+  return rows
+}
+
+/** Deletes old events. @returns how many were deleted */
+export async function deleteAuditEvents(db: Connection, keepMs: number, batch: number): Promise<number> {
+  const result = await sql`
+    delete from fillrate.audit_events where id in (
+      select id from (select id, at from fillrate.audit_events order by id limit ${batch}) oldest
+       where at < now() - ${intervalSql(keepMs)})`.execute(db)
+  return Number(result.numAffectedRows ?? 0)
+}

@@ -1,0 +1,198 @@
+import { sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { Lookup } from '../domain/lookup.ts'
+import { removeFromUnsentJobs } from './erase.ts'
+import { intervalSql } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+/** The deleted rows of one source. */
+export interface DeletedRows {
+  readonly source: string
+  /** `keep`: not to be erased. */
+  readonly is_kept: boolean
+  readonly rows: number
+  /** When the first of them was noticed. */
+  readonly since: Date
+}
+
+const listKeysIn =
+  (table: 'rows' | 'deleted_rows') =>
+  async (db: Connection, source: string, after: string, limit: number): Promise<string[]> => {
+    const { rows } = await sql<{ key: string }>`
+      select key from ${sql.id('fillrate', table)} where source = ${source} and key > ${after} order by key limit ${limit}`.execute(
+      db,
+    )
+    return rows.map((row) => row.key)
+  }
+
+/** Keys of a source's rows, in their order, after a key. */
+export const listRowKeys = listKeysIn('rows')
+
+/** The same for rows that are set aside. */
+export const listDeletedKeys = listKeysIn('deleted_rows')
+
+/**
+ * Sets deleted rows aside: they are in no count any more, and can be restored. A lookup that only waited for them, and
+ * was never requested, is withdrawn. A row that another transaction has locked stays for the next pass.
+ * @returns the keys that were set aside
+ */
+export async function setRowsAside(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+  isKept: boolean,
+): Promise<string[]> {
+  if (keys.length === 0) return []
+  const { rows } = await sql<{ key: string }>`
+    with locked as (
+      select key from fillrate.rows where source = ${source} and key = any(${[...keys]}::text[])
+       order by key for update skip locked
+    ), gone as (
+      delete from fillrate.rows r using locked where r.source = ${source} and r.key = locked.key returning r.*
+    )
+    insert into fillrate.deleted_rows (source, key, lookup_ids, is_kept, stored_row)
+    select source, key, array_remove(missed_lookup_ids || lookup_id, null), ${isKept}, to_jsonb(gone) from gone
+        on conflict (source, key) do update
+       set lookup_ids = excluded.lookup_ids, is_kept = excluded.is_kept, stored_row = excluded.stored_row,
+           noticed_at = excluded.noticed_at
+    returning key`.execute(tx)
+  const aside = rows.map((row) => row.key)
+  await sql`
+    delete from fillrate.lookups l
+     where l.id in (select unnest(lookup_ids) from fillrate.deleted_rows
+                     where source = ${source} and key = any(${aside}::text[]))
+       and l.state = ${Lookup.pending} and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
+       and not exists (select from fillrate.rows r where r.lookup_id = l.id)`.execute(tx)
+  return aside
+}
+
+/**
+ * Restores rows that are in their table again, as they were. One that was picked anew meanwhile stays as it is.
+ * @returns how many
+ */
+export async function restoreRows(tx: Tx, source: string, keys: readonly string[]): Promise<number> {
+  if (keys.length === 0) return 0
+  const { rows } = await sql<{ count: number }>`
+    with back as (
+      delete from fillrate.deleted_rows where source = ${source} and key = any(${[...keys]}::text[])
+      returning stored_row
+    ), restored as (
+      insert into fillrate.rows
+      select r.* from back cross join lateral jsonb_populate_record(null::fillrate.rows, jsonb_set(stored_row, '{lookup_id}',
+               coalesce((select to_jsonb(id) from fillrate.lookups where id = (stored_row ->> 'lookup_id')::bigint), 'null'))) r
+          on conflict do nothing
+    )
+    select count(*) as count from back`.execute(tx)
+  return rows[0]?.count ?? 0
+}
+
+/** Applies a changed `onDelete` to the rows that are set aside. */
+export async function markDeletedRowsKept(db: Connection, source: string, isKept: boolean): Promise<void> {
+  await sql`
+    update fillrate.deleted_rows set is_kept = ${isKept} where source = ${source} and is_kept <> ${isKept}`.execute(
+    db,
+  )
+}
+
+/** The deleted rows, by source. */
+export async function countDeletedRows(db: Connection, sources: readonly string[]): Promise<DeletedRows[]> {
+  const { rows } = await sql<DeletedRows>`
+    select source, is_kept, count(*) as rows, min(noticed_at) as since from fillrate.deleted_rows
+     where source = any(${[...sources]}::text[]) group by source, is_kept order by source, is_kept`.execute(
+    db,
+  )
+  return rows
+}
+
+/**
+ * Locks some deleted rows that are to be erased. One with a call in flight waits until that is answered and stored: the
+ * answer is paid for, and another row may need it.
+ */
+export async function lockErasableRows(
+  tx: Tx,
+  source: string,
+  options: { readonly minAgeMs: number; readonly includeKept: boolean; readonly limit: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select key from fillrate.deleted_rows d
+     where source = ${source} and (not is_kept or ${options.includeKept})
+       and noticed_at <= now() - ${intervalSql(options.minAgeMs)}
+       and not exists (select from fillrate.lookups l
+                        where l.id = any(d.lookup_ids) and l.state in (${Lookup.leased}, ${Lookup.submitted}))
+     order by noticed_at, key limit ${options.limit} for update skip locked`.execute(tx)
+  return rows.map((row) => row.key)
+}
+
+/** A lookup that no row needs. */
+export interface UnneededLookup {
+  readonly id: number
+  readonly kind: LookupKind
+  readonly key: string
+}
+
+/** Locks the lookups of deleted rows that no other row needs, set aside or not. */
+export async function lockUnneededLookups(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+): Promise<UnneededLookup[]> {
+  const these = sql`source = ${source} and key = any(${[...keys]}::text[])`
+  const { rows } = await sql<UnneededLookup>`
+    select id, kind, key from fillrate.lookups l
+     where id in (select unnest(lookup_ids) from fillrate.deleted_rows where ${these}
+                   union select lookup_id from fillrate.changes where ${these}
+                   union select lookup_id from fillrate.skipped_cells where ${these})
+       and state not in (${Lookup.leased}, ${Lookup.submitted})
+       and not exists (select from fillrate.rows r where r.lookup_id = l.id)
+       and not exists (select from fillrate.rows r
+                        where r.missed_lookup_ids <> '{}' and r.missed_lookup_ids @> array[l.id])
+       and not exists (select from fillrate.deleted_rows d
+                        where d.lookup_ids @> array[l.id]
+                          and not (d.source = ${source} and d.key = any(${[...keys]}::text[])))
+     order by id for update skip locked`.execute(tx)
+  return rows
+}
+
+/** What was erased of deleted rows. */
+export interface ErasedRows {
+  readonly rows: number
+  readonly lookups: number
+  readonly records: number
+  readonly changes: number
+}
+
+/**
+ * Erases deleted rows with their changes and skipped cells, their unneeded lookups, and jobs of which nothing is left
+ * with their deliveries. Suppresses nothing: the same person may be looked up again for another row.
+ */
+export async function eraseRows(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+  lookupIds: readonly number[],
+): Promise<ErasedRows> {
+  const these = sql`source = ${source} and key = any(${[...keys]}::text[])`
+  const ids = sql`${[...lookupIds]}::bigint[]`
+  await removeFromUnsentJobs(tx, lookupIds)
+  const { rows } = await sql<ErasedRows>`
+    with changes as (delete from fillrate.changes where ${these} returning 1),
+      skipped as (delete from fillrate.skipped_cells where ${these}),
+      lookups as (delete from fillrate.lookups where id = any(${ids}) returning record),
+      erased as (delete from fillrate.deleted_rows where ${these} returning 1)
+    select (select count(*) from erased) as rows, (select count(*) from lookups) as lookups,
+           (select count(*) from lookups where record is not null) as records, (select count(*) from changes) as changes`.execute(
+    tx,
+  )
+  await sql`
+    with empty as (
+      delete from fillrate.jobs j
+       where lookup_ids && ${ids} and finished_at is not null
+         and not exists (select from fillrate.lookups l where l.id = any(j.lookup_ids))
+      returning key, job_id
+    )
+    delete from fillrate.deliveries d using empty
+     where d.state in ('settled', 'quarantined') and (d.job_key = empty.key or d.job_id = empty.job_id)`.execute(
+    tx,
+  )
+  return rows[0] ?? { rows: 0, lookups: 0, records: 0, changes: 0 }
+}

@@ -1,0 +1,66 @@
+import { sql } from 'kysely'
+import type { JobState } from '../domain/job.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+// What an operator sees of jobs, and does with one.
+
+export interface StoredJob {
+  readonly key: string
+  readonly job_id: string | null
+  readonly state: JobState
+  readonly reason: string | null
+  readonly size: number
+  readonly attempts: number
+  readonly run: number | null
+  readonly created_at: Date
+  readonly submitted_at: Date | null
+  readonly deadline_at: Date
+  readonly finished_at: Date | null
+  /** How often it was fetched, and when it is next if nothing is delivered before. */
+  readonly polls: number
+  readonly poll_at: Date | null
+}
+
+/** The latest jobs, newest first, in any state or in one. */
+export async function listJobs(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
+  const { rows } = await sql<StoredJob>`
+    select key, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at, polls,
+           case when state = 'submitted' then poll_at end as poll_at
+      from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
+     order by created_at desc, key limit ${limit}`.execute(db)
+  return rows
+}
+
+export interface LockedJob {
+  readonly id: string
+  readonly state: JobState
+  /** A living process is submitting it. */
+  readonly held: boolean
+  /** Members that still wait for their result. */
+  readonly open: number
+}
+
+/** Locks a job, found by our key or by the service's id, so that no delivery completes it meanwhile. */
+export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
+  const { rows } = await sql<LockedJob>`
+    select j.key as id, j.state, j.lease_token is not null and j.leased_until > now() as held,
+           (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
+             where l.job_key = j.key and l.state = 'submitted') as open
+      from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
+     order by j.created_at desc limit 1 for no key update of j`.execute(tx)
+  return rows[0] ?? null
+}
+
+/** Gives a job up before its deadline: it expires, or is rejected if the service certainly did not accept it. */
+export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<void> {
+  await sql`
+    update fillrate.jobs
+       set state = case when state = 'submitting' then 'rejected' else 'expired' end, reason = ${reason},
+           finished_at = now(), lease_token = null, leased_until = null, not_before = null
+     where key = ${id}`.execute(tx)
+}
+
+/** Makes a job that the service did not accept due now, without the rest of its backoff. */
+export async function submitJobNow(tx: Tx, id: string): Promise<void> {
+  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
+}

@@ -1,0 +1,73 @@
+import { type RawBuilder, sql } from 'kysely'
+import { intervalSql, jsonBatch } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+// Jobs that the service has accepted, and whose results are fetched if they are not delivered.
+
+/** SQL: the job `j` is of the scope, or of a run that goes on in it: the key may have changed since it was submitted. */
+const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
+  (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scope = ${scope}))`
+
+/** How many jobs of a scope are to be fetched now, up to a limit. */
+export async function countDueJobs(db: Connection, scope: string, limit: number): Promise<number> {
+  const { rows } = await sql<{ due: number }>`
+    select count(*) as due from (
+      select from fillrate.jobs j
+       where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(scope)} limit ${limit}) jobs`.execute(
+    db,
+  )
+  return rows[0]?.due ?? 0
+}
+
+export interface PolledJob {
+  readonly id: string
+  readonly jobId: string
+  /** This poll included. */
+  readonly polls: number
+  readonly submittedAt: Date
+  readonly deadlineAt: Date
+}
+
+/** Takes jobs that are to be fetched now. If the process dies, they are due again after `leaseMs`. */
+export async function claimDueJobs(
+  db: Connection,
+  options: { readonly scope: string; readonly limit: number; readonly leaseMs: number },
+): Promise<PolledJob[]> {
+  const { rows } = await sql<PolledJob>`
+    with due as (
+      select key from fillrate.jobs j
+       where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(options.scope)}
+       order by poll_at limit ${options.limit} for no key update skip locked
+    )
+    update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
+      from due where j.key = due.key
+    returning j.key as id, j.job_id as "jobId", j.polls, j.submitted_at as "submittedAt", j.deadline_at as "deadlineAt"`.execute(
+    db,
+  )
+  return rows
+}
+
+/**
+ * Records when jobs are fetched next. Locks them until commit.
+ * @returns those whose results are still awaited: nothing was delivered meanwhile
+ */
+export async function schedulePolls(
+  tx: Tx,
+  jobs: readonly { readonly id: string; readonly pollAt: Date | null }[],
+): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    update fillrate.jobs j set poll_at = v."pollAt"
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, "pollAt" timestamptz)
+     where j.key = v.id and j.state = 'submitted'
+       and not exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
+    returning j.key as id`.execute(tx)
+  return rows.map((row) => row.id)
+}
+
+/** Gives up jobs that the service does not have any more. */
+export async function expireGoneJobs(tx: Tx, jobs: readonly string[]): Promise<void> {
+  if (jobs.length === 0) return
+  await sql`
+    update fillrate.jobs set state = 'expired', reason = 'the service has no such job any more', finished_at = now()
+     where key = any(${[...jobs]}::uuid[]) and state = 'submitted'`.execute(tx)
+}

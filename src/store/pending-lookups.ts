@@ -1,0 +1,117 @@
+import { type RawBuilder, sql } from 'kysely'
+import { JOB_SIZE } from '../domain/job.ts'
+import type { Connection } from './transaction.ts'
+
+// The queue `pending_lookups`. Only the leader that serves a run takes from it; a second one waits for the first one's
+// statement, and then finds what that has left.
+
+/** Columns that a statement has to return for `enqueuePendingSql`. */
+export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
+
+/**
+ * SQL: appends those of `lookups` that are pending to the queue of their run. A run that is gone has none: its lookups are
+ * adopted by the rows that need them.
+ * @param lookups a relation of `QUEUED_COLUMNS`
+ */
+export const enqueuePendingSql = (
+  lookups: string,
+  condition = sql`true`,
+): RawBuilder<unknown> => sql`pended as (
+      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, not_before, size, lookup_ids)
+      select run_id, is_bulk, is_company, not_before, count(*), array_agg(id order by id)
+        from (select id, run_id, is_bulk, is_company, not_before,
+                     (row_number() over (partition by run_id, is_bulk, is_company, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
+                from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company
+                        from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) p) parts
+       group by run_id, is_bulk, is_company, not_before, part order by min(id)
+    )`
+
+/** SQL: entries of a run that are due. */
+const dueEntriesSql = (run: number, isBulk: RawBuilder<boolean>): RawBuilder<unknown> => sql`
+  fillrate.pending_lookups where run_id = ${run} and ${isBulk} and (not_before is null or not_before <= now())`
+
+const BULK = sql<boolean>`is_bulk`
+
+/** SQL: whether at least `least` emails of a run are pending. Reads entries, and no lookup. */
+export const hasPendingEmailsSql = (run: number, least: number): RawBuilder<boolean> => sql`(
+  select coalesce(sum(size), 0) >= ${least}::integer
+    from (select size from ${dueEntriesSql(run, BULK)} limit ${least}::integer) due)`
+
+/** SQL: an entry lists people, or companies. */
+const ofEndpointSql = (endpoint: 'person' | 'company' | null): RawBuilder<boolean> =>
+  endpoint === null ? sql`true` : sql`is_company = ${endpoint === 'company'}::boolean`
+
+/** Whether any lookup of a run, or of one endpoint, can be called now. */
+export async function hasPendingLookups(
+  db: Connection,
+  run: number,
+  endpoint: 'person' | 'company' | null = null,
+): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from ${dueEntriesSql(run, ofEndpointSql(endpoint))}) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
+/**
+ * SQL: the CTE `claimed (id, source, credits_reserved)`, locked pending lookups of a run, oldest first; those that never go in bulk come first. Needs
+ * `dequeuePendingSql` in the same statement.
+ * @param options.emails whether to take lookups that can go in bulk
+ * @param options.others whether to take the others
+ * @param options.condition on the lookup `l`
+ */
+export const claimPendingSql = (
+  run: number,
+  limit: number,
+  options: {
+    readonly emails: RawBuilder<boolean>
+    readonly others: boolean
+    /** Only people or only companies. Default: both. */
+    readonly endpoint?: 'person' | 'company' | null
+    readonly condition?: RawBuilder<boolean>
+  },
+): RawBuilder<unknown> => {
+  const { emails, others, endpoint = null, condition = sql<boolean>`true` } = options
+  const kinds = others
+    ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
+    : sql<boolean>`(is_bulk and ${emails})`
+  // Takes no more entries than list `limit` lookups: each is read whole, and lists one at least.
+  return sql`sized as (
+      select id, sum(size) over (order by is_bulk, id) - size as before
+        from (select id, is_bulk, size from ${dueEntriesSql(run, kinds)}
+               order by is_bulk, id limit ${limit}::integer) due
+    ), entry as materialized (
+      select id, is_bulk, lookup_ids from fillrate.pending_lookups
+       where id = any(array(select id from sized where before < ${limit}::integer)) order by is_bulk, id for update
+    ), open as materialized (
+      select entry.id as entry, l.id, l.is_ready, row_number() over (order by entry.is_bulk, entry.id, q.n) as place
+        from entry cross join lateral unnest(entry.lookup_ids) with ordinality as q (id, n)
+       cross join lateral (
+         select l.id, (l.not_before is null or l.not_before <= now()) and ${condition} as is_ready
+           from fillrate.lookups l where l.id = q.id and l.state = 'pending' and l.run_id = ${run} offset 0) l
+    ), claimed as materialized (
+      select l.id, l.source, l.credits_reserved from (select id from open where is_ready order by place limit ${limit}::integer) w
+       cross join lateral (
+         select id, source, credits_reserved from fillrate.lookups where id = w.id and state = 'pending' and run_id = ${run}
+            for no key update skip locked offset 0) l
+    )`
+}
+
+/** SQL: the CTEs that remove what was taken from the entries that `claimPendingSql` has read. @param taken a relation of `id` */
+export const dequeuePendingSql = (taken: string): RawBuilder<unknown> => sql`remaining as (
+      select entry as id, array_agg(id order by place) as lookup_ids from open
+       where id not in (select id from ${sql.ref(taken)}) group by entry
+    ), emptied as (
+      delete from fillrate.pending_lookups p using entry
+       where p.id = entry.id and not exists (select from remaining where remaining.id = entry.id)
+    ), narrowed as (
+      update fillrate.pending_lookups p set lookup_ids = remaining.lookup_ids, size = cardinality(remaining.lookup_ids)
+        from remaining join entry using (id)
+       where p.id = remaining.id and cardinality(remaining.lookup_ids) < cardinality(entry.lookup_ids)
+    )`
+
+/** Removes the queues of runs that are over: their lookups are adopted by the rows that need them. */
+export async function prunePending(db: Connection): Promise<void> {
+  await sql`
+    delete from fillrate.pending_lookups p
+     where not exists (select from fillrate.runs r where r.id = p.run_id and r.state = 'running')`.execute(db)
+}

@@ -1,0 +1,71 @@
+import { sql } from 'kysely'
+import type { Database } from './open.ts'
+import type { Schema } from './schema.ts'
+
+/** The command that a process runs. */
+export type ProcessRole = Schema['fillrate.processes']['role']
+
+/** A process, with the configuration that it has loaded. A reload replaces it by another one with the same `pid`. */
+export interface FillrateProcess {
+  /** Identifies it in leases; unique for each start. */
+  readonly owner: string
+  readonly role: ProcessRole
+  readonly host: string
+  readonly pid: number
+  readonly version: string
+  readonly nodeVersion: string
+  /** The configuration in force, without secrets. */
+  readonly config: unknown
+  /** The file of the configuration; null: it came from code. */
+  readonly configPath: string | null
+  readonly startedAt: Date
+}
+
+export interface ListedProcess extends FillrateProcess {
+  readonly configLoadedAt: Date
+  readonly seenAt: Date
+  /** It has reported within the last half minute. */
+  readonly isAlive: boolean
+  /** Leases that it holds now: a scope for a leader, or a task such as live sync. */
+  readonly leases: readonly string[]
+}
+
+/** A process is gone when it has not reported for this long: three reports. */
+const ALIVE_FOR = sql`interval '30 seconds'`
+/** How long a killed process stays listed. */
+const LISTED_FOR = sql`interval '1 hour'`
+
+/** Registers a process, and deletes those that were killed long ago. */
+export async function registerProcess(db: Database, one: FillrateProcess): Promise<void> {
+  await sql`
+    with gone as (
+      delete from fillrate.processes where seen_at < now() - ${LISTED_FOR}
+    )
+    insert into fillrate.processes
+           (owner, role, host, pid, version, node_version, config, config_path, started_at)
+    values (${one.owner}, ${one.role}, ${one.host}, ${one.pid}, ${one.version}, ${one.nodeVersion},
+            ${JSON.stringify(one.config)}::jsonb, ${one.configPath}, ${one.startedAt})
+    on conflict (owner) do update set role = excluded.role, seen_at = now()`.execute(db)
+}
+
+/** Reports that a process is alive. @returns false if it is not registered */
+export async function touchProcess(db: Database, owner: string): Promise<boolean> {
+  const result = await sql`update fillrate.processes set seen_at = now() where owner = ${owner}`.execute(db)
+  return result.numAffectedRows === 1n
+}
+
+export async function deleteProcess(db: Database, owner: string): Promise<void> {
+  await sql`delete from fillrate.processes where owner = ${owner}`.execute(db)
+}
+
+/** All processes, the longest-running first, with the leases that each holds. */
+export async function listProcesses(db: Database): Promise<ListedProcess[]> {
+  const { rows } = await sql<ListedProcess>`
+    select p.owner, p.role, p.host, p.pid, p.version, p.node_version as "nodeVersion", p.config,
+           p.config_path as "configPath", p.started_at as "startedAt", p.config_loaded_at as "configLoadedAt",
+           p.seen_at as "seenAt", p.seen_at > now() - ${ALIVE_FOR} as "isAlive",
+           coalesce((select jsonb_agg(l.scope order by l.scope) from fillrate.leases l
+                      where l.owner = p.owner and l.leased_until > now()), '[]') as leases
+      from fillrate.processes p order by p.started_at, p.owner`.execute(db)
+  return rows
+}

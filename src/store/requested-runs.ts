@@ -1,0 +1,107 @@
+import { type RawBuilder, sql } from 'kysely'
+import {
+  REQUEST_LIFETIME_MS,
+  RESUME_LIFETIME_MS,
+  type RequestedKind,
+  type RequestedRun,
+} from '../domain/requested-run.ts'
+import type { ScheduledRunState } from '../domain/schedule.ts'
+import { intervalSql } from './sql.ts'
+import type { Connection } from './transaction.ts'
+
+// Requested runs are scheduled runs with a `request`: claimed, leased, released and finished by the same statements.
+// Unlike those of a schedule they wait for no other run of their sources, as `fillrate run` does not either.
+
+/** A request as it is stored. */
+export interface StoredRequest {
+  readonly id: string
+  readonly work: RequestedRun
+  /** Who requested it. */
+  readonly by: string
+}
+
+export interface RequestState extends StoredRequest {
+  readonly state: ScheduledRunState
+  readonly reason: string | null
+  readonly run_id: number | null
+  readonly requested_at: Date
+}
+
+/** The schedule's name of a request, which is unique. */
+const scheduleOf = (id: string): string => `request ${id}`
+
+/**
+ * Stores a request, to be claimed by a process that can execute it.
+ * @param service the service that the requesting process calls; 0 if it calls none: any will do
+ * @returns false if this request is stored already
+ */
+export async function insertRequest(
+  db: Connection,
+  { id, work, by }: StoredRequest,
+  service: number,
+): Promise<boolean> {
+  // `at` is part of the key, and a Date holds milliseconds.
+  // An undo needs no source of the configuration that executes it: it reports those that it lacks.
+  const sources = work.kind === 'run' ? work.sources : []
+  const result = await sql`
+    insert into fillrate.scheduled_runs (schedule, at, sources, state, request)
+    values (${scheduleOf(id)}, date_trunc('milliseconds', now()), ${[...sources]}::text[], 'waiting',
+            ${JSON.stringify({ id, work, by, service })}::jsonb)
+    on conflict (schedule) where request is not null do nothing`.execute(db)
+  return result.numAffectedRows === 1n
+}
+
+/** A request by its id. Null if there is none. */
+export async function findRequest(db: Connection, id: string): Promise<RequestState | null> {
+  const { rows } = await sql<{ request: StoredRequest } & Omit<RequestState, keyof StoredRequest>>`
+    select request, state, reason, run_id, at as requested_at
+      from fillrate.scheduled_runs where schedule = ${scheduleOf(id)} and request is not null`.execute(db)
+  const [row] = rows
+  if (row === undefined) return null
+  const { request, ...rest } = row
+  return { id: request.id, work: request.work, by: request.by, ...rest }
+}
+
+/** Withdraws a request that no process has claimed. @returns false if one has, or if it has ended */
+export async function withdrawRequest(db: Connection, id: string, by: string): Promise<boolean> {
+  const result = await sql`
+    with withdrawn as (
+      update fillrate.scheduled_runs
+         set state = 'skipped', finished_at = now(), reason = 'withdrawn by ' || ${by}::text
+       where schedule = ${scheduleOf(id)} and request is not null and state = 'waiting' and run_id is null
+      returning reason
+    ), noted as (
+      update fillrate.audit_events set outcome = 'interrupted', detail = reason, finished_at = now()
+        from withdrawn where request_id = ${id}::uuid
+    )
+    select from withdrawn`.execute(db)
+  return result.rows.length === 1
+}
+
+/** What a process can execute. */
+export interface RequestCapability {
+  readonly kinds: readonly RequestedKind[]
+  /** The sources of its configuration. */
+  readonly sources: readonly string[]
+  /** The service that it calls; 0 if none. */
+  readonly service: number
+}
+
+/** SQL: whether a process can execute the request of a scheduled run. */
+export const isExecutableSql = (
+  run: RawBuilder<unknown>,
+  { kinds, sources, service }: RequestCapability,
+): RawBuilder<boolean> => sql`(
+  ${run}.request #>> '{work,kind}' = any(${[...kinds]}::text[]) and ${run}.sources <@ ${[...sources]}::text[]
+  and (${run}.request ->> 'service')::integer in (0, ${service}::integer))`
+
+/**
+ * SQL: whether the request of a scheduled run has waited too long for a process to execute it. One that was interrupted
+ * by a shutdown has a day, for a daemon that is back the next morning.
+ */
+export const isExpiredRequestSql = (run: RawBuilder<unknown>): RawBuilder<boolean> => sql`(
+  ${run}.request is not null and ${run}.state = 'waiting'
+  and ${run}.at < now() - case when ${run}.run_id is null then ${intervalSql(REQUEST_LIFETIME_MS)}
+                               else ${intervalSql(RESUME_LIFETIME_MS)} end)`
+
+export const EXPIRED_REQUEST_REASON = 'no process with its sources executed it in time'

@@ -1,0 +1,118 @@
+import { sql } from 'kysely'
+import { ROW_STATES, type RowState } from '../domain/row.ts'
+import type { RunState, Trigger } from '../domain/run.ts'
+import type { Database } from './open.ts'
+import type { StoredRun } from './runs.ts'
+import type { RowStateCounts } from './rows.ts'
+
+/** Which runs; null is any. */
+export interface RunFilter {
+  readonly source: string | null
+  readonly state: RunState | null
+  readonly trigger: Trigger | null
+}
+
+/** A page of runs, newest first. @param before only runs with a lower id; null: the first page */
+export async function listRunPage(
+  db: Database,
+  { source, state, trigger }: RunFilter,
+  before: number | null,
+  limit: number,
+): Promise<(StoredRun & { readonly alive: boolean })[]> {
+  const { rows } = await sql<StoredRun & { alive: boolean }>`
+    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals,
+           state = 'running' and leased_until > now() as alive
+      from fillrate.runs
+     where ${before === null ? sql`true` : sql`id < ${before}`}
+       and ${state === null ? sql`true` : sql`state = ${state}`}
+       and ${trigger === null ? sql`true` : sql`trigger = ${trigger}`}
+       and ${source === null ? sql`true` : sql`${source} = any(sources)`}
+     order by id desc limit ${limit}`.execute(db)
+  return rows
+}
+
+/** When the phases of a run began and ended; null: not yet, or it had none. */
+export interface RunPhases {
+  readonly pickingFinishedAt: Date | null
+  readonly firstWriteAt: Date | null
+  readonly lastWriteAt: Date | null
+  /** The process that runs it, or did. */
+  readonly owner: string
+}
+
+export async function readRunPhases(db: Database, run: number): Promise<RunPhases | null> {
+  const { rows } = await sql<RunPhases>`
+    select r.picking_finished_at as "pickingFinishedAt", r.owner,
+           (select written_at from fillrate.changes where run_id = r.id order by id limit 1) as "firstWriteAt",
+           (select written_at from fillrate.changes where run_id = r.id order by id desc limit 1) as "lastWriteAt"
+      from fillrate.runs r where r.id = ${run}`.execute(db)
+  return rows[0] ?? null
+}
+
+/** The rows of a run by source and state, as they are now: a later run takes over the rows that it picks. */
+export async function countRunRowsBySource(
+  db: Database,
+  run: number,
+): Promise<Readonly<Record<string, RowStateCounts>>> {
+  const { rows } = await sql<{ source: string; state: RowState; count: number }>`
+    select source, state, count(*) as count from fillrate.rows where run_id = ${run}
+     group by source, state order by source`.execute(db)
+  const names = [...new Set(rows.map((row) => row.source))]
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      Object.fromEntries(
+        ROW_STATES.map((state) => [
+          state,
+          rows.find((row) => row.source === name && row.state === state)?.count ?? 0,
+        ]),
+      ) as RowStateCounts,
+    ]),
+  )
+}
+
+/** One write of a run to one row. */
+export interface RunChange {
+  readonly id: number
+  readonly source: string
+  readonly key: string
+  readonly writtenAt: Date
+  readonly before: Readonly<Record<string, unknown>>
+  readonly after: Readonly<Record<string, unknown>>
+  readonly isUndone: boolean
+}
+
+/** A page of what a run has written, in the order of the writes. @param after an id; 0: the first page */
+export async function listRunChanges(
+  db: Database,
+  run: number,
+  after: number,
+  limit: number,
+): Promise<RunChange[]> {
+  const { rows } = await sql<RunChange>`
+    select id, source, key, written_at as "writtenAt", before, after, undone_by_change_id is not null as "isUndone"
+      from fillrate.changes where run_id = ${run} and id > ${after} order by id limit ${limit}`.execute(db)
+  return rows
+}
+
+/** The latest run over a source. */
+export interface SourceRun {
+  readonly source: string
+  readonly run: number
+  readonly state: RunState
+  readonly at: Date
+}
+
+/** Runs that are searched for the latest ones over each source. */
+const SEARCHED_RUNS = 1_000
+
+/** The latest run over each of these sources, among the latest runs. */
+export async function listLastRuns(db: Database, sources: readonly string[]): Promise<SourceRun[]> {
+  const { rows } = await sql<SourceRun>`
+    select distinct on (source) source, r.id as run, r.state, coalesce(r.finished_at, r.started_at) as at
+      from (select id, state, sources, started_at, finished_at from fillrate.runs order by id desc limit ${SEARCHED_RUNS}) r
+     cross join lateral unnest(r.sources) as source
+     where source = any(${[...sources]}::text[])
+     order by source, r.id desc`.execute(db)
+  return rows
+}

@@ -1,0 +1,195 @@
+import { sql } from 'kysely'
+import type { TroubleFacts } from '../domain/trouble-facts.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
+import type { ScheduledRunState } from '../domain/schedule.ts'
+import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
+import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type RequestCount } from './metrics.ts'
+import type { Database } from './open.ts'
+import { intervalSql } from './sql.ts'
+
+/** Calls of this long count for how fast the service is, in milliseconds. */
+const CALLS_MS = 120_000
+const SLOW_MS = 5_000
+/** More queued changes are not counted: the number is for people. */
+const MAX_COUNTED_CHANGES = 100_000
+/** The latest runs that are searched for the last one of each set of sources, and for how long one matters. */
+const MAX_RUNS = 200
+const RUNS_MS = 7 * 24 * 3_600_000
+/** An expired job is forgotten after a day, or with the next delivery. */
+const EXPIRED_MS = 24 * 3_600_000
+/** A process that was not seen for this long is dead. */
+const PROCESS_TTL_MS = 30_000
+
+/** SQL: a time as milliseconds since the epoch, for JSON. */
+const msSql = (time: string) => sql.raw(`(extract(epoch from ${time}) * 1000)::float8`)
+
+interface FactsRow {
+  now: Date
+  read_only: boolean
+  waiting: number
+  has_daemon: boolean
+  circuits: { scope: string; opened: number; probe: number; reason: string | null; unreachable: boolean }[]
+  leaders: { scope: string; status: RateStatus | null }[]
+  overdue_jobs: number
+  overdue_since: Date | null
+  schedules: {
+    schedule: string
+    at: number
+    state: ScheduledRunState
+    held: boolean
+    reason: string | null
+  }[]
+  changes: { source: string; keys: number; edit: number | null; import: number | null }[]
+  budgets: {
+    imports: boolean
+    limit: number | null
+    spent: number
+    source_limits: Record<string, number> | null
+    spent_by_source: Record<string, number>
+    returned: Record<string, number> | null
+  }[]
+  runs: {
+    id: number
+    sources: string[]
+    scope: string | null
+    status: string
+    live: boolean
+    reason: string | null
+    budget: number | null
+    credits: boolean
+    skipped: number | null
+    finished: number
+  }[]
+}
+
+/**
+ * Reads everything that troubles are decided from, in two small statements on Fillrate's own tables: cheap enough for
+ * every two seconds.
+ */
+export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts, 'openTroubles'>> {
+  const { rows } = await sql<FactsRow>`
+    select clock_timestamp() as now, current_setting('transaction_read_only') = 'on' as read_only,
+      (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting') as waiting,
+      exists (select from fillrate.processes
+               where role = 'start' and seen_at > now() - ${intervalSql(PROCESS_TTL_MS)}) as has_daemon,
+      (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
+                'probe', ${msSql('probe_at')}, 'reason', reason, 'unreachable', is_unreachable)), '[]')
+         from fillrate.circuit_breakers) as circuits,
+      (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status)), '[]')
+         from fillrate.leases l left join fillrate.rate_limits r on r.scope = l.scope and r.reported_at >= l.acquired_at
+        where l.leased_until > now()) as leaders,
+      overdue.jobs as overdue_jobs, overdue.since as overdue_since,
+      (select coalesce(jsonb_agg(jsonb_build_object('schedule', schedule, 'at', ${msSql('at')}, 'state', state,
+                'held', coalesce(leased_until > now(), false), 'reason', reason)), '[]')
+         from (select distinct on (schedule) * from fillrate.scheduled_runs
+                where at between now() - ${intervalSql(RUNS_MS)} and now() order by schedule, at desc) latest) as schedules,
+      (select coalesce(jsonb_agg(jsonb_build_object('source', source, 'keys', keys,
+                'edit', ${msSql('edit')}, 'import', ${msSql('import')})), '[]')
+         from (select source, sum(cardinality(keys)) as keys,
+                      min(changed_at) filter (where not is_import) as edit,
+                      min(changed_at) filter (where is_import) as import
+                 from (select * from fillrate.changed_rows order by changed_at limit ${MAX_COUNTED_CHANGES}) queued
+                where not exists (select from fillrate.paused_sources p where p.source = queued.source)
+                group by source) by_source) as changes,
+      (select coalesce(jsonb_agg(jsonb_build_object('imports', trigger = 'backfill',
+                'limit', r.options -> 'budget', 'source_limits', r.options -> 'source_budgets',
+                'spent', b.lookups_spent, 'spent_by_source', b.spent_by_source,
+                'returned', ${returnedBySourceSql(ofBudgetSql(sql`b.name`))})), '[]')
+         from (select distinct on (trigger) trigger, options, budget_name
+                 from fillrate.runs
+                where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)
+                  and options -> 'follow' = 'true' and budget_name like '% ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')
+                order by trigger, id desc) r
+         join fillrate.budgets b on b.name = r.budget_name) as budgets,
+      (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'sources', sources, 'scope', scope,
+                'status', coalesce(totals ->> 'status', state), 'live', options -> 'follow' is not null, 'reason', reason, 'budget', options -> 'budget',
+                'credits', totals #> '{spend,credits}' is not null, 'skipped', totals -> 'skipped_over_budget', 'finished', ${msSql('finished_at')})), '[]')
+         from (select distinct on (sources, options -> 'follow') * from fillrate.runs
+                where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)
+                  and started_at > now() - ${intervalSql(RUNS_MS)}
+                  and options -> 'undoes' is null and options -> 'dry' is distinct from 'true'
+                  and state <> 'running'
+                order by sources, options -> 'follow', id desc) latest) as runs
+      from (
+        select count(*) as jobs, min(deadline_at) as since from (
+          select deadline_at from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
+          union all
+          select deadline_at from fillrate.jobs
+           where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
+             and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity')
+        ) late) overdue`.execute(db)
+  const [row] = rows
+  if (!row) throw new Error('reading the facts of troubles returned no row')
+  const counts = await listRequestCounts(db, CALLS_MS)
+  return { ...toFacts(row), calls: toCallSpeed(counts) }
+}
+
+function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles'> {
+  const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
+  return {
+    now: row.now,
+    isReadOnly: row.read_only,
+    waitingRows: row.waiting,
+    hasDaemon: row.has_daemon,
+    circuits: row.circuits.map(({ scope, opened, probe, reason, unreachable }) => ({
+      scope,
+      openedAt: new Date(opened),
+      probeAt: new Date(probe),
+      reason,
+      isUnreachable: unreachable,
+    })),
+    leaders: row.leaders,
+    overdueJobs: { jobs: row.overdue_jobs, since: row.overdue_since },
+    scheduledRuns: row.schedules.map(({ held, at, ...one }) => ({ ...one, at: new Date(at), isHeld: held })),
+    changes: row.changes.map((one) => ({
+      source: one.source,
+      count: one.keys,
+      oldestEditAt: toDate(one.edit),
+      oldestImportAt: toDate(one.import),
+    })),
+    spentBudgets: row.budgets.flatMap(listSpentBudgets),
+    lastRuns: row.runs.map(({ id, live, skipped, credits, finished, ...one }) => ({
+      ...one,
+      ...(credits && { isInCredits: true }),
+      run: id,
+      isLiveSync: live,
+      rowsSkipped: skipped ?? 0,
+      finishedAt: new Date(finished),
+    })),
+  }
+}
+
+/** The budget of a day if it is spent, or else the parts of it that are. */
+function listSpentBudgets(budget: FactsRow['budgets'][number]): TroubleFacts['spentBudgets'] {
+  const { limit, source_limits: sourceLimits, returned } = budget
+  const { lookups: spent, bySource: spentBySource } = toNetUsage({
+    lookups: budget.spent,
+    bySource: budget.spent_by_source,
+    returned,
+  })
+  // Only credits come back.
+  const common = { isOfImports: budget.imports, ...(returned !== null && { isInCredits: true }) }
+  if (limit !== null && spent >= limit) return [{ ...common, source: null, limit }]
+  return Object.entries(sourceLimits ?? {}).flatMap(([source, sourceLimit]) =>
+    (spentBySource[source] ?? 0) >= sourceLimit ? [{ ...common, source, limit: sourceLimit }] : [],
+  )
+}
+
+/** How fast the service has answered single calls. */
+function toCallSpeed(requests: readonly RequestCount[]): TroubleFacts['calls'] {
+  const counts = requests.filter(({ endpoint }) => endpoint !== 'bulk')
+  const bounds = [...CALL_DURATION_BOUNDS_MS, CALL_DURATION_BOUNDS_MS.at(-1) ?? 0]
+  const byBound = bounds.map((boundMs, slot) => ({
+    boundMs,
+    calls: counts.reduce((sum, { durations }) => sum + (durations[slot] ?? 0), 0),
+  }))
+  const all = byBound.reduce((sum, { calls }) => sum + calls, 0)
+  const slow = byBound.reduce((sum, { calls }, slot) => {
+    const isSlow = (CALL_DURATION_BOUNDS_MS[slot - 1] ?? 0) >= SLOW_MS
+    return isSlow ? sum + calls : sum
+  }, 0)
+  let seen = 0
+  // The upper one: where just half of the calls are slow, it is one of those.
+  const median = byBound.find(({ calls }) => (seen += calls) * 2 > all)
+  return { all, slow, medianMs: all === 0 ? null : (median?.boundMs ?? null) }
+}

@@ -1,0 +1,95 @@
+/**
+ * What Fillrate logs: the stable code of each event, in the field `event`, with its meaning. Messages may change between
+ * versions; a code does not. `docs/logs.md` is made from this table, and a line without a code is a type error.
+ */
+export const LOG_EVENTS = {
+  run_started: 'A run started.',
+  progress: 'How far a command is, every 10 s without a terminal.',
+  run_ended: 'A run ended: completed, interrupted, or at its budget.',
+  run_failed: 'A run ended as failed, or because the service rejected every key.',
+  run_lease_lost: 'A run ended after another process had taken over its rows.',
+  run_interrupted: 'Runs of dead processes were marked interrupted; their rows are taken over.',
+  run_heartbeat_failed: 'The lease of a run could not be extended; it is tried again.',
+  run_of_other_service: 'A run with another service or key uses this database.',
+  scheduled_run_started: 'A scheduled run started.',
+  scheduled_run_queued: 'A scheduled run waits for another run of its sources.',
+  scheduled_run_late: 'A missed scheduled run starts now.',
+  scheduled_run_skipped: 'A scheduled run was skipped.',
+  scheduled_run_failed: 'A scheduled run could not be run.',
+  request_started: 'A run or an undo that was requested on the dashboard started.',
+  request_failed: 'A run or an undo that was requested on the dashboard could not be executed.',
+  scheduled_run_deleted: 'A scheduled run in the future was deleted: a clock was wrong.',
+  schedule_lease_failed: 'The lease of a scheduled run could not be extended.',
+  live_sync_started: 'This process runs live sync.',
+  live_sync_taken_over: 'Another process took over live sync.',
+  live_sync_requeued: 'Changed rows of a dead run were queued again.',
+  triggers_outdated: 'The triggers of a source in live sync are missing or outdated.',
+  row_unreadable: 'A changed row cannot be read.',
+  trouble_began: 'A trouble began; `code` and `subject` say which: see the runbook in docs/operations.md.',
+  trouble_ended: 'A trouble ended, with how long it lasted.',
+  key_rejected: 'The service rejected an API key, and the next one is used.',
+  key_accepted: 'The service accepts an API key again.',
+  call_ended: 'A call to the service was answered (debug).',
+  call_failed: 'A call to the service failed: no answer, or a status that is none (debug).',
+  lookup_failed: 'A lookup failed for a reason that is not the service, or its answer was not stored.',
+  leases_not_extended: 'Leases of lookups could not be extended.',
+  calls_in_doubt: 'Leases expired during a call; it is made again and may be billed twice.',
+  answers_wait: 'Answers or submissions wait for Postgres before they are stored (debug).',
+  answer_not_stored: 'A malformed answer could not be kept for inspection.',
+  results_quarantined: 'Delivered results match no input of their job.',
+  delivery_quarantined: 'A delivery cannot be settled, and is kept.',
+  delivery_not_stored: 'A delivery could not be stored; the service sends it again.',
+  job_not_fetched:
+    'A job could not be fetched, because of the key or of how the service is described; it is tried again.',
+  jobs_fetched:
+    'Jobs that were not delivered have been fetched; `gone`: the service has them no more, and their inputs are requested one by one.',
+  jobs_expired: 'Jobs passed their deadline without a delivery; their inputs are requested one by one.',
+  bulk_off: 'A run makes no bulk jobs, because a setting is missing.',
+  other_service: 'Another service was used with this database before.',
+  leader_elected: 'This process calls the service (debug).',
+  leader_lease_lost: 'This process no longer calls the service.',
+  leader_lease_not_renewed: 'The lease of the leader could not be renewed; it is tried again.',
+  leader_key_changed: 'The key has changed; another leader is elected.',
+  rate_limit_not_stored: 'The learnt rate limit could not be stored for the next run.',
+  postgres_waiting: 'A step waits for Postgres (debug; the process logs the outage once, as a trouble).',
+  postgres_conflict: 'A step met a conflict with another transaction, and repeats its batch.',
+  postgres_connection_lost: 'An idle connection to Postgres was lost (debug).',
+  migration_waiting: 'A migration waits for a lock.',
+  task_failed: 'A step of the daemon failed, and is started again.',
+  configuration_active: 'A reloaded configuration is in use.',
+  receiver_listening: 'The receiver listens.',
+  receiver_shared: 'Another process on this machine receives deliveries for this one.',
+  page_failed: 'A page of the dashboard could not be made.',
+  dashboard_data_failed: 'The data of the dashboard could not be read.',
+  client_blocked: 'A client sent too many wrong tokens, and is blocked for a minute.',
+  notification_failed: 'A notification was not accepted; it is sent again.',
+  notification_given_up: 'A notification was not delivered, and is given up.',
+  metrics_not_read: 'Postgres did not answer a scrape of /metrics (debug).',
+  metrics_not_stored: 'Counters could not be stored; they are kept for the next attempt (debug).',
+  process_not_reported: 'The process could not report that it is alive; it is tried again (debug).',
+  fill_rate_not_measured: 'Fill rates could not be measured (debug).',
+  sample_failed: 'A table cannot be sampled (debug).',
+  rows_deleted:
+    'Rows were deleted from the table of a source, or came back: they leave the counts, or return.',
+  rows_not_compared: 'A locked table was not compared with its known rows; the next full pass does it.',
+  data_expired: 'Data past its retention was deleted (debug).',
+  data_erased: 'The data of a person or company was erased, or would be (debug).',
+} as const satisfies Readonly<Record<string, string>>
+
+export type LogEvent = keyof typeof LOG_EVENTS
+
+/** The fields of a line. No personal data and no secret above debug. */
+export interface LogFields {
+  readonly event: LogEvent
+  readonly [field: string]: unknown
+}
+
+type WriteLogLine = (fields: LogFields, message: string) => void
+
+/** The part of a pino logger that is used, with a code on every line. */
+export interface Log {
+  readonly debug: WriteLogLine
+  readonly info: WriteLogLine
+  readonly warn: WriteLogLine
+  readonly error: WriteLogLine
+}

@@ -1,0 +1,144 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Ended } from '../../support/cli.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+
+const EXAMPLES = resolve(import.meta.dirname, '../../../examples/services')
+const LIBRARY = resolve(import.meta.dirname, '../../../src/index.ts')
+
+let database: TestDatabase
+let folder: string
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    create table contacts (
+      id int primary key, email text, linkedin_url text, first_name text, last_name text, company_name text,
+      job_title text, seniority text, mobile_phone text);
+    create table accounts (
+      id int primary key, website text, industry text, number_of_employees int, city text, country text);
+    insert into contacts (id, email, linkedin_url, first_name, last_name, company_name)
+    select n, 'p' || n || '@company.example', 'https://www.linkedin.com/in/p' || n, 'Ada', 'L' || n, 'Company ' || n
+      from generate_series(1, 60) n;
+    insert into accounts (id, website) select n, 'https://company' || n || '.example' from generate_series(1, 60) n`)
+  folder = await mkdtemp(join(tmpdir(), 'fillrate-own-service-'))
+})
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+  await database.drop()
+})
+
+/** An example in the folder of a user, with changes. */
+async function copyExample(
+  name: string,
+  ...changes: (readonly [from: string, to: string])[]
+): Promise<string> {
+  let text = (await readFile(join(EXAMPLES, `${name}.ts`), 'utf8')).replace(
+    "from 'fillrate'",
+    `from '${LIBRARY}'`,
+  )
+  for (const [from, to] of changes) {
+    expect(text).toContain(from)
+    text = text.replace(from, to)
+  }
+  const file = `${name}-${Math.random().toString(36).slice(2)}.ts`
+  await writeFile(join(folder, file), text)
+  return `./${file}`
+}
+
+const run = (...words: string[]): Promise<Ended> =>
+  runProgram(
+    {
+      cwd: folder,
+      env: {
+        DATABASE_URL: database.url,
+        FILLRATE_BASE_URL: 'http://127.0.0.1:1',
+        FILLRATE_API_KEY: 'key',
+        FILLRATE_WEBHOOK_SECRET: 'secret',
+      },
+    },
+    ...words,
+  )
+
+interface Checked {
+  readonly checks: {
+    readonly name: string
+    readonly verdict: string
+    readonly place?: string
+    readonly found?: string
+  }[]
+}
+
+async function check(config: string): Promise<Checked['checks']> {
+  const { stdout } = await run('check', '--json', '--config', config)
+  return (JSON.parse(stdout) as Checked).checks
+}
+
+describe.each([
+  ['people-data-labs', { job_title: 'job_title', mobile_phone: 'mobile_phone' }, { industry: 'industry' }],
+  ['fullenrich', { job_title: 'employment.current.title', seniority: 'employment.current.seniority' }, null],
+  ['apollo', { job_title: 'title', seniority: 'seniority' }, null],
+] as const)('%s', (name, person, company) => {
+  test('init proposes its fields, inputs and kinds, and check accepts the proposal', async () => {
+    const module = await copyExample(name)
+    const out = `${name}.json`
+    const ended = await run('init', '--yes', '--service', module, '--out', out)
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    const config = JSON.parse(await readFile(join(folder, out), 'utf8')) as {
+      service: object
+      sources: Record<string, { kind: string; inputs: object; outputs: object }>
+    }
+    expect(config.service).toEqual({ adapter: module })
+    expect(config.sources['contacts']?.outputs).toMatchObject(person)
+    expect(Object.keys(config.sources['contacts']?.inputs ?? {}).includes('linkedin_url')).toBe(
+      name !== 'fullenrich',
+    )
+    const outputs = config.sources['accounts']?.outputs ?? null
+    expect(outputs).toEqual(company && { ...outputs, ...company })
+    expect(/accounts[\s\S]*has no endpoint for a company/.test(ended.stdout)).toBe(company === null)
+    const wrong = (await check(out)).filter(({ verdict }) => verdict === 'error')
+    // Nothing listens at the address.
+    expect(wrong.map(({ name: of }) => of)).toEqual(['service'])
+  })
+
+  test('check names the place of a mistake: a path, a field, an encoding', async () => {
+    const paths = {
+      'people-data-labs': '/v5/person/enrich',
+      fullenrich: '/api/v2/contact',
+      apollo: '/api/v1/people/match',
+    }
+    const module = await copyExample(name, [`path: '${paths[name]}`, `path: '${paths[name].slice(1)}`])
+    const outputs = { job_title: 'jobtitel' }
+    const source = { kind: 'person', table: 'contacts', inputs: { email: 't.email' }, outputs }
+    await writeFile(
+      join(folder, 'wrong.json'),
+      JSON.stringify({ service: module, sources: { contacts: source } }),
+    )
+    const [path] = await check('wrong.json')
+    expect(path).toMatchObject({ name: 'configuration', verdict: 'error' })
+    expect(JSON.stringify(path)).toMatch(new RegExp(`${module.slice(2)}: person\\.path`))
+
+    const right = await copyExample(name)
+    await writeFile(
+      join(folder, 'wrong.json'),
+      JSON.stringify({ service: right, sources: { contacts: source } }),
+    )
+    const [field] = await check('wrong.json')
+    expect(JSON.stringify(field)).toContain('sources.contacts.outputs.job_title')
+    expect(JSON.stringify(field)).toContain("'jobtitel'")
+  })
+})
+
+test('check names a signature in another encoding, with the nearest one', async () => {
+  const module = await copyExample('fullenrich', ["encoding: 'hex'", "encoding: 'hexx'"])
+  await writeFile(join(folder, 'signature.json'), JSON.stringify({ service: module, sources: {} }))
+  const [finding, ...others] = await check('signature.json')
+  // Nothing is said about a service that is not known.
+  expect(others.filter(({ name }) => ['key', 'bulk'].includes(name)).map(({ verdict }) => verdict)).toEqual([
+    'skipped',
+    'skipped',
+  ])
+  expect(JSON.stringify(finding)).toMatch(/webhook\.signature\.encoding.*hexx.*Did you mean 'hex'/)
+})

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readSpend } from '../../../src/actions/spend.ts'
+import { setTriggers } from '../../../src/actions/triggers.ts'
+import { makeOneCall } from '../../../src/cli/check/service-requests.ts'
+import { scheduleName } from '../../../src/config/cron.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
+
+// A day of two daemons with a schedule and live sync: what goes wrong is made once, and what an operator sees of it is
+// held to what happened. At its end, the money is what the service has counted. The faults of the rate and of a slow
+// service have a day of their own.
+
+const BUDGET = 5
+const IMPORT_BUDGET = 10
+/** Far from now, so that none fires during the test. */
+const hour = (new Date().getUTCHours() + 12) % 24
+const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['accounts'], budget: BUDGET }
+const late = { cron: `30 ${hour} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 60 }
+const price = { currency: 'EUR', lookup: { person: 0.1, company: 0.02 } }
+
+let day: DayOnCall
+let config: ReturnType<typeof createConfig>
+const createConfig = (url: string) => ({
+  ...withAccounts,
+  sources: { ...withAccounts.sources, contacts: { ...withAccounts.sources.contacts, follow: true } },
+  schedule: [nightly, late],
+  budget: 200,
+  liveSync: { budget: 100, importBudget: IMPORT_BUDGET },
+  price,
+  notify: [{ url, on: ['error', 'warning'] }],
+})
+
+beforeAll(async () => {
+  day = await DayOnCall.open({ jobDelayMs: 100 })
+  const { database } = day
+  await createCrm(database.pool, 60, 12)
+  config = createConfig(day.notifyUrl)
+  const { contacts } = parseConfig(config, null).sources
+  if (contacts === undefined) throw new Error('there is no such source')
+  await setTriggers(database.db, await openSource(database.db, contacts), 'install')
+  // The nightly run was missed, and is caught up at once.
+  await day.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
+     values ($1, now() - interval '3 days', $2, 'done', now())`,
+    [scheduleName(nightly), nightly.sources],
+  )
+  await day.start(config)
+  await day.start(config)
+})
+afterAll(() => day.close())
+
+test('what the database, the schedule and the configuration can do wrong is seen at once, and when it is over', async () => {
+  const begun = Date.now()
+  // The other one waits for a run of a schedule that is no longer configured.
+  await day.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, lease_token, leased_until, owner)
+     values ('former', now() - interval '1 hour', '{contacts}', 'running', gen_random_uuid(), now() + interval '1 hour', 'x'),
+            ($1, date_trunc('minute', now()) - interval '40 minutes', '{contacts}', 'waiting', null, null, null)`,
+    [scheduleName(late)],
+  )
+  await day.query(
+    `insert into crm.contacts (email) select 'import' || n || '@example.com' from generate_series(1, 150) n`,
+  )
+  await day.see(begun, 'run_budget_spent', 'live_sync_budget_spent', 'schedule_late')
+
+  const made = Date.now()
+  const locked = await day.database.pool.connect()
+  await locked.query('begin; lock table crm.contacts in access exclusive mode')
+  await day.query(
+    `insert into fillrate.changed_rows (changed_at, source, keys, is_import)
+     values (now() - interval '10 minutes', 'contacts', '{1}', false)`,
+  )
+  await day.query(
+    `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
+     values (gen_random_uuid(), 'forgotten', 'submitted', 1, '{0}', now() - interval '1 day', now() - interval '1 minute')`,
+  )
+  day.daemons[1]?.reload({ ...config, budget: -1 })
+  // A daemon of the next version is started before its migration.
+  const [applied] = await day.query<{ name: string }>('delete from fillrate.migrations returning *')
+  const next = await day.start(config, { isWaiting: true })
+  await day.see(made, 'live_sync_behind', 'jobs_overdue', 'reload_refused', 'schema_outdated')
+  expect((await fetch(`${next.url}/readyz`)).status).toBe(503)
+
+  const mended = Date.now()
+  await locked.query('rollback')
+  locked.release()
+  await day.query(
+    'insert into fillrate.migrations select * from jsonb_populate_record(null::fillrate.migrations, $1)',
+    [JSON.stringify(applied)],
+  )
+  day.daemons[1]?.reload(config)
+  await day.query(`delete from fillrate.scheduled_runs where schedule = 'former'`)
+  // Its bulk job is delivered, which ends the overdue one as well.
+  await day.over(
+    mended,
+    'schema_outdated',
+    'reload_refused',
+    'live_sync_behind',
+    'schedule_late',
+    'jobs_overdue',
+  )
+  expect((await fetch(`${next.url}/readyz`)).status).toBe(200)
+  day.daemons.splice(day.daemons.indexOf(next), 1)
+  await next.stop()
+})
+
+test('a service that is away, fails, or rejects the key is seen, and nothing is lost', async () => {
+  const { sandbox, toService } = day
+  const before = await countAnswered(day)
+  await toService.pull()
+  let at = Date.now()
+  await insertContacts(day, 1, 6)
+  await day.see(at, 'service_down')
+  at = Date.now()
+  await toService.plug()
+  await day.over(at, 'service_down')
+
+  sandbox.configure({ faults: { '500': 1 } })
+  at = Date.now()
+  await insertContacts(day, 11, 16)
+  await day.see(at, 'circuit_open')
+  sandbox.configure({ faults: {} })
+  at = Date.now()
+  await day.over(at, 'circuit_open')
+
+  const { keys } = sandbox.settings
+  sandbox.configure({ keys: ['another'] })
+  at = Date.now()
+  await insertContacts(day, 21, 23)
+  await day.see(at, 'key_refused')
+  sandbox.configure({ keys: [...keys] })
+  at = Date.now()
+  // As `fillrate check --call email=…` does: all daemons know it, and go on.
+  const check = day.environment(day.database.url)
+  for await (const { name, verdict } of makeOneCall(BUILT_IN_SERVICE, check, { email: 'check@example.com' }))
+    expect([name, verdict]).toEqual([name, 'ok'])
+  await day.over(at, 'key_refused')
+  await expect.poll(() => countAnswered(day)).toBe(before + 15)
+})
+
+test('Postgres that is away is logged once by each daemon when it goes and when it is back, and kept', async () => {
+  for (const { toDatabase } of day.daemons) await toDatabase.pull()
+  const gone = Date.now()
+  await expect.poll(() => day.logged('trouble_began', 'database_away')).toHaveLength(2)
+  const afterMs = Date.now() - gone
+  expect((await fetch(`${day.daemons[0]?.url}/readyz`)).status).toBe(503)
+  const metrics = await day.read('/metrics')
+  expect(metrics).toMatch(/^fillrate_database_up 0$/m)
+  for (const { toDatabase } of day.daemons) await toDatabase.plug()
+  const back = Date.now()
+  await expect.poll(() => day.logged('trouble_ended', 'database_away')).toHaveLength(2)
+  await expect
+    .poll(() =>
+      day.query(`select from fillrate.troubles where code = 'database_away' and ended_at is not null`),
+    )
+    .not.toEqual([])
+  day.sightings.push({
+    code: 'database_away',
+    verdict: '/readyz 503, and the history afterwards',
+    afterMs,
+    log: day.logged('trouble_began', 'database_away')[0]?.msg ?? '',
+    metric: 'fillrate_database_up 0',
+    notification: 'afterwards, if it lasted 60 s',
+    over: `${Math.round((Date.now() - back) / 1_000)} s`,
+  })
+})
+
+test('at the end of the day the money is what the service has counted, to the lookup', async () => {
+  await day.stopAll()
+  const { database, sandbox } = day
+  const spend = await readSpend(database.db, parseConfig(config, null))
+  const { inputs } = sandbox.stats()
+  expect(inputs.unanswered).toBe(0)
+  // The one of `fillrate check --call` belongs to no run.
+  const billed = inputs.requested_singly + inputs.requested_in_bulk - 1
+  expect(spend.today).toMatchObject({ lookups: billed })
+  for (const parts of [spend.sources, spend.runs, spend.days])
+    expect(parts.reduce((sum, one) => sum + one.lookups, 0)).toBe(billed)
+  // Each budget was kept: the nightly run's, and that of imports.
+  expect(spend.sources.find(({ source }) => source === 'accounts')?.lookups).toBe(BUDGET)
+  expect(spend.budgets.find(({ kind }) => kind === 'import')).toMatchObject({ spent: IMPORT_BUDGET, left: 0 })
+  const people = billed - BUDGET
+  expect(spend.today.cost).toEqual({
+    currency: 'EUR',
+    amount: Math.round((people * 0.1 + BUDGET * 0.02) * 1e6) / 1e6,
+  })
+  expect(day.sightings).toHaveLength(11)
+  await day.write(
+    'day',
+    `Billed ${billed} = counted ${spend.today.lookups}; in doubt ${spend.today.in_doubt}; ${spend.today.cost?.amount} EUR`,
+  )
+})

@@ -1,0 +1,321 @@
+import { connect, createServer, type Socket } from 'node:net'
+import pino from 'pino'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { readTroubles } from '../../../src/actions/troubles.ts'
+import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
+import { TroubleTicker, type TroubleWatchOptions } from '../../../src/daemon/trouble-watch.ts'
+import { QUEUED_REASON } from '../../../src/domain/schedule.ts'
+import { type Database, openDatabase } from '../../../src/store/open.ts'
+import { listOpenTroubles, listRecentTroubles, type QueueNotifications } from '../../../src/store/troubles.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const SCOPE = 'api.example.com 62af8704'
+const NIGHTLY = '0 2 * * * | people'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+const query = async (text: string) => (await database.pool.query(text)).rows
+beforeEach(() =>
+  query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
+         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs cascade`),
+)
+
+/** A process that watches, with the lines that it logs. */
+function startProcess(
+  db: Database = database.db,
+  options: Partial<Pick<TroubleWatchOptions, 'notifier'>> = {},
+) {
+  const lines: Record<string, unknown>[] = []
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>) })
+  const own = new OwnTroubles()
+  const ticker = new TroubleTicker({ db, log, own, schedules: () => new Map([[NIGHTLY, null]]), ...options })
+  return {
+    own,
+    lines,
+    tick: () => ticker.tick(),
+    said: () => lines.map(({ event, code }) => `${event} ${code}`),
+  }
+}
+type Watched = ReturnType<typeof startProcess>
+const tickAll = (processes: readonly Watched[]) => Promise.all(processes.map(({ tick }) => tick()))
+const allLines = (processes: readonly Watched[]) => processes.flatMap(({ said }) => said()).toSorted()
+
+/** Each fault as it is stored, and how it ends. */
+const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: string }>> = {
+  service_down: {
+    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, is_unreachable)
+            values ('${SCOPE}', now() + interval '20 seconds', 5000, 'connection refused', true)`,
+    end: 'delete from fillrate.circuit_breakers',
+  },
+  circuit_open: {
+    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason) values ('${SCOPE}', now(), 5000, 'HTTP 503')`,
+    end: 'delete from fillrate.circuit_breakers',
+  },
+  service_slow: {
+    begin: `insert into fillrate.request_counts (at, endpoint, status, calls, durations)
+            values (now(), 'person', '200', 9, '{0,0,0,0,0,0,0,0,0,0,0,0,2,7,0,0}')`,
+    end: 'delete from fillrate.request_counts',
+  },
+  banned: { begin: leaderReports(`{"state": "banned"}`), end: 'delete from fillrate.leases' },
+  shared_key: {
+    begin: leaderReports(`{"state": "steady", "sharedKey": true}`),
+    end: 'delete from fillrate.leases',
+  },
+  calls_waiting: {
+    begin: leaderReports(
+      `{"state": "steady", "windowMs": 2000, "stallReason": "the limit is used up", "stalledForMs": 11000, "nextWindowAt": null}`,
+    ),
+    end: 'delete from fillrate.leases',
+  },
+  live_sync_behind: {
+    begin: `insert into fillrate.changed_rows (changed_at, source, keys, is_import) values (now() - interval '3 minutes', 'people', '{1,2}', false)`,
+    end: 'delete from fillrate.changed_rows',
+  },
+  live_sync_budget_spent: {
+    begin: `with b as (insert into fillrate.budgets (name, lookups_spent)
+              values ('follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 1000) returning name)
+            ${endedRun('completed', `'follow'`, `'{"follow": true, "budget": 1000}', null, (select name from b)`)}`,
+    end: 'update fillrate.budgets set lookups_spent = 0',
+  },
+  'live_sync_budget_spent of contacts': {
+    begin: `with b as (insert into fillrate.budgets (name, lookups_spent, spent_by_source)
+              values ('import ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 400, '{"contacts": 300, "people": 100}') returning name)
+            ${endedRun('completed', `'backfill'`, `'{"follow": true, "budget": 1000, "source_budgets": {"contacts": 300, "people": 500}}', null, (select name from b)`)}`,
+    end: "update fillrate.budgets set lookups_spent = 0, spent_by_source = '{}'",
+  },
+  run_budget_spent: {
+    begin: endedRun(
+      'completed',
+      `'manual'`,
+      `'{"budget": 400}', '{"status": "budget_reached", "skipped_over_budget": 2220}', null`,
+    ),
+    end: endedRun('completed', `'manual'`, `'{}', '{"status": "completed"}', null`),
+  },
+  run_failed: {
+    begin: endedRun('failed', `'schedule'`, `'{}', '{"status": "failed"}', null`),
+    end: endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}', null`),
+  },
+  schedule_late: {
+    begin: `insert into fillrate.scheduled_runs (schedule, at, sources, state, reason)
+            values ('${NIGHTLY}', now() - interval '31 minutes', '{people}', 'waiting', '${QUEUED_REASON}')`,
+    end: `update fillrate.scheduled_runs set state = 'done', finished_at = now()`,
+  },
+  jobs_overdue: {
+    begin: `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at, finished_at)
+            values (gen_random_uuid(), 'expired', 1, '{1}', now() - interval '1 hour', now())`,
+    end: 'delete from fillrate.jobs',
+  },
+}
+
+function leaderReports(status: string): string {
+  return `with l as (insert into fillrate.leases (scope, lease_token, leased_until, owner)
+                     values ('${SCOPE}', gen_random_uuid(), now() + interval '1 hour', 'another process'))
+          insert into fillrate.rate_limits (scope, "limit", observed_at, status, reported_at)
+          values ('${SCOPE}', 60, now(), '${status}', now())`
+}
+
+function endedRun(state: string, trigger: string, rest: string): string {
+  return `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals, budget_name)
+          select '${SCOPE}', ${trigger}, '{people}', '${state}', 'x', gen_random_uuid(), now(), now(), ${rest}`
+}
+
+test.each(Object.entries(FAULTS))(
+  '%s begins once and ends once, with two processes',
+  async (name, { begin, end }) => {
+    const [code = ''] = name.split(' ')
+    const processes = [startProcess(), startProcess()]
+    await tickAll(processes)
+    expect(allLines(processes)).toEqual([])
+    await query(begin)
+    // A terminal sees it too, before a process has recorded it.
+    const observer = { owner: '', own: [], schedules: new Map([[NIGHTLY, null]]) }
+    expect(await readTroubles(database.db, observer)).toMatchObject([{ code, endedAt: null }])
+    for (let n = 0; n < 2; n++) await tickAll(processes)
+    expect(allLines(processes)).toEqual([`trouble_began ${code}`])
+    expect(await listOpenTroubles(database.db)).toMatchObject([{ code }])
+
+    await query(end)
+    await query(
+      `update fillrate.troubles set seen_at = seen_at - interval '3 minutes', began_at = began_at - interval '5 minutes'`,
+    )
+    for (let n = 0; n < 2; n++) await tickAll(processes)
+    expect(allLines(processes)).toEqual([`trouble_began ${code}`, `trouble_ended ${code}`])
+    expect(await listOpenTroubles(database.db)).toEqual([])
+    expect(await readTroubles(database.db, observer)).toEqual([])
+  },
+)
+
+test('the log says what it means, what to do, and in the end how long it lasted', async () => {
+  const watched = startProcess()
+  await query(FAULTS['service_down']?.begin ?? '')
+  await watched.tick()
+  await query(`delete from fillrate.circuit_breakers`)
+  await query(
+    `update fillrate.troubles set seen_at = seen_at - interval '11 s', began_at = began_at - interval '49 s'`,
+  )
+  await watched.tick()
+  expect(watched.lines).toMatchObject([
+    {
+      level: 50,
+      msg: 'Cannot reach api.example.com (connection refused)',
+      subject: SCOPE,
+      meaning: '0 rows are waiting and will be retried automatically. Nothing is lost.',
+      action: expect.stringContaining('Look at the status page'),
+    },
+    { level: 30, ms: expect.any(Number), msg: expect.stringMatching(/^over after 49 s: Cannot reach/) },
+  ])
+})
+
+test('a trouble is notified of by a process that knows whom, whichever process has seen it begin and end', async () => {
+  const queued: string[] = []
+  const queue: QueueNotifications = async (_, { begun, ended }) => {
+    queued.push(...begun.map(({ code }) => `begin ${code}`), ...ended.map(({ code }) => `end ${code}`))
+  }
+  let isLoaded = false
+  // The daemon sees what holds at its start before it has read its configuration, and so whom to notify.
+  const daemon = startProcess(database.db, { notifier: () => (isLoaded ? queue : null) })
+  const run = startProcess()
+  run.own.raise('key_refused', SCOPE, {})
+  await run.tick()
+  await daemon.tick()
+  expect(queued).toEqual([])
+  isLoaded = true
+  await daemon.tick()
+  await daemon.tick()
+  expect(queued).toEqual(['begin key_refused'])
+  run.own.clear('key_refused')
+  await run.tick()
+  for (let n = 0; n < 2; n++) await Promise.all([daemon.tick(), daemon.tick()])
+  expect(queued).toEqual(['begin key_refused', 'end key_refused'])
+
+  // What was over before anyone could be notified is no news.
+  run.own.raise('key_refused', SCOPE, {})
+  await run.tick()
+  await query(`update fillrate.troubles set began_at = now() - interval '1 hour', ended_at = now() - interval '6 min'
+                where ended_at is null`)
+  await daemon.tick()
+  expect(queued).toHaveLength(2)
+})
+
+test('a refused key is one trouble, and ends for all processes when any call with it is accepted, or when all are gone', async () => {
+  const processes = [startProcess(), startProcess()]
+  const [one, other] = processes as [Watched, Watched]
+  for (const { own } of processes) own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
+  await tickAll(processes)
+  expect(await listOpenTroubles(database.db)).toMatchObject([
+    { code: 'key_refused', details: { reason: 'HTTP 401' } },
+  ])
+  // Each knows it itself, and says so.
+  expect(allLines(processes)).toEqual(['trouble_began key_refused', 'trouble_began key_refused'])
+  // Another key of the same service proves nothing.
+  const third = startProcess()
+  third.own.acceptKey('api.example.com ffffffff')
+  await third.tick()
+  await tickAll(processes)
+  expect(await listOpenTroubles(database.db)).toHaveLength(1)
+
+  const tries = other.own.keyAccepted.listen()
+  one.own.acceptKey(SCOPE)
+  await one.tick()
+  await other.tick()
+  expect(allLines(processes).slice(2)).toEqual(['trouble_ended key_refused', 'trouble_ended key_refused'])
+  expect(processes.flatMap(({ own }) => own.list())).toEqual([])
+  // What waits to try the key again goes on at once.
+  await tries.wait(600_000, new AbortController().signal)
+  // A call that was accepted before the key was refused again proves nothing.
+  other.own.raise('key_refused', SCOPE, {})
+  await tickAll([other, one])
+  await tickAll([one, other])
+  expect(await listOpenTroubles(database.db)).toHaveLength(1)
+  other.own.clear('key_refused')
+  await other.tick()
+  expect(await listRecentTroubles(database.db, 10)).toHaveLength(2)
+
+  // The only process that knew it dies.
+  other.own.raise('key_refused', SCOPE, {})
+  await other.tick()
+  await one.tick()
+  expect(await listOpenTroubles(database.db)).toHaveLength(1)
+  await query(
+    `update fillrate.troubles set seen_at = now() - interval '61 s', began_at = now() - interval '2 min' where ended_at is null`,
+  )
+  await one.tick()
+  expect(await listOpenTroubles(database.db)).toEqual([])
+})
+
+/** Postgres behind a port that can be closed and opened again. */
+async function startProxy(url: string) {
+  const target = new URL(url)
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
+    }
+    client.pipe(upstream).pipe(client)
+    client.on('close', () => upstream.destroy())
+    upstream.on('close', () => client.destroy())
+  })
+  const listen = (port: number) => new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  await listen(0)
+  const { port } = server.address() as { port: number }
+  const proxied = new URL(url)
+  proxied.host = `127.0.0.1:${port}`
+  return {
+    url: proxied.href,
+    open: () => listen(port),
+    close: async () => {
+      const closed = new Promise((resolve) => server.close(resolve))
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+  }
+}
+
+test('while Postgres is away a process says so once, and once when it is back, and all record one outage', async () => {
+  const proxy = await startProxy(database.url)
+  const opened = [0, 1].map(() => openDatabase({ url: proxy.url, max: 2 }))
+  onTestFinished(async () => {
+    await Promise.all(opened.map((db) => db.destroy()))
+    await proxy.close().catch(() => {})
+  })
+  const processes = opened.map((db) => startProcess(db))
+  await tickAll(processes)
+  await proxy.close()
+  for (let n = 0; n < 3; n++) await tickAll(processes)
+  for (const watched of processes) {
+    expect(watched.lines).toMatchObject([
+      { level: 50, msg: expect.stringMatching(/^Postgres is away \(.+\)$/) },
+    ])
+    expect(watched.own.list()).toMatchObject([{ code: 'database_away' }])
+  }
+  await proxy.open()
+  for (let n = 0; n < 2; n++) await tickAll(processes)
+  for (const watched of processes) {
+    expect(watched.said()).toEqual(['trouble_began database_away', 'trouble_ended database_away'])
+    expect(watched.own.list()).toEqual([])
+  }
+  const recorded = await listRecentTroubles(database.db, 10)
+  expect(recorded).toMatchObject([{ code: 'database_away', endedAt: expect.any(Date) }])
+})
+
+test('a database that takes no writes is away as well, and one without the schema is not watched', async () => {
+  const watched = startProcess()
+  const [{ name }] = (await query('select current_database() as name')) as [{ name: string }]
+  await query(`alter database ${name} set default_transaction_read_only = on`)
+  const db = openDatabase({ url: database.url })
+  onTestFinished(() => db.destroy())
+  const readOnly = startProcess(db)
+  await readOnly.tick()
+  await query(`alter database ${name} reset default_transaction_read_only`)
+  expect(readOnly.lines).toMatchObject([{ msg: 'Postgres is away (it is read-only)' }])
+
+  await query('alter table fillrate.troubles rename to away')
+  await watched.tick()
+  await query('alter table fillrate.away rename to troubles')
+  expect(watched.lines).toEqual([])
+})

@@ -1,0 +1,253 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { browserProgram, openBrowser } from '../../support/browser.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { inspectPage } from '../../support/inspect-page.ts'
+
+const OPERATOR = 'a-token-that-is-hard-to-guess'
+const READER = 'another-one-that-only-reads'
+
+describe.skipIf(browserProgram() === null)('actions on the dashboard, in a browser', () => {
+  let harness: Harness
+  let browser: Browser
+  let context: BrowserContext
+  let page: Page
+  let profile: string
+  let at: string
+  const stop = new AbortController()
+  const working: Promise<void>[] = []
+  const daemonStop = new AbortController()
+  let daemonWork: Promise<void> | undefined
+  const complaints: string[] = []
+
+  beforeAll(async () => {
+    harness = await startHarness({
+      config: {
+        ...withAccounts,
+        budget: 500,
+        dashboard: { allowWhere: true },
+        price: { currency: 'EUR', lookup: { person: 0.05, company: 0.02 } },
+      },
+      sandbox: { notFoundShare: 0.1, missingShare: 0 },
+      prepare: async ({ pool }) => {
+        await createCrm(pool, 60, 8)
+        await pool.query(`create function crm.reject() returns trigger language plpgsql as
+          $$ begin raise exception 'phone numbers are frozen' using errcode = 'check_violation'; end $$`)
+        await pool.query(`create trigger reject before update on crm.accounts for each row
+          when (old.id <= 3) execute function crm.reject()`)
+      },
+    })
+    const tokens = [
+      { name: 'anna', role: 'operator', secret: OPERATOR },
+      { name: 'grafana', role: 'reader', secret: READER },
+    ] as const
+    const shown = await harness.open({ environment: { dashboardTokens: tokens } })
+    const listening = Promise.withResolvers<string>()
+    working.push(shown.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') }))
+    const daemon = await harness.open({ environment: { webhookSecrets: [] } })
+    daemonWork = daemon.start({
+      signal: daemonStop.signal,
+      receiver: { publicUrl: 'http://127.0.0.1:1' },
+      deliveries: new WakeSignal(),
+    })
+    at = await listening.promise
+    profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
+    browser = await openBrowser(profile)
+    context = await browser.newContext()
+    page = await context.newPage()
+    page.on('pageerror', (error) => complaints.push(error.message))
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+    })
+  })
+  afterAll(async () => {
+    await browser?.close()
+    stop.abort()
+    daemonStop.abort()
+    await Promise.all([...working, daemonWork])
+    await harness.close()
+    await rm(profile, { recursive: true, force: true })
+  })
+
+  async function inspect(name: string): Promise<void> {
+    const findings = await inspectPage(page)
+    expect(findings.map((text) => `${name}: ${text}`)).toEqual([])
+  }
+
+  test('a link leads through sign-in to its page, and signing out ends the session', async () => {
+    await page.goto(`${at}/failures?source=contacts`)
+    expect(new URL(page.url()).pathname).toBe('/login')
+    await inspect('login')
+    await page.fill('#token', 'wrong')
+    await page.keyboard.press('Enter')
+    expect(await page.locator('#fault').innerText()).toBe('Wrong token.')
+    await page.fill('#token', OPERATOR)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${at}/failures?source=contacts`)
+    const [cookie] = await context.cookies()
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Lax', secure: false })
+    // From another site, as from a chat: signed in already.
+    const chat = await context.newPage()
+    await chat.route('https://chat.example/', (route) =>
+      route.fulfill({ contentType: 'text/html', body: `<a href="${at}/runs/new">open</a>` }),
+    )
+    await chat.goto('https://chat.example/')
+    await chat.locator('a').click()
+    await chat.waitForURL(`${at}/runs/new`)
+    await chat.close()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.waitForURL(`${at}/login`)
+    await context.addCookies([cookie as NonNullable<typeof cookie>])
+    await page.goto(at)
+    expect(new URL(page.url()).pathname).toBe('/login')
+    await page.fill('#token', OPERATOR)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${at}/`)
+  })
+
+  test('a run is previewed, started and undone', async () => {
+    await page.locator('a', { hasText: 'Start a run' }).first().click()
+    await page.locator('h1', { hasText: 'Start a run' }).waitFor()
+    await page.fill('#budget', 'lots')
+    await page.getByRole('button', { name: 'Preview' }).click()
+    expect(await page.locator('#source-fault').innerText()).toBe('Choose at least one source.')
+    expect(await page.locator('#budget-fault').innerText()).toContain('whole number')
+    await inspect('run-form')
+    await page.getByLabel('accounts').check()
+    await page.getByLabel('contacts').check()
+    await page.fill('#budget', '40')
+    await page.fill('#where', 't.id < 50')
+    await page.getByRole('button', { name: 'Preview' }).click()
+    await page.locator('h1', { hasText: 'Start this run?' }).waitFor()
+    expect(await page.locator('#cost .figure').innerText()).toMatch(/^\d+$/)
+    await inspect('run-preview')
+    await page.getByRole('button', { name: 'Start the run' }).click()
+    await page.waitForURL(/\/runs\/1$/)
+    await expect
+      .poll(async () => (await page.reload(), page.locator('h1').innerText()))
+      .toContain('budget reached')
+    await inspect('run')
+    await page.getByRole('link', { name: 'Undo' }).click()
+    await page.locator('h1', { hasText: 'Undo run 1' }).waitFor()
+    await inspect('undo')
+    const restored = Number(/restore (\d+) row/.exec(await page.locator('.confirm button').innerText())?.[1])
+    expect(restored).toBeGreaterThan(5)
+    await page.locator('.confirm button').click()
+    await page.waitForURL(/\/runs\/2$/)
+    await expect
+      .poll(() => harness.database.pool.query('select from crm.contacts where phone is not null'))
+      .toMatchObject({ rowCount: 0 })
+  })
+
+  test('rows that failed for one reason are queued again, and a dry run follows', async () => {
+    await page.goto(`${at}/failures?source=accounts`)
+    const reason = page.locator('#reasons tbody tr', { hasText: 'write failed' })
+    await reason.getByRole('link', { name: 'Retry' }).click()
+    await page.locator('h1', { hasText: 'Retry failed rows' }).waitFor()
+    await inspect('retry')
+    await page.locator('.confirm button').click()
+    await page.locator('.notice.good', { hasText: 'queued again' }).waitFor()
+    expect(await page.getByLabel('accounts').isChecked()).toBe(true)
+    await page.getByLabel('Dry run').check()
+    await page.getByRole('button', { name: 'Preview' }).click()
+    await page.getByRole('button', { name: 'Start the dry run' }).click()
+    await page.waitForURL(/\/runs\/3$/)
+    await page.locator('h2', { hasText: 'Projected rows' }).waitFor()
+  })
+
+  test('what is stored of deleted rows is held, and erased after its preview', async () => {
+    await harness.database.pool.query(
+      `with gone as (select key from fillrate.rows where source = 'contacts' order by key limit 15)
+       delete from crm.contacts where id::text in (select key from gone)`,
+    )
+    await harness.run({ sources: ['contacts'], budget: 0 })
+    await page.goto(`${at}/sources?sort=deleted`)
+    const first = page.locator('#sources tbody tr').first()
+    expect(await first.innerText()).toMatch(/contacts[\s\S]*15[\s\S]*held/)
+    await first.locator('td[data-label=deleted] a').click()
+    await page.locator('#deleted a', { hasText: 'Erase' }).click()
+    await inspect('erase')
+    await page.getByRole('button', { name: 'Erase 15 rows' }).click()
+    await page.waitForURL(/\/sources\/contacts$/)
+    expect(await page.locator('#deleted').isVisible()).toBe(false)
+    expect(await harness.database.pool.query('select from fillrate.deleted_rows')).toMatchObject({
+      rowCount: 0,
+    })
+  })
+
+  test('a source is paused and resumed, without JavaScript', async () => {
+    const state = await context.storageState()
+    const plain = await browser.newContext({ javaScriptEnabled: false, storageState: state })
+    const without = await plain.newPage()
+    await without.goto(`${at}/sources/contacts/pause`)
+    await without.fill('#reason', 'trade fair')
+    await without.selectOption('#for', '1h')
+    await without.locator('.confirm button').click()
+    await without.goto(`${at}/sources/contacts/resume`)
+    expect(await without.locator('main').innerText()).toContain('paused by anna because: trade fair')
+    await plain.close()
+    await page.goto(`${at}/sources/contacts/pause`)
+    await inspect('pause')
+    await page.goto(`${at}/sources/contacts/resume`)
+    await inspect('resume')
+    await page.locator('.confirm button').click()
+    await page.waitForURL(/\/sources\/contacts$/)
+    expect(await harness.database.pool.query('select from fillrate.paused_sources')).toMatchObject({
+      rowCount: 0,
+    })
+  })
+
+  test('a run is cancelled', async () => {
+    await harness.database.pool.query(
+      `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+       values ('manual', '{contacts}', 'running', 'a process', gen_random_uuid(), now() + interval '1 hour')`,
+    )
+    await page.goto(`${at}/runs`)
+    await page.locator('#runs th a').first().click()
+    await page.getByRole('link', { name: 'Cancel' }).click()
+    await inspect('cancel')
+    await page.getByRole('button', { name: 'Cancel run' }).click()
+    await page.waitForURL(/\/runs\/\d+$/)
+    const { rows } = await harness.database.pool.query(
+      `delete from fillrate.runs where owner = 'a process' returning cancelled_by`,
+    )
+    expect(rows).toEqual([{ cancelled_by: 'anna' }])
+  })
+
+  test('the audit list shows who did what, and a reader sees it without any button', async () => {
+    await page.goto(`${at}/audit`)
+    const actions = await page.locator('#audit tbody th').allInnerTexts()
+    expect(actions).toEqual(['cancel', 'resume', 'pause', 'forget', 'run', 'retry', 'undo', 'run'])
+    expect(await page.locator('#audit tbody tr').last().innerText()).toMatch(/anna[\s\S]*accounts[\s\S]*done/)
+    await inspect('audit')
+    const reading = await browser.newContext()
+    const reader = await reading.newPage()
+    await reader.goto(`${at}/login`)
+    await reader.fill('#token', READER)
+    await reader.keyboard.press('Enter')
+    await reader.waitForURL(`${at}/`)
+    // Live updates replace parts of the page: they must not bring the buttons back.
+    await reader.locator('#connection', { hasText: 'live' }).waitFor()
+    expect(await reader.locator('main a.button').count()).toBe(0)
+    expect(await page.goto(at).then(() => page.locator('main a.button').count())).toBeGreaterThan(0)
+    expect((await reader.goto(`${at}/runs/new`))?.status()).toBe(403)
+    await reading.close()
+  })
+
+  test('a run that no process takes waits, and is withdrawn', async () => {
+    daemonStop.abort()
+    await daemonWork
+    await page.goto(`${at}/runs/start?source=accounts&budget=5`)
+    await page.getByRole('button', { name: 'Start the run' }).click()
+    await page.locator('.notice', { hasText: 'Waiting for a process' }).waitFor()
+    await page.getByRole('link', { name: 'Withdraw' }).click()
+    await page.getByRole('button', { name: 'Withdraw' }).click()
+    await page.locator('.notice', { hasText: 'withdrawn by anna' }).waitFor()
+    expect(complaints.filter((text) => !/\b(?:401|422)\b/.test(text))).toEqual([])
+  })
+})

@@ -1,0 +1,420 @@
+import { randomUUID } from 'node:crypto'
+import { request } from 'undici'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { DashboardToken } from '../../../src/config/env-values.ts'
+import { insertRequest } from '../../../src/store/requested-runs.ts'
+import { claimScheduledRun } from '../../../src/store/scheduled-runs.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { createCrm, typedCells, withAccounts } from '../../support/crm.ts'
+import { createCommandLine } from '../../support/cli.ts'
+import { DashboardClient } from '../../support/dashboard-client.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { runProgram } from '../../support/program.ts'
+
+const ANNA: DashboardToken = { name: 'anna', role: 'operator', secret: 'a-token-that-is-hard-to-guess' }
+const READER: DashboardToken = { name: 'grafana', role: 'reader', secret: 'another-one-that-only-reads' }
+
+let harness: Harness
+let at: string
+let anna: DashboardClient
+const stop = new AbortController()
+const working: Promise<void>[] = []
+
+const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text, values)).rows
+const lastAudit = async (): Promise<object | undefined> =>
+  (
+    await query(
+      `select actor, origin, action, parameters, outcome, detail, run_id::int as run
+         from fillrate.audit_events order by id desc limit 1`,
+    )
+  )[0]
+
+/** Starts a process that executes runs, beside the one that shows the dashboard. @returns stops it */
+async function startDaemon(): Promise<() => Promise<void>> {
+  const processes = await query(`select from fillrate.processes where role = 'start'`)
+  const app = await harness.open({ environment: { webhookSecrets: [] } })
+  const ending = new AbortController()
+  const done = app.start({
+    signal: AbortSignal.any([stop.signal, ending.signal]),
+    receiver: { publicUrl: 'http://127.0.0.1:1' },
+    deliveries: new WakeSignal(),
+  })
+  working.push(done)
+  // The dashboard knows it by its report.
+  await expect
+    .poll(() => query(`select from fillrate.processes where role = 'start'`))
+    .not.toHaveLength(processes.length)
+  return async () => {
+    ending.abort()
+    await done
+  }
+}
+
+beforeAll(async () => {
+  harness = await startHarness({
+    config: { ...withAccounts, budget: 500, dashboard: { allowWhere: true } },
+    sandbox: { notFoundShare: 0, missingShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 40, 5),
+  })
+  const app = await harness.open({ environment: { dashboardTokens: [ANNA, READER] } })
+  const listening = Promise.withResolvers<string>()
+  working.push(app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') }))
+  at = await listening.promise
+  anna = new DashboardClient(at, ANNA)
+})
+afterAll(async () => {
+  stop.abort()
+  await Promise.all(working)
+  await harness.close()
+})
+
+const START = '/runs/start?source=contacts&limit=20&budget=30'
+
+test('without a daemon, a requested run says so, waits, and can be withdrawn', async () => {
+  const form = await anna.get('/runs/new?source=contacts')
+  expect(form.text).toContain('No daemon is running')
+  expect(form.text).toMatch(/name="budget"\s+value="500"/)
+  const preview = await anna.get(START)
+  expect(preview.text).toContain('No daemon is running')
+  // 20 rows; two share an address.
+  expect(preview.text).toMatch(/<b class="figure">\s*18\s*<\/b>/)
+  const fields = await anna.readForm(START)
+  const { location } = await anna.post(START, fields)
+  expect(location).toBe(`/requests/${fields['request_id']}`)
+  expect((await anna.get(location ?? '')).text).toContain('Waiting for a process')
+  // Sent twice: the same request.
+  expect((await anna.post(START, fields)).location).toBe(location)
+  await anna.confirm(`${location}/withdraw`)
+  expect((await anna.get(location ?? '')).text).toContain('withdrawn by anna')
+  expect(await query('select outcome, detail from fillrate.audit_events order by id')).toEqual([
+    { outcome: 'interrupted', detail: 'withdrawn by anna' },
+    { outcome: 'done', detail: null },
+  ])
+  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+})
+
+test('a request that was stored before its process was killed is executed once, by one of two daemons', async () => {
+  // The process that stored it died before any daemon saw it.
+  const id = randomUUID()
+  const work = { kind: 'run', sources: ['contacts'], limit: 10, budget: 10, where: null } as const
+  await insertRequest(
+    harness.database.db,
+    { id, work: { ...work, route: 'sync', isDryRun: false }, by: 'anna' },
+    0,
+  )
+  // Another one took it, and was killed before its run began.
+  const claim = await claimScheduledRun(harness.database.db, {
+    schedules: [],
+    requests: { kinds: ['run'], sources: ['contacts', 'accounts'], service: 0 },
+    owner: 'gone',
+    token: randomUUID(),
+    leaseMs: 600_000,
+  })
+  expect(claim.claimed?.request?.id).toBe(id)
+  const daemons = [await startDaemon(), await startDaemon()]
+  await query(`update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = 'gone'`)
+  await expect
+    .poll(
+      () =>
+        query(`select state, run_id::int from fillrate.scheduled_runs where schedule = 'request ' || $1`, [
+          id,
+        ]),
+      {
+        timeout: 20_000,
+      },
+    )
+    .toEqual([{ state: 'done', run_id: 1 }])
+  expect(await query('select id::int, state, trigger from fillrate.runs')).toEqual([
+    { id: 1, state: 'completed', trigger: 'manual' },
+  ])
+  // One waits for its last poll, so that no second run can still begin.
+  await Promise.all(daemons.map((end) => end()))
+  expect(await query('select from fillrate.runs')).toHaveLength(1)
+})
+
+test('a run is started once from its preview, and its end is in the audit list', async () => {
+  const end = await startDaemon()
+  const fields = await anna.readForm(START)
+  const [first, second] = await Promise.all([anna.post(START, fields), anna.post(START, fields)])
+  expect(first.location).toMatch(/^\/runs\/\d+$/)
+  expect(second.location).toBe(first.location)
+  const run = Number(first.location?.split('/')[2])
+  await expect.poll(lastAudit).toMatchObject({
+    actor: 'anna',
+    origin: 'dashboard',
+    action: 'run',
+    parameters: { sources: ['contacts'], limit: 20, budget: 30 },
+    outcome: 'done',
+    run,
+  })
+  expect(await query('select from fillrate.runs')).toHaveLength(2)
+  const [{ options } = { options: {} }] = await query<{ options: object }>(
+    'select options from fillrate.runs where id = $1',
+    [run],
+  )
+  expect(options).toMatchObject({ limit: 20, budget: 30, route: 'auto' })
+  // With a condition, as a dry run: it looks up and writes nothing.
+  const before = await query('select * from crm.contacts order by id')
+  const dry = `/runs/start?${new URLSearchParams({ source: 'contacts', where: 't.id > 35', dry: '1' })}`
+  const location = await anna.confirm(dry)
+  await expect.poll(lastAudit).toMatchObject({ outcome: 'done', parameters: { isDryRun: true } })
+  expect(await query('select * from crm.contacts order by id')).toEqual(before)
+  const [{ picked } = { picked: 0 }] = await query<{ picked: number }>(
+    `select (totals #>> '{rows,picked}')::int as picked from fillrate.runs where id = $1`,
+    [Number(location.split('/')[2])],
+  )
+  expect(picked).toBe(5)
+  await end()
+})
+
+test('what is wrong in the form is said beside the field, and nothing starts', async () => {
+  const before = await query('select from fillrate.runs')
+  for (const [wrong, text] of [
+    ['source=nope&budget=5', 'no source nope'],
+    ['budget=5', 'Choose at least one source'],
+    ['source=contacts&budget=lots', 'Expected a whole number of lookups'],
+    ['source=contacts&limit=0', 'Expected a whole number from 1'],
+    ['source=contacts&where=no_such_column', 'no_such_column'],
+  ]) {
+    for (const answer of [
+      await anna.get(`/runs/start?${wrong}`),
+      await anna.post(`/runs/start?${wrong}`, await anna.readForm('/sources/contacts/pause')),
+    ]) {
+      expect([wrong, answer.status]).toEqual([wrong, 422])
+      expect(answer.text).toContain(text)
+      expect(answer.text).toContain('class="fault"')
+    }
+  }
+  expect(await query('select from fillrate.runs')).toHaveLength(before.length)
+})
+
+test('an undo shows its preview, and is executed by the process that serves', async () => {
+  const typed = await typedCells(harness.database.pool)
+  const written = () =>
+    query<{ count: number }>('select count(*)::int as count from crm.contacts where phone is not null').then(
+      ([row]) => row?.count,
+    )
+  expect(await written()).toBe(30)
+  const preview = await anna.get('/runs/1/undo')
+  expect(preview.text).toMatch(/Undo run 1: restore 10 rows/)
+  const fields = await anna.readForm('/runs/1/undo')
+  const { location } = await anna.post('/runs/1/undo', fields)
+  expect((await anna.post('/runs/1/undo', fields)).location).toBe(location)
+  await expect.poll(lastAudit).toMatchObject({
+    action: 'undo',
+    parameters: { of_run: 1 },
+    outcome: 'done',
+    detail: '10 of 10 writes reverted',
+    run: Number(location?.split('/')[2]),
+  })
+  expect(await written()).toBe(20)
+  expect(await typedCells(harness.database.pool)).toBe(typed)
+  const again = await anna.get('/runs/1/undo')
+  expect(again.text).toContain('is undone already')
+  expect(again.text).not.toContain('form_token')
+})
+
+test('failed rows are retried by reason', async () => {
+  await query(`update fillrate.rows set state = 'failed', reason = 'it broke', lookup_id = null, settled_at = now(), due_at = null
+                where source = 'contacts' and key in ('11', '12')`)
+  await query(`update crm.contacts set phone = null where id in (11, 12)`)
+  const path = `/retry?${new URLSearchParams({ source: 'contacts', state: 'failed', reason: 'it broke' })}`
+  expect((await anna.get(path)).text).toContain('Queue 2 rows')
+  expect(await anna.confirm(path)).toBe('/runs/new?retried=1&source=contacts')
+  expect(await lastAudit()).toMatchObject({ action: 'retry', outcome: 'done', detail: '2 rows queued' })
+  expect(await query(`select from fillrate.rows where key in ('11', '12') and due_at <= now()`)).toHaveLength(
+    2,
+  )
+})
+
+test('a pause has a reason and an end; a resume ends it', async () => {
+  await anna.confirm('/sources/contacts/pause', { reason: 'import of the fair', for: '4h' })
+  expect(
+    await query(
+      `select paused_by, reason, round(extract(epoch from resume_at - paused_at))::int as seconds from fillrate.paused_sources`,
+    ),
+  ).toEqual([{ paused_by: 'anna', reason: 'import of the fair', seconds: 4 * 3_600 }])
+  expect((await anna.get('/')).text).toContain('import of the fair')
+  expect(await lastAudit()).toMatchObject({
+    action: 'pause',
+    parameters: { sources: ['contacts'], reason: 'import of the fair', for_ms: 14_400_000 },
+  })
+  expect((await anna.get(START)).text).toContain('the run skips it')
+  expect(await anna.confirm('/sources/contacts/resume')).toBe('/sources/contacts')
+  expect(await query('select from fillrate.paused_sources')).toEqual([])
+})
+
+test('a run is cancelled, and an ended one is not', async () => {
+  const [row] = await query<{ id: number }>(
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+     values ('manual', '{contacts}', 'running', 'a process', $1, now() + interval '1 hour') returning id::int`,
+    [randomUUID()],
+  )
+  expect(await anna.confirm(`/runs/${row?.id}/cancel`)).toBe(`/runs/${row?.id}`)
+  expect(await query('select cancelled_by from fillrate.runs where id = $1', [row?.id])).toEqual([
+    { cancelled_by: 'anna' },
+  ])
+  expect(await lastAudit()).toMatchObject({ action: 'cancel', run: row?.id, outcome: 'done' })
+  expect((await anna.get('/runs/1/cancel')).text).toContain('has ended')
+  const fields = await anna.readForm('/sources/contacts/pause')
+  expect((await anna.post('/runs/1/cancel', fields)).status).toBe(409)
+  expect(await lastAudit()).toMatchObject({ action: 'cancel', run: 1, outcome: 'failed' })
+  await query(`delete from fillrate.runs where id = $1`, [row?.id])
+})
+
+test('changes from the command line are in the same list, without the data that they erase', async () => {
+  const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
+  const before = await query<{ id: number }>('select max(id)::int as id from fillrate.audit_events')
+  try {
+    const command = async (...words: string[]): Promise<number | null> =>
+      (await runProgram({ cwd: cli.folder, env: cli.environment }, ...words)).code
+    expect(await command('run', 'accounts', '--limit', '2', '--budget', '5', '--json')).toBe(0)
+    const [run] = await query<{ id: number }>('select max(id)::int as id from fillrate.runs')
+    const undo = ['undo', String(run?.id), '--json']
+    for (const words of [
+      ['retry', '--state', 'undone', '--json'],
+      ['pause', 'accounts', '--because', 'audit', '--json'],
+      ['resume', 'accounts', '--json'],
+      ['cancel', '1', '--json'],
+      ['jobs', 'expire', 'no-such-job', '--json'],
+      ['remap', 'accounts', '--json'],
+      ['forget', '--email', 'person1@example.com', '--json'],
+      // Previews change nothing, so they are not in the list.
+      [...undo, '--dry-run'],
+      ['retry', '--dry-run', '--json'],
+      ['forget', '--email', 'person2@example.com', '--dry-run', '--json'],
+    ])
+      await command(...words)
+    expect(await command(...undo)).toBe(0)
+    const added = await query<{
+      action: string
+      actor: string
+      origin: string
+      outcome: string
+      run: number
+    }>(
+      `select action, actor, origin, outcome, run_id::int as run, parameters
+         from fillrate.audit_events where id > $1 order by id`,
+      [before[0]?.id],
+    )
+    expect(added.map(({ action, outcome }) => [action, outcome])).toEqual([
+      ['run', 'done'],
+      ['retry', 'done'],
+      ['pause', 'done'],
+      ['resume', 'done'],
+      ['cancel', 'failed'],
+      ['job expire', 'failed'],
+      ['remap', 'done'],
+      ['forget', 'done'],
+      ['undo', 'done'],
+    ])
+    expect(added[0]?.run).toBe(run?.id)
+    expect(new Set(added.map(({ origin }) => origin))).toEqual(new Set(['command line']))
+    expect(added.every(({ actor }) => /^\S+@\S+$|^a user of /.test(actor))).toBe(true)
+    expect(JSON.stringify(added)).not.toContain('person1@')
+  } finally {
+    await cli.remove()
+  }
+})
+
+const ACTIONS = [
+  '/runs/start?source=contacts',
+  '/runs/1/undo',
+  '/runs/1/cancel',
+  '/retry',
+  '/sources/contacts/pause',
+  '/sources/contacts/erase',
+]
+
+test('a reader sees no button, and can do nothing', async () => {
+  const reader = new DashboardClient(at, READER)
+  const shown: string[] = []
+  for (const path of ['/', '/sources/contacts', '/runs/1', '/failures']) {
+    const [seen, acting] = [await reader.get(path), await anna.get(path)]
+    expect(seen.status).toBe(200)
+    const links = (text: string): string[] =>
+      [
+        ...text.matchAll(/href="(\/(?:runs\/(?:new|\d+\/(?:cancel|undo))|retry|sources\/[^/"]+\/)[^"]*)"/g),
+      ].map(([, url]) => url ?? '')
+    expect(links(seen.text)).toEqual([])
+    shown.push(...links(acting.text))
+  }
+  expect(shown).toEqual(expect.arrayContaining(['/runs/new', '/sources/contacts/pause', '/runs/1/undo']))
+  const before = await query('select from fillrate.audit_events')
+  for (const path of [...ACTIONS, '/runs/new', '/sources/contacts/resume']) {
+    expect([path, (await reader.get(path)).status]).toEqual([path, 403])
+    // The form of a run is sent to its preview.
+    const target = path === '/runs/new' ? '/runs/start' : path
+    expect([path, (await reader.post(target, { form_token: 'any' })).status]).toEqual([path, 403])
+  }
+  for (const path of ['/runs/1/undo', '/sources/contacts/pause']) {
+    const headers = { authorization: `Bearer ${READER.secret}` }
+    const { statusCode, body } = await request(at + path, { method: 'POST', headers })
+    await body.dump()
+    expect(statusCode).toBe(403)
+  }
+  expect(await query('select from fillrate.audit_events')).toHaveLength(before.length)
+})
+
+test('no form of another site, another session or an ended session does anything', async () => {
+  const before = await query('select from fillrate.audit_events')
+  const fields = await anna.readForm('/sources/contacts/pause')
+  const another = await new DashboardClient(at, ANNA).readForm('/sources/contacts/pause')
+  expect(another['form_token']).not.toBe(fields['form_token'])
+  for (const path of ACTIONS) {
+    for (const headers of [{}, { origin: 'https://evil.example' }, { 'sec-fetch-site': 'same-site' }])
+      expect(await anna.post(path, fields, headers as Record<string, string>)).toMatchObject({ status: 403 })
+    for (const wrong of [{}, { ...fields, form_token: '' }, another])
+      expect(await anna.post(path, wrong as Record<string, string>)).toMatchObject({ status: 403 })
+    const ended = new DashboardClient(at, ANNA, Date.now() - 8 * 24 * 3_600_000)
+    expect(await ended.post(path, fields)).toMatchObject({
+      status: 303,
+      location: `/login?${new URLSearchParams({ next: path })}`,
+    })
+  }
+  expect(await query('select from fillrate.audit_events')).toHaveLength(before.length)
+  expect(await query('select from fillrate.paused_sources')).toEqual([])
+})
+
+test('the audit list is shown as a page and as JSON, newest first, in pages', async () => {
+  const page = await new DashboardClient(at, READER).get('/audit')
+  expect(page.text).toContain('import of the fair')
+  const read = async (path: string) => {
+    const { body } = await request(at + path, { headers: { authorization: `Bearer ${READER.secret}` } })
+    return (await body.json()) as {
+      events: { id: number; action: string; request: string | null }[]
+      next: number | null
+    }
+  }
+  const all = await read('/api/audit?limit=1000')
+  expect(all.next).toBeNull()
+  const first = await read('/api/audit?limit=2')
+  expect(first).toEqual({ events: all.events.slice(0, 2), next: all.events[1]?.id })
+  const requested = all.events.filter(({ request }) => request !== null)
+  expect(new Set(requested.map(({ action }) => action))).toEqual(new Set(['run', 'undo']))
+  const reader = new DashboardClient(at, READER)
+  expect((await reader.get(`/requests/${requested.at(-1)?.request}`)).text).toContain('withdrawn by anna')
+  expect((await read(`/api/audit?limit=2&before=${first.next}`)).events).toEqual(all.events.slice(2, 4))
+})
+
+test('a request that no process executes in time is dropped, one of removed sources too', async () => {
+  const waiting = [
+    await anna.confirm('/runs/start?source=accounts&budget=5'),
+    await anna.confirm('/runs/start?source=contacts&budget=5'),
+  ]
+  await query(
+    `update fillrate.scheduled_runs
+        set at = at - interval '61 minutes', sources = case when 'contacts' = any(sources) then '{removed}' else sources end
+      where request is not null and state = 'waiting'`,
+  )
+  const before = await query('select from fillrate.runs')
+  const end = await startDaemon()
+  for (const location of waiting)
+    await expect
+      .poll(async () => (await anna.get(location)).text)
+      .toContain('no process with its sources executed it in time')
+  expect(await lastAudit()).toMatchObject({ action: 'run', outcome: 'failed', run: null })
+  await end()
+  expect(await query('select from fillrate.runs')).toHaveLength(before.length)
+})

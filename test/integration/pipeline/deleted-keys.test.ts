@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { setAsideDeleted } from '../../../src/pipeline/deleted-rows.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping } from '../sources/mapping.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+const FIRST = '2f6fd2a1-0000-4000-8000-000000000001'
+const SECOND = '2f6fd2a1-0000-4000-8000-000000000002'
+
+// Keys are compared as texts where that is certain, and as values otherwise: none of a row that is there is set aside.
+test.each([
+  ['integer', ['1', '2', '30'], ['2', '30'], ['1']],
+  [
+    'integer',
+    ['0', '1', '-5', '007', 'abc', '99999999999999999999'],
+    ['1', '7', '-5'],
+    ['0', 'abc', '99999999999999999999'],
+  ],
+  ['bigint', ['9000000000000000001', '2'], ['9000000000000000001'], ['2']],
+  ['smallint', ['1', '70000'], ['1'], ['70000']],
+  ['uuid', [FIRST, SECOND], [SECOND], [FIRST]],
+  ['uuid', [FIRST.toUpperCase(), SECOND, 'none'], [FIRST], [SECOND, 'none']],
+  ['text', ['a', 'b'], ['b'], ['a']],
+  ['numeric', ['1.0', '2'], ['1'], ['2']],
+])(
+  'of a key of type %s, with the keys %j, those that are not in the table are set aside',
+  async (type, known, there, deleted) => {
+    await database.pool.query(`
+    drop table if exists people; truncate fillrate.rows, fillrate.deleted_rows;
+    create table people (id ${type} primary key, email text, title text)`)
+    await database.pool.query(`insert into people (id) select unnest($1::text[])::${type}`, [there])
+    await database.pool.query(
+      `insert into fillrate.rows (source, key, state, settled_at) select 'people', unnest($1::text[]), 'enriched', now()`,
+      [known],
+    )
+    const source = await openSource(database.db, mapping())
+    const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<
+      typeof setAsideDeleted
+    >[0]
+    expect(await setAsideDeleted(deps, source, '')).toEqual({ rows: deleted.length, next: null })
+    const aside = await database.pool.query<{ key: string }>('select key from fillrate.deleted_rows')
+    expect(aside.rows.map(({ key }) => key).sort()).toEqual([...deleted].sort())
+  },
+)

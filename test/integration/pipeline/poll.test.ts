@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { JobReading } from '../../../src/domain/service/bulk.ts'
+import { createService } from '../../../src/domain/service/service.ts'
+import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
+import { pollJobs } from '../../../src/pipeline/poll.ts'
+import * as runs from '../../../src/store/runs.ts'
+import { UnavailableError } from '../../../src/service/errors.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+const RESULTS: JobReading = {
+  outcome: 'results',
+  delivery: { results: [{ request_id: 'a@x.example', data: {} }] },
+}
+
+/** Inserts a job that was submitted an hour ago, has its deadline in five, and is due. */
+async function insertJob(jobId: string, scope = 'a scope'): Promise<string> {
+  const key = randomUUID()
+  await database.pool.query(
+    `insert into fillrate.jobs (key, job_id, scope, state, size, lookup_ids, submitted_at, deadline_at, poll_at)
+     values ($1, $2, $3, 'submitted', 1, '{1}', now() - interval '1 hour', now() + interval '5 hours', now())`,
+    [key, jobId, scope],
+  )
+  return key
+}
+
+const readJob = async (key: string) => {
+  const { rows } = await database.pool.query<{
+    state: string
+    polls: number
+    seconds: number
+    deliveries: number
+  }>(
+    `select state, polls, round(extract(epoch from poll_at - now()))::int as seconds,
+            (select count(*) from fillrate.deliveries where job_key = key)::int as deliveries
+       from fillrate.jobs where key = $1`,
+    [key],
+  )
+  return rows[0]
+}
+
+/** Polls once. @param fetchJob what the service answers */
+function poll(fetchJob: (jobId: string) => Promise<JobReading>) {
+  const service = {
+    name: 'Acme',
+    person: { path: '/' },
+    poll: { path: '/jobs/{job_id}', after: '10s' },
+  } as const
+  const deps = {
+    db: database.db,
+    adapter: createService(service),
+    slots: new PrioritySemaphore(2),
+    log: pino({ level: 'silent' }),
+    now: Date.now,
+    policy: { callTimeoutMs: 1_000, attempts: 5 },
+    breaker: { state: 'closed', nextProbeAt: null, execute: <T>(act: () => Promise<T>) => act() },
+    limiter: {
+      acquire: (count: number) =>
+        Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
+    },
+    client: { callsAllowedByKeys: Number.POSITIVE_INFINITY, fetchJob },
+    webhookUrl: null,
+  } as unknown as CallDeps
+  return pollJobs(deps, 'a scope', { signal: new AbortController().signal })
+}
+
+test('results are stored once, whatever is delivered meanwhile, and only jobs of the own scope are fetched', async () => {
+  const [lost, delivered, foreign] = await Promise.all([
+    insertJob('lost'),
+    insertJob('delivered'),
+    insertJob('foreign', 'another scope'),
+  ])
+  // Its key was replaced meanwhile, and its run goes on with another one.
+  const rotated = await insertJob('rotated', 'a former scope')
+  const run = await runs.insertRun(database.db, {
+    trigger: 'manual',
+    sources: [],
+    options: { limit: null, budget: null, where: null, route: 'bulk' },
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs: 600_000,
+    scope: 'a scope',
+  })
+  await database.pool.query('update fillrate.jobs set run_id = $1 where key = $2', [run, rotated])
+  const fetched: string[] = []
+  const result = await poll(async (jobId) => {
+    fetched.push(jobId)
+    if (jobId === 'delivered')
+      await database.pool.query(
+        `insert into fillrate.deliveries (event_id, job_key, state, body) values ('e1', $1, 'received', '{}')`,
+        [delivered],
+      )
+    return RESULTS
+  })
+  expect(result).toEqual({ polled: 3, fetched: 2, stop: null })
+  expect(fetched.toSorted()).toEqual(['delivered', 'lost', 'rotated'])
+  expect(await readJob(lost)).toMatchObject({ deliveries: 1, polls: 1 })
+  expect(await readJob(delivered)).toMatchObject({ deliveries: 1 })
+  expect(await readJob(foreign)).toMatchObject({ polls: 0, deliveries: 0 })
+  const { rows } = await database.pool.query(
+    `select state, body::json ->> 'status' as status
+    from fillrate.deliveries where job_key = $1`,
+    [lost],
+  )
+  expect(rows).toEqual([{ state: 'received', status: 'completed' }])
+  await database.pool.query('delete from fillrate.jobs')
+})
+
+test('what is not ready, or fails, is fetched again later each time, and once more before the deadline', async () => {
+  const [slow, broken] = await Promise.all([insertJob('slow'), insertJob('broken')])
+  const endpoint = 'GET /jobs/{job_id}'
+  const answer = async (jobId: string): Promise<JobReading> => {
+    if (jobId === 'slow') return { outcome: 'pending' }
+    throw new UnavailableError('down', { endpoint, status: 503, retryAfterMs: 600_000 })
+  }
+  const waits: unknown[] = []
+  for (const _ of [1, 2, 3]) {
+    await poll(answer)
+    waits.push([(await readJob(slow))?.seconds, (await readJob(broken))?.seconds])
+    await database.pool.query('update fillrate.jobs set poll_at = now()')
+  }
+  expect(waits).toEqual([
+    [20, 600],
+    [40, 600],
+    [80, 600],
+  ])
+  await database.pool.query(`update fillrate.jobs set polls = 20, deadline_at = now() + interval '3 minutes'`)
+  await poll(answer)
+  expect(await readJob(slow)).toMatchObject({ state: 'submitted', seconds: 120 })
+  await database.pool.query(
+    `update fillrate.jobs set poll_at = now(), deadline_at = now() + interval '1 second'`,
+  )
+  await poll(answer)
+  expect(await readJob(slow)).toMatchObject({ seconds: null })
+  expect(await poll(answer)).toMatchObject({ polled: 0 })
+})

@@ -1,0 +1,229 @@
+import pino from 'pino'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { forgetSubject, parseForgetTarget } from '../../../src/actions/forget.ts'
+import type { App } from '../../../src/app.ts'
+import { readStatus } from '../../../src/actions/status.ts'
+import { readTroubles } from '../../../src/actions/troubles.ts'
+import { describeTrouble, type Trouble } from '../../../src/domain/trouble.ts'
+import { listRecentTroubles } from '../../../src/store/troubles.ts'
+import { toPolicy } from '../../../src/pipeline/deps.ts'
+import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+
+// Rows that are gone from the user's table: `onDelete`.
+
+const source = { ...crmConfig.sources.contacts, where: `t.first_name <> 'Hidden'` }
+const config = { ...crmConfig, bulk: { minimum: 1 }, sources: { contacts: source } }
+const keeping = { ...config, sources: { contacts: { ...source, onDelete: 'keep' } } }
+
+let harness: Harness
+let app: App
+const signal = new AbortController().signal
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { missingShare: 0, notFoundShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 0),
+  })
+})
+afterAll(() => harness.close())
+beforeEach(async () => {
+  await app?.close()
+  await query(`truncate crm.contacts, fillrate.rows, fillrate.deleted_rows, fillrate.lookups, fillrate.changes,
+                        fillrate.skipped_cells, fillrate.jobs, fillrate.deliveries restart identity cascade`)
+  // Row 10 shares the address of row 9, and row 20 that of row 19.
+  await query(`
+    insert into crm.contacts (email, first_name)
+    select 'person' || case when n % 10 = 0 then n - 1 else n end || '@example.com', 'Ada' from generate_series(1, 40) n`)
+  app = await harness.open()
+})
+
+const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text, values)).rows
+const count = async (from: string): Promise<number> =>
+  (await query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? -1
+const run = async (route: 'sync' | 'bulk' = 'sync') => {
+  const report = await app.run(runRequest({ route }))
+  expect(stateSum(report)).toBe(report.rows.picked)
+  return report
+}
+/** Lets the time pass after which deleted rows are erased. */
+const wait = () => query(`update fillrate.deleted_rows set noticed_at = noticed_at - interval '2 hours'`)
+const counted = async () => {
+  const status = await readStatus(app.db, ['contacts'], null)
+  return { total: status.rows['contacts']?.total, deleted: status.deleted }
+}
+/** What an operator is shown of a held erasure. */
+const held = async () => (await readTroubles(app.db, { own: [], schedules: null })).map(toTitle)
+const toTitle = (trouble: Trouble): string => describeTrouble(trouble, Date.now()).title
+/** Every text that Fillrate stores, of any table: whether it names the address. */
+async function namesOf(address: string): Promise<string[]> {
+  const columns = await query<{ t: string; c: string }>(`
+    select table_name as t, column_name as c from information_schema.columns
+     where table_schema = 'fillrate' and data_type in ('text', 'jsonb', 'ARRAY')`)
+  const found: string[] = []
+  for (const { t, c } of columns)
+    if ((await count(`fillrate.${t} where "${c}"::text like '%${address}%'`)) > 0) found.push(`${t}.${c}`)
+  return found
+}
+
+test('a deleted row leaves every count at the next pass, and its data is erased an hour later', async () => {
+  await run('bulk')
+  const shared = `'person9@example.com'`
+  expect(await namesOf('person5@example.com')).toEqual(
+    expect.arrayContaining(['lookups.key', 'deliveries.body']),
+  )
+  await query(`delete from crm.contacts where id in (5, 9)`)
+  const report = await run()
+  expect(report.reason).toBe('contacts: 2 rows were deleted from the table, and are no longer counted')
+  expect(await counted()).toMatchObject({
+    total: 38,
+    deleted: [{ source: 'contacts', rows: 2, is_kept: false, held: null }],
+  })
+  expect(await namesOf('person5@example.com')).not.toEqual([])
+
+  await wait()
+  const { requests } = await run()
+  expect(requests).toMatchObject({ person: 0, bulk: 0 })
+  expect(await counted()).toMatchObject({ total: 38, deleted: [] })
+  expect(await namesOf('person5@example.com')).toEqual([])
+  expect(await count(`fillrate.changes where key in ('5', '9')`)).toBe(0)
+  // Row 10 has the same address: its lookup and its changes stay.
+  expect(await count(`fillrate.lookups where key = ${shared} and state = 'found'`)).toBe(1)
+  expect(await count(`fillrate.changes where key = '10'`)).toBe(1)
+  expect(await count('fillrate.suppressions')).toBe(0)
+
+  await query(`insert into crm.contacts (email, first_name) values ('person5@example.com', 'Ada')`)
+  expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, lookups: { requested: 1 } })
+})
+
+test('a row that comes back is restored, and costs nothing', async () => {
+  await run()
+  const states = `select key, state, lookup_id, last_written from fillrate.rows where key in ('1', '2') order by key`
+  const before = await query(states)
+  await query('delete from crm.contacts where id <= 2')
+  await run()
+  await wait()
+  await query(`
+    insert into crm.contacts (id, email, first_name) overriding system value
+    select n, 'person' || n || '@example.com', 'Ada' from generate_series(1, 2) n`)
+  const report = await run()
+  expect(report.reason).toBe('contacts: 2 deleted rows came back')
+  expect(report.lookups.requested).toBe(0)
+  expect(await count('fillrate.deleted_rows')).toBe(0)
+  // Its columns are blank again, so the record is written once more.
+  expect(await query(states)).toEqual(before)
+  expect(await count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
+})
+
+test('a row that left the source is not a deleted one', async () => {
+  await run()
+  await query(`update crm.contacts set first_name = 'Hidden'`)
+  expect((await run()).reason).toBeNull()
+  await wait()
+  await run()
+  expect(await counted()).toMatchObject({ total: 40, deleted: [] })
+  expect(await count('fillrate.lookups')).toBe(36)
+})
+
+test('a table that is emptied is not erased without a confirmation, and a reload restores all of it', async () => {
+  await run()
+  await query('create table crm.saved as select * from crm.contacts')
+  await query('delete from crm.contacts')
+  expect((await run()).reason).toContain('100% of its rows are gone')
+  await wait()
+  const report = await run()
+  expect(report.reason).toContain('`fillrate forget --deleted contacts` erases it')
+  expect(await counted()).toMatchObject({
+    total: 0,
+    deleted: [{ rows: 40, held: expect.stringContaining('100%') }],
+  })
+  expect(await held()).toEqual(['40 rows of contacts are gone from the table'])
+  expect(await count('fillrate.lookups')).toBe(36)
+  expect(await count('fillrate.changes')).toBe(40)
+
+  await query(
+    'insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved',
+  )
+  expect(await run()).toMatchObject({ rows: { picked: 0 }, lookups: { requested: 0 } })
+  expect(await counted()).toMatchObject({ total: 40, deleted: [] })
+  expect(await held()).toEqual([])
+
+  // More than a tenth.
+  await query('delete from crm.contacts where id <= 12')
+  await run()
+  await wait()
+  expect((await run()).reason).toContain('30% of its rows are gone')
+  expect(await count('fillrate.deleted_rows')).toBe(12)
+  expect(await held()).toEqual(['12 rows of contacts are gone from the table'])
+  expect(await app.forgetDeleted('contacts', { dryRun: true, signal })).toEqual({
+    dry_run: true,
+    source: 'contacts',
+    deleted: 12,
+    erased: null,
+  })
+  expect(await app.forgetDeleted('contacts', { dryRun: false, signal })).toMatchObject({
+    erased: { rows: 12, lookups: 11, records: 11, changes: 12 },
+  })
+  expect(await counted()).toMatchObject({ total: 28, deleted: [] })
+  // Each of them began once and ended once, over several passes.
+  expect(await listRecentTroubles(app.db, 10)).toMatchObject([
+    { code: 'erase_held', subject: 'contacts', endedAt: expect.any(Date) },
+    { code: 'erase_held', subject: 'contacts', endedAt: expect.any(Date) },
+  ])
+})
+
+test('`keep` keeps the history of a deleted row, out of every count', async () => {
+  await app.close()
+  app = await harness.open({ config: keeping })
+  const { run: id } = await run()
+  await query('delete from crm.contacts')
+  expect((await run()).reason).toBe(
+    'contacts: 40 rows were deleted from the table, and are no longer counted',
+  )
+  await wait()
+  await run()
+  expect(await counted()).toMatchObject({ total: 0, deleted: [{ rows: 40, is_kept: true, held: null }] })
+  expect(await count('fillrate.lookups')).toBe(36)
+  expect(await app.explain('contacts', '3')).toMatchObject({
+    row: { exists: false },
+    state: { state: 'enriched', run: id },
+    lookup: { state: 'found' },
+    changes: [{ run: id }],
+    next: { what: 'nothing: the row no longer exists' },
+  })
+})
+
+test('`forget` of a person erases the deleted rows, too', async () => {
+  await run()
+  await query('delete from crm.contacts where id = 4')
+  await run()
+  const target = parseForgetTarget('email', 'person4@example.com')
+  if (typeof target === 'string') throw new Error(target)
+  expect(
+    await forgetSubject({ db: app.db, log: pino({ level: 'silent' }) }, [target], { dryRun: false }),
+  ).toMatchObject({
+    remaining: [],
+  })
+  expect(await count('fillrate.deleted_rows')).toBe(0)
+  expect(await count(`fillrate.changes where key = '4'`)).toBe(0)
+})
+
+test('a call in flight is answered and stored before its row is erased', async () => {
+  await run()
+  await query(`delete from crm.contacts where id = 3`)
+  await run()
+  await wait()
+  await query(`
+    update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() + '1 min', resolved_at = null
+     where key = 'person3@example.com'`)
+  const deps = { db: app.db, policy: toPolicy(harness.config) }
+  const contacts = app.sources.get('contacts')
+  if (contacts === undefined) throw new Error('no source')
+  expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 0 })
+  await query(`
+    update fillrate.lookups set state = 'found', lease_token = null, leased_until = null, resolved_at = now()
+     where key = 'person3@example.com'`)
+  expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 1, lookups: 1 })
+})

@@ -1,0 +1,114 @@
+import { afterEach, expect, test } from 'vitest'
+import { readSpend } from '../../../src/actions/spend.ts'
+import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { foldSpend } from '../../../src/store/spend.ts'
+import { findSpendFaults } from '../../chaos/invariants.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+// Money: what is counted is what the service has counted, to the lookup.
+
+const price = { currency: 'EUR', lookup: { person: 0.1, company: 0.01 } }
+let harness: Harness
+afterEach(() => harness.close())
+
+const prepare = async (sandbox: Partial<SandboxOptions>, config: object = {}): Promise<void> => {
+  harness = await startHarness({
+    config: { ...withAccounts, price, ...config },
+    sandbox,
+    prepare: ({ pool }) => createCrm(pool, 40, 10),
+  })
+}
+const spend = () => readSpend(harness.database.db, harness.config)
+/** Calls that the service received, and lookups that it bills. */
+const counted = (): { calls: number; billed: number } => {
+  const { requests, inputs } = harness.sandbox.stats()
+  const calls = Object.values(requests).flatMap((byStatus) => Object.values(byStatus))
+  return {
+    calls: calls.reduce((sum, count) => sum + count, 0),
+    billed: inputs.requested_singly + inputs.requested_in_bulk,
+  }
+}
+
+test('calls and lookups are those that the service counted, through faults, and those in doubt are apart', async () => {
+  const faults = { '500': 0.1, '503': 0.1, '504': 0.1, 'drop-after': 0.1, 'not-a-record': 0.1 }
+  await prepare({ faults, notFoundShare: 0.2 }, { attempts: 1 })
+  const report = await harness.run({ route: 'sync' })
+  const { calls } = counted()
+  expect(report.spend.calls).toBe(calls)
+  expect(report.spend.in_doubt).toBeGreaterThan(0)
+  expect(report.spend.lookups + report.spend.in_doubt).toBeGreaterThan(report.spend.lookups)
+  expect(report.requests.person + report.requests.company).toBe(calls)
+  expect(report.requests.retried).toBeGreaterThan(0)
+  expect(report.rate.used).toBe(calls)
+  expect(await findSpendFaults(harness.database.pool, harness.sandbox)).toEqual([])
+})
+
+test('a job is billed once, whether its 202 or its delivery says so, and in doubt until then', async () => {
+  await prepare({
+    plan: (fault, { endpoint, nth }) => fault === '504' && endpoint === 'POST /v1/person/bulk' && nth === 0,
+    jobDelayMs: [1_500, 1_500],
+  })
+  const app = await harness.open()
+  const running = app.run(runRequest({ route: 'bulk', sources: ['contacts'] }))
+  const latest = async () => (await spend()).runs[0]
+  await expect.poll(async () => (await latest())?.in_doubt).toBeGreaterThan(0)
+  const { billed } = counted()
+  expect(await latest()).toMatchObject({ lookups: 0, in_doubt: billed, cost: { amount: 0 } })
+  const report = await running
+  expect(report).toMatchObject({ requests: { bulk: 1 }, spend: { lookups: billed, in_doubt: 0 } })
+  expect(counted().billed).toBe(billed)
+})
+
+test('what several runs and sources have spent adds up by day, source and run, and turns into money', async () => {
+  await prepare({})
+  const people = await harness.run({ sources: ['contacts'], limit: 20 })
+  const companies = await harness.run({ sources: ['accounts'] })
+  expect(companies.requests).toMatchObject({ person: 0, bulk: 0 })
+  const before = await spend()
+  await foldSpend(harness.database.db, 0)
+  const after = await spend()
+  expect(after).toEqual(before)
+  const { billed } = counted()
+  const cost = { currency: 'EUR', amount: people.spend.lookups * 0.1 + companies.spend.lookups * 0.01 }
+  expect(after.today).toMatchObject({ lookups: billed, in_doubt: 0 })
+  expect(after.today.cost?.amount).toBeCloseTo(cost.amount, 6)
+  expect(after.days).toHaveLength(30)
+  expect(after.days.at(-1)).toMatchObject({
+    lookups: billed,
+    by_source: { contacts: people.spend.lookups, accounts: companies.spend.lookups },
+  })
+  expect(after.sources.map(({ source }) => source)).toEqual(['contacts', 'accounts'])
+  expect(after.runs.map(({ run, lookups }) => [run, lookups])).toEqual([
+    [companies.run, companies.spend.lookups],
+    [people.run, people.spend.lookups],
+  ])
+})
+
+test('a source stops at a budget of its own, and leaves the rest of the run to the others', async () => {
+  const sources = {
+    contacts: { ...withAccounts.sources.contacts, budget: 7 },
+    accounts: { ...withAccounts.sources.accounts, budget: '25%' },
+  }
+  await prepare({}, { sources, budget: 20 })
+  const plan = await (
+    await harness.open()
+  ).plan({
+    sources: [],
+    limit: null,
+    where: null,
+    route: 'sync',
+    signal: new AbortController().signal,
+  })
+  expect(plan.cost).toMatchObject({ lookups: 12, amount: { amount: 0.75, currency: 'EUR' } })
+  const report = await harness.run({ budget: 20, route: 'sync' })
+  expect(report).toMatchObject({ status: 'budget_reached', spend: { lookups: 12 } })
+  expect(report.reason).toMatch(
+    /^Stopped at the budget of 7 lookups for contacts and 5 lookups for accounts; .*\d+ rows remain/,
+  )
+  const { sources: spent } = await spend()
+  expect(spent.map(({ source, lookups }) => [source, lookups])).toEqual([
+    ['contacts', 7],
+    ['accounts', 5],
+  ])
+})

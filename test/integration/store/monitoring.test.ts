@@ -1,0 +1,109 @@
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { MetricsRecorder } from '../../../src/pipeline/metrics-recorder.ts'
+import { startProcessReports } from '../../../src/runs/process-reports.ts'
+import { acquireLease } from '../../../src/store/leases.ts'
+import { CALL_DURATION_BOUNDS_MS, listRequestCounts } from '../../../src/store/metrics.ts'
+import { listProcesses } from '../../../src/store/processes.ts'
+import { listLimitChanges, saveRateLimit } from '../../../src/store/rate-limits.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const log = pino({ level: 'silent' })
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+test('durations of calls add up over processes and flushes, also one that failed', async () => {
+  const { db, pool } = database
+  const at = Date.now()
+  for (const durations of [[3, 60, 60], [70_000], [60]]) {
+    const metrics = new MetricsRecorder(db, log, () => at)
+    await pool.query('alter table fillrate.metric_counters rename to away')
+    for (const ms of durations) {
+      metrics.recordCall({ endpoint: 'GET /v1/person/enrich', status: 200, durationMs: ms })
+      await metrics.flush()
+    }
+    await pool.query('alter table fillrate.away rename to metric_counters')
+    await metrics.close()
+  }
+  const [counted, ...others] = await listRequestCounts(db, 60_000)
+  expect(others).toEqual([])
+  expect(counted).toMatchObject({ calls: 5, maxMs: 70_000 })
+  const shown = counted?.durations.flatMap((calls, n) =>
+    calls === 0 ? [] : [[CALL_DURATION_BOUNDS_MS[n], calls]],
+  )
+  expect(shown).toEqual([
+    [5, 1],
+    [75, 3],
+    [undefined, 1],
+  ])
+  const { rows } = await pool.query<{ counter: string }>(
+    `select name || '{' || labels || '} ' || value as counter from fillrate.metric_counters
+      where labels !~ 'le="(?!0.05|0.1"|\\+Inf)' order by counter`,
+  )
+  expect(rows.map(({ counter }) => counter)).toEqual([
+    'fillrate_request_duration_seconds_bucket{endpoint="person",le="+Inf"} 5',
+    'fillrate_request_duration_seconds_bucket{endpoint="person",le="0.05"} 1',
+    'fillrate_request_duration_seconds_bucket{endpoint="person",le="0.1"} 4',
+    'fillrate_request_duration_seconds_count{endpoint="person"} 5',
+    'fillrate_request_duration_seconds_sum{endpoint="person"} 70.183',
+    'fillrate_requests_total{endpoint="person",status="200"} 5',
+  ])
+})
+
+test('the history of a limit holds its changes, one a minute at most', async () => {
+  const { db, pool } = database
+  const save = (limit: number, windowMs: number | null) =>
+    saveRateLimit(db, 'api.example 1a2b', { limit, windowMs, observedAt: Date.now() })
+  await save(60, null)
+  await save(60, 3_000)
+  await save(60, null)
+  expect(await listLimitChanges(db, 10)).toMatchObject([{ limit: 60, windowMs: 3_000 }])
+  await pool.query(`update fillrate.rate_limit_history set at = at - interval '5 minutes'`)
+  await save(60, 3_000)
+  expect(await listLimitChanges(db, 10)).toHaveLength(1)
+  await save(120, 3_000)
+  expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([120, 60])
+  await pool.query(`update fillrate.rate_limit_history set at = at - interval '91 days' where "limit" = 60`)
+  await save(90, 3_000)
+  expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([90])
+})
+
+test('a process is listed with its leases and configuration until it ends, and no secret is stored', async () => {
+  const { db, pool } = database
+  const config = parseConfig(
+    {
+      sources: {
+        people: {
+          kind: 'person',
+          table: 'crm.people',
+          inputs: { email: 't.email' },
+          outputs: { title: 'title' },
+        },
+      },
+      notify: [{ url: 'https://hooks.slack.com/services/T0/B0/secret', form: 'slack' }],
+    },
+    '/etc/fillrate.config.json',
+  )
+  const owner = 'host:1:ab'
+  await acquireLease(db, 'api.example 1a2b', crypto.randomUUID(), owner, 60_000)
+  const reports = startProcessReports({ db, log, owner }, { role: 'start', config })
+  await expect.poll(() => listProcesses(db)).toHaveLength(1)
+  const [self] = await listProcesses(db)
+  expect(self).toMatchObject({
+    owner,
+    role: 'start',
+    isAlive: true,
+    leases: ['api.example 1a2b'],
+    configPath: '/etc/fillrate.config.json',
+  })
+  expect(JSON.stringify(self?.config)).toContain('hooks.slack.com')
+  expect(JSON.stringify(self?.config)).not.toContain('secret')
+  await pool.query(`update fillrate.processes set seen_at = now() - interval '31 seconds'`)
+  expect(await listProcesses(db)).toMatchObject([{ isAlive: false }])
+  await reports.stop()
+  expect(await listProcesses(db)).toEqual([])
+})

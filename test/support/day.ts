@@ -1,0 +1,342 @@
+import { createServer as createHttpServer, type Server as HttpServer } from 'node:http'
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pino from 'pino'
+import { expect } from 'vitest'
+import { openApp } from '../../src/app.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import { runDaemon } from '../../src/daemon/daemon.ts'
+import { notificationDelayMs } from '../../src/domain/notification.ts'
+import type { TroubleCode } from '../../src/domain/trouble.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+import { testEnvironment } from './environment.ts'
+
+// Daemons for a day on call: their service, database and notifications are behind cables that can be pulled, and what an
+// operator sees of a fault is read from where operators see it.
+
+/** A TCP port that can be pulled and plugged in again, as the cable to a server. */
+export class Cable {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  port = 0
+
+  constructor(target: number) {
+    this.#server = createServer((client) => {
+      const upstream = connect(target, '127.0.0.1')
+      for (const [from, to] of [
+        [client, upstream],
+        [upstream, client],
+      ] as const) {
+        this.#sockets.add(from)
+        from.on('error', () => {})
+        from.on('close', () => {
+          this.#sockets.delete(from)
+          to.destroy()
+        })
+        from.pipe(to)
+      }
+    })
+  }
+
+  async plug(): Promise<this> {
+    await new Promise<void>((resolve) => this.#server.listen(this.port, '127.0.0.1', resolve))
+    this.port = (this.#server.address() as AddressInfo).port
+    return this
+  }
+
+  async pull(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    for (const socket of this.#sockets) socket.destroy()
+    await closed
+  }
+}
+
+interface LogLine {
+  readonly event: string
+  readonly code?: string
+  readonly msg: string
+}
+
+interface Daemon {
+  readonly url: string
+  readonly toDatabase: Cable
+  reload(config: unknown): void
+  stop(): Promise<void>
+}
+
+interface ShownTrouble {
+  readonly code: TroubleCode
+  readonly title: string
+  readonly meaning: string
+  readonly action: string
+}
+
+/** A fault, as it was seen: a row of the table that a day leaves behind. */
+export interface Sighting {
+  readonly code: TroubleCode
+  readonly verdict: string
+  readonly afterMs: number
+  readonly log: string
+  readonly metric: string
+  readonly notification: string
+  over: string
+}
+
+/** A fault that lasts shorter than this is notified of to no one, so its notification is only queued. */
+const isNotifiedAtOnce = (code: TroubleCode): boolean => notificationDelayMs(code) === 0
+
+export class DayOnCall {
+  readonly database: TestDatabase
+  readonly sandbox: Sandbox
+  readonly toService: Cable
+  readonly daemons: Daemon[] = []
+  readonly sightings: Sighting[] = []
+  readonly #target: HttpServer
+  readonly #received: { event: string; trouble?: { code: string } }[] = []
+  /** Of every daemon, also one that was stopped since. */
+  readonly #lines: LogLine[] = []
+
+  private constructor(database: TestDatabase, sandbox: Sandbox, toService: Cable) {
+    this.database = database
+    this.sandbox = sandbox
+    this.toService = toService
+    this.#target = createHttpServer((request, response) => {
+      let body = ''
+      request.on('data', (text) => (body += text))
+      request.on('end', () => {
+        this.#received.push(JSON.parse(body) as { event: string })
+        response.end()
+      })
+    })
+  }
+
+  static async open(options: Partial<SandboxOptions>): Promise<DayOnCall> {
+    const sandbox = await startSandbox({ notFoundShare: 0.1, missingShare: 0, ...options })
+    const day = new DayOnCall(await createTestDatabase(), sandbox, await new Cable(sandbox.port).plug())
+    await new Promise<void>((resolve) => day.#target.listen(0, '127.0.0.1', resolve))
+    return day
+  }
+
+  /** Where notifications are sent. */
+  get notifyUrl(): string {
+    return `http://127.0.0.1:${(this.#target.address() as AddressInfo).port}`
+  }
+
+  async query<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
+    return (await this.database.pool.query<Row>(text, values)).rows
+  }
+
+  environment(databaseUrl: string) {
+    return {
+      ...testEnvironment(databaseUrl, `http://127.0.0.1:${this.toService.port}`),
+      databaseUrl,
+      apiKeys: this.sandbox.keys,
+      webhookSecrets: [this.sandbox.webhookSecret],
+    }
+  }
+
+  /** Starts a daemon. It has loaded its configuration, unless it has to wait for the schema. */
+  async start(first: unknown, { isWaiting = false }: { readonly isWaiting?: boolean } = {}): Promise<Daemon> {
+    const toDatabase = await new Cable(Number(new URL(this.database.url).port)).plug()
+    const url = new URL(this.database.url)
+    url.host = `127.0.0.1:${toDatabase.port}`
+    const environment = this.environment(url.href)
+    const log = pino(
+      { level: 'info' },
+      { write: (text: string) => void this.#lines.push(JSON.parse(text) as LogLine) },
+    )
+    const stop = new AbortController()
+    const listening = Promise.withResolvers<string>()
+    const loaded = Promise.withResolvers<void>()
+    let current = first
+    let onReload = (): void => {}
+    const ended = runDaemon({
+      environment,
+      log,
+      signal: stop.signal,
+      onReload: (listener) => {
+        onReload = listener
+      },
+      readConfig: async () => parseConfig(current, null),
+      open: (config, own) => openApp({ config, environment, log, own }),
+      onListening: (listens) => listening.resolve(listens ?? ''),
+      onConfig: () => loaded.resolve(),
+    })
+    const daemon: Daemon = {
+      url: await listening.promise,
+      toDatabase,
+      reload: (next) => {
+        current = next
+        onReload()
+      },
+      stop: async () => {
+        stop.abort()
+        await ended
+        await toDatabase.pull()
+      },
+    }
+    this.daemons.push(daemon)
+    if (!isWaiting) await loaded.promise
+    return daemon
+  }
+
+  async stopAll(): Promise<void> {
+    await Promise.all(this.daemons.splice(0).map((one) => one.stop()))
+  }
+
+  async close(): Promise<void> {
+    await this.stopAll()
+    await this.toService.pull()
+    await this.sandbox.close()
+    await new Promise((resolve) => this.#target.close(resolve))
+    await this.database.drop()
+  }
+
+  /** What the first daemon says of a path; an empty text while it cannot. */
+  async read(path: string): Promise<string> {
+    const answer = await fetch(`${this.daemons[0]?.url}${path}`).catch(() => null)
+    return answer?.status === 200 ? answer.text() : ''
+  }
+
+  async #listShown(): Promise<ShownTrouble[]> {
+    const status = await this.read('/api/status')
+    return status === '' ? [] : (JSON.parse(status) as { troubles: ShownTrouble[] }).troubles
+  }
+
+  logged(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): LogLine[] {
+    return this.#lines.filter((line) => line.event === event && line.code === code)
+  }
+
+  /** Once for each time, by whichever daemon; that its key is rejected, each daemon says that has tried it. */
+  async #expectLogged(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): Promise<void> {
+    const isBegin = event === 'trouble_began'
+    const recorded = (): Promise<unknown[]> =>
+      this.query('select from fillrate.troubles where code = $1 and ($2 or ended_at is not null)', [
+        code,
+        isBegin,
+      ])
+    await expect.poll(async () => (await recorded()).length).toBeGreaterThan(0)
+    if (code === 'key_refused') await expect.poll(() => this.logged(event, code)).not.toEqual([])
+    else await expect.poll(async () => this.logged(event, code).length - (await recorded()).length).toBe(0)
+  }
+
+  async #expectNotified(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): Promise<void> {
+    if (isNotifiedAtOnce(code))
+      await expect
+        .poll(() => this.#received.some((one) => one.event === event && one.trouble?.code === code))
+        .toBe(true)
+    else if (event === 'trouble_began')
+      await expect
+        .poll(() =>
+          this.query(
+            `select from fillrate.notifications where event = $1 and body #>> '{trouble,code}' = $2`,
+            [event, code],
+          ),
+        )
+        .not.toEqual([])
+  }
+
+  /** Waits until these troubles are seen in the verdict, in the log, in the metrics and as notifications. */
+  async see(madeAt: number, ...codes: TroubleCode[]): Promise<void> {
+    for (const code of codes) {
+      const find = async () => (await this.#listShown()).find((one) => one.code === code)
+      await expect.poll(async () => (await find())?.code).toBe(code)
+      const shown = await find()
+      const afterMs = Date.now() - madeAt
+      await this.#expectLogged('trouble_began', code)
+      const metric = new RegExp(`^fillrate_trouble\\{[^}]*code="${code}"[^}]*\\} 1$`, 'm')
+      await expect.poll(() => this.read('/metrics')).toMatch(metric)
+      await this.#expectNotified('trouble_began', code)
+      for (const text of [shown?.title, shown?.meaning, shown?.action])
+        expect(text?.length).toBeGreaterThan(10)
+      this.sightings.push({
+        code,
+        verdict: shown?.title ?? '',
+        afterMs,
+        log: this.logged('trouble_began', code)[0]?.msg ?? '',
+        metric: 'fillrate_trouble 1',
+        notification: isNotifiedAtOnce(code)
+          ? 'received'
+          : `queued, if it lasts ${notificationDelayMs(code) / 1_000} s`,
+        over: 'lasts',
+      })
+    }
+  }
+
+  /**
+   * Lets time pass for what is stored of troubles and calls: a trouble that comes and goes is held open for up to two
+   * minutes, and how fast the service is, is found from the calls of two. What still holds is seen again within seconds.
+   */
+  async letTimePass(): Promise<void> {
+    await this.query(
+      `update fillrate.troubles set seen_at = seen_at - interval '3 min', began_at = began_at - interval '3 min'
+        where ended_at is null`,
+    )
+    await this.query(`update fillrate.request_counts set at = at - interval '3 min'`)
+  }
+
+  /** Waits until these troubles are over, everywhere. */
+  async over(mendedAt: number, ...codes: TroubleCode[]): Promise<void> {
+    for (const code of codes) {
+      await expect
+        .poll(
+          async () => {
+            await this.letTimePass()
+            return (await this.#listShown()).map((one) => one.code)
+          },
+          { interval: 500 },
+        )
+        .not.toContain(code)
+      await this.#expectLogged('trouble_ended', code)
+      await this.#expectNotified('trouble_ended', code)
+      const sighting = this.sightings.find((one) => one.code === code)
+      if (sighting) sighting.over = `${Math.round((Date.now() - mendedAt) / 1_000)} s`
+    }
+  }
+
+  /** Writes what was seen as a table, for the closing note of a release. @returns its path */
+  async write(name: string, money: string): Promise<string> {
+    const path = join(tmpdir(), `fillrate-${name}.md`)
+    const rows = this.sightings.map((one) =>
+      [
+        one.code,
+        one.verdict,
+        `${(one.afterMs / 1_000).toFixed(1)} s`,
+        one.log,
+        one.metric,
+        one.notification,
+        one.over,
+      ].join(' | '),
+    )
+    const lines = [
+      '| fault | verdict | seen after | log | metric | notification | over after |',
+      '| - | - | - | - | - | - | - |',
+      ...rows.map((row) => `| ${row} |`),
+      '',
+      money,
+      '',
+    ]
+    await writeFile(path, lines.join('\n'))
+    return path
+  }
+}
+
+/** Inserts new contacts `new<from>@example.com` to `new<to>@example.com`, each in a statement of its own. */
+export const insertContacts = (day: DayOnCall, from: number, to: number): Promise<unknown> =>
+  Promise.all(
+    Array.from({ length: to - from + 1 }, (_, n) =>
+      day.query('insert into crm.contacts (email) values ($1)', [`new${from + n}@example.com`]),
+    ),
+  )
+
+/** How many of them were looked up. */
+export async function countAnswered(day: DayOnCall): Promise<number> {
+  const [row] = await day.query<{ count: number }>(
+    `select count(*)::int as count from fillrate.lookups where key like 'new%' and state in ('found', 'not_found')`,
+  )
+  return row?.count ?? 0
+}

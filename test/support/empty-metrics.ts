@@ -1,0 +1,26 @@
+import { noSpend } from './spend.ts'
+
+/** What `/metrics` shows before anything has happened. */
+export const EMPTY_METRICS = {
+  data: {
+    readAt: 0,
+    troubles: [],
+    watched: [],
+    sources: [],
+    runs: [],
+    jobs: [],
+    rateLimits: [],
+    calls: [],
+    failures: [],
+    skippedCells: [],
+    cellsWritten: 0,
+    spend: noSpend,
+  },
+  counters: [],
+  runEnds: [],
+  oldestDeliverySeconds: 0,
+  backlog: [],
+  openCircuits: [],
+  scope: null,
+  followed: [],
+}

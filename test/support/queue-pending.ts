@@ -1,0 +1,5 @@
+/** SQL: queues pending lookups that a test has inserted itself, as the statements that make lookups pending do. */
+export const QUEUE_PENDING = `
+  insert into fillrate.pending_lookups (run_id, is_bulk, is_company, size, lookup_ids)
+  select run_id, kind = 'email' and not sync_only, kind = 'domain', count(*), array_agg(id order by id)
+    from fillrate.lookups where state = 'pending' and run_id is not null group by 1, 2, 3, id / 100`

@@ -1,0 +1,275 @@
+import { describe, expect, test } from 'vitest'
+import { observeTroubles } from '../../../src/domain/observe-troubles.ts'
+import type { ObserverOptions, OwnTrouble, TroubleFacts } from '../../../src/domain/trouble-facts.ts'
+import type { RateStatus } from '../../../src/domain/rate-status.ts'
+import { QUEUED_REASON } from '../../../src/domain/schedule.ts'
+
+const NOW = new Date('2026-11-22T14:00:00Z')
+const SCOPE = 'api.example.com 62af8704'
+const ago = (seconds: number): Date => new Date(NOW.getTime() - seconds * 1_000)
+const MINUTE = 60
+
+const HEALTHY: TroubleFacts = {
+  now: NOW,
+  isReadOnly: false,
+  waitingRows: 12,
+  circuits: [],
+  leaders: [],
+  calls: { all: 0, slow: 0, medianMs: null },
+  openTroubles: [],
+  overdueJobs: { jobs: 0, since: null },
+  scheduledRuns: [],
+  changes: [],
+  spentBudgets: [],
+  lastRuns: [],
+  hasDaemon: true,
+}
+const OPTIONS: ObserverOptions = { own: [], schedules: null }
+
+const rate = (over: Partial<RateStatus>): RateStatus => ({
+  state: 'steady',
+  limit: 60,
+  windowMs: 60_000,
+  windowAtMostMs: null,
+  used: 0,
+  permitted: null,
+  utilisation: null,
+  windowUsed: 0,
+  nextWindowAt: null,
+  nextWindowInMs: null,
+  stallReason: null,
+  throttled: 0,
+  sharedKey: false,
+  ...over,
+})
+const leader = (status: Partial<RateStatus>): Partial<TroubleFacts> => ({
+  leaders: [{ scope: SCOPE, status: rate(status) }],
+})
+const circuit = (over: Partial<TroubleFacts['circuits'][number]> = {}): Partial<TroubleFacts> => ({
+  circuits: [
+    {
+      scope: SCOPE,
+      openedAt: ago(90),
+      probeAt: ago(-20),
+      reason: 'connection refused',
+      isUnreachable: true,
+      ...over,
+    },
+  ],
+})
+const run = (over: Partial<TroubleFacts['lastRuns'][number]>): TroubleFacts['lastRuns'][number] => ({
+  run: 7,
+  sources: ['people'],
+  scope: SCOPE,
+  isLiveSync: false,
+  status: 'completed',
+  reason: null,
+  budget: 400,
+  rowsSkipped: 0,
+  finishedAt: ago(60),
+  ...over,
+})
+const change = (over: Partial<TroubleFacts['changes'][number]>): Partial<TroubleFacts> => ({
+  changes: [{ source: 'people', count: 997, oldestEditAt: null, oldestImportAt: null, ...over }],
+})
+const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partial<TroubleFacts> => ({
+  scheduledRuns: [
+    { schedule: 'nightly', at: ago(6 * MINUTE), state: 'done', isHeld: false, reason: null, ...over },
+  ],
+})
+const own = (over: Partial<OwnTrouble>): Partial<ObserverOptions> => ({
+  own: [{ code: 'key_refused', subject: SCOPE, details: {}, forMs: 60_000, seenAgoMs: 5_000, ...over }],
+})
+const waits = (stalledForMs: number, over: Partial<RateStatus> = {}): Partial<TroubleFacts> =>
+  leader({ stallReason: 'the limit is used up', stalledForMs, ...over })
+const SPENT = { isOfImports: false, source: null, limit: 1_000 }
+
+type Case = readonly [
+  name: string,
+  facts: Partial<TroubleFacts>,
+  codes: readonly string[],
+  options?: Partial<ObserverOptions>,
+]
+const CASES: Readonly<Record<string, readonly Case[]>> = {
+  'the service': [
+    ['healthy', {}, []],
+    ['unreachable', circuit(), ['service_down']],
+    ['answers with errors', circuit({ isUnreachable: false, reason: 'HTTP 503' }), ['circuit_open']],
+    ['down when the last process ended, not probed since', circuit({ probeAt: ago(121) }), []],
+    ['still probed by a leader', { ...circuit({ probeAt: ago(121) }), ...leader({}) }, ['service_down']],
+    ['slow', { calls: { all: 8, slow: 6, medianMs: 10_000 } }, ['service_slow']],
+    ['slow now and then', { calls: { all: 100, slow: 49, medianMs: 250 } }, []],
+    ['slow for a few calls', { calls: { all: 4, slow: 4, medianMs: 10_000 } }, []],
+  ],
+  'the key': [
+    ['refused', {}, ['key_refused'], own({})],
+    ['banned', leader({ state: 'banned' }), ['banned']],
+    ['banned, and calls wait for that', waits(700_000, { state: 'banned' }), ['banned']],
+    ['shared', leader({ sharedKey: true }), ['shared_key']],
+  ],
+  calls: [
+    ['wait for the next window', waits(59_000), []],
+    ['wait for longer than a window', waits(76_000), ['calls_waiting']],
+    ['wait for a window of unknown length', waits(9_999, { windowMs: null }), []],
+    ['wait for 10 s for a window of unknown length', waits(10_000, { windowMs: null }), ['calls_waiting']],
+    ['wait for ten minutes of a day', waits(600_000, { windowMs: 86_400_000 }), ['calls_waiting']],
+    ['have stopped, and none waits', leader({ stallReason: null, stalledForMs: 900_000 }), []],
+  ],
+  'live sync': [
+    ['picks within two minutes', change({ oldestEditAt: ago(119) }), []],
+    ['is behind', change({ oldestEditAt: ago(121) }), ['live_sync_behind']],
+    ['reads an import', change({ oldestImportAt: ago(59 * MINUTE) }), []],
+    ['is behind with an import', change({ oldestImportAt: ago(61 * MINUTE) }), ['live_sync_behind']],
+    ['has spent its budget', { spentBudgets: [SPENT] }, ['live_sync_budget_spent']],
+    [
+      'is behind because its budget is spent',
+      { spentBudgets: [SPENT], ...change({ oldestEditAt: ago(600) }) },
+      ['live_sync_budget_spent'],
+    ],
+    [
+      'is behind with edits, and the budget of imports is spent',
+      { spentBudgets: [{ ...SPENT, isOfImports: true }], ...change({ oldestEditAt: ago(600) }) },
+      ['live_sync_budget_spent', 'live_sync_behind'],
+    ],
+    [
+      'is behind because the part of the budget of its source is spent',
+      { spentBudgets: [{ ...SPENT, source: 'people' }], ...change({ oldestEditAt: ago(600) }) },
+      ['live_sync_budget_spent'],
+    ],
+    [
+      'is behind, and the part of another source is spent',
+      { spentBudgets: [{ ...SPENT, source: 'accounts' }], ...change({ oldestEditAt: ago(600) }) },
+      ['live_sync_budget_spent', 'live_sync_behind'],
+    ],
+  ],
+  'the last run': [
+    ['completed', { lastRuns: [run({})] }, []],
+    ['was interrupted', { lastRuns: [run({ status: 'interrupted' })] }, []],
+    ['failed', { lastRuns: [run({ status: 'failed', reason: 'permission denied' })] }, ['run_failed']],
+    ['was unauthorized', { lastRuns: [run({ status: 'unauthorized' })] }, ['run_failed']],
+    [
+      'was unauthorized, as the key still is',
+      { lastRuns: [run({ status: 'unauthorized' })] },
+      ['key_refused'],
+      own({}),
+    ],
+    [
+      'was unauthorized, as another process knows that the key still is',
+      {
+        lastRuns: [run({ status: 'unauthorized' })],
+        openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(59) }],
+      },
+      [],
+    ],
+    [
+      'was unauthorized, and the process that knew why is gone',
+      {
+        lastRuns: [run({ status: 'unauthorized' })],
+        openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(60) }],
+      },
+      ['run_failed'],
+    ],
+    [
+      'was unauthorized a moment ago',
+      { lastRuns: [run({ status: 'unauthorized', finishedAt: ago(9) })] },
+      [],
+    ],
+    [
+      'failed because the service is down',
+      { ...circuit(), lastRuns: [run({ status: 'failed' })] },
+      ['service_down'],
+    ],
+    [
+      'failed with another key than the one that is refused',
+      { lastRuns: [run({ status: 'failed', scope: 'other 1' })] },
+      ['key_refused', 'run_failed'],
+      own({}),
+    ],
+    [
+      'reached its budget',
+      { lastRuns: [run({ status: 'budget_reached', rowsSkipped: 2_220 })] },
+      ['run_budget_spent'],
+    ],
+    [
+      'of live sync reached the budget of the day',
+      { lastRuns: [run({ status: 'budget_reached', isLiveSync: true })] },
+      [],
+    ],
+    ['of live sync failed', { lastRuns: [run({ status: 'failed', isLiveSync: true })] }, ['run_failed']],
+  ],
+  'jobs and schedules': [
+    ['jobs overdue', { overdueJobs: { jobs: 3, since: ago(900) } }, ['jobs_overdue']],
+    ['done', scheduled({}), []],
+    ['about to start', scheduled({ at: ago(299), state: 'waiting' }), []],
+    ['late', scheduled({ state: 'waiting' }), ['schedule_late']],
+    ['queued behind another run', scheduled({ state: 'waiting', reason: QUEUED_REASON }), []],
+    [
+      'queued for too long',
+      scheduled({ at: ago(31 * MINUTE), state: 'waiting', reason: QUEUED_REASON }),
+      ['schedule_late'],
+    ],
+    [
+      'queued, and no daemon is left',
+      { ...scheduled({ state: 'waiting', reason: QUEUED_REASON }), hasDaemon: false },
+      ['schedule_late'],
+    ],
+    ['running', scheduled({ state: 'running', isHeld: true }), []],
+    ['abandoned', scheduled({ state: 'running' }), ['schedule_late']],
+    [
+      'due since, and recorded by no process',
+      scheduled({}),
+      ['schedule_late'],
+      { schedules: new Map([['nightly', ago(301).getTime()]]) },
+    ],
+    ['due just now', scheduled({}), [], { schedules: new Map([['nightly', ago(1).getTime()]]) }],
+    ['no longer configured', scheduled({ state: 'waiting' }), [], { schedules: new Map() }],
+  ],
+  'what only this process knows': [
+    ['a refused reload', {}, ['reload_refused'], own({ code: 'reload_refused', subject: 'host 1' })],
+    [
+      'a refused reload hides no failed run',
+      { lastRuns: [run({ status: 'failed', scope: 'host 1' })] },
+      ['reload_refused', 'run_failed'],
+      own({ code: 'reload_refused', subject: 'host 1' }),
+    ],
+  ],
+}
+
+describe.each(Object.entries(CASES))('%s', (_, cases) => {
+  for (const [name, facts, codes, options] of cases)
+    test(`${name}`, () => {
+      const observed = observeTroubles({ ...HEALTHY, ...facts }, { ...OPTIONS, ...options })
+      expect(observed.map(({ code }) => code)).toEqual(codes)
+      for (const { since } of observed) expect(since.getTime()).toBeLessThanOrEqual(NOW.getTime())
+    })
+})
+
+test('a trouble says since when, how much waits, and when it is tried again', () => {
+  const observe = (facts: Partial<TroubleFacts>, options: Partial<ObserverOptions> = {}) =>
+    observeTroubles({ ...HEALTHY, ...facts }, { ...OPTIONS, ...options })[0]
+  expect(observe(circuit())).toEqual({
+    code: 'service_down',
+    subject: SCOPE,
+    since: ago(90),
+    details: { reason: 'connection refused', waiting: 12, until: ago(-20).toISOString() },
+  })
+  expect(observe({}, own({ details: { reason: 'HTTP 401' } }))).toEqual({
+    code: 'key_refused',
+    subject: SCOPE,
+    since: ago(60),
+    knownAt: ago(5),
+    details: { reason: 'HTTP 401', waiting: 12 },
+  })
+  expect(observe({ spentBudgets: [SPENT], ...change({}) })?.details).toEqual({
+    limit: 1_000,
+    waiting: 997,
+    until: '2026-11-23T00:00:00.000Z',
+  })
+  expect(observe({ ...change({ oldestEditAt: ago(180) }), hasDaemon: false })?.details).toEqual({
+    ms: 180_000,
+    waiting: 997,
+    reason: 'no daemon is running',
+  })
+  const many = run({ status: 'failed', sources: ['a', 'b', 'c', 'd'], reason: 'permission denied' })
+  expect(observe({ lastRuns: [many] })).toMatchObject({ subject: '4 sources', since: many.finishedAt })
+})

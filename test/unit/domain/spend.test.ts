@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest'
+import {
+  costOf,
+  forecastDay,
+  foreseeExhaustion,
+  type Price,
+  resolveSourceBudgets,
+  sumSpend,
+} from '../../../src/domain/spend.ts'
+import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
+import { formatMoney } from '../../../src/util/format.ts'
+
+const price: Price = { currency: 'EUR', person: 0.1, company: 0.02 }
+const NOON = Date.parse('2026-11-22T12:00:00Z')
+
+test('lookups of people, in bulk too, and of companies have their price; calls and those in doubt have none', () => {
+  const counts = { calls: 1, retried: 0, throttled: 0, in_doubt: 2 }
+  const parts = [
+    { endpoint: 'person' as const, ...counts, lookups: 3 },
+    { endpoint: 'bulk' as const, ...counts, lookups: 100 },
+    { endpoint: 'company' as const, ...counts, lookups: 10 },
+  ]
+  expect(sumSpend(parts, price)).toEqual({
+    calls: 3,
+    lookups: 113,
+    in_doubt: 6,
+    cost: { amount: 10.5, currency: 'EUR' },
+  })
+  expect(sumSpend(parts, null).cost).toBeNull()
+})
+
+test('a sum of money has no rest of binary fractions', () => {
+  expect(costOf({ person: 3, company: 0 }, price)?.amount).toBe(0.3)
+  expect(formatMoney({ amount: 1234.5, currency: 'EUR' })).toBe('1,234.50 EUR')
+  expect(formatMoney({ amount: 0.0042, currency: 'USD' })).toBe('0.0042 USD')
+  expect(formatMoney({ amount: 0, currency: 'USD' })).toBe('0.00 USD')
+})
+
+test('a source has a number of lookups, or a share of the budget; a share of nothing limited is nothing', () => {
+  const sources = [
+    { name: 'a', budget: 2_000 },
+    { name: 'b', budget: '30%' as const },
+    { name: 'c', budget: null },
+  ]
+  expect([...resolveSourceBudgets(sources, 1_001)]).toEqual([
+    ['a', 2_000],
+    ['b', 301],
+  ])
+  expect([...resolveSourceBudgets(sources, null)]).toEqual([['a', 2_000]])
+})
+
+test('at noon, half of the day is over', () => {
+  expect(forecastDay(500, NOON)).toBe(1_000)
+  expect(foreseeExhaustion(500, 750, NOON)).toEqual(new Date('2026-11-22T18:00:00Z'))
+  expect(foreseeExhaustion(500, 1_001, NOON)).toBeNull()
+  expect(foreseeExhaustion(500, 500, NOON)).toBeNull()
+  expect(foreseeExhaustion(0, 500, NOON)).toBeNull()
+})
+
+test('the first minutes after midnight are no pace', () => {
+  expect(forecastDay(3, Date.parse('2026-11-22T00:00:01Z'))).toBe(288)
+})
+
+test('a source is paid within its own budget, its share and the budget of the run', () => {
+  const budget = new RunBudget(100, new Map([['people', 30]]))
+  const spent = (lookups: number, people = 0) => ({ lookups, bySource: { people }, isShared: false })
+  budget.startShare(0, 2)
+  expect(budget.remaining(spent(0), 'people')).toBe(30)
+  expect(budget.remaining(spent(10, 10), 'people')).toBe(20)
+  expect(budget.remaining(spent(10, 10), 'companies')).toBe(40)
+  budget.endShares()
+  expect(budget.remaining(spent(95, 10), 'people')).toBe(5)
+  expect(budget.remaining(spent(40, 30), 'people')).toBe(0)
+  expect(budget.remaining(spent(40, 30), 'companies')).toBe(60)
+  expect([...budget.spentSources]).toEqual([['people', 30]])
+  expect(budget.left(spent(40, 30))).toEqual({ all: 60, bySource: { people: 0 } })
+})

@@ -1,0 +1,127 @@
+import { expect, test } from 'vitest'
+import { runServiceCases, testService } from '../../../src/actions/service-cases.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
+import { defineConfig } from '../../../src/config/define.ts'
+import { defineService } from '../../../src/domain/service/adapter.ts'
+import apollo, { cases as apolloCases } from '../../../examples/services/apollo.ts'
+import fullEnrich, { cases as fullEnrichCases } from '../../../examples/services/fullenrich.ts'
+import template, { cases as templateCases } from '../../../examples/services/template.ts'
+import peopleDataLabs, { cases as pdlCases } from '../../../examples/services/people-data-labs.ts'
+
+test.each([
+  [peopleDataLabs, pdlCases],
+  [fullEnrich, fullEnrichCases],
+  [apollo, apolloCases],
+  [template, templateCases],
+])('$name understands its answers', async (service, cases) => {
+  await expect(testService(service, cases)).resolves.toBeUndefined()
+})
+
+const small = defineService({
+  name: 'Acme Data',
+  auth: { header: 'X-Key', prefix: 'k ' },
+  person: { path: '/people/{email}', method: 'GET', query: () => ({ v: 2 }), inputs: ['email'] },
+  fields: { person: { job_title: 'text' } },
+})
+
+test('an adapter of a dozen lines: placeholders are filled, and the usual answers understood', async () => {
+  const passing = testService(small, [
+    {
+      name: 'found',
+      input: { email: 'a+b@x.example' },
+      request: { path: '/people/a%2Bb%40x.example', query: { v: '2' }, headers: { 'x-key': 'k test-key' } },
+      answer: { body: { data: { job_title: 'CEO', confidence: 0.5 } } },
+      expect: { outcome: 'found', record: { job_title: 'CEO' }, confidence: 0.5 },
+    },
+    {
+      name: 'down',
+      input: { email: 'a@x.example' },
+      answer: { status: 503 },
+      expect: { outcome: 'transient' },
+    },
+  ])
+  await expect(passing).resolves.toBeUndefined()
+})
+
+test('a case that comes out differently is listed with its field', async () => {
+  const [report] = await runServiceCases(small, [
+    {
+      name: 'wrong',
+      input: { email: 'a@x.example' },
+      answer: { body: { data: { job_title: 'CEO', confidence: 0.5 } } },
+      expect: { outcome: 'found', confidence: 0.9 },
+    },
+  ])
+  expect(report?.mismatches).toEqual(['confidence: 0.5, expected 0.9'])
+})
+
+const contacts = {
+  kind: 'person',
+  table: 'contacts',
+  inputs: { email: 't.email' },
+  outputs: { title: 'job_title' },
+} as const
+
+test('outputs are checked against the fields of the service', () => {
+  const config = parseConfig(defineConfig({ service: small, sources: { contacts } }), null)
+  expect(config.adapter?.name).toBe('Acme Data')
+  expect(config.sources['contacts']?.shapes).toHaveProperty('job_title.type', 'text')
+  expect(
+    problemsOf({
+      service: { adapter: small },
+      sources: { contacts: { ...contacts, outputs: { t: 'title' } } },
+    }),
+  ).toEqual([['sources.contacts.outputs.t', expect.stringContaining("'job_title'")]])
+})
+
+test('a mistake in a service is a problem with its place', () => {
+  const wrong = {
+    name: 'Acme Data',
+    person: { path: 'people/find', confidense: 'score' },
+    bulk: { path: '/bulk/{email}', size: 1_001 },
+    webhook: { signature: { header: 'x-signature', encoding: 'hexx' } },
+    rate: { limit: 'sixty' },
+    credits: { fields: { phone: 8 } },
+    poll: { path: '/jobs/{id}', after: 'soon' },
+  }
+  const places = problemsOf({ service: wrong, sources: { contacts } }).map(([place]) => place)
+  expect(places).toEqual(
+    expect.arrayContaining([
+      'service.person.path',
+      'service.person.confidense',
+      'service.bulk.path',
+      'service.bulk.size',
+      'service.webhook.signature.encoding',
+      'service.rate.limit',
+      'service.poll.path',
+      'service.poll.after',
+    ]),
+  )
+})
+
+test('a source that the service cannot serve is a problem', () => {
+  const sources = {
+    contacts: { ...contacts, inputs: { linkedin_url: 't.linkedin' } },
+    accounts: {
+      kind: 'company',
+      table: 'a',
+      inputs: { domain: 't.d' },
+      outputs: { i: { field: 'i', unlisted: true } },
+    },
+  }
+  expect(problemsOf({ service: small, sources }).map(([place]) => place)).toEqual([
+    'sources.contacts.inputs.linkedin_url',
+    'sources.accounts.kind',
+  ])
+})
+
+function problemsOf(config: unknown): [string, string][] {
+  try {
+    parseConfig(config, null)
+  } catch (error) {
+    if (error instanceof ConfigProblems) return error.problems.map(({ place, expected }) => [place, expected])
+    throw error
+  }
+  return []
+}

@@ -1,0 +1,130 @@
+import pino from 'pino'
+import { request } from 'undici'
+import { expect, test } from 'vitest'
+import { NO_SPEND_SETTINGS, type SpendReport } from '../../../src/actions/spend.ts'
+import { openHttpServer } from '../../../src/http/server.ts'
+import { renderMetrics } from '../../../src/http/metrics.ts'
+import { openDatabase } from '../../../src/store/open.ts'
+import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
+import { freePort } from '../../support/free-port.ts'
+import { noSpend } from '../../support/spend.ts'
+
+test('while Postgres is away, a process reports what it knows itself', async () => {
+  const log = pino({ level: 'silent' })
+  const db = openDatabase({ url: `postgres://x@127.0.0.1:${await freePort()}/x` })
+  const server = await openHttpServer({
+    host: '127.0.0.1',
+    port: 0,
+    receive: null,
+    deliveries: { notify: () => {} },
+    notReadyReason: async () => null,
+    dashboard: {
+      db,
+      log,
+      tokens: [],
+      app: () => null,
+      publicUrl: null,
+      scope: null,
+      sources: () => new Map(),
+      spendSettings: () => NO_SPEND_SETTINGS,
+      observer: () => ({ owner: 'own', own: [], schedules: null }),
+      explain: async () => {
+        throw new Error('not used')
+      },
+    },
+    log,
+  })
+  try {
+    const { statusCode, body } = await request(`http://127.0.0.1:${server.port}/metrics`)
+    const text = await body.text()
+    expect(statusCode).toBe(200)
+    expect(text).toMatch(/^fillrate_database_up 0$/m)
+    expect(text).toMatch(/^fillrate_build_info\{version="[^"]+",node="24[^"]*"\} 1$/m)
+    expect(text).toMatch(/^process_resident_memory_bytes \d+$/m)
+    expect(text).not.toContain('fillrate_rows')
+    // promtool takes it for the name of a counter.
+    expect(text).not.toMatch(/^# TYPE \S+_total gauge$/m)
+
+    // A page says why it has nothing to show, and loads itself again.
+    const page = await request(`http://127.0.0.1:${server.port}/`, { headers: { accept: 'text/html' } })
+    const content = await page.body.text()
+    expect(page.statusCode).toBe(503)
+    expect(content).toContain('Postgres is away')
+    expect(content).toContain('http-equiv="refresh"')
+    const status = await request(`http://127.0.0.1:${server.port}/api/status`)
+    expect(await status.body.json()).toEqual({
+      error: expect.stringContaining('Postgres is away'),
+    })
+  } finally {
+    await server.close()
+    await db.destroy()
+  }
+})
+
+test('a series exists before its first event', async () => {
+  const text = await renderMetrics({
+    ...EMPTY_METRICS,
+    scope: 'api.example.com 62af8704',
+    followed: ['people'],
+  })
+  for (const line of [
+    'fillrate_requests_total{endpoint="bulk",status="202"} 0',
+    'fillrate_requests_total{endpoint="person",status="401"} 0',
+    'fillrate_request_duration_seconds_bucket{endpoint="company",le="+Inf"} 0',
+    'fillrate_request_duration_seconds_count{endpoint="company"} 0',
+    'fillrate_lookups_total{outcome="found"} 0',
+    'fillrate_runs_total{trigger="schedule",status="unauthorized"} 0',
+    'fillrate_scheduled_runs_total{outcome="skipped"} 0',
+    'fillrate_circuit_open{host="api.example.com",key="62af8704"} 0',
+    'fillrate_key_usable{host="api.example.com",key="62af8704"} 1',
+    'fillrate_live_sync_backlog_rows{source="people"} 0',
+    'fillrate_live_sync_oldest_seconds{source="people"} 0',
+    'fillrate_trouble{code="schedule_late",subject="",severity="error"} 0',
+  ])
+    expect(text.split('\n')).toContain(line)
+})
+
+test('troubles, circuits and backlogs are those of their subject', async () => {
+  const scope = 'api.example.com 62af8704'
+  const trouble = { subject: scope, since: new Date(0), endedAt: null, details: {} }
+  const text = await renderMetrics({
+    ...EMPTY_METRICS,
+    scope,
+    openCircuits: [scope],
+    backlog: [{ source: 'people', rows: 997, oldestSeconds: 61.5 }],
+    data: { ...EMPTY_METRICS.data, troubles: [{ ...trouble, code: 'key_refused', severity: 'error' }] },
+    counters: [{ name: 'fillrate_runs_total', labels: 'trigger="follow",status="failed"', value: 3 }],
+  })
+  for (const line of [
+    'fillrate_circuit_open{host="api.example.com",key="62af8704"} 1',
+    'fillrate_key_usable{host="api.example.com",key="62af8704"} 0',
+    'fillrate_live_sync_backlog_rows{source="people"} 997',
+    'fillrate_live_sync_oldest_seconds{source="people"} 61.5',
+    `fillrate_trouble{code="key_refused",subject="${scope}",severity="error"} 1`,
+    'fillrate_runs_total{trigger="follow",status="failed"} 3',
+  ])
+    expect(text.split('\n')).toContain(line)
+  expect(text.match(/^fillrate_runs_total\{trigger="follow",status="failed"\}/gm)).toHaveLength(1)
+})
+
+test('of a budget the least that is left, and what every source has spent today', async () => {
+  const budget = { run: null, source: null, limit: 1_000, spent: 3, used_up_at: null }
+  const spend: SpendReport = {
+    ...noSpend,
+    days: [{ day: '2026-11-22', calls: 5, lookups: 5, in_doubt: 0, cost: null, by_source: { people: 5 } }],
+    budgets: [
+      { ...budget, kind: 'live_sync', left: 997 },
+      { ...budget, kind: 'run', run: 1, left: 40 },
+      { ...budget, kind: 'run', run: 2, left: 7 },
+      { ...budget, kind: 'run', run: 2, source: 'people', left: 1 },
+    ],
+  }
+  const text = await renderMetrics({ ...EMPTY_METRICS, data: { ...EMPTY_METRICS.data, spend } })
+  expect(text.split('\n')).toEqual(
+    expect.arrayContaining([
+      'fillrate_budget_remaining_lookups{budget="live_sync"} 997',
+      'fillrate_budget_remaining_lookups{budget="run"} 7',
+      'fillrate_lookups_spent_today{source="people"} 5',
+    ]),
+  )
+})
