@@ -112,16 +112,18 @@ export const makeReadOnly = (fixture: ChaosFixture): Promise<FaultResult> =>
     }),
   )
 
-/** A batch with a bad cell is written by many statements: if each of them might fail for ever, it would never end. */
-const MAX_FAILED_WRITES = 40
-
-/** One in seven writes, to a source and to Fillrate's own tables, fails with this SQLSTATE. */
+/**
+ * Writes to a source, and to Fillrate's own tables, fail with this SQLSTATE: the first of all, and then every other write
+ * of one transaction in five. By transaction, because a batch with a bad cell is tried by a dozen writes, and if each of
+ * them might fail, five tries in a row would: a row is then rejected, as one whose trigger always raises an error.
+ */
 export const failWrites = (fixture: ChaosFixture, code: '40P01' | '40001' | '53100'): Promise<FaultResult> =>
   runWithTriggers(
     fixture,
     `create function chaos.fail() returns trigger language plpgsql as $$
      begin
-       if random() < 0.15 and (select last_value from chaos.made) < ${MAX_FAILED_WRITES} then
+       if not (select is_called from chaos.made)
+          or (hashint8(pg_current_xact_id()::text::bigint) % 5 = 0 and random() < 0.5) then
          perform nextval('chaos.made');
          raise exception 'made on purpose' using errcode = '${code}';
        end if;
