@@ -48,7 +48,9 @@ export async function storeLateRecords(
       returning l.id, l.state
     ), ${enqueueWriteBackSql('stored')}
     update fillrate.rows r set due_at = now() from stored
-     where r.lookup_id = stored.id and r.state in ('not_found', 'rejected', 'failed')`.execute(db)
+     where r.lookup_id = stored.id and ${opaque(sql`r.state in ('not_found', 'rejected', 'failed')`)}`.execute(
+    db,
+  )
 }
 
 export interface DeliveredResult extends LookupFields {

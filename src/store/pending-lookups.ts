@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { JOB_SIZE } from '../domain/job.ts'
+import { opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 // The queue `pending_lookups`. Only the leader that serves a run takes from it; a second one waits for the first one's
@@ -74,6 +75,8 @@ export const claimPendingSql = (
   const kinds = others
     ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
     : sql<boolean>`(is_bulk and ${emails})`
+  // Behind a million lookups, statistics know nothing of a new run: its index then looks cheaper than the primary key.
+  const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
   // Takes no more entries than list `limit` lookups: each is read whole, and lists one at least.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
@@ -87,11 +90,11 @@ export const claimPendingSql = (
         from entry cross join lateral unnest(entry.lookup_ids) with ordinality as q (id, n)
        cross join lateral (
          select l.id, (l.not_before is null or l.not_before <= now()) and ${condition} as is_ready
-           from fillrate.lookups l where l.id = q.id and l.state = 'pending' and l.run_id = ${run} offset 0) l
+           from fillrate.lookups l where l.id = q.id and ${isPending} offset 0) l
     ), claimed as materialized (
       select l.id, l.source, l.credits_reserved from (select id from open where is_ready order by place limit ${limit}::integer) w
        cross join lateral (
-         select id, source, credits_reserved from fillrate.lookups where id = w.id and state = 'pending' and run_id = ${run}
+         select id, source, credits_reserved from fillrate.lookups l where l.id = w.id and ${isPending}
             for no key update skip locked offset 0) l
     )`
 }

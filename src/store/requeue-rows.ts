@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILED_ROW_STATES, type RetryState, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { unnestByRow } from './sql.ts'
+import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { parseRows, type Unparsed } from './write-back-queue.ts'
 
@@ -173,8 +173,10 @@ export async function hasRowsToWrite(
   const { rows } = await sql<{ any: boolean }>`
     select exists (
       select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
-        join fillrate.rows r on r.lookup_id = q.lookup_id
-       where r.source = ${source} and r.state = 'waiting' and r.run_id = ${run}
-         and (${left} or r.due_at is null)) as any`.execute(db)
+       cross join lateral (
+         select from fillrate.rows r
+          where r.lookup_id = q.lookup_id
+            and ${opaque(sql`r.source = ${source} and r.state = 'waiting' and r.run_id = ${run} and (${left} or r.due_at is null)`)}
+         offset 0) r) as any`.execute(db)
   return rows[0]?.any ?? false
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
-import { intervalSql } from './sql.ts'
+import { intervalSql, opaque } from './sql.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
 // another index for this.
@@ -22,7 +22,7 @@ export async function deleteRecords(
     ), chosen as (
       select l.id from fillrate.lookups l
        where l.id in (select id from page where old) and l.resolved_at is not null
-         and not exists (select from fillrate.rows r where r.lookup_id = l.id and r.state = 'waiting')
+         and not exists (select from fillrate.rows r where r.lookup_id = l.id and ${opaque(sql`r.state = 'waiting'`)})
          for update skip locked
     ), dropped as (
       delete from fillrate.lookups l using chosen where l.id = chosen.id returning 1

@@ -4,15 +4,23 @@ import { ANSWERED_STATES } from './lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
+/** SQL: whether lookups of a run are leased. */
+const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
+  select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
+   cross join lateral (
+     select from fillrate.lookups l
+      where l.id = q.id and ${opaque(sql`l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run}`)} offset 0) l)`
+
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export async function hasWorkUnderWay(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
-                     join fillrate.lookups l on l.id = q.id
-                    where l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run})
+    select ${hasLeasesSql(run)}
         or exists (select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
-                     join fillrate.rows r on r.lookup_id = q.lookup_id
-                    where r.run_id = ${run} and r.state = 'waiting') as any`.execute(db)
+                    cross join lateral (
+                      select from fillrate.rows r
+                       where r.lookup_id = q.lookup_id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r) as any`.execute(
+    db,
+  )
   return rows[0]?.any ?? false
 }
 
@@ -21,9 +29,7 @@ export async function awaitsAnswers(db: Connection, run: number): Promise<boolea
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.pending_lookups
                     where run_id = ${run} and (not_before is null or not_before < now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}))
-        or exists (select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
-                     join fillrate.lookups l on l.id = q.id
-                    where l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run})
+        or ${hasLeasesSql(run)}
         or exists (select from fillrate.jobs
                     where run_id = ${run} and (state in ('submitting', 'submitted', 'in_doubt') or release_at is not null)) as any`.execute(
     db,

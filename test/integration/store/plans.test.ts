@@ -9,7 +9,12 @@ import * as lookups from '../../../src/store/lookups.ts'
 import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
-import { findWaitingRows } from '../../../src/store/run-progress.ts'
+import {
+  awaitsAnswers,
+  countAwaitedJobs,
+  findWaitingRows,
+  hasWorkUnderWay,
+} from '../../../src/store/run-progress.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
@@ -19,33 +24,44 @@ import { openSource } from '../../../src/sources/source.ts'
 import { mapping } from '../sources/mapping.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
+const TABLES = ['lookups', 'rows', 'write_back_queue', 'pending_lookups', 'skipped_cells']
+
 /** Rows that were written long ago, and waiting rows, whose lookups have the highest ids. */
 const WRITTEN = 20_000
 const WAITING = 100
 const PENDING = 100
 
+/** The run that waits. The statistics of the third case know nothing of it. */
+const RUN = 2
+
 let database: TestDatabase
-beforeAll(async () => {
+
+const insertFound = (run: number, from: number, to: number): string => `
+  insert into fillrate.lookups (kind, key, input, state, run_id, record, requested_at, resolved_at, refresh_at)
+  select 'email', 'p' || n || '@example.com', '{}', 'found', ${run}, '{"title": "Engineer"}', now(), now(), now() + interval '90 days'
+    from generate_series(${from}, ${to}) n`
+
+async function createTables(analyzedBefore: readonly string[]): Promise<void> {
   database = await createTestDatabase()
+  const analyze = analyzedBefore.map((table) => `analyze fillrate.${table};`).join(' ')
   await database.pool.query(`
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-    values ('manual', '{contacts}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour');
-    insert into fillrate.lookups (kind, key, input, state, run_id, record, requested_at, resolved_at, refresh_at)
-    select 'email', 'p' || n || '@example.com', '{}', 'found', 1, '{"title": "Engineer"}', now(), now(), now() + interval '90 days'
-      from generate_series(1, ${WRITTEN + WAITING}) n;
+    select 'manual', '{contacts}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, ${RUN});
+    ${insertFound(1, 1, WRITTEN)};
     insert into fillrate.rows (source, key, lookup_id, state, run_id, settled_at)
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
-    insert into fillrate.rows (source, key, lookup_id, state, run_id)
-    select 'contacts', n, n, 'waiting', 1 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.skipped_cells (source, key, "column", reason)
     select 'contacts', n, 'phone', 'too_long' from generate_series(1, ${WRITTEN}) n;
+    ${analyze}
+    ${insertFound(RUN, WRITTEN + 1, WRITTEN + WAITING)};
+    insert into fillrate.rows (source, key, lookup_id, state, run_id)
+    select 'contacts', n, n, 'waiting', ${RUN} from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.write_back_queue (lookup_ids)
     select array_agg(n) from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.lookups (kind, key, input, state, run_id)
-    select 'email', 'q' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${PENDING}) n`)
+    select 'email', 'q' || n || '@example.com', '{}', 'pending', ${RUN} from generate_series(1, ${PENDING}) n`)
   await database.pool.query(QUEUE_PENDING)
-})
-afterAll(() => database.drop())
+}
 
 /** Of this connection, since its last report to the server's statistics. */
 async function tuplesReadSoFar(tx: Tx): Promise<number> {
@@ -83,16 +99,19 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   cells: { written: 1, protected: 0, skipped: 0 },
   skipped: [skip],
 }))
-const options = { run: 1, emails: true, limit: PENDING, leaseMs: 60_000 }
+const options = { run: RUN, emails: true, limit: PENDING, leaseMs: 60_000 }
 
 // A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
-describe.each([
-  ['just filled, with no statistics', []],
-  ['analyzed', ['lookups', 'rows', 'write_back_queue', 'pending_lookups', 'skipped_cells']],
+describe.each<[string, { readonly before: readonly string[]; readonly after: readonly string[] }]>([
+  ['just filled, with no statistics', { before: [], after: [] }],
+  ['analyzed', { before: [], after: TABLES }],
+  ['analyzed before the rows of this run came', { before: TABLES, after: [] }],
 ])('in tables that are %s, no step reads more than it works on', (_, analyzed) => {
   beforeAll(async () => {
-    for (const table of analyzed) await database.pool.query(`analyze fillrate.${table}`)
+    await createTables(analyzed.before)
+    for (const table of analyzed.after) await database.pool.query(`analyze fillrate.${table}`)
   })
+  afterAll(() => database.drop())
 
   test.each<[string, (tx: Tx) => Promise<unknown>]>([
     ['claim rows for write-back', (tx) => writeBackQueue.claimForWriteBack(tx, 'contacts', 1_000)],
@@ -149,7 +168,7 @@ describe.each([
       'create a job',
       async (tx) => {
         const made = await jobs.createJobs(tx, {
-          run: 1,
+          run: RUN,
           ids: [randomUUID()],
           least: 1,
           token: randomUUID(),
@@ -159,13 +178,19 @@ describe.each([
         expect(made).toHaveLength(1)
       },
     ],
-    ['check for a job to submit', (tx) => jobs.findSubmittable(tx, 1, 50)],
+    ['check for a job to submit', (tx) => jobs.findSubmittable(tx, RUN, 50)],
     ['list abandoned rows', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
-    ['list requeued rows', (tx) => rows.listRequeuedRows(tx, 'contacts', 1, '', 1_000)],
+    ['list requeued rows', (tx) => rows.listRequeuedRows(tx, 'contacts', RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
     ['list due rows', (tx) => rows.listDueRows(tx, 'contacts', '', 1_000)],
-    ['check for waiting rows', (tx) => findWaitingRows(tx, 1, ['contacts'])],
-    ['adopt lookups', (tx) => lookups.adoptLookups(tx, 1, [1], { all: 1_000, bySource: { contacts: 500 } })],
+    ['check for waiting rows', (tx) => findWaitingRows(tx, RUN, ['contacts'])],
+    ['check for work under way', (tx) => hasWorkUnderWay(tx, RUN)],
+    ['check for awaited answers', (tx) => awaitsAnswers(tx, RUN)],
+    ['count awaited jobs', (tx) => countAwaitedJobs(tx, RUN)],
+    [
+      'adopt lookups',
+      (tx) => lookups.adoptLookups(tx, RUN, [1], { all: 1_000, bySource: { contacts: 500 } }),
+    ],
     [
       'make rows due',
       (tx) =>
@@ -175,8 +200,11 @@ describe.each([
           keys.map((key) => ({ key, lookup: Number(key) })),
         ),
     ],
-    ['check for rows to write again', (tx) => requeueRows.hasRowsToWrite(tx, 'contacts', 1, { left: true })],
-    ['check for pending lookups of live sync', (tx) => hasPendingLookups(tx, 1)],
+    [
+      'check for rows to write again',
+      (tx) => requeueRows.hasRowsToWrite(tx, 'contacts', RUN, { left: true }),
+    ],
+    ['check for pending lookups of live sync', (tx) => hasPendingLookups(tx, RUN)],
     ['release expired lookups', (tx) => lookups.releaseExpiredLookups(tx, 1_000)],
   ])('%s', async (name, step) => {
     // A prepared statement is planned without its parameters after a while.
