@@ -3,12 +3,11 @@ import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { ObservedTrouble } from '../domain/trouble.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
-  type ComparedPage,
   countSourceDeletions,
   eraseDeleted,
   type EraseOptions,
-  restoreReturned,
-  setAsideDeleted,
+  restoreAllReturned,
+  setAllAside,
 } from '../pipeline/deleted-rows.ts'
 import type { Source } from '../sources/source.ts'
 import { markDeletedRowsKept } from '../store/deleted-rows.ts'
@@ -39,8 +38,8 @@ export async function reconcileDeleted(
   const done = { deleted: 0, restored: 0 }
   try {
     await markDeletedRowsKept(deps.db, name, source.mapping.onDelete === 'keep')
-    done.deleted = await compareAll((after) => setAsideDeleted(deps, source, after), signal)
-    done.restored = await compareAll((after) => restoreReturned(deps, source, after), signal)
+    done.deleted = await setAllAside(deps, source, signal)
+    done.restored = await restoreAllReturned(deps, source, signal)
     await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
   } catch (error) {
     if (!(error instanceof TableBusyError)) throw error
@@ -66,19 +65,6 @@ async function reportHeldErase({ db, log }: Pick<Deps, 'db' | 'log'>, source: st
   }
   const report = { reporter: `${hostname()}:${process.pid}`, codes: ['erase_held'], subject: source } as const
   logTroubleChanges(log, await reportTroubles(db, report, isEraseHeld(counts) ? [held] : []))
-}
-
-async function compareAll(
-  comparePage: (after: string) => Promise<ComparedPage>,
-  signal: AbortSignal,
-): Promise<number> {
-  let rows = 0
-  for (let after: string | null = ''; after !== null && !signal.aborted;) {
-    const page: ComparedPage = await comparePage(after)
-    rows += page.rows
-    after = page.next
-  }
-  return rows
 }
 
 export interface ErasedTotal {

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { removeFromUnsentJobs } from './erase.ts'
@@ -17,19 +17,43 @@ export interface DeletedRows {
 
 const listKeysIn =
   (table: 'rows' | 'deleted_rows') =>
-  async (db: Connection, source: string, after: string, limit: number): Promise<string[]> => {
+  async (db: Connection, source: string, { after, until }: KeyRange): Promise<string[]> => {
     const { rows } = await sql<{ key: string }>`
-      select key from ${sql.id('fillrate', table)} where source = ${source} and key > ${after} order by key limit ${limit}`.execute(
+      select key from ${sql.id('fillrate', table)} where ${inRangeSql(source, { after, until })} order by key`.execute(
       db,
     )
     return rows.map((row) => row.key)
   }
 
-/** Keys of a source's rows, in their order, after a key. */
+/** Keys of a source's rows, in their order. */
 export const listRowKeys = listKeysIn('rows')
 
 /** The same for rows that are set aside. */
 export const listDeletedKeys = listKeysIn('deleted_rows')
+
+/** Keys in the order of their texts: those after one, up to another; null: to the end. */
+export interface KeyRange {
+  readonly after: string
+  readonly until: string | null
+}
+
+/** SQL: a row of a source, or one that is set aside, whose key is in the range. */
+export const inRangeSql = (source: string, { after, until }: KeyRange): RawBuilder<unknown> =>
+  sql`source = ${source} and key > ${after} and (${until}::text is null or key <= ${until}::text)`
+
+/** Finds the key that ends a range of `size` keys; null: fewer are left. */
+export async function findRangeEnd(
+  db: Connection,
+  table: 'rows' | 'deleted_rows',
+  source: string,
+  after: string,
+  size: number,
+): Promise<string | null> {
+  const { rows } = await sql<{ key: string }>`
+    select key from ${sql.id('fillrate', table)} where source = ${source} and key > ${after}
+     order by key offset ${size - 1} limit 1`.execute(db)
+  return rows[0]?.key ?? null
+}
 
 /**
  * Sets deleted rows aside: they are in no count any more, and can be restored. A lookup that only waited for them, and

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { setAsideDeleted } from '../../../src/pipeline/deleted-rows.ts'
+import { restoreAllReturned, setAllAside } from '../../../src/pipeline/deleted-rows.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping } from '../sources/mapping.ts'
@@ -40,11 +40,23 @@ test.each([
       [known],
     )
     const source = await openSource(database.db, mapping())
-    const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<
-      typeof setAsideDeleted
-    >[0]
-    expect(await setAsideDeleted(deps, source, '')).toEqual({ rows: deleted.length, next: null })
+    const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<typeof setAllAside>[0]
+    expect(await setAllAside(deps, source, AbortSignal.any([]))).toBe(deleted.length)
     const aside = await database.pool.query<{ key: string }>('select key from fillrate.deleted_rows')
     expect(aside.rows.map(({ key }) => key).sort()).toEqual([...deleted].sort())
   },
 )
+
+test.each(['integer', 'text'])('keys of type %s are compared to the end, range by range', async (type) => {
+  await database.pool.query(`
+    drop table if exists people; truncate fillrate.rows, fillrate.deleted_rows;
+    create table people (id ${type} primary key, email text, title text);
+    insert into people (id) select n::text::${type} from generate_series(1, 25000) n where n % 5000 <> 0;
+    insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 25000) n`)
+  const source = await openSource(database.db, mapping())
+  const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<typeof setAllAside>[0]
+  expect(await setAllAside(deps, source, AbortSignal.any([]))).toBe(5)
+  expect(await setAllAside(deps, source, AbortSignal.any([]))).toBe(0)
+  await database.pool.query(`insert into people (id) values ('5000'), ('25000')`)
+  expect(await restoreAllReturned(deps, source, AbortSignal.any([]))).toBe(2)
+})
