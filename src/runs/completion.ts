@@ -55,3 +55,12 @@ export function decideCompletion(run: RunSnapshot): Completion {
   if (payable <= awaitingDelivery) return isWithinWait ? 'continue' : 'timed_out'
   return 'continue'
 }
+
+/** The full check reads all waiting rows, so it runs rarely and only without progress. */
+export const FULL_CHECK_MS = 1_000
+/** At most this share of the time is spent on reading all waiting rows: a million take seconds. */
+const READING_SHARE = 1 / 20
+
+/** When all waiting rows may be read again, after it took from `startedAt` to `endedAt`, in milliseconds. Pure. */
+export const nextReadAt = (startedAt: number, endedAt: number): number =>
+  startedAt + Math.max(FULL_CHECK_MS, (endedAt - startedAt) / READING_SHARE)

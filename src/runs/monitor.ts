@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { RateStatus } from '../domain/rate-status.ts'
 import type { Trigger } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
@@ -11,15 +10,11 @@ import type { KnownCircuit } from '../store/rate-limits.ts'
 import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
-import { decideCompletion, isOutageTooLong } from './completion.ts'
+import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
-/** The full check reads all waiting rows, so it runs rarely and only without progress. */
-const FULL_CHECK_MS = 1_000
-/** Spend at most 1/COUNT_COST_FACTOR of the time on counting waiting rows. */
-const COUNT_COST_FACTOR = 20
 
 export interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly trigger: Trigger
@@ -72,6 +67,9 @@ interface MonitorState extends Leftover {
   finished: number
   waiting: number
   jobsWaiting: number
+  /** When the full check is made again, and whether rows of the run waited at the last one. */
+  fullCheckAt: number
+  hadWaiting: boolean
 }
 
 /**
@@ -92,6 +90,8 @@ export async function monitorRun(
     laterAt: null,
     locked: 0,
     outage: null,
+    fullCheckAt: Number.NEGATIVE_INFINITY,
+    hadWaiting: false,
     countAt: Number.NEGATIVE_INFINITY,
   }
   const maybeComplete = run.counters.maybeComplete.listen()
@@ -103,8 +103,7 @@ export async function monitorRun(
       if (now >= state.countAt) {
         await countFinished(deps, run, state)
         state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
-        const tookMs = performance.now() - now
-        state.countAt = now + Math.max(FULL_CHECK_MS, COUNT_COST_FACTOR * tookMs)
+        state.countAt = nextReadAt(now, performance.now())
       }
       reportProgress(run, state)
       // While calls are answered in this process it is not complete, and says when it may be.
@@ -147,10 +146,11 @@ async function countFinished(
 async function checkCompletion(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
   run: MonitoredRun,
-  state: Leftover,
+  state: MonitorState,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const idleMs = performance.now() - run.counters.lastProgressAt
+  const startedAt = performance.now()
+  const idleMs = startedAt - run.counters.lastProgressAt
   const names = run.sources.map((source) => source.name)
   const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, names)
   // Rows that the budget cannot pay stay requeued, and are checked rarely.
@@ -159,6 +159,7 @@ async function checkCompletion(
     return false
   }
   if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
+  if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return false
   const running = await runs.listRunning(deps.db)
   const runningIds = running.map((one) => one.id)
   // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
@@ -171,6 +172,8 @@ async function checkCompletion(
   let counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, unawaited)
   if (await takeOver(deps, run, runningIds, counts, signal))
     counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, unawaited)
+  state.fullCheckAt = nextReadAt(startedAt, performance.now())
+  state.hadWaiting = hasWaiting
   state.others = counts.others
   state.later = counts.later
   state.laterAt = counts.laterAt
@@ -189,10 +192,8 @@ async function checkCompletion(
     lockedWaitMs: deps.policy.lockedWaitMs,
     picking: false,
   })
-  if (completion === 'continue')
-    await sleep(FULL_CHECK_MS - POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
   // Freed by a job that expired after these rows were picked: the budget had not included them.
-  else run.budget.setPendingSkips('abandoned', counts.abandoned)
+  if (completion !== 'continue') run.budget.setPendingSkips('abandoned', counts.abandoned)
   return completion !== 'continue'
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createBatcher } from '../../../src/util/batcher.ts'
 import { allowedByBreaker } from '../../../src/pipeline/look-up/call-service.ts'
 import { estimateCalls } from '../../../src/actions/plan/plan.ts'
-import { decideCompletion, isOutageTooLong } from '../../../src/runs/completion.ts'
+import { decideCompletion, isOutageTooLong, nextReadAt } from '../../../src/runs/completion.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import type { BreakerState } from '../../../src/service/breaker.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
@@ -194,4 +194,10 @@ test('no lookup is leased for rejected keys, and one for keys that are retried',
   const breaker = { state: 'closed', nextProbeAt: null } as const
   expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 0 } }, 0)).toBe(0)
   expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 1 } }, 0)).toBe(1)
+})
+
+test('reading all waiting rows takes a twentieth of the time, and a second is the least between two reads', () => {
+  expect(nextReadAt(10_000, 10_001)).toBe(11_000)
+  expect(nextReadAt(10_000, 10_050)).toBe(11_000)
+  expect(nextReadAt(10_000, 15_000)).toBe(110_000)
 })
