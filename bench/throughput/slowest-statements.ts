@@ -27,7 +27,7 @@ export async function slowestStatements(client: pg.Client, database: string): Pr
   const { rows } = await client.query<Cost>(
     `select calls::float8 as calls, total_exec_time as total,
             total_plan_time as planning, mean_exec_time as mean, rows::float8 as rows,
-            (shared_blks_hit + shared_blks_read)::float8 / calls as hits, wal_bytes::float8 / 1048576 as wal,
+            (shared_blks_hit + shared_blks_read)::float8 / nullif(calls, 0) as hits, wal_bytes::float8 / 1048576 as wal,
             regexp_replace(query, '\\s+', ' ', 'g') as query
        from pg_stat_statements s join pg_database d on d.oid = s.dbid
       where d.datname = $1 order by total_exec_time + total_plan_time desc limit 20`,
