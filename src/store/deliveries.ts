@@ -82,11 +82,21 @@ export interface SettledDelivery {
   readonly quarantinedResults: number
 }
 
-/** SQL, a statement for a WITH clause: records how deliveries were settled. */
+/**
+ * SQL, a statement for a WITH clause: records how deliveries were settled. Of what else the given objects have, nothing is
+ * sent: with a delivery's answers the batch would have a thousand times its size.
+ */
 export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
   update fillrate.deliveries d
      set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
-    from jsonb_to_recordset(${jsonBatch(closed)}) as v
+    from jsonb_to_recordset(${jsonBatch(
+      closed.map(({ eventId, state, reason, quarantinedResults }) => ({
+        eventId,
+        state,
+        reason,
+        quarantinedResults,
+      })),
+    )}) as v
          ("eventId" text, state text, reason text, "quarantinedResults" integer)
    where d.event_id = v."eventId"`
 
