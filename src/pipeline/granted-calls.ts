@@ -7,11 +7,13 @@ import type { CallDeps } from './deps.ts'
 export interface GrantedCalls {
   /** The most calls. */
   readonly permits: number
-  /** How many of them at once. */
+  /** How many of them at once, at first. */
   readonly slots: number
   /**
    * Makes a call for each item, no more than there are permits. With fewer slots than items, each slot makes several calls
-   * in turn, and is released when none is left. Rejects once all calls have ended.
+   * in turn, further slots are taken as they become free, and each is released when no call is left. With the first ones
+   * alone, a tick that began while lookups were being leased made its 30 calls one after the other: 1.5 s of nothing else,
+   * at a latency of 20 ms. Rejects once all calls have ended.
    */
   each<Item, Result>(
     items: readonly Item[],
@@ -57,15 +59,29 @@ export async function withGrantedCalls<T>(
       each: async (items, call) => {
         releaseSlots(Math.max(0, slots - items.length))
         const limitToSlots = pLimit(slots)
+        const allStarted = new AbortController()
         const calls = items.map((item) => {
           const observer = granted.use()
           return limitToSlots(async () => {
+            if (limitToSlots.pendingCount === 0) allStarted.abort()
             const result = await call(item, observer)
             if (limitToSlots.pendingCount === 0) releaseSlots(1)
             return result
           })
         })
-        return Promise.all(calls).finally(() => Promise.allSettled(calls))
+        const takeFurther = async (): Promise<void> => {
+          while (limitToSlots.pendingCount > 0) {
+            await deps.slots.wait(priority, allStarted.signal, true)
+            const further = deps.slots.take(limitToSlots.pendingCount, priority, true)
+            heldSlots += further
+            limitToSlots.concurrency += further
+            // They start in microtasks, and count as pending until then.
+            await new Promise((resolve) => setImmediate(resolve))
+          }
+        }
+        return Promise.all([takeFurther(), ...calls])
+          .then(([, ...results]) => results)
+          .finally(() => Promise.allSettled(calls))
       },
     })
   } finally {

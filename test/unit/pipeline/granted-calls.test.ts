@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest'
+import type { CallDeps } from '../../../src/pipeline/deps.ts'
+import { withGrantedCalls } from '../../../src/pipeline/granted-calls.ts'
+import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
+
+const { signal } = new AbortController()
+
+/** A limiter that grants whatever is wanted. */
+const limiter = {
+  acquire: (count: number) => Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
+} as unknown as CallDeps['limiter']
+
+const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5))
+
+/** Calls that end when they are told to. */
+function createCalls() {
+  const open: (() => void)[] = []
+  let started = 0
+  return {
+    open,
+    started: () => started,
+    call: (item: number): Promise<number> => {
+      started++
+      return new Promise((resolve) => open.push(() => resolve(item)))
+    },
+  }
+}
+
+describe('withGrantedCalls', () => {
+  it('makes its calls with slots that become free later', async () => {
+    const slots = new PrioritySemaphore(4)
+    slots.take(3, 'normal')
+    const { open, started, call } = createCalls()
+    const options = { wanted: 6, priority: 'normal', signal } as const
+    const made = withGrantedCalls({ limiter, slots }, options, ({ each }) => each([1, 2, 3, 4, 5, 6], call))
+    await settle()
+    expect(started()).toBe(1)
+
+    slots.release(2)
+    await settle()
+    expect(started()).toBe(3)
+    slots.release(1)
+    await settle()
+    expect(started()).toBe(4)
+    expect(slots.free('normal')).toBe(0)
+
+    while (started() < 6) {
+      open.shift()?.()
+      await settle()
+    }
+    // No call waits for a slot: from now on others may take them.
+    open.shift()?.()
+    await settle()
+    expect(slots.free('normal')).toBe(1)
+    for (const end of open) end()
+    expect(await made).toEqual([1, 2, 3, 4, 5, 6])
+    expect(slots.free('normal')).toBe(4)
+  })
+
+  it('gives all slots back when a call throws', async () => {
+    const slots = new PrioritySemaphore(2)
+    slots.take(1, 'normal')
+    const options = { wanted: 4, priority: 'normal', signal } as const
+    const made = withGrantedCalls({ limiter, slots }, options, ({ each }) =>
+      each([1, 2, 3, 4], (item) => (item === 2 ? Promise.reject(new Error('broken')) : settle())),
+    )
+    slots.release(1)
+    await expect(made).rejects.toThrow('broken')
+    expect(slots.free('normal')).toBe(2)
+  })
+})
