@@ -208,8 +208,16 @@ export function dataTable<Line>(
   caption: HtmlPart,
   columns: ReadonlyArray<DataColumn<Line> | null | false>,
   lines: readonly Line[],
-  { isCaptionShown = false }: { readonly isCaptionShown?: boolean } = {},
+  {
+    isCaptionShown = false,
+    none,
+  }: {
+    readonly isCaptionShown?: boolean
+    /** What stands in its place if it has no lines. Missing: the head alone. */
+    readonly none?: HtmlPart
+  } = {},
 ): Html {
+  if (lines.length === 0 && none !== undefined) return empty(none)
   const shown = columns.filter((column) => column !== null && column !== false)
   const look = ({ kind }: DataColumn<Line>): string =>
     kind === 'number' ? 'n' : kind === 'text' ? 'reason' : kind === 'wide' ? 'wide' : ''

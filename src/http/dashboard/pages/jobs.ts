@@ -2,7 +2,7 @@ import type { JobGroup } from '../../../store/metrics.ts'
 import type { StoredJob } from '../../../store/job-actions.ts'
 import { formatCount } from '../../../util/format.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import { badge, card, clamped, dataTable, empty, pageHead, stateBadge, timeAgo } from '../components.ts'
+import { badge, card, clamped, dataTable, pageHead, stateBadge, timeAgo } from '../components.ts'
 
 /** What each job state means. */
 const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
@@ -38,28 +38,26 @@ function groupsSection({ groups, readAt }: JobsPageData): Html {
   return card(
     'job-states',
     'By state',
-    groups.length === 0
-      ? empty(
-          html`No bulk jobs yet. A run submits emails in jobs of up to 100 where the service can reach
-            <code>FILLRATE_PUBLIC_URL</code> and enough of them wait.`,
-        )
-      : dataTable<JobGroup>(
-          'Bulk jobs by state and age',
-          [
-            {
-              name: 'state',
-              kind: 'row',
-              cell: ({ state }) =>
-                html`<a class="plain" href="/jobs?state=${state}">${stateBadge(state)}</a>`,
-            },
-            { name: 'jobs', kind: 'number', cell: ({ jobs }) => formatCount(jobs) },
-            { name: 'emails', kind: 'number', cell: ({ emails }) => formatCount(emails) },
-            { name: 'oldest', cell: ({ oldest }) => timeAgo(oldest, readAt) },
-            { name: 'deadline', cell: (group) => deadlineCell(group, readAt) },
-            { name: 'meaning', kind: 'text', cell: ({ state }) => STATE_MEANINGS[state] },
-          ],
-          groups,
-        ),
+    dataTable<JobGroup>(
+      'Bulk jobs by state and age',
+      [
+        {
+          name: 'state',
+          kind: 'row',
+          cell: ({ state }) => html`<a class="plain" href="/jobs?state=${state}">${stateBadge(state)}</a>`,
+        },
+        { name: 'jobs', kind: 'number', cell: ({ jobs }) => formatCount(jobs) },
+        { name: 'emails', kind: 'number', cell: ({ emails }) => formatCount(emails) },
+        { name: 'oldest', cell: ({ oldest }) => timeAgo(oldest, readAt) },
+        { name: 'deadline', cell: (group) => deadlineCell(group, readAt) },
+        { name: 'meaning', kind: 'text', cell: ({ state }) => STATE_MEANINGS[state] },
+      ],
+      groups,
+      {
+        none: html`No bulk jobs yet. A run submits emails in jobs of up to 100 where the service can reach
+          <code>FILLRATE_PUBLIC_URL</code> and enough of them wait.`,
+      },
+    ),
   )
 }
 

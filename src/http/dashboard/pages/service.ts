@@ -179,30 +179,27 @@ const limitSection = ({ limitChanges }: ServicePageData): Html =>
   card(
     'limit',
     'Limit over time',
-    limitChanges.length === 0
-      ? empty('The service reports its limit with its first answers; each change of it is listed here.')
-      : dataTable<LimitChange>(
-          'The limit and its changes, latest first',
-          [
-            { name: 'since', kind: 'row', cell: ({ at }) => clockTime(at) },
-            {
-              name: 'limit',
-              cell: ({ limit, windowMs }) =>
-                html`<span class="${windowMs === null ? '' : 'short'}"
-                  >${describeLimit(limit, windowMs)}</span
-                >`,
-            },
-            {
-              name: 'a second',
-              kind: 'number',
-              cell: ({ limit, windowMs }) =>
-                windowMs !== null && ((limit * 1_000) / windowMs).toFixed(1).replace(/\.0$/, ''),
-            },
-            {
-              name: 'service and key',
-              cell: ({ scope }) => html`<span class="soft">${breakable(scope)}</span>`,
-            },
-          ],
-          limitChanges,
-        ),
+    dataTable<LimitChange>(
+      'The limit and its changes, latest first',
+      [
+        { name: 'since', kind: 'row', cell: ({ at }) => clockTime(at) },
+        {
+          name: 'limit',
+          cell: ({ limit, windowMs }) =>
+            html`<span class="${windowMs === null ? '' : 'short'}">${describeLimit(limit, windowMs)}</span>`,
+        },
+        {
+          name: 'a second',
+          kind: 'number',
+          cell: ({ limit, windowMs }) =>
+            windowMs !== null && ((limit * 1_000) / windowMs).toFixed(1).replace(/\.0$/, ''),
+        },
+        {
+          name: 'service and key',
+          cell: ({ scope }) => html`<span class="soft">${breakable(scope)}</span>`,
+        },
+      ],
+      limitChanges,
+      { none: 'The service reports its limit with its first answers; each change of it is listed here.' },
+    ),
   )

@@ -7,7 +7,6 @@ import {
   countLink,
   dataTable,
   type DataColumn,
-  empty,
   nameText,
   pageHead,
   ratio,
@@ -56,13 +55,12 @@ export const sourcesSection = (
   card(
     'sources',
     'Sources',
-    data.sources.length === 0
-      ? empty('No configuration is loaded yet.')
-      : dataTable<SourceOverview>(
-          'Sources',
-          sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
-          sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare),
-        ),
+    dataTable<SourceOverview>(
+      'Sources',
+      sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
+      sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare),
+      { none: 'No configuration is loaded yet.' },
+    ),
     html`<a href="/failures">Failures by reason</a>`,
   )
 

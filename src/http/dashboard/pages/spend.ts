@@ -8,7 +8,6 @@ import {
   count,
   type DataColumn,
   dataTable,
-  empty,
   pageHead,
   ratio,
   shareBar,
@@ -76,39 +75,38 @@ function budgetsSection({ spend: { budgets }, readAt }: SpendPageData): Html {
   return card(
     'budgets',
     'Budgets',
-    budgets.length === 0
-      ? empty(html`No budget is in use now: neither a run nor live sync is under way.`)
-      : dataTable<BudgetReport>(
-          'Budgets and what is left of them',
-          [
-            {
-              name: 'budget',
-              kind: 'row',
-              cell: ({ kind, run, source }) => [
-                BUDGET_NAMES[kind],
-                run !== null && html` <a href="/runs/${run}">${run}</a>`,
-                source !== null && html` <span class="soft">of ${source}</span>`,
-              ],
-            },
-            {
-              name: 'used',
-              kind: 'wide',
-              cell: ({ spent, limit }) =>
-                limit === null
-                  ? html`<span class="soft">unlimited</span>`
-                  : shareBar([{ share: ratio(spent, limit), look: spent >= limit ? 'bad' : 'flow' }]),
-            },
-            { name: 'spent', kind: 'number', cell: ({ spent }) => formatCount(spent) },
-            { name: 'limit', kind: 'number', cell: ({ limit }) => count(limit) },
-            {
-              name: 'left',
-              kind: 'number',
-              cell: ({ left }) => (left === 0 ? badge('used up', 'bad') : count(left)),
-            },
-            { name: 'used up', cell: ({ used_up_at: at }) => at && timeAgo(at, readAt) },
+    dataTable<BudgetReport>(
+      'Budgets and what is left of them',
+      [
+        {
+          name: 'budget',
+          kind: 'row',
+          cell: ({ kind, run, source }) => [
+            BUDGET_NAMES[kind],
+            run !== null && html` <a href="/runs/${run}">${run}</a>`,
+            source !== null && html` <span class="soft">of ${source}</span>`,
           ],
-          budgets,
-        ),
+        },
+        {
+          name: 'used',
+          kind: 'wide',
+          cell: ({ spent, limit }) =>
+            limit === null
+              ? html`<span class="soft">unlimited</span>`
+              : shareBar([{ share: ratio(spent, limit), look: spent >= limit ? 'bad' : 'flow' }]),
+        },
+        { name: 'spent', kind: 'number', cell: ({ spent }) => formatCount(spent) },
+        { name: 'limit', kind: 'number', cell: ({ limit }) => count(limit) },
+        {
+          name: 'left',
+          kind: 'number',
+          cell: ({ left }) => (left === 0 ? badge('used up', 'bad') : count(left)),
+        },
+        { name: 'used up', cell: ({ used_up_at: at }) => at && timeAgo(at, readAt) },
+      ],
+      budgets,
+      { none: html`No budget is in use now: neither a run nor live sync is under way.` },
+    ),
   )
 }
 
@@ -143,22 +141,21 @@ function daysSection(spend: SpendReport): Html {
   return card(
     'days',
     'By day',
-    days.length === 0
-      ? empty('Nothing was requested in the last 30 days.')
-      : dataTable<SpendDay>(
-          'Spend by day, in UTC, newest first',
-          [
-            { name: 'day', kind: 'row', cell: ({ day }) => day },
-            {
-              name: 'share',
-              kind: 'wide',
-              cell: (line) => shareBar([{ share: billedUnits(line).count / most, look: 'flow' }]),
-            },
-            ...amountColumns<SpendDay>(spend),
-            { name: 'most of it', cell: ({ by_source: sources }) => topSource(sources) },
-          ],
-          days,
-        ),
+    dataTable<SpendDay>(
+      'Spend by day, in UTC, newest first',
+      [
+        { name: 'day', kind: 'row', cell: ({ day }) => day },
+        {
+          name: 'share',
+          kind: 'wide',
+          cell: (line) => shareBar([{ share: billedUnits(line).count / most, look: 'flow' }]),
+        },
+        ...amountColumns<SpendDay>(spend),
+        { name: 'most of it', cell: ({ by_source: sources }) => topSource(sources) },
+      ],
+      days,
+      { none: 'Nothing was requested in the last 30 days.' },
+    ),
     html`<span class="soft">days in UTC</span>`,
   )
 }
@@ -172,42 +169,40 @@ const sourcesSection = (spend: SpendReport): Html =>
   card(
     'by-source',
     'By source, 30 days',
-    spend.sources.length === 0
-      ? empty('Nothing was requested.')
-      : dataTable<SpendReport['sources'][number]>(
-          'Spend by source, the most first',
-          [
-            {
-              name: 'source',
-              kind: 'row',
-              cell: ({ source }) => html`<a href="${sourceUrl(source)}">${nameText(source)}</a>`,
-            },
-            ...amountColumns<SpendReport['sources'][number]>(spend),
-          ],
-          spend.sources,
-        ),
+    dataTable<SpendReport['sources'][number]>(
+      'Spend by source, the most first',
+      [
+        {
+          name: 'source',
+          kind: 'row',
+          cell: ({ source }) => html`<a href="${sourceUrl(source)}">${nameText(source)}</a>`,
+        },
+        ...amountColumns<SpendReport['sources'][number]>(spend),
+      ],
+      spend.sources,
+      { none: 'Nothing was requested.' },
+    ),
   )
 
 const runsSection = ({ spend, readAt }: SpendPageData): Html =>
   card(
     'by-run',
     'By run',
-    spend.runs.length === 0
-      ? empty('No run has requested anything yet.')
-      : dataTable<SpendReport['runs'][number]>(
-          'Spend by run, newest first',
-          [
-            {
-              name: 'run',
-              kind: 'row',
-              cell: ({ run }) => html`<span class="phone">Run </span><a href="/runs/${run}">${run}</a>`,
-            },
-            { name: 'state', cell: ({ state }) => stateBadge(state) },
-            { name: 'started by', cell: ({ trigger }) => trigger },
-            { name: 'sources', cell: ({ sources }) => sourcesCell(sources) },
-            { name: 'started', cell: ({ started_at: at }) => timeAgo(at, readAt) },
-            ...amountColumns<SpendReport['runs'][number]>(spend),
-          ],
-          spend.runs,
-        ),
+    dataTable<SpendReport['runs'][number]>(
+      'Spend by run, newest first',
+      [
+        {
+          name: 'run',
+          kind: 'row',
+          cell: ({ run }) => html`<span class="phone">Run </span><a href="/runs/${run}">${run}</a>`,
+        },
+        { name: 'state', cell: ({ state }) => stateBadge(state) },
+        { name: 'started by', cell: ({ trigger }) => trigger },
+        { name: 'sources', cell: ({ sources }) => sourcesCell(sources) },
+        { name: 'started', cell: ({ started_at: at }) => timeAgo(at, readAt) },
+        ...amountColumns<SpendReport['runs'][number]>(spend),
+      ],
+      spend.runs,
+      { none: 'No run has requested anything yet.' },
+    ),
   )

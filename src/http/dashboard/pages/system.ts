@@ -11,7 +11,6 @@ import {
   clockTime,
   dataTable,
   definitionList,
-  empty,
   pageHead,
   stateLabel,
   timeAgo,
@@ -52,33 +51,31 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
         ${badge('no daemon', 'warn')} Nothing starts by itself: neither the schedule nor live sync. Start
         <code>fillrate start</code>.
       </p>`,
-    processes.length === 0
-      ? empty('No process has reported yet.')
-      : dataTable<ListedProcess>(
-          'Processes with their roles, versions and leases',
-          [
-            {
-              name: 'process',
-              kind: 'row',
-              cell: ({ owner }) => html`<code class="short">${processName(owner)}</code>`,
-            },
-            {
-              name: 'state',
-              cell: ({ isAlive, seenAt }) =>
-                isAlive ? badge('alive', 'good') : [badge('gone', 'bad'), ' ', timeAgo(seenAt, readAt)],
-            },
-            { name: 'role', cell: ({ role }) => ROLES[role] },
-            { name: 'does', kind: 'text', cell: duties },
-            {
-              name: 'version',
-              cell: ({ version, nodeVersion }) =>
-                html`${version} <span class="soft">Node ${nodeVersion}</span>`,
-            },
-            { name: 'started', cell: ({ startedAt }) => timeAgo(startedAt, readAt) },
-            { name: 'configuration since', cell: ({ configLoadedAt }) => timeAgo(configLoadedAt, readAt) },
-          ],
-          processes,
-        ),
+    dataTable<ListedProcess>(
+      'Processes with their roles, versions and leases',
+      [
+        {
+          name: 'process',
+          kind: 'row',
+          cell: ({ owner }) => html`<code class="short">${processName(owner)}</code>`,
+        },
+        {
+          name: 'state',
+          cell: ({ isAlive, seenAt }) =>
+            isAlive ? badge('alive', 'good') : [badge('gone', 'bad'), ' ', timeAgo(seenAt, readAt)],
+        },
+        { name: 'role', cell: ({ role }) => ROLES[role] },
+        { name: 'does', kind: 'text', cell: duties },
+        {
+          name: 'version',
+          cell: ({ version, nodeVersion }) => html`${version} <span class="soft">Node ${nodeVersion}</span>`,
+        },
+        { name: 'started', cell: ({ startedAt }) => timeAgo(startedAt, readAt) },
+        { name: 'configuration since', cell: ({ configLoadedAt }) => timeAgo(configLoadedAt, readAt) },
+      ],
+      processes,
+      { none: 'No process has reported yet.' },
+    ),
   ])
 }
 
@@ -87,27 +84,24 @@ const troublesSection = ({ recentTroubles, readAt }: SystemData): Html =>
   card(
     'troubles',
     'Troubles',
-    recentTroubles.length === 0
-      ? empty('Nothing has gone wrong yet.')
-      : dataTable<StoredTrouble>(
-          'The latest troubles',
-          [
-            { name: 'trouble', kind: 'row', cell: (one) => describeTrouble(one, readAt).title },
-            {
-              name: 'state',
-              cell: ({ endedAt, severity }) =>
-                endedAt === null
-                  ? badge('open', severity === 'error' ? 'bad' : 'warn')
-                  : badge('over', 'quiet'),
-            },
-            { name: 'began', cell: ({ since }) => timeAgo(since, readAt) },
-            {
-              name: 'lasted',
-              cell: ({ since, endedAt }) => formatDuration((endedAt?.getTime() ?? readAt) - since.getTime()),
-            },
-          ],
-          recentTroubles,
-        ),
+    dataTable<StoredTrouble>(
+      'The latest troubles',
+      [
+        { name: 'trouble', kind: 'row', cell: (one) => describeTrouble(one, readAt).title },
+        {
+          name: 'state',
+          cell: ({ endedAt, severity }) =>
+            endedAt === null ? badge('open', severity === 'error' ? 'bad' : 'warn') : badge('over', 'quiet'),
+        },
+        { name: 'began', cell: ({ since }) => timeAgo(since, readAt) },
+        {
+          name: 'lasted',
+          cell: ({ since, endedAt }) => formatDuration((endedAt?.getTime() ?? readAt) - since.getTime()),
+        },
+      ],
+      recentTroubles,
+      { none: 'Nothing has gone wrong yet.' },
+    ),
   )
 
 const DELIVERY_TONES = { pending: 'busy', delivered: 'good', given_up: 'bad' } as const
@@ -117,20 +111,19 @@ const notificationsSection = ({ notifications, readAt }: SystemData): Html =>
   card(
     'notifications',
     'Notifications',
-    notifications.length === 0
-      ? empty(html`None yet. <code>notify</code> in the configuration says where to.`)
-      : dataTable<ListedNotification>(
-          'The latest notifications',
-          [
-            { name: 'notification', kind: 'row', cell: ({ body }) => body.title },
-            { name: 'to', cell: ({ host }) => html`<code class="short">${host}</code>` },
-            { name: 'state', cell: ({ state }) => badge(stateLabel(state), DELIVERY_TONES[state]) },
-            { name: 'attempts', kind: 'number', cell: ({ attempts }) => formatCount(attempts) },
-            { name: 'created', cell: ({ created_at: at }) => timeAgo(at, readAt) },
-            { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },
-          ],
-          notifications,
-        ),
+    dataTable<ListedNotification>(
+      'The latest notifications',
+      [
+        { name: 'notification', kind: 'row', cell: ({ body }) => body.title },
+        { name: 'to', cell: ({ host }) => html`<code class="short">${host}</code>` },
+        { name: 'state', cell: ({ state }) => badge(stateLabel(state), DELIVERY_TONES[state]) },
+        { name: 'attempts', kind: 'number', cell: ({ attempts }) => formatCount(attempts) },
+        { name: 'created', cell: ({ created_at: at }) => timeAgo(at, readAt) },
+        { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },
+      ],
+      notifications,
+      { none: html`None yet. <code>notify</code> in the configuration says where to.` },
+    ),
   )
 
 /** What the leases of a process say about it. */
