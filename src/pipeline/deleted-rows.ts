@@ -43,10 +43,10 @@ async function compareAll(
   { db }: DeletionDeps,
   source: Source,
   table: 'rows' | 'deleted_rows',
-  compare: (range: store.KeyRange) => Promise<number>,
+  compare: (range: store.KeyTextRange) => Promise<number>,
   signal: AbortSignal,
 ): Promise<number> {
-  async function* listRanges(): AsyncGenerator<store.KeyRange, void> {
+  async function* listRanges(): AsyncGenerator<store.KeyTextRange, void> {
     for (let after: string | null = ''; after !== null && !signal.aborted;) {
       const until: string | null = await store.findRangeEnd(db, table, source.name, after, COMPARED_KEYS)
       yield { after, until }
@@ -68,7 +68,11 @@ async function compareAll(
 }
 
 /** Sets aside those rows of a range that the table no longer has. @returns how many */
-async function setAsideDeleted(deps: DeletionDeps, source: Source, range: store.KeyRange): Promise<number> {
+async function setAsideDeleted(
+  deps: DeletionDeps,
+  source: Source,
+  range: store.KeyTextRange,
+): Promise<number> {
   const setAside = async (tx: Tx, deleted: readonly string[]): Promise<number> => {
     const aside = await store.setRowsAside(tx, source.name, deleted, source.mapping.onDelete === 'keep')
     return aside.length
@@ -97,7 +101,7 @@ async function setAsideDeleted(deps: DeletionDeps, source: Source, range: store.
 async function findDeletedIn(
   tx: Tx,
   source: Source,
-  range: store.KeyRange,
+  range: store.KeyTextRange,
 ): Promise<readonly string[] | null> {
   const keysSql = deletedKeysSql(source)
   if (keysSql === null) return null
@@ -112,7 +116,7 @@ async function findDeletedIn(
 }
 
 /** Restores those rows of a range that the table has again. @returns how many */
-const restoreReturned = (deps: DeletionDeps, source: Source, range: store.KeyRange): Promise<number> =>
+const restoreReturned = (deps: DeletionDeps, source: Source, range: store.KeyTextRange): Promise<number> =>
   compareKeys(deps, source, range, store.listDeletedKeys, (tx, keys, deleted) =>
     store.restoreRows(tx, source.name, without(keys, deleted)),
   )
@@ -120,7 +124,7 @@ const restoreReturned = (deps: DeletionDeps, source: Source, range: store.KeyRan
 const compareKeys = (
   { db, policy }: DeletionDeps,
   source: Source,
-  range: store.KeyRange,
+  range: store.KeyTextRange,
   list: typeof store.listRowKeys,
   act: (tx: Tx, keys: readonly string[], deleted: readonly string[]) => Promise<number>,
 ): Promise<number> =>

@@ -1,5 +1,5 @@
 import { nextPollAt } from '../domain/job.ts'
-import type { JobReading, ServiceDelivery } from '../domain/service/bulk.ts'
+import type { JobReading, ServiceDelivery } from '../domain/service/messages.ts'
 import { MalformedResponseError, ServiceError, UnauthorizedError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { insertDeliveries } from '../store/deliveries.ts'

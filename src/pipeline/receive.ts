@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Delivery } from '../domain/job.ts'
-import type { ServiceDelivery } from '../domain/service/bulk.ts'
+import type { ServiceDelivery } from '../domain/service/messages.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import * as deliveries from '../store/deliveries.ts'

@@ -3,7 +3,7 @@ import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
 import { firstPresent, isObject, toPlainNumbers } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
-import type { BulkAcceptance } from '../domain/service/bulk.ts'
+import type { BulkAcceptance } from '../domain/service/messages.ts'
 
 const identifierSchema = z
   .union([z.string(), z.number()])

@@ -24,7 +24,7 @@ import {
 } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput, ServiceReading } from '../domain/service/adapter.ts'
-import type { BulkAcceptance, BulkInput, JobReading, ServiceDelivery } from '../domain/service/bulk.ts'
+import type { BulkAcceptance, BulkInput, JobReading, ServiceDelivery } from '../domain/service/messages.ts'
 import type { LookupCall, Service } from '../domain/service/service.ts'
 
 /**
@@ -35,7 +35,7 @@ import type { LookupCall, Service } from '../domain/service/service.ts'
 export type ClientOptions = TransportOptions
 export type { CallOptions, KeyRejection } from './transport.ts'
 export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-export type { BulkInput } from '../domain/service/bulk.ts'
+export type { BulkInput } from '../domain/service/messages.ts'
 
 /**
  * The service's response about one person or company.

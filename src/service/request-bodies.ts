@@ -4,7 +4,7 @@ import { cleanText } from '../domain/text.ts'
 import { parseJson } from '../domain/json.ts'
 import type { ParsedJson } from '../domain/json.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-import type { BulkInput } from '../domain/service/bulk.ts'
+import type { BulkInput } from '../domain/service/messages.ts'
 import type { BulkCall } from '../domain/service/service.ts'
 
 const requiredText = z.string().trim().min(1)

@@ -17,7 +17,7 @@ export interface DeletedRows {
 
 const listKeysIn =
   (table: 'rows' | 'deleted_rows') =>
-  async (db: Connection, source: string, { after, until }: KeyRange): Promise<string[]> => {
+  async (db: Connection, source: string, { after, until }: KeyTextRange): Promise<string[]> => {
     const { rows } = await sql<{ key: string }>`
       select key from ${sql.id('fillrate', table)} where ${inRangeSql(source, { after, until })} order by key`.execute(
       db,
@@ -32,13 +32,13 @@ export const listRowKeys = listKeysIn('rows')
 export const listDeletedKeys = listKeysIn('deleted_rows')
 
 /** Keys in the order of their texts: those after one, up to another; null: to the end. */
-export interface KeyRange {
+export interface KeyTextRange {
   readonly after: string
   readonly until: string | null
 }
 
 /** SQL: a row of a source, or one that is set aside, whose key is in the range. */
-export const inRangeSql = (source: string, { after, until }: KeyRange): RawBuilder<unknown> =>
+export const inRangeSql = (source: string, { after, until }: KeyTextRange): RawBuilder<unknown> =>
   sql`source = ${source} and key > ${after} and (${until}::text is null or key <= ${until}::text)`
 
 /** Finds the key that ends a range of `size` keys; null: fewer are left. */

@@ -4,7 +4,7 @@ import { toJobId } from '../domain/job.ts'
 import { hash } from 'node:crypto'
 import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import type { ServiceDelivery } from '../domain/service/bulk.ts'
+import type { ServiceDelivery } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 

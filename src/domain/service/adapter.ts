@@ -1,7 +1,13 @@
 import type { JsonObject } from '../json.ts'
 import type { CalledEndpoint } from '../spend.ts'
-import type { BulkEndpoint, PollEndpoint, ServiceDelivery } from './bulk.ts'
-import type { QueryValues, ServiceAnswer } from './messages.ts'
+import type {
+  BulkAcceptance,
+  BulkInput,
+  JobReading,
+  QueryValues,
+  ServiceAnswer,
+  ServiceDelivery,
+} from './messages.ts'
 
 /**
  * What identifies a person: exactly one of these.
@@ -229,4 +235,51 @@ export function defineService<const Person extends string, const Company extends
   definition: ServiceDefinition<Person, Company>,
 ): ServiceDefinition<Person, Company> {
   return definition
+}
+
+/** How many emails are requested with one call. */
+export interface BulkEndpoint {
+  /** Default: POST. */
+  readonly method?: 'GET' | 'POST'
+  readonly path: string
+  /** The most inputs of a call, up to 1,000. Default: 100. */
+  readonly size?: number
+  /** Default: `{ emails, webhook_url }`, without the URL if no delivery arrives. */
+  readonly body?: (input: BulkInput) => unknown
+  /**
+   * Whether the results come by webhook, come in the answer, or are fetched with `poll`. A job whose delivery is lost is
+   * fetched too, if there is `poll`. Default: by webhook; without `webhook`, fetched.
+   */
+  readonly results?: 'webhook' | 'answer' | 'poll'
+  /** Reads the answer that accepts a job. Default: every common shape (`job_id`, `id`, `request_ids`, …). */
+  readonly readAcceptance?: (body: unknown) => BulkAcceptance
+  /**
+   * Reads an answer with results. Each names its input, by its email as `request_id`, or stands in the order of `emails`. An
+   * input that is left out is requested singly. Default: a list, or one in `results` or `data`.
+   */
+  readonly readResults?: (body: unknown, emails: readonly string[]) => ServiceDelivery
+}
+
+/**
+ * How a job is fetched, by its identifier. A poll is a call: it counts against the rate limit.
+ * @example
+ * const poll: PollEndpoint = { path: '/v2/jobs/{job_id}' }
+ */
+export interface PollEndpoint {
+  /** Default: GET. */
+  readonly method?: 'GET' | 'POST'
+  /** `{job_id}` stands for the identifier, encoded. */
+  readonly path: string
+  readonly query?: (jobId: string) => QueryValues
+  readonly body?: (jobId: string) => unknown
+  /**
+   * When a job is fetched first, after its submission: `30s`. Each next time after twice as long, up to a quarter of an
+   * hour, until `bulk.deadline`. Default: 10s; 2m where deliveries arrive.
+   */
+  readonly after?: string
+  /**
+   * Reads a response. Undefined: it is read in the usual way. A 200 is read as a delivery, and is not ready while its
+   * status is neither `completed` nor `failed`; 410 is gone; 202, 204, 400, 404, 409 and 425 are not ready.
+   */
+  readonly read?: (answer: ServiceAnswer) => JobReading | undefined
 }

@@ -1,4 +1,4 @@
-// What the functions of an adapter get and return, beside their inputs.
+// What the functions of an adapter get and return.
 
 /** A response, its body parsed; `body` is undefined if it is not JSON. Header names are in lower case. */
 export interface ServiceAnswer {
@@ -9,3 +9,40 @@ export interface ServiceAnswer {
 
 /** Values of a query; undefined is left out. */
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
+
+/**
+ * 1 to 100 emails (or as many as the service takes), and the http or https URL that receives their results; null if they
+ * come in the answer.
+ * @example
+ * const input: BulkInput = { emails: ['jane@acme.com'], webhookUrl: 'https://example.com/webhooks/enrichment/42' }
+ */
+export type BulkInput = { emails: readonly string[]; webhookUrl: string | null }
+
+/** The identifiers that an acceptance gives: by email, or in the order of the emails. */
+export interface BulkAcceptance {
+  /** The service's identifier of the job; null if it sent none. */
+  jobId: string | null
+  /** The identifiers of the inputs: by email, or a list that may be in the order of the emails. Null: not sent. */
+  requestIds: string[] | Record<string, string> | null
+}
+
+/** A delivery as the service sends it, by our names; `results` holds an object for each input. */
+export interface ServiceDelivery {
+  /** Identifies the delivery. Null or missing: the same bytes are the same delivery. */
+  readonly eventId?: unknown
+  readonly jobId?: unknown
+  /** `completed` and `failed` end the job. */
+  readonly status?: unknown
+  readonly results: unknown
+}
+
+/**
+ * What the answer to a poll means. `results` end the job unless their `status` is neither `completed` nor `failed`; without
+ * a status they complete it. `gone`: the service has no such job any more, and its inputs are requested again.
+ * @example
+ * const reading: JobReading = { outcome: 'results', delivery: { status: 'completed', results: [{ request_id: 'a@b.c', data: {} }] } }
+ */
+export type JobReading =
+  | { outcome: 'pending' }
+  | { outcome: 'results'; delivery: ServiceDelivery }
+  | { outcome: 'gone' }

@@ -3,9 +3,11 @@ import type { SourceKind } from '../mapping.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
 import { completeShape, type RecordShapes } from '../record-fields.ts'
 import type {
+  BulkEndpoint,
   CompanyInput,
   LookupEndpoint,
   PersonInput,
+  PollEndpoint,
   RecordPlace,
   ServiceAuth,
   ServiceDefinition,
@@ -13,7 +15,6 @@ import type {
   WebhookDefinition,
   WebhookSignature,
 } from './adapter.ts'
-import type { BulkEndpoint, PollEndpoint } from './bulk.ts'
 import type { QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
 import { readCredits, type ServiceCredits } from './credits.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { JobReading } from '../../../src/domain/service/bulk.ts'
+import type { JobReading } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'

@@ -11,7 +11,7 @@ import type { Finding } from '../../../src/cli/check/finding.ts'
 import { parseService } from '../../../src/config/service.ts'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import type { BulkInput } from '../../../src/domain/service/bulk.ts'
+import type { BulkInput } from '../../../src/domain/service/messages.ts'
 import { checkBulkAvailability } from '../../../src/http/receiver.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { BulkEndpoint } from '../../../src/domain/service/bulk.ts'
+import type { BulkEndpoint } from '../../../src/domain/service/adapter.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { clientOf, recordingObserver, serve, serveAlways } from './loopback-service.ts'
 
