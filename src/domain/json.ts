@@ -19,7 +19,7 @@ export function parseJson(text: string): ParsedJson {
   try {
     return {
       ok: true,
-      value: MAY_BE_REWRITTEN.test(json) ? JSON.parse(json, keepStorableNumber) : JSON.parse(json),
+      value: mayBeRewritten(json) ? JSON.parse(json, keepStorableNumber) : JSON.parse(json),
     }
   } catch {
     return { ok: false, reason: json.trim() === '' ? 'empty' : 'not JSON' }
@@ -107,11 +107,15 @@ export function toPlainNumbers(value: unknown): unknown {
 }
 
 /**
- * Numbers that JSON.parse and JSON.stringify may not reproduce: `12.50`, 20 digits, an exponent. Only where the grammar
+ * Numbers that JSON.parse and JSON.stringify may not reproduce: 20 digits, `12.50`, an exponent. Only where the grammar
  * allows a number: a hexadecimal identifier looks like an exponent (`"3e12"`), and the slow way costs several times as
- * much. The lookbehind stands last, to be tried only where the rest matches.
+ * much. It begins with what is before a number, which most of a text is not: with a lookbehind after the number, the search
+ * took three times as long, and a quarter of what JSON.parse does.
  */
-const MAY_BE_REWRITTEN = /(?:\.\d*0\b|[\d.]{16}|\de[+-]?\d)(?<=(?:^|[:,[\s])-?[\d.]+(?:e[+-]?\d)?)/i
+const REWRITTEN_NUMBER = /[:,[\s]-?(?:\d[\d.]{15}|\d+\.\d*0\b|\d[\d.]*[eE][+-]?\d)/
+
+/** Whether the text may hold such a number. A text that is nothing but a number has nothing before it. */
+const mayBeRewritten = (json: string): boolean => /^[-\d]/.test(json) || REWRITTEN_NUMBER.test(json)
 
 /**
  * Parses JSON made by Postgres such that JSON.stringify reproduces every number, to the last zero: a restored value must
@@ -119,7 +123,7 @@ const MAY_BE_REWRITTEN = /(?:\.\d*0\b|[\d.]{16}|\de[+-]?\d)(?<=(?:^|[:,[\s])-?[\
  * text access"), which only JSON.stringify can read.
  */
 export function parseExactJson(text: string): unknown {
-  return MAY_BE_REWRITTEN.test(text) ? JSON.parse(text, keepExactNumber) : JSON.parse(text)
+  return mayBeRewritten(text) ? JSON.parse(text, keepExactNumber) : JSON.parse(text)
 }
 
 function keepExactNumber(_key: string, value: unknown, context?: { source?: string }): unknown {

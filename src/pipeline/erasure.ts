@@ -39,7 +39,7 @@ export function findResultSubjects(
   jobs: readonly DeliveryJob[],
 ): ResultSubject[] {
   return bodies.flatMap(({ eventId, job, jobId, body }) => {
-    const parsed = parseEvent(Buffer.from(body))
+    const parsed = parseEvent(body)
     if (!parsed.ok) return []
     const { results } = parsed.event
     const candidates = findJobCandidates({ job, jobId }, jobs).map((candidate) => ({
@@ -85,12 +85,12 @@ export async function redactResults<Of extends DeliveryBody>(
  * Removes results about erased persons from deliveries, however late they arrive. If such a result answers an
  * existing lookup, that lookup requested the same person by another identifier: it is erased too.
  */
-export async function dropErased<Of extends DeliveryBody>(
+export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   tx: Tx,
   bodies: readonly Of[],
   jobs: readonly DeliveryJob[],
 ): Promise<readonly Of[]> {
-  if (!(await suppressions.hasSuppressions(tx))) return bodies
+  if (!bodies.some(({ hasSuppressions }) => hasSuppressions)) return bodies
   const results = findResultSubjects(bodies, jobs)
   const identifiers = results.flatMap((result) => result.identifiers)
   const suppressedFlags = await suppressions.areSuppressed(tx, identifiers)

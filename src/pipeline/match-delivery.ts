@@ -6,7 +6,7 @@ import type { Service } from '../domain/service/service.ts'
 import type { DeliveredResult } from '../store/complete-lookups.ts'
 import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries.ts'
 import type { Tx } from '../store/transaction.ts'
-import { parseResult, type ResultItem, type WebhookEvent } from '../webhook/event.ts'
+import { type ParsedResult, parseResult, type ResultItem, type WebhookEvent } from '../webhook/event.ts'
 
 /** What one delivery means for its job. */
 export interface DeliverySettlement {
@@ -20,21 +20,28 @@ export interface DeliverySettlement {
   readonly unmatched: number
 }
 
-/** Assigns each result to a member, by index; null: none. */
+/**
+ * Assigns each result to a member, by index; null: none.
+ * @param readings each result, read as one about a person
+ */
 export function matchToMembers(
   { job, isCertain }: JobCandidate,
   items: readonly ResultItem[],
+  readings: readonly ParsedResult[] = readAsPeople(items),
 ): (number | null)[] {
   return matchResults(
     { emails: job.members.map((member) => member.email), requestIds: job.requestIds, isSingle: job.single },
-    items.map((item) => ({
+    items.map((item, index) => ({
       requestId: item.requestId,
-      email: parseResult(item.data).email,
+      email: readings[index]?.email ?? null,
       content: item.data,
     })),
     isCertain,
   )
 }
+
+const readAsPeople = (items: readonly ResultItem[]): ParsedResult[] =>
+  items.map((item) => parseResult(item.data))
 
 /**
  * Matches a delivery's results to the members of its job, or of the candidate that most results match. Null: there is
@@ -51,8 +58,9 @@ export function settleDelivery(
   service: Pick<Service, 'readers'> & Partial<Pick<Service, 'credits'>> = BUILT_IN_SERVICE,
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
+  const readings = readAsPeople(event.results)
   for (const candidate of candidates) {
-    const memberIndexes = matchToMembers(candidate, event.results)
+    const memberIndexes = matchToMembers(candidate, event.results, readings)
     if (bestMatch === null || countMatched(memberIndexes) > countMatched(bestMatch.places))
       bestMatch = { candidate, places: memberIndexes }
   }
@@ -60,6 +68,7 @@ export function settleDelivery(
   const { places: memberIndexes } = bestMatch
   const { job, isCertain } = bestMatch.candidate
   const answers: DeliveredResult[] = []
+  const isReadAlike = service.readers.person === BUILT_IN_SERVICE.readers.person
   event.results.forEach((item, index) => {
     const member = job.members[memberIndexes[index] ?? -1]
     if (!member) return
@@ -67,7 +76,7 @@ export function settleDelivery(
     // A company may be under its own field, or beside the identifier.
     const parsed = isCompany
       ? parseResult(item.data ?? item.raw, 'company', service)
-      : parseResult(item.data, 'person', service)
+      : ((isReadAlike ? readings[index] : undefined) ?? parseResult(item.data, 'person', service))
     if (parsed.fault !== null) return
     if (parsed.found)
       answers.push(answer(member, { type: 'found', record: parsed.record, confidence: parsed.confidence }))

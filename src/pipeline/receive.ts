@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { Delivery } from '../domain/job.ts'
 import type { ServiceDelivery } from '../domain/service/messages.ts'
@@ -7,7 +8,7 @@ import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceBatch } from '../util/trace.ts'
-import { normalizeDelivery, parseEvent, writeDelivery } from '../webhook/event.ts'
+import { normalizeDelivery, parseEnvelope, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -26,8 +27,8 @@ export type WebhookReceipt = 'accepted' | 'duplicate' | 'bad_signature'
 export type ReceiveWebhook = (post: WebhookPost) => Promise<WebhookReceipt>
 
 /** While deliveries come this close to each other, milliseconds, one waits this long for others: they share a commit. */
-const BUSY_MS = 50
-const GATHER_MS = 15
+const BUSY_MS = 200
+const GATHER_MS = 30
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -115,15 +116,18 @@ function describeDelivery(
     failure,
   }: { readonly job: string | null; readonly received: Buffer; readonly failure: string },
 ): deliveries.ReceivedDelivery {
-  const parsed = body === null ? { ok: false as const, reason: failure, eventId: null } : parseEvent(body)
+  // Decoded once: it is stored as text.
+  const text = body !== null && isUtf8(body) ? body.toString('utf8') : null
+  const parsed =
+    body === null ? { ok: false as const, reason: failure, eventId: null } : parseEnvelope(text ?? body)
   if (parsed.ok)
     return {
-      eventId: parsed.event.eventId,
+      eventId: parsed.eventId,
       job,
-      jobId: parsed.event.jobId,
+      jobId: parsed.jobId,
       state: Delivery.received,
       reason: null,
-      body: (body ?? received).toString('utf8'),
+      body: text,
       raw: null,
     }
   return {

@@ -167,7 +167,7 @@ function settleParsed(
   deliveryJobs: readonly jobs.DeliveryJob[],
 ): SettledDelivery {
   const { eventId } = delivery
-  const parsed = parseEvent(Buffer.from(delivery.body))
+  const parsed = parseEvent(delivery.body)
   if (!parsed.ok)
     return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
   const { event } = parsed

@@ -51,10 +51,13 @@ export interface ClaimedDelivery {
   readonly body: string
   /** How long it has waited, in milliseconds. */
   readonly waitedMs: number
+  /** Anything was ever erased. */
+  readonly hasSuppressions: boolean
 }
 
 /**
- * Claims unsettled deliveries, oldest first; locked, so that two processes never settle the same one.
+ * Claims unsettled deliveries, oldest first; locked, so that two processes never settle the same one. Also locks the
+ * suppressions until the transaction ends (`lockExclusively`): what is said about them stays true as long.
  * @param bytes limit on the bodies in total; the last one may exceed it, so a longer one comes alone
  */
 export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Promise<ClaimedDelivery[]> {
@@ -67,7 +70,8 @@ export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Pro
       select event_id, received_at, sum(size) over (order by received_at, event_id) - size as before from claimed
     )
     select d.event_id as "eventId", d.job_key as job, d.job_id as "jobId", d.body,
-           extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs"
+           extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs",
+           exists (select from fillrate.suppressions) as "hasSuppressions"
       from summed join fillrate.deliveries d on d.event_id = summed.event_id
      where summed.before < ${bytes}::bigint
      order by summed.received_at, summed.event_id`.execute(tx)

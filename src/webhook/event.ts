@@ -30,14 +30,28 @@ const MAX_EVENT_ID_LENGTH = 512
 /** A job has at most 100 inputs; far more is an attack on memory, or not ours. */
 const MAX_RESULTS = 10_000
 
+/** What a delivery says besides its results. */
+export type ParsedEnvelope =
+  | { ok: true; eventId: string; jobId: string | null; status: WebhookEvent['status']; results: unknown[] }
+  | Exclude<ParsedEvent, { ok: true }>
+
 /**
  * Parses the body of a delivery, in linear time. Unknown fields are kept in each result's `raw`, numbers are accepted as
  * identifiers (exactly, also beyond 2^53), and missing or null results are an empty list. A body that cannot be read or
  * has no usable `event_id` is not ok.
+ * @param body text has been bytes in UTF-8
  */
-export function parseEvent(body: Buffer): ParsedEvent {
-  if (!isUtf8(body)) return unreadableEvent('the body is not UTF-8')
-  const json = body.toString('utf8')
+export function parseEvent(body: Buffer | string): ParsedEvent {
+  const envelope = parseEnvelope(body)
+  if (!envelope.ok) return envelope
+  const { eventId, jobId, status, results } = envelope
+  return { ok: true, event: { eventId, jobId, status, results: results.map(parseResultItem) } }
+}
+
+/** The same without reading the results: whether they can be read does not depend on what is in them. */
+export function parseEnvelope(body: Buffer | string): ParsedEnvelope {
+  if (typeof body !== 'string' && !isUtf8(body)) return unreadableEvent('the body is not UTF-8')
+  const json = typeof body === 'string' ? body : body.toString('utf8')
   const parsed = parseJson(json)
   if (!parsed.ok) return unreadableEvent(`the body is ${parsed.reason}`)
   if (!isObject(parsed.value)) return unreadableEvent('the body is JSON, but not an object')
@@ -55,10 +69,7 @@ export function parseEvent(body: Buffer): ParsedEvent {
   if (results.length > MAX_RESULTS)
     return unreadableEvent(`there are more than ${MAX_RESULTS} results`, eventId)
   const jobId = toJobId(firstPresent(value, ['job_id', 'jobId']))
-  return {
-    ok: true,
-    event: { eventId, jobId, status: parseStatus(value['status']), results: results.map(parseResultItem) },
-  }
+  return { ok: true, eventId, jobId, status: parseStatus(value['status']), results }
 }
 
 /**
@@ -84,7 +95,10 @@ export const writeDelivery = (delivery: ServiceDelivery, eventId: string): Buffe
     }),
   )
 
-const unreadableEvent = (reason: string, eventId: string | null = null): ParsedEvent => ({
+const unreadableEvent = (
+  reason: string,
+  eventId: string | null = null,
+): Exclude<ParsedEvent, { ok: true }> => ({
   ok: false,
   reason,
   eventId,
