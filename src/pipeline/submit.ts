@@ -19,8 +19,11 @@ import { toFetchedDelivery } from './receive.ts'
 /** Jobs posted per tick. */
 export const JOBS_PER_TICK = 30
 
-/** How long the result of a post waits for others, to be recorded with them, in milliseconds. */
-const GATHER_RESULTS_MS = 20
+/**
+ * How long the result of a post waits for others, to be recorded with them, in milliseconds; that of the last post waits for
+ * none. A delivery may come first: it finds its job all the same.
+ */
+const GATHER_RESULTS_MS = 100
 
 export interface SubmitResult {
   /** Jobs whose results came in the answer, and wait to be settled. */
@@ -69,12 +72,14 @@ export async function submitJobs(
       await releaseWithin(LEASE_MS, () => jobs.releaseJobs(deps.db, token))
       throw error
     })
+    /** Posts without a result yet. */
+    let onWire = outgoingJobs.length
     const recordResult = createBatcher((results: SubmissionResult[]) => recordSubmissions(deps, results), {
-      gatherMs: () => GATHER_RESULTS_MS,
-      fullAt: () => outgoingJobs.length,
+      gatherMs: () => (onWire === 0 ? 0 : GATHER_RESULTS_MS),
     })
     const results = await granted.each(outgoingJobs, async (job, call) => {
       const { event, stop, cost, delivery } = await postJob(deps, job, call)
+      onWire--
       await recordResult({
         job: {
           id: job.id,

@@ -100,7 +100,8 @@ export async function monitorRun(
   while (!signal.aborted) {
     try {
       const now = performance.now()
-      if (now >= state.countAt) {
+      // Read by nobody else.
+      if (run.onProgress && now >= state.countAt) {
         await countFinished(deps, run, state)
         state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
         state.countAt = nextReadAt(now, performance.now())
@@ -111,7 +112,7 @@ export async function monitorRun(
       if (!run.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
         lastCheckAt = now
         if (await checkCompletion(deps, run, state, signal)) {
-          await countFinished(deps, run, state)
+          if (run.onProgress) await countFinished(deps, run, state)
           reportProgress(run, state)
           return state
         }

@@ -53,7 +53,7 @@ export async function pickSources(
   options: PickSourcesOptions,
   signal: AbortSignal,
   observations: PickObservations,
-  onPicked: (rows: number) => void,
+  onPicked: (rows: number, mayBeAnswered: boolean) => void,
 ): Promise<void> {
   const onWait = logWait(deps.log, { step: 'pick' })
   const { budget } = run
@@ -85,6 +85,7 @@ export async function pickSources(
       observations.pausedSources.has(name) || observations.unreadSources.has(name) || signal.aborted
     let readAt = performance.now()
     let isAtBudget = false
+    let mayBeAnswered = false
     pass.isShareUsedUp = false
     while (pass.phase !== 'done' && !pass.isShareUsedUp && !isLeft()) {
       if (await retryWhileUnavailable(checkPaused, { signal, onWait })) {
@@ -95,6 +96,8 @@ export async function pickSources(
         try {
           const page = await pickPage(deps, run, pass, options)
           isAtBudget = page.isAtBudget === true
+          // With a new lookup for each row, none has an answer yet.
+          mayBeAnswered = page.picked > page.claimed
           return page.picked
         } catch (error) {
           if (error instanceof TableBusyError) return null
@@ -109,7 +112,7 @@ export async function pickSources(
       if (picked === null) await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal }).catch(() => {})
       else {
         readAt = performance.now()
-        onPicked(picked)
+        onPicked(picked, mayBeAnswered)
         if (isAtBudget) pass.awaitsCredits = await waitForCredits(deps, run, pass, options, signal)
       }
     }

@@ -161,11 +161,11 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       },
       stopping,
       observations,
-      (picked) => {
+      (picked, mayBeAnswered) => {
         counters.picked += picked
         if (picked > 0) counters.touch()
         wakeCalls()
-        wakeWriters()
+        if (mayBeAnswered) wakeWriters()
       },
     ).then(async () => {
       if (stopping.aborted) return

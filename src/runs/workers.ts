@@ -119,7 +119,7 @@ export class Workers {
             tick: async () => {
               await this.#options.beforeSettle?.()
               const result = await settleReceived(deps)
-              if (result.answered > 0) this.wakeWriters()
+              if (result.answered > 0) this.#writers.wake({ areStored: true })
               if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
               return result.deliveries
             },

@@ -33,6 +33,15 @@ export interface ClaimResult {
   readonly isAtBudget: boolean
 }
 
+const NOTHING_CLAIMED: ClaimResult = {
+  picked: 0,
+  claimedLookups: 0,
+  pickedWithLookup: 0,
+  skipped: [],
+  considered: 0,
+  isAtBudget: false,
+}
+
 /** How many candidates a claim considers. */
 export interface ClaimBounds {
   /** Maximum rows. */
@@ -66,6 +75,7 @@ export async function claimCandidates(
   candidates: readonly PickCandidate[],
   bounds = UNBOUNDED,
 ): Promise<ClaimResult> {
+  if (candidates.length === 0) return NOTHING_CLAIMED
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const suppressedIndexes = await findSuppressedRows(tx, source, candidates)
