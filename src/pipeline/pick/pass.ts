@@ -5,7 +5,9 @@ import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
 import type { RunBudget } from './budget.ts'
 
-/** Rows of the first page, so that calls begin soon, and of a page of Fillrate's own lists. */
+/** Rows of the first page of a run: enough calls for the slow start, which then does not wait for a whole page. */
+const FIRST_PAGE = 250
+/** Rows of the second page, and of a page of Fillrate's own lists. */
 export const PAGE_SIZE = 1_000
 /**
  * Rows taken at most per tick, and read where most of them are to be picked. A page costs twelve statements whatever it
@@ -21,7 +23,10 @@ export const FEW_CANDIDATES = 100
 
 /** Rows of the page after one of `rows`, of which `candidates` were to be picked. Pure. */
 export const nextScanPage = (rows: number, candidates: number): number =>
-  Math.min(candidates > FEW_CANDIDATES ? MAX_PICK_PAGE : MAX_SCAN_PAGE, rows * 2)
+  Math.min(
+    candidates > FEW_CANDIDATES ? MAX_PICK_PAGE : MAX_SCAN_PAGE,
+    rows === FIRST_PAGE ? PAGE_SIZE : rows * 2,
+  )
 
 /** The picking run. */
 export interface PickContext {
@@ -142,7 +147,7 @@ export class KeyRangeScan {
    * @param rows rows of the first pages
    * @param random 0..1; shuffles the turns: what ends within a turn would otherwise have read more of the first keys
    */
-  constructor(splits: readonly string[] = [], rows = PAGE_SIZE, random: () => number = Math.random) {
+  constructor(splits: readonly string[] = [], rows = FIRST_PAGE, random: () => number = Math.random) {
     this.#ranges = [null, ...splits]
       .map((after, n) => ({ order: random(), range: { after, until: splits[n] ?? null } }))
       .sort((a, b) => a.order - b.order)

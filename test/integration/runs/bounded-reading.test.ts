@@ -99,10 +99,10 @@ test('a run without a limit stops reading some pages after its budget, and says 
     lookups: { requested: 50 },
   })
   expect(report.reason).toBe(
-    'Stopped at the budget of 50 lookups; at least 10,950 rows remain; not read to the end: contacts',
+    'Stopped at the budget of 50 lookups; at least 11,200 rows remain; not read to the end: contacts',
   )
-  // Of 1,000, 2,000 and twice 4,000 rows.
-  expect(reads.filter(isPage)).toHaveLength(4)
+  // Of 250, 1,000, 2,000 and twice 4,000 rows.
+  expect(reads.filter(isPage)).toHaveLength(5)
 })
 
 test('a plan with --budget stops there, and one with the budget of the configuration shows what all costs', async () => {
