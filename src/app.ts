@@ -58,7 +58,7 @@ import { linkSources } from './sources/link.ts'
 import { openSource, type Source } from './sources/source.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
-import { openDatabase, type Database } from './store/open.ts'
+import { openConnections, openDatabase, type Database } from './store/open.ts'
 import type { ProcessRole } from './store/processes.ts'
 import * as rateLimits from './store/rate-limits.ts'
 import type { Tx } from './store/transaction.ts'
@@ -82,6 +82,9 @@ export interface AppOptions {
 const TROUBLE_DELAY_MS = 2_000
 /** How long closing waits for a slow target of notifications: another process sends them then. */
 const CLOSE_TIMEOUT_MS = 15_000
+
+/** What a run needs until its first page: to pick, to lead, and for what it records meanwhile. */
+const FIRST_CONNECTIONS = 4
 
 /** Which rows a run or a plan is about. */
 export interface PassRequest {
@@ -297,6 +300,7 @@ function buildApp(
       const { trigger = 'manual', dryRun = null } = request
       assertRoutePossible(request.route, bulk)
       openClient()
+      openConnections(db, FIRST_CONNECTIONS)
       const deliveries = new WakeSignal()
       const receiver =
         bulk.usesWebhook === true && request.route !== 'sync' ? await openOwnReceiver(deliveries) : null

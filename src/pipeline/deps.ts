@@ -143,11 +143,12 @@ export async function registerService(
   address: string | null,
 ): Promise<number> {
   if (address === null) return services.findService(db, null)
-  const knownHosts = (await services.listServices(db)).map((one) => one.host)
+  const known = await services.listServices(db)
+  const knownHosts = known.map((one) => one.host)
   if (knownHosts.length > 0 && !knownHosts.includes(address))
     log.warn(
       { event: 'other_service', service: address, before: knownHosts },
       'another service was used before; none of its responses are used',
     )
-  return services.insertService(db, address)
+  return services.insertService(db, address, known)
 }

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { RouteOption } from '../domain/route.ts'
 import { resolveSourceBudgets } from '../domain/spend.ts'
-import { LeaseLostError, type Trigger } from '../domain/run.ts'
-import { HEARTBEAT_MS, LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
+import type { Trigger } from '../domain/run.ts'
+import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import { previewRun } from '../pipeline/preview.ts'
 import type { Source } from '../sources/source.ts'
@@ -16,6 +16,7 @@ import type { ServiceError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import { sampleFillRates } from './fill-rate.ts'
+import { heartbeat } from './heartbeat.ts'
 import { logWait } from './loop.ts'
 import { finishRun, type OnRunEnding, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
@@ -120,6 +121,13 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   const interrupted = AbortSignal.any([options.signal, cancelled.signal])
   const stopping = AbortSignal.any([finished.signal, interrupted])
   let isPicking = true
+  const firstPage = Promise.withResolvers<void>()
+  // No other step has work before there is a page, and they would take connections and processor time from it.
+  const isUnderWay = Promise.race([
+    firstPage.promise,
+    sleep(FIRST_PAGE_MS, undefined, { signal: stopping }).catch(() => {}),
+  ])
+  const afterFirstPage = <Result>(start: () => Promise<Result>): Promise<Result> => isUnderWay.then(start)
   const workers =
     options.workers ??
     new Workers(deps, {
@@ -162,24 +170,34 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       stopping,
       observations,
       (picked, mayBeAnswered) => {
+        if (picked > 0) firstPage.resolve()
         counters.picked += picked
         if (picked > 0) counters.touch()
         wakeCalls()
         if (mayBeAnswered) wakeWriters()
       },
     ).then(async () => {
+      firstPage.resolve()
       if (stopping.aborted) return
       await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: finished.signal })
       isPicking = false
       counters.maybeComplete.notify()
       wakeCalls()
     }),
-    ...(options.workers ? [] : workers.tasks().map((step) => step.start())),
+    ...(options.workers
+      ? []
+      : workers.tasks().map(({ name, start }) => (name === 'call' ? start() : afterFirstPage(start)))),
     ...(isDryRun
       ? []
       : [
-          runEvery(FILL_RATE_INTERVAL_MS, stopping, deps, 'measure', () =>
-            sampleFillRates(deps, options.sources, { run: id, minAgeMs: FILL_RATE_INTERVAL_MS, ...counted }),
+          afterFirstPage(() =>
+            runEvery(FILL_RATE_INTERVAL_MS, stopping, deps, 'measure', () =>
+              sampleFillRates(deps, options.sources, {
+                ...counted,
+                run: id,
+                minAgeMs: FILL_RATE_INTERVAL_MS,
+              }),
+            ),
           ),
         ]),
     monitorRun(
@@ -249,6 +267,8 @@ async function finishWorkUnderWay({ db }: RunDeps, id: number): Promise<void> {
   }
 }
 
+/** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
+const FIRST_PAGE_MS = 500
 /** How often fill rates are sampled during a run, if that is cheap. */
 const FILL_RATE_INTERVAL_MS = 5_000
 /** Rows of the largest table whose fill rates a run with a limit samples. */
@@ -268,23 +288,4 @@ async function excludePaused(
     ...requested,
     sources: requested.sources.filter((source) => !observations.pausedSources.has(source.name)),
   }
-}
-
-/**
- * Keeps a run's lease.
- * @param onCancelled called once the run is cancelled
- * @throws LeaseLostError if another process declared the run dead
- */
-export function heartbeat(
-  deps: Pick<RunDeps, 'db' | 'log'> & { readonly scope: () => string },
-  id: number,
-  token: string,
-  signal: AbortSignal,
-  onCancelled: (by: string) => void,
-): Promise<void> {
-  return runEvery(HEARTBEAT_MS, signal, deps, 'heartbeat', async () => {
-    const lease = await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())
-    if (lease === null) throw new LeaseLostError(id, LEASE_MS)
-    if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
-  })
 }

@@ -189,6 +189,15 @@ class SettingDialect extends PostgresDialect {
 }
 
 /**
+ * Opens connections at the same time, before they are needed: Postgres takes some ten milliseconds to begin with each. Why one
+ * cannot be opened, the next statement finds out.
+ */
+export function openConnections(db: Database, count: number): void {
+  const opened = Array.from({ length: count }, () => db.connection().execute(async () => {}))
+  void Promise.allSettled(opened)
+}
+
+/**
  * Opens the pool; the first statement opens the first connection.
  * Sets nothing on the session: behind PgBouncer in transaction mode a session setting would leak to others.
  */

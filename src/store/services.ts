@@ -26,10 +26,16 @@ export async function findService(db: Database, host: string | null): Promise<nu
 const nextServiceId = (known: readonly KnownService[]): number =>
   Math.max(-1, ...known.map((one) => one.id)) + 1
 
-/** The id of a service, which is inserted if it is new. */
-export async function insertService(db: Database, host: string): Promise<number> {
-  for (;;) {
-    const known = await listServices(db)
+/**
+ * The id of a service, which is inserted if it is new.
+ * @param listed the services that were known a moment ago
+ */
+export async function insertService(
+  db: Database,
+  host: string,
+  listed: readonly KnownService[],
+): Promise<number> {
+  for (let known = listed; ; known = await listServices(db)) {
     const found = known.find((one) => one.host === host)
     if (found) return found.id
     // Another process may take the id, or insert the host, at the same moment: look again.

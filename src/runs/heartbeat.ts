@@ -1,0 +1,23 @@
+import { LeaseLostError } from '../domain/run.ts'
+import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
+import * as runs from '../store/runs.ts'
+import { runEvery } from './workers.ts'
+
+/**
+ * Keeps a run's lease.
+ * @param onCancelled called once the run is cancelled
+ * @throws LeaseLostError if another process declared the run dead
+ */
+export function heartbeat(
+  deps: Pick<Deps, 'db' | 'log'> & { readonly scope: () => string },
+  id: number,
+  token: string,
+  signal: AbortSignal,
+  onCancelled: (by: string) => void,
+): Promise<void> {
+  return runEvery(HEARTBEAT_MS, signal, deps, 'heartbeat', async () => {
+    const lease = await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())
+    if (lease === null) throw new LeaseLostError(id, LEASE_MS)
+    if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
+  })
+}
