@@ -211,21 +211,28 @@ export async function readLookupTotals(db: Connection, run: number): Promise<Loo
   return rows[0] ?? { requested: 0, found: 0, notFound: 0, rejected: 0, failed: 0, inDoubt: 0 }
 }
 
-/** The distinct lookups that a run's rows needed, misses included, and how many of them were stored already. */
+/**
+ * The distinct lookups that a run's rows needed, misses included, and how many of them were stored already. Of those that the
+ * run requested itself, usually all, no second read is made: they were not stored, whatever their state.
+ */
 export async function countDistinctLookups(
   db: Connection,
   run: number,
 ): Promise<{ distinct: number; stored: number }> {
   const { rows } = await sql<{ distinct: number; stored: number }>`
     with wanted as (
-      select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null
-      union select unnest(missed_lookup_ids) from fillrate.rows where run_id = ${run} and missed_lookup_ids <> '{}'
-      union select id from fillrate.lookups where run_id = ${run} and requested_at is not null
+      select id, bool_or(is_own) as is_own from (
+        select id, true as is_own from fillrate.lookups where run_id = ${run} and requested_at is not null
+        union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
+        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids <> '{}'
+      ) needed group by id
     )
-    select count(*) as distinct,
-           count(*) filter (where l.state in (${ANSWERED_STATES})
-                              and (l.run_id is distinct from ${run} or l.requested_at is null)) as stored
-      from wanted join fillrate.lookups l using (id)`.execute(db)
+    select count(*) filter (where wanted.is_own or l.state is not null) as distinct,
+           count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
+      from wanted
+      left join lateral (select state from fillrate.lookups where id = wanted.id and not wanted.is_own offset 0) l on true`.execute(
+    db,
+  )
   return rows[0] ?? { distinct: 0, stored: 0 }
 }
 
