@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
-import { jsonBatch, unnestByRow } from './sql.ts'
+import { jsonBatch, recordBatch, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -20,8 +20,14 @@ export interface NewChange {
 export const insertChangesSql = (source: string, changes: readonly NewChange[]): RawBuilder<unknown> => sql`
   insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
   select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
-    from jsonb_to_recordset(${jsonBatch(changes)}) as v
-         (run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)`
+    from ${recordBatch(changes, {
+      run: 'bigint',
+      key: 'text',
+      lookup: 'bigint',
+      before: 'jsonb',
+      after: 'jsonb',
+      writtenBefore: 'jsonb',
+    })}`
 
 /** When a run wrote last; null: it has written nothing. */
 export async function lastWriteOf(db: Connection, run: number): Promise<Date | null> {
@@ -281,6 +287,6 @@ export async function revertRows(
              ifLast(sql`0`, 'cells_skipped'),
              ifLast(sql`${undo.run}`, 'run_id'),
            ])}
-      from ${unnestByRow(source, rows, sql`columns jsonb, written jsonb, "ownWrites" jsonb, cells integer`)}
+      from ${unnestByRow(source, rows, { columns: 'jsonb', written: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
      where r.ctid = target.ctid`.execute(tx)
 }

@@ -8,13 +8,22 @@ import type { Connection, Tx } from './transaction.ts'
 
 /** SQL: results as `v`, by the id of their lookup as `k.key`. */
 export const resultsSql = (results: readonly { readonly id: number }[]) =>
-  unnestByKey(
-    sql`${results.map((one) => one.id)}::bigint[]`,
-    results,
-    sql`token uuid, state text, reason text, attempts integer, "notBefore" timestamptz, "requestedAt" timestamptz,
-        "resolvedAt" timestamptz, "refreshAt" timestamptz, record jsonb, confidence double precision, hashes jsonb,
-        "unconfirmedCalls" integer, call text, credits integer`,
-  )
+  unnestByKey(sql`${results.map((one) => one.id)}::bigint[]`, results, {
+    token: 'uuid',
+    state: 'text',
+    reason: 'text',
+    attempts: 'integer',
+    notBefore: 'timestamptz',
+    requestedAt: 'timestamptz',
+    resolvedAt: 'timestamptz',
+    refreshAt: 'timestamptz',
+    record: 'jsonb',
+    confidence: 'double precision',
+    hashes: 'jsonb',
+    unconfirmedCalls: 'integer',
+    call: 'text',
+    credits: 'integer',
+  })
 
 /**
  * SQL: of an updated lookup `l` with the result `v`: what it cost, what was reserved for it, and what of that is returned to

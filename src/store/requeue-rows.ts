@@ -72,7 +72,7 @@ export async function makeRowsDue(
     update fillrate.lookups l set refresh_at = now() from failed where l.id = failed.id`.execute(tx)
   await sql`
     update fillrate.rows r set due_at = now()
-      from ${unnestByRow(source, rows, sql`lookup bigint`)}
+      from ${unnestByRow(source, rows, { lookup: 'bigint' })}
      where r.ctid = target.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
 }
@@ -151,7 +151,7 @@ export async function requeueRowsForWrite(
     update fillrate.rows r
        set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
-      from ${unnestByRow(source, values, sql`"inputHash" text, lookup bigint`)}
+      from ${unnestByRow(source, values, { inputHash: 'text', lookup: 'bigint' })}
      where r.ctid = target.ctid
        and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> 'waiting'
     returning r.lookup_id as lookup`.execute(tx)

@@ -3,7 +3,7 @@ import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { isPauseActiveSql } from './paused-sources.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { jsonBatch, opaque, unnestByRow } from './sql.ts'
+import { opaque, recordBatch, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -42,12 +42,19 @@ export async function claimRows(
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
-    select ${source}, p.key, p.lookup, coalesce(p.tried, '{}'), ${dry} and p.state = 'waiting', ${service}, p."inputHash", p.state,
-           p.reason, ${run}, p.notes, now(), case when p.state = 'waiting' then null else now() end, p."nextAt"
-      from jsonb_to_recordset(${jsonBatch(picked)}) as p
-           (key text, "inputHash" text, state text, reason text, lookup bigint, tried bigint[], notes jsonb,
-            "nextAt" timestamptz)
-     order by p.key
+    select ${source}, v.key, v.lookup, coalesce(v.tried, '{}'), ${dry} and v.state = 'waiting', ${service}, v."inputHash", v.state,
+           v.reason, ${run}, v.notes, now(), case when v.state = 'waiting' then null else now() end, v."nextAt"
+      from ${recordBatch(picked, {
+        key: 'text',
+        inputHash: 'text',
+        state: 'text',
+        reason: 'text',
+        lookup: 'bigint',
+        tried: 'bigint[]',
+        notes: 'jsonb',
+        nextAt: 'timestamptz',
+      })}
+     order by v.key
     on conflict (source, key) do update set
       lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
       state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
@@ -136,7 +143,7 @@ export async function postponeDueRows(
   const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
   await sql`
     update fillrate.rows r set due_at = v.until
-      from ${unnestByRow(source, values, sql`until timestamptz`)}
+      from ${unnestByRow(source, values, { until: 'timestamptz' })}
      where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }
 

@@ -8,23 +8,52 @@ export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
   return sql`${JSON.stringify(values)}::jsonb`
 }
 
+/** Columns of the records of a batch and their SQL types: `{ state: 'text', record: 'jsonb' }`. */
+export type BatchColumns = Readonly<Record<string, string>>
+
+/**
+ * A batch of records `v`. Only these columns are sent, and no nulls, which are what a missing one becomes: Postgres takes
+ * longer to read a batch than to find the rows that it is for.
+ */
+export const recordBatch = (records: readonly object[], columns: BatchColumns): RawBuilder<unknown> =>
+  sql`jsonb_to_recordset(${jsonBatch(takeColumns(records, columns))}) as v (${listColumns(columns)})`
+
+function takeColumns(records: readonly object[], columns: BatchColumns): object[] {
+  const names = Object.keys(columns)
+  return records.map((record) => {
+    const taken: Record<string, unknown> = {}
+    for (const name of names) {
+      const value = (record as Readonly<Record<string, unknown>>)[name]
+      if (value !== null && value !== undefined) taken[name] = value
+    }
+    return taken
+  })
+}
+
+const listColumns = (columns: BatchColumns): RawBuilder<unknown> =>
+  sql.raw(
+    Object.entries(columns)
+      .map(([name, type]) => `"${name}" ${type}`)
+      .join(', '),
+  )
+
 /**
  * A batch of records `v`, one for each key `k.key`, to be joined by that key. The planner estimates every
  * `jsonb_to_recordset` at a hundred rows, and then reads the whole table for one record, or a thousand records for each
  * of a thousand rows; of an array it knows the length.
  * @param keys as many as records, cast to their type: sql`${ids}::bigint[]`
- * @param columns of the records: sql`state text, record jsonb`
  * @example
  * sql`update fillrate.lookups l set state = v.state
- *       from ${unnestByKey(sql`${ids}::bigint[]`, records, sql`state text`)} where l.id = k.key`
+ *       from ${unnestByKey(sql`${ids}::bigint[]`, records, { state: 'text' })} where l.id = k.key`
  */
 export function unnestByKey(
   keys: RawBuilder<unknown>,
   records: readonly object[],
-  columns: RawBuilder<unknown>,
+  columns: BatchColumns,
 ): RawBuilder<unknown> {
+  const batch = jsonBatch(takeColumns(records, columns))
   return sql`unnest(${keys}) with ordinality as k (key, n)
-       cross join lateral jsonb_to_record(${jsonBatch(records)} -> (k.n - 1)::integer) as v (${columns})`
+       cross join lateral jsonb_to_record(${batch} -> (k.n - 1)::integer) as v (${listColumns(columns)})`
 }
 
 /**
@@ -32,12 +61,11 @@ export function unnestByKey(
  * `fillrate.rows r` where `r.ctid = target.ctid`. With a join by key instead, a table that has just filled looks as if
  * its source had hardly any rows, and the planner reads all of them for each batch. A row that is being updated at the
  * same moment may be skipped.
- * @param columns of the records, without the key
  */
 export function unnestByRow(
   source: string,
   records: readonly { readonly key: string }[],
-  columns: RawBuilder<unknown>,
+  columns: BatchColumns,
 ): RawBuilder<unknown> {
   return sql`${unnestByKey(sql`${records.map(({ key }) => key)}::text[]`, records, columns)}
        cross join lateral (select ctid from fillrate.rows where source = ${source} and key = k.key offset 0) as target`

@@ -122,8 +122,25 @@ export async function finishRows(
   if (finished.length === 0) return
   const records = unnestByRow(
     source,
-    finished,
-    sql`state text, reason text, written jsonb, "ownWrites" jsonb, notes jsonb, "nextAt" timestamptz, cells jsonb, missed boolean, "isMissing" boolean`,
+    finished.map(({ cells, ...row }) => ({
+      ...row,
+      cellsWritten: cells.written || null,
+      cellsProtected: cells.protected || null,
+      cellsSkipped: cells.skipped || null,
+    })),
+    {
+      state: 'text',
+      reason: 'text',
+      written: 'jsonb',
+      ownWrites: 'jsonb',
+      notes: 'jsonb',
+      nextAt: 'timestamptz',
+      cellsWritten: 'integer',
+      cellsProtected: 'integer',
+      cellsSkipped: 'integer',
+      missed: 'boolean',
+      isMissing: 'boolean',
+    },
   )
   const keys = finished.map(({ key }) => key)
   await sql`
@@ -138,8 +155,8 @@ export async function finishRows(
            is_dry_run = r.is_dry_run and v.state = 'waiting',
            last_written = case when v.written is null then r.last_written else coalesce(r.last_written, '{}') || v.written end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
-           notes = coalesce(v.notes, r.notes), cells_written = (v.cells ->> 'written')::integer,
-           cells_protected = (v.cells ->> 'protected')::integer, cells_skipped = (v.cells ->> 'skipped')::integer
+           notes = coalesce(v.notes, r.notes), cells_written = coalesce(v."cellsWritten", 0),
+           cells_protected = coalesce(v."cellsProtected", 0), cells_skipped = coalesce(v."cellsSkipped", 0)
       from ${records}
      where r.ctid = target.ctid and ${opaque(sql`r.state = 'waiting'`)}`.execute(tx)
   await insertSkippedCells(tx, source, finished)

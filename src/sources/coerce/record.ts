@@ -77,10 +77,16 @@ export function readField(record: unknown, path: string): unknown {
   return Object.hasOwn(record, head) ? readField(record[head], path.slice(dot + 1)) : undefined
 }
 
+/** Nearly always the first character decides, and no list of them is made. */
+function isBlankText(text: string): boolean {
+  for (const character of text) if (!BLANK_CHARACTERS.includes(character)) return false
+  return true
+}
+
 /** Blank values, which must not erase anything: null, white space, an empty array or object. */
 function isEmptyValue(value: unknown): boolean {
   if (value === null || value === undefined) return true
-  if (typeof value === 'string') return [...value].every((character) => BLANK_CHARACTERS.includes(character))
+  if (typeof value === 'string') return isBlankText(value)
   if (Array.isArray(value)) return (value as unknown[]).every(isEmptyValue)
   return isObject(value) && Object.keys(value).length === 0
 }
