@@ -31,20 +31,30 @@ export interface SubmitResult {
   readonly submitted: number
   readonly emails: number
   readonly calls: number
+  /** As many new jobs as it could: there are more, most likely. */
+  readonly isFull: boolean
   readonly stop: ServiceError | null
 }
 
-const NOTHING_SUBMITTED: SubmitResult = { answered: 0, submitted: 0, emails: 0, calls: 0, stop: null }
+const NOTHING_SUBMITTED: SubmitResult = {
+  answered: 0,
+  submitted: 0,
+  emails: 0,
+  calls: 0,
+  isFull: false,
+  stop: null,
+}
 
 /**
  * Posts jobs: first those that the service certainly did not accept before, then new ones from the run's waiting
  * emails. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
  * finds the job even if the 202 is lost.
+ * @param options.hasMore the tick before was full: new jobs are created without looking first, and none is posted again
  */
 export async function submitJobs(
   deps: CallDeps,
   run: RunningRun,
-  options: { readonly signal: AbortSignal },
+  options: { readonly signal: AbortSignal; readonly hasMore?: boolean },
 ): Promise<SubmitResult> {
   const { bulkFrom } = routeRun(deps, run)
   if (bulkFrom === null) return NOTHING_SUBMITTED
@@ -54,7 +64,9 @@ export async function submitJobs(
   )
   const allowed = Math.min(jobsPerTick, allowedByBreaker(deps, deps.now()))
   if (allowed === 0) return NOTHING_SUBMITTED
-  const submittable = await jobs.findSubmittable(deps.db, run.id, bulkFrom)
+  const submittable = options.hasMore
+    ? { hasNew: true, hasRetries: false }
+    : await jobs.findSubmittable(deps.db, run.id, bulkFrom)
   if (!submittable.hasNew && !submittable.hasRetries) return NOTHING_SUBMITTED
 
   const calls = { wanted: allowed, priority: toPriority(run.trigger), signal: options.signal }
@@ -105,6 +117,7 @@ export async function submitJobs(
       submitted: accepted.length,
       emails: accepted.reduce((sum, one) => sum + one.emails, 0),
       calls: results.length,
+      isFull: !submittable.hasRetries && results.length >= jobsPerTick,
       stop: results.find((one) => one.stop !== null)?.stop ?? null,
     }
   })

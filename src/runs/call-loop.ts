@@ -90,6 +90,9 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
  */
 const RUNS_LISTED_MS = 300
 
+/** How long jobs that are to be posted again wait behind full ticks of new ones, in milliseconds. */
+const SUBMIT_UNSEEN_MS = 1_000
+
 /** How a leadership ended: whether the service rejects the key, and whether it had answered before. */
 interface LeadershipEnd {
   readonly isRejected: boolean
@@ -127,6 +130,8 @@ async function callWhileLeader(
     return listCached()
   }
   const cancellations = new Cancellations(deps)
+  /** Until when the jobs of a run are created without looking first: its ticks are full. */
+  const fullUntil = new Map<number, number>()
   // Where each endpoint has a limit of its own, people do not wait for companies.
   const endpoints = deps.limiter.isByEndpoint ? (['person', 'company'] as const) : [null]
   const endpointPriorities = (['normal', 'low'] as const).flatMap((priority) =>
@@ -167,7 +172,10 @@ async function callWhileLeader(
         let done = 0
         for (const run of await listRunning()) {
           if (signal.aborted) break
-          const result = await submitJobs(deps, run, { signal })
+          const hasMore = (fullUntil.get(run.id) ?? 0) > performance.now()
+          const result = await submitJobs(deps, run, { signal, hasMore })
+          if (!result.isFull) fullUntil.delete(run.id)
+          else if (!hasMore) fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
           done += result.calls
           if (result.answered > 0) options.wakeSettling?.()
           options.countFor(run.id, (counters) => {

@@ -125,6 +125,8 @@ export class Writers {
     this.#unwritten = 0
     const { isQueued } = writer
     writer.isQueued = false
+    // It takes all that is queued so far: what was to be written soon is written now.
+    if (this.#writers.length === 1) this.#clearTimer()
     const result = await writeBackBatch(this.#deps, writer.source, { isQueued })
     this.#forEachRun((counters) => {
       counters.written += result.cells
@@ -135,9 +137,13 @@ export class Writers {
     return result.more ? Number.POSITIVE_INFINITY : result.rows
   }
 
-  #writeNow(): void {
+  #clearTimer(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
+  }
+
+  #writeNow(): void {
+    this.#clearTimer()
     for (const { due } of this.#writers) due.notify()
   }
 }

@@ -56,20 +56,41 @@ export function toNetUsage({
   }
 }
 
-/** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
-export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
-  const { rows } = await sql<StoredUsage & Pick<BudgetUsage, 'isShared'>>`
+type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'>
+
+const usageSql = (run: number, also = sql``): RawBuilder<UsageRow> => sql<UsageRow>`
     select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
            case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
            r.budget_name is not null as "isShared",
            case when r.budget_name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
-                else ${returnedBySourceSql(ofBudgetSql(sql`r.budget_name`))} end as returned
+                else ${returnedBySourceSql(ofBudgetSql(sql`r.budget_name`))} end as returned ${also}
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
-     where r.id = ${run}`.execute(db)
-  const [usage] = rows
-  return usage
-    ? { ...toNetUsage(usage), isShared: usage.isShared }
-    : { lookups: 0, bySource: {}, isShared: false }
+     where r.id = ${run}`
+
+const toUsage = (usage: UsageRow | undefined): BudgetUsage =>
+  usage ? { ...toNetUsage(usage), isShared: usage.isShared } : { lookups: 0, bySource: {}, isShared: false }
+
+/** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
+export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
+  const { rows } = await usageSql(run).execute(db)
+  return toUsage(rows[0])
+}
+
+/**
+ * The same, and whether anything was ever erased: what a claim has to know first, in one statement. The suppressions stay
+ * locked until the transaction ends (`lockExclusively`).
+ */
+export async function readBeforeClaim(
+  tx: Tx,
+  run: number,
+): Promise<{ readonly spent: BudgetUsage; readonly hasSuppressions: boolean }> {
+  const { rows } = await usageSql(
+    run,
+    sql`, exists (select from fillrate.suppressions) as "hasSuppressions"`,
+  ).execute(tx)
+  const [row] = rows as (UsageRow & { readonly hasSuppressions: boolean })[]
+  // Without the run nothing is claimed.
+  return { spent: toUsage(row), hasSuppressions: row?.hasSuppressions ?? true }
 }
 
 /** What a budget allows, in credits. Null is unlimited. */

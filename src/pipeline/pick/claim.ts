@@ -78,12 +78,12 @@ export async function claimCandidates(
   if (candidates.length === 0) return NOTHING_CLAIMED
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
-  const suppressedIndexes = await findSuppressedRows(tx, source, candidates)
+  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id)
+  const suppressedIndexes = hasSuppressions ? await findSuppressedRows(tx, source, candidates) : new Set()
   const suppressed = new Set(choices.filter((_, n) => suppressedIndexes.has(n)))
   const requestable = choices.filter(
     (one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one),
   )
-  const spent = await budgets.readBudgetUsage(tx, run.id)
   const paidKeys = await findPaidLookups(tx, requestable, run.id, spent)
   const isRequestable = new Set(requestable)
   const remaining = run.budget.remaining(spent, source.name)
