@@ -76,9 +76,13 @@ export class LookupQueue {
   /** What `takeAhead` returned, and those of it that are marked in flight now. */
   addReady(taken: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
     this.dropLost(taken, marked)
+    this.#pushReady(marked)
+    this.#endMarking(taken.length)
+  }
+
+  #pushReady(marked: readonly store.LeasedLookup[]): void {
     const markedAt = performance.now()
     for (const lookup of marked) this.#ready.push({ lookup, markedAt })
-    this.#endMarking(taken.length)
   }
 
   #endMarking(lookups: number): void {
@@ -104,9 +108,7 @@ export class LookupQueue {
         if (this.#buffer.size === 0) await this.#leasing
         if (this.#failure !== null) throw this.#failure.error
         if (this.#buffer.size === 0) {
-          const target = Math.min(this.#refillSize(), this.#capacity() - max)
-          // Return only what this lease marked in flight; buffered lookups are not marked yet.
-          return this.#buffer.splitOff(await this.#lease(max + Math.max(0, target), max), max)
+          return this.#leaseNow(max)
         }
         this.#startMarking(max)
       }
@@ -115,6 +117,17 @@ export class LookupQueue {
       isOwnNeeded =
         !(await Promise.race([isMarked, sleep(MARKED_WITHIN_MS, false)])) && this.#ownWrites.size === 0
     }
+  }
+
+  /** Leases lookups that are called as soon as they are leased, and others ahead. */
+  async #leaseNow(max: number): Promise<readonly store.LeasedLookup[]> {
+    const more = Math.max(0, this.#capacity() - max)
+    // The slow start makes two calls when the first is answered: they are marked with it, and do not wait for another commit.
+    const ahead = this.#hasLeased ? 0 : Math.min(SLOW_START_AHEAD, more)
+    const limit = max + Math.max(ahead, Math.min(this.#refillSize(), more))
+    const leased = await this.#lease(limit, max + ahead)
+    this.#pushReady(leased.slice(max, max + ahead))
+    return this.#buffer.splitOff([...leased.slice(0, max), ...leased.slice(max + ahead)], max)
   }
 
   /** Marks lookups in flight in a write of their own: as many as are needed now, and what is wanted ahead. */
@@ -249,6 +262,8 @@ export class LookupQueue {
  * slots: at 100 ms of latency a shorter time leaves some of them without a lookup that is ready.
  */
 const READY_MS = 250
+/** Lookups that the first lease marks in flight beside those that are called at once. */
+const SLOW_START_AHEAD = 2
 /** Lookups for each slot that the first lease takes ahead. */
 const FIRST_LEASES_PER_SLOT = 2
 /** How long slots wait for a write that marks lookups, in milliseconds. */
