@@ -54,7 +54,7 @@ export interface LookUpOptions {
   readonly onLeased?: (lookups: number) => void
   /**
    * Called after responses were stored, with their number.
-   * @param isLast they are the last ones of this tick
+   * @param isLast they are the last ones of this tick; 0 of them if the latest ones were
    */
   readonly onStored?: (responses: number, isLast: boolean) => void
 }
@@ -85,6 +85,8 @@ export async function lookUpBatch(
   let callMs = 0
   /** No further call starts. */
   let isEnding = false
+  /** Answers were stored, and not yet reported as the last ones. */
+  let mayBeLast = false
   const storeMalformed = createBatcher(async (results: malformedResponses.MalformedResponse[]) => {
     // For inspection only: a run does not fail for it.
     await malformedResponses.storeMalformedResponses(deps.db, results).catch((error: unknown) => {
@@ -124,7 +126,8 @@ export async function lookUpBatch(
       queue.addReady(nextLookups, started)
       await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), retryOptions)
       deps.metrics?.recordLookups(results.map((answer) => answer.state))
-      options.onStored?.(results.length, isEnding && onWire === 0)
+      mayBeLast = !isEnding || onWire > 0
+      options.onStored?.(results.length, !mayBeLast)
     },
     {
       concurrency: 2,
@@ -284,6 +287,8 @@ export async function lookUpBatch(
     isEnding = true
     // Also waits for tasks that start while others end.
     while (inFlight.size > 0) await Promise.all(inFlight)
+    // They may be stored before it is known that nothing follows: what gathers answers would wait for more.
+    if (mayBeLast) options.onStored?.(0, true)
     await queue.close()
     leases.stop()
   }

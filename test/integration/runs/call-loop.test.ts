@@ -199,3 +199,31 @@ test('a lease whose response was lost is resumed by the next attempt, and nothin
   await leadership?.end()
   expect(database.statements().filter(isRelease)).toHaveLength(1)
 })
+
+test('the last answers are reported as such, also if it is not known yet that they are', async () => {
+  const { deps, database } = await createFixture(people(8), { latencyAfterMs: 50 })
+  const limiter = createLimiter({})
+  const [run] = await runs.listRunning(database.db)
+  if (!run) throw new Error('the run should be live')
+  const client = await database.pool.connect()
+  onTestFinished(() => client.release(true))
+  let locked: Promise<unknown> | null = null
+  let unlocked: Promise<unknown> | null = null
+  const reported: (readonly [number, boolean])[] = []
+  await lookUpBatch({ ...deps, limiter }, run, {
+    limit: () => 100,
+    signal: new AbortController().signal,
+    // The query that finds nothing more waits until all answers are stored.
+    onLeased: () => {
+      locked ??= client.query('begin; lock table fillrate.lookup_leases in access exclusive mode')
+    },
+    onStored: (answers, isLast) => {
+      reported.push([answers, isLast])
+      if (reported.reduce((sum, [count]) => sum + count, 0) === 8) unlocked = client.query('rollback')
+    },
+  })
+  await unlocked
+  await limiter.stop()
+  expect(reported.reduce((sum, [count]) => sum + count, 0)).toBe(8)
+  expect(reported.at(-1)?.[1]).toBe(true)
+})
