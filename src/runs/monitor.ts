@@ -100,7 +100,7 @@ export async function monitorRun(
   while (!signal.aborted) {
     try {
       const now = performance.now()
-      // Read by nobody else.
+      // No one else reads it.
       if (run.onProgress && now >= state.countAt) {
         await countFinished(deps, run, state)
         state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
