@@ -13,4 +13,14 @@ if (major < minimumMajor || (major === minimumMajor && minor < minimumMinor)) {
   )
   process.exit(2)
 }
+// Compiling the program took a tenth of a second at each start. What was compiled lies beside the program, where only those can
+// write who could replace it: in Node's default folder, which all users share, another one could leave code. Where it cannot
+// be written, as in the image, there is none.
+if (import.meta.url.endsWith('.js')) {
+  const [{ default: module }, { fileURLToPath }] = await Promise.all([
+    import('node:module'),
+    import('node:url'),
+  ])
+  module.enableCompileCache(fileURLToPath(new URL('../.cache', import.meta.url)))
+}
 await import('./process.ts')

@@ -1,4 +1,9 @@
+import { enableCompileCache } from 'node:module'
+import { join } from 'node:path'
 import type { Measured, Outcome, Task } from './candidate.ts'
+
+// As the published program does, for all candidates.
+enableCompileCache(join(import.meta.dirname, '.cache'))
 
 /** The process of one candidate, so that its peak memory is its own. Its only argument is the task, as JSON. */
 const task = JSON.parse(process.argv[2] ?? '') as Task
