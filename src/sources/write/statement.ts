@@ -42,7 +42,8 @@ interface StatementOptions {
 }
 
 /**
- * The statement that writes a batch: one parameter in, one JSON array of `WriteResultRow` out.
+ * The statement that writes a batch: one parameter in, one JSON array of `WriteResultRow` out, made of rows: with
+ * `json_build_object` it took two thirds longer.
  *
  * 1. `~locked` locks the rows, in key order, and reads them as locked. NO KEY, so that rows that reference them can still
  *    be inserted. SKIP LOCKED: a row that another transaction has locked is reported as such and postponed. Waiting for it
@@ -74,14 +75,16 @@ export function writeStatement(
     "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart)}
     ), "~written" as (${writesNothing ? previewRowsSql(source, cells) : updateRowsSql(source, cells, apart)}
     )
-    select coalesce(json_agg(json_build_object(
-             'index', "~row", 'found', j."~i" is not null, 'locked', ${isLockedElsewhereSql(source)}, 'left', j."~i" is null and exists (select from "~locked" as l where l."~i" = "~row"), 'copies', "~copies", 'same', "~same",
-             'changes', "~changes", 'written', w."~i" is not null,
-             'before', case when w."~i" is not null then "~before" end, 'after', "~after", 'ownWrites', "~own writes", ${source.ownWrites !== undefined && source.table.hasAfterTriggers ? `'given', "~given", ` : ''}
-             'protected', "~protected", 'skipped', "~skipped") order by "~row"), '[]')::text as results
+    select coalesce(json_agg("~result" order by "~result".index), '[]')::text as results
+      from (select "~row" as index, j."~i" is not null as found, ${isLockedElsewhereSql(source)} as locked,
+             j."~i" is null and exists (select from "~locked" as l where l."~i" = "~row") as "left",
+             "~copies" as copies, "~same" as same, "~changes" as changes, w."~i" is not null as written,
+             case when w."~i" is not null then "~before" end as before, "~after" as after, "~own writes" as "ownWrites",
+             ${source.ownWrites !== undefined && source.table.hasAfterTriggers ? '"~given" as given,' : ''}
+             "~protected" as protected, "~skipped" as skipped
       from "~batch"
       left join (select distinct on ("~i") * from "~evaluated" order by "~i") as j on j."~i" = "~row"
-      left join "~written" as w on w."~i" = "~row"`
+      left join "~written" as w on w."~i" = "~row") as "~result"`
 }
 
 function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[], apart: boolean): string {
