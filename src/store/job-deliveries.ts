@@ -29,9 +29,11 @@ export async function lockJobsForDeliveries(
 ): Promise<DeliveryJob[]> {
   const { rows } = await sql<DeliveryJob>`
     select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.is_async_answer as single,
-           (select json_agg(json_build_object('id', m.id, 'kind', l.kind, 'email', coalesce(l.input ->> 'email', ''),
-                     'open', coalesce(l.state = 'submitted' and l.job_key = j.key, false)) order by m.n)
-              from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id) as members
+           (select json_agg(member)
+              from (select m.id, l.kind, coalesce(l.input ->> 'email', '') as email,
+                           coalesce(l.state = 'submitted' and l.job_key = j.key, false) as open
+                      from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id
+                     order by m.n) member) as members
       from fillrate.jobs j
      where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
      order by j.key for no key update of j`.execute(tx)
