@@ -19,6 +19,8 @@ export interface CallLoopOptions extends RunCallOptions {
   readonly elector: Elector
   /** The runs of this process. */
   readonly runIds: () => readonly number[]
+  /** Whether a list of running runs has those of this process as they are. */
+  readonly isCurrent: (listed: readonly runs.RunningRun[]) => boolean
   readonly lookUpSignal: WakeSignal
   readonly syncSignal: WakeSignal
   readonly submitSignal: WakeSignal
@@ -124,8 +126,9 @@ async function callWhileLeader(
   const listCached = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: RUNS_LISTED_MS })
   const listRunning = async (): Promise<runs.RunningRun[]> => {
     const listed = await listCached()
-    if (options.runIds().every((id) => listed.some((run) => run.id === id))) return listed
-    // A run has begun in this process: it waits for nothing. One that is ending is listed for a moment longer.
+    if (options.isCurrent(listed)) return listed
+    // A run of this process has begun, or has picked its rows: it waits for nothing. One that is ending is listed for a
+    // moment longer.
     listCached.invalidate()
     return listCached()
   }

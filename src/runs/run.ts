@@ -141,6 +141,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     run: id,
     sources: options.sources.map((source) => source.name),
     counters,
+    isPicking: () => isPicking,
     onStop: (error) => {
       observations.fatalError ??= error
       finished.abort()

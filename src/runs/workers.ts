@@ -19,6 +19,8 @@ export interface RunHandle {
   readonly run: number
   readonly sources: readonly string[]
   readonly counters: RunCounters
+  /** Whether it still picks rows. Absent: as Postgres knows. */
+  readonly isPicking?: () => boolean
   /** The service rejects the key or the client for good. */
   readonly onStop: (error: ServiceError) => void
   /** A step failed that the run cannot continue without. */
@@ -158,6 +160,10 @@ export class Workers {
       deps,
       elector,
       runIds: () => this.#runIds(),
+      isCurrent: (listed) =>
+        [...this.#runs].every(({ run, isPicking }) =>
+          listed.some(({ id, picking }) => id === run && !(picking && isPicking?.() === false)),
+        ),
       countFor: (run, act) => this.#forEachRun(act, run),
       lookUpSignal: this.#lookUpSignal,
       syncSignal: this.#syncSignal,

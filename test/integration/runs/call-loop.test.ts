@@ -115,6 +115,7 @@ test('a rejected key is retried with one call each time, and calls continue when
     deps,
     elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
     runIds: () => [],
+    isCurrent: () => true,
     onLeaderStatus: () => {},
     countFor: () => {},
     lookUpSignal: new WakeSignal(),
