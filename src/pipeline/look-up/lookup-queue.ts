@@ -22,17 +22,14 @@ export class LookupQueue {
   readonly #buffer = new PrefetchBuffer(performance.now())
   /** Marked in flight ahead of their calls, so that a free slot does not wait for a commit. */
   #ready: { readonly lookup: LeasedLookup; readonly markedAt: number }[] = []
-  /** Being marked. */
+  /** Being marked ahead. */
   #marking = 0
   /** Resolves when some of them are marked, or given back. */
   #marked = Promise.withResolvers<void>()
-  /** Writes that do nothing but mark. */
-  readonly #ownWrites = new Set<Promise<void>>()
   readonly #maxReady: number
   readonly #endpoint: 'person' | 'company' | null
   #leasing: Promise<void> | null = null
   #failure: { readonly error: unknown } | null = null
-  #hasLeased = false
   /** The last query found nothing more. */
   #isExhausted = false
 
@@ -61,28 +58,18 @@ export class LookupQueue {
    * returned through `addReady` or `giveBack`.
    */
   takeAhead(): store.LeasedLookup[] {
-    const taken = this.#take(this.#wantedAhead())
-    this.#prefetch()
-    return taken
-  }
-
-  /** The next ones of the buffer, which are being marked from now on. */
-  #take(max: number): store.LeasedLookup[] {
-    const taken = this.#buffer.shift(max)
+    const taken = this.#buffer.shift(this.#wantedAhead())
     this.#marking += taken.length
+    this.#prefetch()
     return taken
   }
 
   /** What `takeAhead` returned, and those of it that are marked in flight now. */
   addReady(taken: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
     this.dropLost(taken, marked)
-    this.#pushReady(marked)
-    this.#endMarking(taken.length)
-  }
-
-  #pushReady(marked: readonly store.LeasedLookup[]): void {
     const markedAt = performance.now()
     for (const lookup of marked) this.#ready.push({ lookup, markedAt })
+    this.#endMarking(taken.length)
   }
 
   #endMarking(lookups: number): void {
@@ -99,53 +86,42 @@ export class LookupQueue {
 
   /** Returns the next lookups, marked in flight, up to `max`; none if nothing waits. */
   async markNext(max: number): Promise<readonly store.LeasedLookup[]> {
-    // A write under way that marks enough of them ends sooner than another one would, unless Postgres is busy.
-    let isOwnNeeded = this.#marking < max / 2
     for (;;) {
       const ready = this.#takeReady(max)
       if (ready.length > 0) return ready
-      if (isOwnNeeded || this.#marking === 0) {
-        if (this.#buffer.size === 0) await this.#leasing
-        if (this.#failure !== null) throw this.#failure.error
-        if (this.#buffer.size === 0) {
-          return this.#leaseNow(max)
-        }
-        this.#startMarking(max)
-      }
-      // Whichever write ends first: a slot that waited for its own kept all others waiting, while those were marked.
-      const isMarked = this.#marked.promise.then(() => true)
-      isOwnNeeded =
-        !(await Promise.race([isMarked, sleep(MARKED_WITHIN_MS, false)])) && this.#ownWrites.size === 0
+      // A write that marks enough of them ends sooner than another one would, unless Postgres is busy.
+      if (this.#marking < max / 2) break
+      const late = sleep(MARKED_WITHIN_MS, true)
+      if ((await Promise.race([this.#marked.promise, late])) === true) break
     }
-  }
-
-  /** Leases lookups that are called as soon as they are leased, and others ahead. */
-  async #leaseNow(max: number): Promise<readonly store.LeasedLookup[]> {
-    const more = Math.max(0, this.#capacity() - max)
-    // The slow start makes two calls when the first is answered: they are marked with it, and do not wait for another commit.
-    const ahead = this.#hasLeased ? 0 : Math.min(SLOW_START_AHEAD, more)
-    const limit = max + Math.max(ahead, Math.min(this.#refillSize(), more))
-    const leased = await this.#lease(limit, max + ahead)
-    this.#pushReady(leased.slice(max, max + ahead))
-    return this.#buffer.splitOff([...leased.slice(0, max), ...leased.slice(max + ahead)], max)
-  }
-
-  /** Marks lookups in flight in a write of their own: as many as are needed now, and what is wanted ahead. */
-  #startMarking(needed: number): void {
-    const room = this.#maxReady - this.#ready.length - this.#marking
-    const lookups = [...this.#take(Math.max(0, Math.min(needed, room))), ...this.takeAhead()]
-    if (lookups.length === 0) return
-    const write: Promise<void> = store
-      .markInFlight(this.#deps.db, lookups)
-      .then(
-        (marked) => this.addReady(lookups, marked),
-        (error: unknown) => {
-          this.#failure ??= { error }
-          return this.giveBack(lookups)
-        },
+    if (this.#buffer.size === 0) await this.#leasing
+    if (this.#failure !== null) throw this.#failure.error
+    if (this.#buffer.size === 0) {
+      const target = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - max)
+      // Return only what this lease marked in flight; buffered lookups are not marked yet.
+      return this.#buffer.splitOff(await this.#lease(max + Math.max(0, target), max), max)
+    }
+    while (this.#buffer.size > 0) {
+      const candidates = this.#buffer.shift(max)
+      const ahead = this.takeAhead()
+      const all = [...candidates, ...ahead]
+      const marked = await store.markInFlight(this.#deps.db, all).catch(async (error: unknown) => {
+        this.#endMarking(ahead.length)
+        await this.release(all)
+        throw error
+      })
+      this.dropLost(candidates, marked)
+      const isMarked = new Set(marked)
+      this.addReady(
+        ahead,
+        ahead.filter((one) => isMarked.has(one)),
       )
-      .finally(() => this.#ownWrites.delete(write))
-    this.#ownWrites.add(write)
+      const next = candidates.filter((one) => isMarked.has(one))
+      if (next.length > 0) return next
+      const replacements = this.#takeReady(max)
+      if (replacements.length > 0) return replacements
+    }
+    return []
   }
 
   /**
@@ -185,22 +161,12 @@ export class LookupQueue {
   /** Releases what is left. Call it when nothing takes lookups any more. */
   async close(): Promise<void> {
     await this.#leasing
-    await Promise.all(this.#ownWrites)
     await this.release([...this.#ready.splice(0).map((one) => one.lookup), ...this.#buffer.drain()])
-  }
-
-  /**
-   * How many to lease ahead. At first the pace is not known, and a few round trips of calls are leased: each of the first ones
-   * would lease for itself, while the slow start waits for it.
-   */
-  #refillSize(): number {
-    const size = this.#buffer.refillSize(performance.now())
-    return this.#hasLeased ? size : Math.max(size, FIRST_LEASES_PER_SLOT * this.#maxReady)
   }
 
   #prefetch(): void {
     const held = this.#buffer.size + this.#ready.length + this.#marking
-    const limit = Math.min(this.#refillSize(), this.#capacity() - held)
+    const limit = Math.min(this.#buffer.refillSize(performance.now()), this.#capacity() - held)
     if (this.#leasing !== null || this.#isExhausted || limit <= 0) return
     this.#leasing = this.#lease(limit, 0)
       .then(
@@ -245,7 +211,6 @@ export class LookupQueue {
       await releaseWithin(LEASE_MS, () => store.releaseByToken(db, token))
       throw error
     })
-    this.#hasLeased = true
     this.#leases.track(token, leased.length, startedAt)
     return leased
   }
@@ -262,10 +227,6 @@ export class LookupQueue {
  * slots: at 100 ms of latency a shorter time leaves some of them without a lookup that is ready.
  */
 const READY_MS = 250
-/** Lookups that the first lease marks in flight beside those that are called at once. */
-const SLOW_START_AHEAD = 2
-/** Lookups for each slot that the first lease takes ahead. */
-const FIRST_LEASES_PER_SLOT = 2
 /** How long slots wait for a write that marks lookups, in milliseconds. */
 const MARKED_WITHIN_MS = 5
 /** A mark older than this is not trusted, in milliseconds. */
