@@ -207,20 +207,30 @@ test('the last answers are reported as such, also if it is not known yet that th
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   const client = await database.pool.connect()
-  onTestFinished(() => client.release(true))
   let locked: Promise<unknown> | null = null
   let unlocked: Promise<unknown> | null = null
+  const unlock = (): void => {
+    unlocked ??= client.query('rollback')
+  }
+  // Where not all were leased at once, what is left waits for the lock as well, and would do so for ever.
+  let timer: NodeJS.Timeout | undefined
+  onTestFinished(() => {
+    clearTimeout(timer)
+    client.release(true)
+  })
   const reported: (readonly [number, boolean])[] = []
   await lookUpBatch({ ...deps, limiter }, run, {
     limit: () => 100,
     signal: new AbortController().signal,
     // The query that finds nothing more waits until all answers are stored.
     onLeased: () => {
-      locked ??= client.query('begin; lock table fillrate.lookup_leases in access exclusive mode')
+      if (locked !== null) return
+      locked = client.query('begin; lock table fillrate.lookup_leases in access exclusive mode')
+      timer = setTimeout(unlock, 2_000)
     },
     onStored: (answers, isLast) => {
       reported.push([answers, isLast])
-      if (reported.reduce((sum, [count]) => sum + count, 0) === 8) unlocked = client.query('rollback')
+      if (reported.reduce((sum, [count]) => sum + count, 0) === 8) unlock()
     },
   })
   await unlocked
