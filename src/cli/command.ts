@@ -274,3 +274,12 @@ export const RECEIVER_VARIABLES = [
   'FILLRATE_PORT',
   'FILLRATE_HOST',
 ] as const
+/** The variables of commands that serve until they are stopped. */
+export const SERVER_VARIABLES = [
+  ...SERVICE_VARIABLES,
+  ...RECEIVER_VARIABLES,
+  'FILLRATE_DASHBOARD_TOKEN',
+  'FILLRATE_DASHBOARD_READ_TOKEN',
+  ...NOTIFICATION_VARIABLES,
+  'LOG_LEVEL',
+] as const

@@ -1,12 +1,4 @@
-import {
-  CLOSING_MESSAGE,
-  Exit,
-  NOTIFICATION_VARIABLES,
-  RECEIVER_VARIABLES,
-  SERVICE_VARIABLES,
-  createParser,
-  defineCommand,
-} from '../command.ts'
+import { CLOSING_MESSAGE, Exit, SERVER_VARIABLES, createParser, defineCommand } from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 import { toBulkJson } from '../json.ts'
@@ -24,14 +16,7 @@ export const serveCommand = defineCommand(
   {
     group: 'work',
     examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
-    environment: [
-      ...SERVICE_VARIABLES,
-      ...RECEIVER_VARIABLES,
-      'FILLRATE_DASHBOARD_TOKEN',
-      'FILLRATE_DASHBOARD_READ_TOKEN',
-      ...NOTIFICATION_VARIABLES,
-      'LOG_LEVEL',
-    ],
+    environment: SERVER_VARIABLES,
     onInterrupt: CLOSING_MESSAGE,
     longLived: true,
     waitsForDatabase: true,

@@ -1,13 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
-import {
-  NOTIFICATION_VARIABLES,
-  RECEIVER_VARIABLES,
-  SERVICE_VARIABLES,
-  Exit,
-  createParser,
-  defineCommand,
-} from '../command.ts'
+import { SERVER_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { portOption, textOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 import { readConfig, readSettings } from '../settings.ts'
@@ -26,14 +19,7 @@ export const startCommand = defineCommand(
   {
     group: 'work',
     examples: [['fillrate start --port 8080', '']],
-    environment: [
-      ...SERVICE_VARIABLES,
-      ...RECEIVER_VARIABLES,
-      'FILLRATE_DASHBOARD_TOKEN',
-      'FILLRATE_DASHBOARD_READ_TOKEN',
-      ...NOTIFICATION_VARIABLES,
-      'LOG_LEVEL',
-    ],
+    environment: SERVER_VARIABLES,
     onInterrupt: 'finishing current work; repeat to stop immediately, with the state saved',
     longLived: true,
 
