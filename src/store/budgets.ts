@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
+import { hasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // Spending is counted in the database only: a counter in a process would be lost with it, and would be wrong after a
@@ -84,10 +85,7 @@ export async function readBeforeClaim(
   tx: Tx,
   run: number,
 ): Promise<{ readonly spent: BudgetUsage; readonly hasSuppressions: boolean }> {
-  const { rows } = await usageSql(
-    run,
-    sql`, exists (select from fillrate.suppressions) as "hasSuppressions"`,
-  ).execute(tx)
+  const { rows } = await usageSql(run, sql`, ${hasSuppressionsSql} as "hasSuppressions"`).execute(tx)
   const [row] = rows as (UsageRow & { readonly hasSuppressions: boolean })[]
   // Without the run nothing is claimed.
   return { spent: toUsage(row), hasSuppressions: row?.hasSuppressions ?? true }

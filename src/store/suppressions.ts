@@ -9,10 +9,12 @@ export function suppressionHash(kind: LookupKind, key: string): string {
   return hash('sha256', `${kind}\n${key}`)
 }
 
-/** Whether anything was ever erased. Mostly nothing was, and no hash needs comparing. */
+/** SQL: whether anything was ever erased. Mostly nothing was, and no hash needs comparing. */
+export const hasSuppressionsSql = sql<boolean>`exists (select from fillrate.suppressions)`
+
+/** Whether anything was ever erased. */
 export async function hasSuppressions(db: Connection): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.suppressions) as any`.execute(db)
+  const { rows } = await sql<{ any: boolean }>`select ${hasSuppressionsSql} as any`.execute(db)
   return rows[0]?.any ?? false
 }
 

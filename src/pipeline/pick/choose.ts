@@ -102,13 +102,15 @@ export const lookupKey = (lookup: { readonly kind: string; readonly key: string 
 /**
  * Finds the rows about erased persons, by index: those with any suppressed identifier, not only the one that would be
  * requested, and those that Fillrate filled itself. Locks the tombstones until the transaction ends, so that none can be added in between.
+ * @param hasSuppressions whether anything was ever erased, if the caller's transaction has looked already
  */
 export async function findSuppressedRows(
   db: Database | Tx,
   source: Source,
   rows: readonly (RawInputs & Partial<Pick<PickCandidate, 'filled'>>)[],
+  hasSuppressions?: boolean,
 ): Promise<ReadonlySet<number>> {
-  if (!(await suppressions.hasSuppressions(db))) return new Set()
+  if (!(hasSuppressions ?? (await suppressions.hasSuppressions(db)))) return new Set()
   const identified = rows.flatMap((row, rowIndex) =>
     [row, ...(row.filled ? [{ ...row, ...row.filled }] : [])].flatMap((inputs) =>
       [...listIdentifiers(source, inputs)].flatMap(({ lookup }) =>

@@ -79,7 +79,7 @@ export async function claimCandidates(
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id)
-  const suppressedIndexes = hasSuppressions ? await findSuppressedRows(tx, source, candidates) : new Set()
+  const suppressedIndexes = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const suppressed = new Set(choices.filter((_, n) => suppressedIndexes.has(n)))
   const requestable = choices.filter(
     (one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one),
