@@ -77,7 +77,7 @@ export async function lookUpBatch(
   const priority = toPriority(run.trigger)
   const inFlight = new Set<Promise<void>>()
   let stop: ServiceError | null = null
-  /** The first error that is not the service's. It ends the tick; other responses are still stored. */
+  /** The first error that is not the service's. It ends the tick, which throws it; other responses are still stored. */
   let failure: { readonly error: unknown } | null = null
   /** Calls that wait for their answer. */
   let onWire = 0
@@ -283,13 +283,20 @@ export async function lookUpBatch(
         deps.slots.release(unusedSlots)
       }
     }
-  } finally {
-    isEnding = true
-    // Also waits for tasks that start while others end.
-    while (inFlight.size > 0) await Promise.all(inFlight)
+  } catch (error) {
+    failure ??= { error }
+  }
+  isEnding = true
+  // Also waits for tasks that start while others end.
+  while (inFlight.size > 0) await Promise.all(inFlight)
+  try {
     // They may be stored before it is known that nothing follows: what gathers answers would wait for more.
     if (mayBeLast) options.onStored?.(0, true)
-    await queue.close()
+  } finally {
+    // An error in leasing or marking may be known only now.
+    await queue.close().catch((error: unknown) => {
+      failure ??= { error }
+    })
     leases.stop()
   }
   if (failure !== null) throw (failure as { error: unknown }).error
