@@ -25,6 +25,13 @@ export const JOBS_PER_TICK = 30
  */
 const GATHER_RESULTS_MS = 100
 
+/**
+ * A tick begins no further round after this time, in milliseconds: other runs wait for it. While the calls in flight are
+ * limited, at the start of a run, a round posts 1, 2, 4 jobs, and with a pause after each as after a tick that was not full
+ * the first 31 were posted half a second later.
+ */
+const ROUNDS_MS = 1_000
+
 export interface SubmitResult {
   /** Jobs whose results came in the answer, and wait to be settled. */
   readonly answered: number
@@ -69,14 +76,52 @@ export async function submitJobs(
     : await jobs.findSubmittable(deps.db, run.id, bulkFrom)
   if (!submittable.hasNew && !submittable.hasRetries) return NOTHING_SUBMITTED
 
-  const calls = { wanted: allowed, priority: toPriority(run.trigger), signal: options.signal }
-  const result = await withGrantedCalls(deps, calls, async (granted) => {
+  const round = { run, least: bulkFrom, again: submittable.hasRetries, signal: options.signal }
+  const until = performance.now() + ROUNDS_MS
+  const done: Submission[] = []
+  for (let isCut = true; isCut && !options.signal.aborted;) {
+    const wanted = allowed - done.length
+    const { submissions, permits } = (await submitRound(deps, { ...round, wanted })) ?? NO_ROUND
+    done.push(...submissions)
+    // As many as were permitted were accepted, but less than wanted: there are more to post, most likely.
+    isCut = permits < wanted && submissions.filter((one) => one.accepted).length === permits
+    if (permits === 0 || submittable.hasRetries || performance.now() > until) break
+  }
+  const accepted = done.filter((one) => one.accepted)
+  return {
+    answered: accepted.filter(({ hasAnswer }) => hasAnswer).length,
+    submitted: accepted.length,
+    emails: accepted.reduce((sum, one) => sum + one.emails, 0),
+    calls: done.length,
+    isFull: !submittable.hasRetries && done.length >= jobsPerTick,
+    stop: done.find((one) => one.stop !== null)?.stop ?? null,
+  }
+}
+
+interface Submission {
+  readonly accepted: boolean
+  readonly hasAnswer: boolean
+  readonly emails: number
+  readonly stop: ServiceError | null
+}
+
+const NO_ROUND = { submissions: [] as Submission[], permits: 0 }
+
+/** Posts as many jobs as may be posted at once. Null: none, because something more urgent came, or it was aborted. */
+function submitRound(
+  deps: CallDeps,
+  options: Pick<LeaseOptions, 'run' | 'least' | 'again'> & {
+    readonly wanted: number
+    readonly signal: AbortSignal
+  },
+): Promise<typeof NO_ROUND | null> {
+  const calls = { ...options, priority: toPriority(options.run.trigger) }
+  return withGrantedCalls(deps, calls, async (granted) => {
     const token = randomUUID()
-    const outgoingJobs = await leaseJobs(deps, run, {
+    const outgoingJobs = await leaseJobs(deps, {
+      ...options,
       limit: granted.permits,
       token,
-      least: bulkFrom,
-      again: submittable.hasRetries,
       leaseMs: submitLeaseMs(granted.permits, granted.slots, deps.policy.callTimeoutMs),
     }).catch(async (error: unknown) => {
       // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing
@@ -89,7 +134,7 @@ export async function submitJobs(
     const recordResult = createBatcher((results: SubmissionResult[]) => recordSubmissions(deps, results), {
       gatherMs: () => (onWire === 0 ? 0 : GATHER_RESULTS_MS),
     })
-    const results = await granted.each(outgoingJobs, async (job, call) => {
+    const submissions = await granted.each(outgoingJobs, async (job, call) => {
       const { event, stop, cost, delivery } = await postJob(deps, job, call)
       onWire--
       await recordResult({
@@ -111,17 +156,8 @@ export async function submitJobs(
         stop,
       }
     })
-    const accepted = results.filter((one) => one.accepted)
-    return {
-      answered: accepted.filter(({ hasAnswer }) => hasAnswer).length,
-      submitted: accepted.length,
-      emails: accepted.reduce((sum, one) => sum + one.emails, 0),
-      calls: results.length,
-      isFull: !submittable.hasRetries && results.length >= jobsPerTick,
-      stop: results.find((one) => one.stop !== null)?.stop ?? null,
-    }
+    return { submissions, permits: granted.permits }
   })
-  return result ?? NOTHING_SUBMITTED
 }
 
 /**
@@ -132,20 +168,19 @@ export function submitLeaseMs(jobs: number, slots: number, callTimeoutMs: number
   return Math.ceil(jobs / slots) * callTimeoutMs + LEASE_MS + 60_000
 }
 
+interface LeaseOptions {
+  readonly run: RunningRun
+  readonly limit: number
+  readonly token: string
+  readonly least: number
+  /** Include jobs that were not accepted before. */
+  readonly again: boolean
+  readonly leaseMs: number
+}
+
 /** Leases jobs that were certainly not accepted before, then creates new ones. */
-async function leaseJobs(
-  deps: CallDeps,
-  run: RunningRun,
-  options: {
-    readonly limit: number
-    readonly token: string
-    readonly least: number
-    /** Include jobs that were not accepted before. */
-    readonly again: boolean
-    readonly leaseMs: number
-  },
-): Promise<jobs.OutgoingJob[]> {
-  const { limit, token, least: minimum, leaseMs } = options
+async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.OutgoingJob[]> {
+  const { run, limit, token, least, leaseMs } = options
   const retries = options.again
     ? await jobs.leaseJobsForRetry(deps.db, { run: run.id, limit, token, leaseMs })
     : []
@@ -153,7 +188,7 @@ async function leaseJobs(
   const created = await jobs.createJobs(deps.db, {
     run: run.id,
     ids: Array.from({ length: limit - retries.length }, () => randomUUID()),
-    least: minimum,
+    least,
     token,
     leaseMs,
     // Nothing can bring the results of a call that has ended without its answer: then its inputs are requested again.

@@ -1,21 +1,30 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import * as submit from '../../../src/pipeline/submit.ts'
+import { ServerError } from '../../../src/service/errors.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 let database: TestDatabase
-beforeAll(async () => {
+beforeEach(async () => {
   database = await createTestDatabase()
 })
-afterAll(() => database.drop())
+afterEach(() => database.drop())
 
-test('bulk calls take slots like single calls, and release them', async () => {
+/** A run with 500 emails to submit, and a service that accepts all jobs. */
+async function openRun(
+  slots: PrioritySemaphore,
+  permit: (wanted: number) => number = (wanted) => wanted,
+): Promise<{
+  readonly deps: CallDeps
+  readonly run: runs.RunningRun
+  readonly calls: { posted: number; maxInFlight: number }
+}> {
   const { db, pool } = database
   await runs.insertRun(db, {
     trigger: 'manual',
@@ -33,8 +42,8 @@ test('bulk calls take slots like single calls, and release them', async () => {
   await pool.query(QUEUE_PENDING)
   const [run] = await runs.listRunning(db)
   if (!run) throw new Error('the run should be live')
-  const slots = new PrioritySemaphore(2)
-  let [posted, inFlight, maxInFlight] = [0, 0, 0]
+  const calls = { posted: 0, maxInFlight: 0 }
+  let inFlight = 0
   const deps = {
     db,
     slots,
@@ -55,34 +64,68 @@ test('bulk calls take slots like single calls, and release them', async () => {
       takeFailed: () => [],
     },
     limiter: {
-      acquire: (count: number) =>
-        Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
+      acquire: async (wanted: number) => ({
+        count: permit(wanted),
+        use: () => ({ end: () => {} }),
+        release: () => {},
+      }),
     },
     client: {
       callsAllowedByKeys: Number.POSITIVE_INFINITY,
       submitBulk: async () => {
-        posted++
-        maxInFlight = Math.max(maxInFlight, ++inFlight)
+        calls.posted++
+        calls.maxInFlight = Math.max(calls.maxInFlight, ++inFlight)
         await nextTurn()
         inFlight--
-        return { jobId: `job-${posted}`, requestIds: null, raw: null }
+        return { jobId: `job-${calls.posted}`, requestIds: null, raw: null }
       },
     },
     webhookUrl: (job: string) => `http://127.0.0.1/${job}`,
   } as unknown as CallDeps
+  return { deps, run, calls }
+}
 
+test('bulk calls take slots like single calls, and release them', async () => {
+  const slots = new PrioritySemaphore(2)
+  const { deps, run, calls } = await openRun(slots)
   // Two single calls are in flight.
   slots.take(2, 'normal')
   const ticking = submit.submitJobs(deps, run, { signal: new AbortController().signal })
   await expect.poll(() => slots.mayContinue('normal')).toBe(false)
-  expect(posted).toBe(0)
+  expect(calls.posted).toBe(0)
   slots.release(2)
   expect(await ticking).toMatchObject({ submitted: 5, emails: 500, calls: 5 })
-  expect(posted).toBe(5)
-  expect(maxInFlight).toBe(2)
+  expect(calls.posted).toBe(5)
+  expect(calls.maxInFlight).toBe(2)
   expect(slots.free('normal')).toBe(2)
-  const { rows } = await pool.query<{ state: string; jobs: number }>(
+  const { rows } = await database.pool.query<{ state: string; jobs: number }>(
     'select state, count(*)::int as jobs from fillrate.jobs group by state',
   )
   expect(rows).toEqual([{ state: 'submitted', jobs: 5 }])
+})
+
+test('one tick posts what is permitted a few calls at a time', async () => {
+  const permits = [1, 2, 4]
+  const slots = new PrioritySemaphore(32)
+  const { deps, run, calls } = await openRun(slots, () => permits.shift() ?? 0)
+  const { signal } = new AbortController()
+  expect(await submit.submitJobs(deps, run, { signal })).toMatchObject({
+    calls: 5,
+    emails: 500,
+    isFull: false,
+  })
+  // Of the last four permits two found no job: nothing more is asked for.
+  expect([permits.length, calls.posted]).toEqual([0, 5])
+  expect(slots.free('normal')).toBe(32)
+})
+
+test('a tick ends with a job that is not accepted', async () => {
+  const { deps, run, calls } = await openRun(new PrioritySemaphore(32), () => 1)
+  deps.client.submitBulk = async () => {
+    calls.posted++
+    throw new ServerError('HTTP 503', { endpoint: 'POST /v1/person/bulk', status: 503 })
+  }
+  const { signal } = new AbortController()
+  expect(await submit.submitJobs(deps, run, { signal })).toMatchObject({ calls: 1, submitted: 0 })
+  expect(calls.posted).toBe(1)
 })
