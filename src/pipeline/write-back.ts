@@ -32,15 +32,19 @@ export interface WriteBackResult {
  * that a crash leaves all of it or nothing. It never waits for rows locked by other transactions: these are deferred,
  * and the others are written. A batch that takes too long is cancelled, and the next one is smaller.
  * @param options.isQueued something was queued a moment ago: a batch is claimed without looking first
+ * @param options.limit rows of the batch, if that is less than its size
  */
 export async function writeBackBatch(
   deps: Pick<Deps, 'db' | 'policy' | 'metrics'>,
   source: Source,
-  { isQueued = false }: { readonly isQueued?: boolean } = {},
+  {
+    isQueued = false,
+    limit = Number.POSITIVE_INFINITY,
+  }: { readonly isQueued?: boolean; readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
   if (!isQueued && !(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
   const startedAt = performance.now()
-  const result = await writeWithRetries(deps, source)
+  const result = await writeWithRetries(deps, source, limit)
   if (result.rows > 0)
     deps.metrics?.recordWriteBack(source.name, { ms: performance.now() - startedAt, cells: result.cells })
   return result
@@ -62,11 +66,15 @@ interface ClaimedBatch {
 const GUARDED_BATCHES = 10
 const guardedBatches = new WeakMap<Source, number>()
 
-async function writeWithRetries(deps: Pick<Deps, 'db' | 'policy'>, source: Source): Promise<WriteBackResult> {
+async function writeWithRetries(
+  deps: Pick<Deps, 'db' | 'policy'>,
+  source: Source,
+  most: number,
+): Promise<WriteBackResult> {
   const batchSize = sharedBatchSize(source)
   const { sourceTimeoutMs } = deps.policy
   for (let attempt = 1; ; attempt++) {
-    const limit = batchSize.rows
+    const limit = Math.min(batchSize.rows, most)
     const batch: ClaimedBatch = { claimed: [], entries: [], bytes: 0, fitted: [] }
     const startedAt = Date.now()
     const guarded = guardedBatches.get(source) ?? 0

@@ -75,7 +75,12 @@ export class Workers {
     this.#deps = deps
     this.#options = options
     this.#settleSignal = options.deliveries ?? new WakeSignal()
-    this.#writers = new Writers(deps, options, (act) => this.#forEachRun(act))
+    this.#writers = new Writers(
+      deps,
+      options,
+      (act) => this.#forEachRun(act),
+      () => [...this.#runs].every(({ isPicking }) => isPicking?.() === false),
+    )
   }
 
   /**
@@ -121,7 +126,7 @@ export class Workers {
             tick: async () => {
               await this.#options.beforeSettle?.()
               const result = await settleReceived(deps)
-              if (result.answered > 0) this.#writers.wake({ areStored: true })
+              if (result.answered > 0) this.#writers.wake({ stored: result.answered })
               if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
               return result.deliveries
             },

@@ -1,4 +1,5 @@
 import type { Deps } from '../pipeline/deps.ts'
+import { sharedBatchSize } from '../pipeline/batch-size.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { Source } from '../sources/source.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
@@ -15,17 +16,25 @@ const GATHER_MS = 1_000
 const GATHERED_ANSWERS = 500
 /** A batch that takes longer keeps answers waiting, in milliseconds. */
 const LONG_BATCH_MS = 500
+/** So many answers wait for no others, and are worth a batch of the second writer when no others will come. */
+const WORTH_A_BATCH = 1_000
 
 interface SourceWriter {
   readonly source: Source
   readonly wakeSignal: WakeSignal
   /** What waits is to be written now. */
   readonly due: WakeSignal
+  /** There is enough for the second writer. */
+  readonly overflow: WakeSignal
   /** Answers were stored for it since it began a batch: the queue need not be looked at first. */
   isQueued: boolean
   /** The latest batch was full. */
   hasMore: boolean
-  /** Since when a batch is being written, by `performance.now()`. */
+  /** The answers of the latest batch were counted by this process. */
+  isCounted: boolean
+  /** Batches that are being written. */
+  underWay: number
+  /** Since when the first writer writes one, by `performance.now()`. */
   busySince: number | null
 }
 
@@ -37,18 +46,24 @@ export class Writers {
   readonly #deps: Pick<Deps, 'db' | 'policy' | 'metrics' | 'log'>
   readonly #signal: AbortSignal
   readonly #forEachRun: (act: (counters: RunCounters) => void) => void
+  readonly #isEnding: () => boolean
   readonly #writers: readonly SourceWriter[]
-  /** Answers stored since a writer began a batch. */
+  /** Answers stored that no batch was begun for; of several sources, since one was begun. */
   #unwritten = 0
   /** Until the writers are due. */
   #timer: NodeJS.Timeout | null = null
 
-  /** @param forEachRun acts on the counters of each run of this process */
+  /**
+   * @param forEachRun acts on the counters of each run of this process
+   * @param isEnding whether the runs of this process have picked all their rows
+   */
   constructor(
     deps: Pick<Deps, 'db' | 'policy' | 'metrics' | 'log'>,
     options: { readonly sources: readonly Source[]; readonly signal: AbortSignal },
     forEachRun: (act: (counters: RunCounters) => void) => void,
+    isEnding: () => boolean,
   ) {
+    this.#isEnding = isEnding
     this.#deps = deps
     this.#signal = options.signal
     this.#forEachRun = forEachRun
@@ -56,23 +71,30 @@ export class Writers {
       source,
       wakeSignal: new WakeSignal(),
       due: new WakeSignal(),
+      overflow: new WakeSignal(),
       isQueued: false,
       hasMore: false,
+      isCounted: false,
+      underWay: 0,
       busySince: null,
     }))
   }
 
   /**
    * There are answers to write, within a moment in which others may come.
-   * @param areStored certainly, for some source
+   * @param stored how many were stored, for some source; 0: not known
    */
-  wake({ areStored = false } = {}): void {
+  wake({ stored = 0 } = {}): void {
+    this.#unwritten += stored
     for (const writer of this.#writers) {
       // Of several sources most have none of them, and a claim in vain sends four statements in place of one.
-      if (areStored && this.#writers.length === 1) writer.isQueued = true
+      if (stored > 0 && this.#writers.length === 1) writer.isQueued = true
+      if (stored === 0) writer.isCounted = false
       writer.wakeSignal.notify()
+      if (this.#isForSecond(writer)) writer.overflow.notify()
     }
-    this.#timer ??= setTimeout(() => this.#writeNow(), WRITE_WITHIN_MS).unref()
+    if (this.#unwritten >= WORTH_A_BATCH) this.#writeNow()
+    else this.#timer ??= setTimeout(() => this.#writeNow(), WRITE_WITHIN_MS).unref()
   }
 
   /** Answers were stored. */
@@ -90,6 +112,7 @@ export class Writers {
         'write back',
         { wakeSignal: writer.wakeSignal, gather: { ms: GATHER_MS, enough: writer.due } },
         async () => {
+          if (this.#isAllClaimed(writer)) return 0
           writer.busySince = performance.now()
           try {
             const done = await this.#write(writer)
@@ -103,8 +126,16 @@ export class Writers {
       this.#task(
         writer,
         'write back (overflow)',
-        { wakeSignal: new WakeSignal(), paceMs: GATHER_MS },
-        async () => (isBehind(writer, performance.now()) ? this.#write(writer) : 0),
+        { wakeSignal: writer.overflow, gather: { ms: GATHER_MS, enough: writer.overflow } },
+        async () => {
+          const done = this.#isBehind(writer) ? await this.#write(writer) : 0
+          // The first one looks whether that was all.
+          if (done === Number.POSITIVE_INFINITY) {
+            writer.wakeSignal.notify()
+            writer.due.notify()
+          }
+          return done
+        },
       ),
     ])
   }
@@ -122,19 +153,58 @@ export class Writers {
 
   /** @returns how many rows it wrote; infinity: there is more to write at once */
   async #write(writer: SourceWriter): Promise<number> {
-    this.#unwritten = 0
-    const { isQueued } = writer
+    const isOnly = this.#writers.length === 1
+    const waiting = isOnly ? this.#unwritten : 0
+    // Near the end each takes half, so that neither is left with a large batch while the other has nothing to do.
+    const isShared = this.#isEnding() && waiting >= 2 * WORTH_A_BATCH
+    const limit = Math.min(sharedBatchSize(writer.source).rows, isShared ? Math.ceil(waiting / 2) : Infinity)
+    const left = Math.max(0, waiting - limit)
+    this.#unwritten = left
+    writer.isCounted = waiting > 0
+    const isQueued = writer.isQueued || waiting > 0
     writer.isQueued = false
-    // It takes all that is queued so far: what was to be written soon is written now.
-    if (this.#writers.length === 1) this.#clearTimer()
-    const result = await writeBackBatch(this.#deps, writer.source, { isQueued })
+    // It takes what is queued so far: what was to be written soon is written now.
+    if (isOnly) this.#clearTimer()
+    writer.underWay++
+    if (this.#isForSecond(writer)) writer.overflow.notify()
+    const result = await writeBackBatch(this.#deps, writer.source, { isQueued, limit }).finally(
+      () => writer.underWay--,
+    )
+    const isAlone = writer.underWay === 0
+    // Of these no row waits for any, or another process has written it.
+    if (!result.more && isAlone) this.#unwritten = Math.max(0, this.#unwritten - left)
+    const isAllClaimed = waiting > 0 && result.rows > 0 && this.#unwritten === 0
+    const hasMore = result.more && (isAlone || !isAllClaimed)
     this.#forEachRun((counters) => {
       counters.written += result.cells
       if (result.rows > 0) counters.touch()
       // Not after a full batch: another follows at once.
-      if (!result.more && (result.rows > 0 || writer.hasMore)) counters.maybeComplete.notify()
+      if (isAllClaimed ? isAlone : !result.more && (result.rows > 0 || writer.hasMore))
+        counters.maybeComplete.notify()
     })
-    return result.more ? Number.POSITIVE_INFINITY : result.rows
+    return hasMore ? Number.POSITIVE_INFINITY : result.rows
+  }
+
+  /**
+   * Whether all that waits is in the batches under way, as far as this process has counted it: it is queued until they end,
+   * and would be claimed in vain.
+   */
+  #isAllClaimed({ isCounted, underWay }: SourceWriter): boolean {
+    return isCounted && underWay > 0 && this.#unwritten === 0
+  }
+
+  /** Whether there is enough for a batch of the second writer, beside that of the first. */
+  #isForSecond({ underWay }: SourceWriter): boolean {
+    if (this.#writers.length > 1 || underWay === 0) return false
+    return this.#unwritten >= (this.#isEnding() ? 1 : 2) * WORTH_A_BATCH
+  }
+
+  /** Whether a second writer helps: there is enough for it, batches are full, or one takes long. */
+  #isBehind(writer: SourceWriter): boolean {
+    if (this.#isForSecond(writer)) return true
+    if (this.#isAllClaimed(writer)) return false
+    const { isCounted, hasMore, busySince } = writer
+    return (hasMore && !isCounted) || (busySince !== null && performance.now() - busySince > LONG_BATCH_MS)
   }
 
   #clearTimer(): void {
@@ -147,7 +217,3 @@ export class Writers {
     for (const { due } of this.#writers) due.notify()
   }
 }
-
-/** Whether a second writer helps: batches are full, or one takes long. */
-const isBehind = ({ hasMore, busySince }: SourceWriter, now: number): boolean =>
-  hasMore || (busySince !== null && now - busySince > LONG_BATCH_MS)
