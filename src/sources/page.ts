@@ -91,12 +91,6 @@ export const pageEndQuery = (source: Source, options: SourcePageOptions): RawBui
 export const pageOrderSql = (source: Source, alias = 'page.'): RawBuilder<unknown> =>
   sql.raw(source.keyOrder.map((column, i) => orderBySql(column, `${alias}"~order${i}"`)).join(', '))
 
-/** SQL: the last key of the relation `page`; NULL if it is empty. */
-export const lastKeySql = (source: Source): RawBuilder<string | null> =>
-  sql`(select key from page order by ${sql.raw(
-    source.keyOrder.map(({ operators }, i) => `"~order${i}" using ${operators.greater}`).join(', '),
-  )} limit 1)`
-
 /** Only joins, and tables that others inherit from, can give more than one row for a key. */
 const mayRepeatKeys = ({ mapping, table }: Source): boolean => mapping.joins !== null || table.isInherited
 
