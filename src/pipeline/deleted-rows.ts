@@ -107,11 +107,10 @@ async function findDeletedIn(
   if (keysSql === null) return null
   const { rows } = await sql<{ isPlain: boolean; deleted: string[] }>`
     with known as materialized (
-      select key, ${keysSql.isPlain} as is_plain from fillrate.rows where ${store.inRangeSql(source.name, range)}
+      select coalesce(bool_and(${keysSql.isPlain}), true) as is_plain, coalesce(array_agg(key), '{}') as keys
+        from fillrate.rows where ${store.inRangeSql(source.name, range)}
     )
-    select coalesce((select bool_and(is_plain) from known), true) as "isPlain", ${keysSql.deleted} as deleted`.execute(
-    tx,
-  )
+    select (select is_plain from known) as "isPlain", ${keysSql.deleted} as deleted`.execute(tx)
   return rows[0]?.isPlain === true ? rows[0].deleted : null
 }
 

@@ -60,3 +60,16 @@ test.each(['integer', 'text'])('keys of type %s are compared to the end, range b
   await database.pool.query(`insert into people (id) values ('5000'), ('25000')`)
   expect(await restoreAllReturned(deps, source, AbortSignal.any([]))).toBe(2)
 })
+
+test('two rows of a key, in a table and in one that inherits from it, do not stand for one that is gone', async () => {
+  await database.pool.query(`
+    drop table if exists people; truncate fillrate.rows, fillrate.deleted_rows;
+    create table people (id integer primary key, email text, title text);
+    create table more_people () inherits (people);
+    insert into people (id) values (1), (3);
+    insert into more_people (id) values (1);
+    insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 3) n`)
+  const source = await openSource(database.db, mapping())
+  const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<typeof setAllAside>[0]
+  expect(await setAllAside(deps, source, AbortSignal.any([]))).toBe(1)
+})
