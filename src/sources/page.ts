@@ -4,7 +4,7 @@ import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from 
 import { type Db, query, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
 import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
-import { belongsSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
+import { belongsSql, joinsSql, MAPPING_INPUTS, mayRepeatKeys, rowInputsSql } from './inputs.ts'
 import {
   afterKeySql,
   keyFromTextSql,
@@ -90,9 +90,6 @@ export const pageEndQuery = (source: Source, options: SourcePageOptions): RawBui
 /** SQL: what orders the rows of a page by key. */
 export const pageOrderSql = (source: Source, alias = 'page.'): RawBuilder<unknown> =>
   sql.raw(source.keyOrder.map((column, i) => orderBySql(column, `${alias}"~order${i}"`)).join(', '))
-
-/** Only joins, and tables that others inherit from, can give more than one row for a key. */
-const mayRepeatKeys = ({ mapping, table }: Source): boolean => mapping.joins !== null || table.isInherited
 
 /** The conditions and the order of a page: what follows WHERE. */
 export function pageConditions(

@@ -18,8 +18,8 @@ export interface WriteResultRow {
   readonly locked: boolean
   /** It exists, and no longer belongs to the source. */
   readonly left?: boolean
-  /** Rows that the joins give for it. */
-  readonly copies: number | null
+  /** Rows that the joins give for it. Absent where there can be but one. */
+  readonly copies?: number | null
   /** Its inputs are those of the lookup. */
   readonly same: boolean | null
   readonly changes: boolean | null
@@ -80,7 +80,10 @@ export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
     const name = quoteLiteral(output.column)
     return `case when "~values" ? ${name} and not "~writable${index}" then ${name} end`
   })
-  return `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`
+  return whereAnySql(
+    cells.map(({ index }) => `not "~writable${index}"`),
+    `to_jsonb(array_remove(array[${names.join(', ')}]::text[], null))`,
+  )
 }
 
 /**
@@ -107,18 +110,25 @@ export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
     const value = `case when not (${isNothing}) then "~cast${index}" end`
     return [...found, skippedItemSql(cell, value, { when, reason, detail: 'null' })]
   })
-  return parts.length > 0 ? parts.join(' || ') : `'[]'::jsonb`
+  return whereAnySql(
+    parts.map(({ when }) => when),
+    parts.map(({ array }) => array).join(' || '),
+  )
 }
 
-/** SQL for an array with a skipped cell, or an empty one. The value of an expression is what only the database knows. */
+/** SQL for a list that few rows have anything in: NULL for all others, which saves making and joining empty lists. */
+const whereAnySql = (conditions: readonly string[], list: string): string =>
+  conditions.length > 0 ? `case when ${conditions.join(' or ')} then ${list} end` : 'null::jsonb'
+
+/** SQL for an array with a skipped cell, or an empty one, and when. The value of an expression is what only the database knows. */
 function skippedItemSql(
   { output }: IndexedOutput,
   value: string,
   { when, reason, detail }: { readonly when: string; readonly reason: string; readonly detail: string },
-): string {
+): { readonly when: string; readonly array: string } {
   const made = output.mapping.sql === null ? '' : `, 'value', ${valueJsonSql(output, `(${value})`)}`
   const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason}, 'detail', ${detail}${made})`
-  return `case when ${when} then jsonb_build_array(${item}) else '[]' end`
+  return { when: `(${when})`, array: `case when ${when} then jsonb_build_array(${item}) else '[]' end` }
 }
 
 /** SQL for a JSON object with one entry, or an empty one. */

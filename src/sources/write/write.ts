@@ -126,7 +126,6 @@ const missingRow = (index: number): WriteResultRow => ({
   index,
   found: false,
   locked: false,
-  copies: null,
   same: null,
   changes: null,
   written: false,
