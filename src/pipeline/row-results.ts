@@ -44,7 +44,7 @@ const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
 
 const baseResult = (row: writeBackQueue.AnsweredRow) => ({
   key: row.key,
-  written: null,
+  change: null,
   notes: null,
   nextAt: row.dueAt,
   cells: NO_CELLS,
@@ -68,15 +68,15 @@ export function toFinishedRow(
       reason: 'its inputs changed meanwhile: picked again',
       nextAt: null,
     }
-  const after = result.outcome === 'written' ? writtenOutputs(result.after, write) : null
+  const after = result.outcome === 'written' ? result.after : null
   return {
     ...baseResult(row),
     ...finished,
-    written: after && { ...after, ...writtenStamp(source, result.after) },
+    change: toChange(row, result),
     ownWrites: result.ownWrites ?? null,
     ...(result.outcome === 'row_missing' && { isMissing: true, nextAt: null }),
     cells: {
-      written: after ? Object.keys(after).length : 0,
+      written: Object.keys(after ?? {}).filter((column) => Object.hasOwn(write.values, column)).length,
       protected: result.protectedCount,
       skipped: skipped.length,
     },
@@ -146,18 +146,19 @@ function describeWrite(result: WriteResult, write: WriteRow, skipped: readonly S
 const describeSkippedCell = (cell: SkippedCell): string =>
   cell.reason === 'rejected' && cell.detail !== null ? cell.detail : `${cell.column}: ${describeSkip(cell)}`
 
-/** Without `touch` columns, which are no outputs. */
-function writtenOutputs(after: Record<string, unknown> | null, write: WriteRow): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(after ?? {}).filter(([column]) => Object.hasOwn(write.values, column)),
-  )
+/** What is recorded of a write. */
+function toChange(
+  { written }: writeBackQueue.AnsweredRow,
+  { outcome, before, after }: WriteResult,
+): writeBackQueue.NewChange | null {
+  if (outcome !== 'written' || !before || !after) return null
+  const previous = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
+  return { before, after, writtenBefore: previous.length > 0 ? Object.fromEntries(previous) : null }
 }
 
-/** The stamp is stored too: it shows whether another program has set it since. */
-function writtenStamp({ freshness }: Source, after: Record<string, unknown> | null): Record<string, unknown> {
-  const column = freshness?.cell.column ?? ''
-  return after !== null && Object.hasOwn(after, column) ? { [column]: after[column] } : {}
-}
+/** Columns of `touch` that are not stored with what was written. The stamp is: it shows whether another program has set it since. */
+export const untrackedColumns = ({ touches, freshness }: Source): string[] =>
+  touches.map((touch) => touch.column).filter((column) => column !== freshness?.cell.column)
 
 /** Whether the column is one of `touch`, and no output. */
 export const isTouchColumn = (source: Source, column: string): boolean =>
@@ -178,7 +179,7 @@ export const toIdleRow = (key: string, reason: string): writeBackQueue.FinishedR
   key,
   state: Row.unchanged,
   reason,
-  written: null,
+  change: null,
   notes: null,
   nextAt: null,
   cells: NO_CELLS,

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isRowError } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source.ts'
 import { writeBatch } from '../sources/write/write.ts'
-import type { NewChange } from '../store/changes.ts'
 import {
   inTableTransaction,
   inTransaction,
@@ -14,7 +13,7 @@ import * as writeBackQueue from '../store/write-back-queue.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
-import { partitionAnswered, toFinishedRow, type FittedRow } from './row-results.ts'
+import { type FittedRow, partitionAnswered, toFinishedRow, untrackedColumns } from './row-results.ts'
 
 export interface WriteBackResult {
   /** Rows finished, or requeued to be picked again. */
@@ -52,7 +51,7 @@ export async function writeBackBatch(
 
 /** What a batch holds, to handle it when the batch is cancelled. */
 interface ClaimedBatch {
-  claimed: readonly writeBackQueue.AnsweredRow[]
+  claimed: readonly writeBackQueue.ClaimedRow[]
   /** The queue's entries that they were found in. */
   entries: readonly number[]
   bytes: number
@@ -139,7 +138,6 @@ function writeClaimed(
     })
     const { claimed, entries, fitted } = batch
     if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
-    const written: NewChange[] = []
     const locked: string[] = []
     for (const one of fitted) {
       const result = outcomes.get(one.row.key)
@@ -150,22 +148,15 @@ function writeClaimed(
         continue
       }
       finished.push(toFinishedRow(source, one, result))
-      if (result.outcome === 'written' && result.before && result.after)
-        written.push({
-          run: one.row.run,
-          key: one.row.key,
-          lookup: one.row.lookup,
-          before: result.before,
-          after: result.after,
-          writtenBefore: previouslyWritten(one.row.written, result.after),
-        })
     }
-    await writeBackQueue.finishRows(tx, source.name, finished, written)
+    const ctids = new Map(claimed.map((row) => [row.key, row.ctid]))
+    const placed = finished.map((row) => ({ ...row, ctid: ctids.get(row.key) }))
+    await writeBackQueue.finishRows(tx, source.name, placed, untrackedColumns(source))
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
     return {
       rows: finished.length,
-      enriched: written.length,
+      enriched: finished.filter(({ change }) => change !== null).length,
       cells: finished.reduce((sum, row) => sum + row.cells.written, 0),
       deferred: locked.length,
       tookMs,
@@ -215,13 +206,4 @@ async function rejectRow(
     return true
   })
   return { ...NOTHING_WRITTEN, rows: isFinished ? 1 : 0, more: true }
-}
-
-/** Fillrate's previous values of the columns written now; null: none. */
-function previouslyWritten(
-  written: Record<string, unknown> | null,
-  after: Record<string, unknown>,
-): Record<string, unknown> | null {
-  const previous = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
-  return previous.length > 0 ? Object.fromEntries(previous) : null
 }

@@ -1,33 +1,10 @@
 import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
-import { jsonBatch, recordBatch, unnestByRow } from './sql.ts'
+import { jsonBatch, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
-
-export interface NewChange {
-  readonly run: number | null
-  readonly key: string
-  readonly lookup: number | null
-  readonly before: Values
-  readonly after: Values
-  /** What Fillrate had last written into these columns before: an undo restores this too. */
-  readonly writtenBefore: Values | null
-}
-
-/** SQL, a statement for a WITH clause: records writes, in the transaction that made them. */
-export const insertChangesSql = (source: string, changes: readonly NewChange[]): RawBuilder<unknown> => sql`
-  insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
-  select v.run, ${source}, v.key, v.lookup, v.before, v.after, v."writtenBefore"
-    from ${recordBatch(changes, {
-      run: 'bigint',
-      key: 'text',
-      lookup: 'bigint',
-      before: 'jsonb',
-      after: 'jsonb',
-      writtenBefore: 'jsonb',
-    })}`
 
 /** When a run wrote last; null: it has written nothing. */
 export async function lastWriteOf(db: Connection, run: number): Promise<Date | null> {
@@ -98,7 +75,14 @@ export async function lockUndoable(tx: Tx, ids: readonly number[]): Promise<Set<
   return new Set(rows.map((row) => row.id))
 }
 
-export interface RevertingChange extends NewChange {
+export interface RevertingChange {
+  readonly run: number | null
+  readonly key: string
+  readonly lookup: number | null
+  readonly before: Values
+  readonly after: Values
+  /** What Fillrate had last written into these columns before: an undo restores this too. */
+  readonly writtenBefore: Values | null
   /** The id of the change that it undoes. */
   readonly undoes: number
 }

@@ -61,14 +61,18 @@ export function unnestByKey(
  * `fillrate.rows r` where `r.ctid = target.ctid`. With a join by key instead, a table that has just filled looks as if
  * its source had hardly any rows, and the planner reads all of them for each batch. A row that is being updated at the
  * same moment may be skipped.
+ * @param records `ctid`: the place, where this transaction has locked the row already. To find it by key costs as much as
+ *   an index entry.
  */
 export function unnestByRow(
   source: string,
-  records: readonly { readonly key: string }[],
+  records: readonly { readonly key: string; readonly ctid?: string | undefined }[],
   columns: BatchColumns,
 ): RawBuilder<unknown> {
-  return sql`${unnestByKey(sql`${records.map(({ key }) => key)}::text[]`, records, columns)}
-       cross join lateral (select ctid from fillrate.rows where source = ${source} and key = k.key offset 0) as target`
+  return sql`${recordBatch(records, { key: 'text', ctid: 'tid', ...columns })}
+       cross join lateral (
+         select coalesce(v.ctid, (select ctid from fillrate.rows where source = ${source} and key = v.key)) as ctid offset 0
+       ) as target`
 }
 
 /**

@@ -3,7 +3,6 @@ import { parseExactJson } from '../domain/json.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
-import { insertChangesSql, type NewChange } from './changes.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
@@ -52,9 +51,14 @@ export async function hasQueued(db: Connection): Promise<boolean> {
   return rows[0]?.any ?? false
 }
 
+export interface ClaimedRow extends AnsweredRow {
+  /** Where the row is, for as long as this transaction holds its lock. */
+  readonly ctid: string
+}
+
 /** Claimed rows, and the entries of the queue that their lookups were found in. */
 export interface ClaimedRows {
-  readonly rows: readonly AnsweredRow[]
+  readonly rows: readonly ClaimedRow[]
   readonly entries: readonly number[]
   /** Of their records as text. */
   readonly bytes: number
@@ -67,14 +71,14 @@ export interface ClaimedRows {
  * planner would otherwise scan all lookups in order, or all waiting rows, at every poll.
  */
 export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<ClaimedRows> {
-  const { rows } = await sql<Unparsed<AnsweredRow> & { readonly entry: number }>`
-    select u.id as entry, r.key, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason,
+  const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: number }>`
+    select u.id as entry, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason,
            l.record::text, l.confidence, l.refresh_at as "dueAt"
       from (select id, lookup_ids from fillrate.write_back_queue order by id) u
      cross join lateral unnest(u.lookup_ids) as q (lookup_id)
      cross join lateral (select * from fillrate.lookups where id = q.lookup_id and state in (${ANSWERED_STATES}) offset 0) l
      cross join lateral (
-       select key, input_hash as "inputHash", run_id, last_written from fillrate.rows
+       select ctid, key, input_hash as "inputHash", run_id, last_written from fillrate.rows
         where lookup_id = q.lookup_id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
@@ -84,7 +88,7 @@ export async function claimForWriteBack(tx: Tx, source: string, limit: number): 
   const keys = new Set<string>()
   const distinct = rows.filter(({ key }) => !keys.has(key) && keys.add(key))
   return {
-    rows: parseRows<AnsweredRow>(distinct),
+    rows: parseRows<ClaimedRow>(distinct),
     entries: [...new Set(rows.map((row) => row.entry))],
     bytes: rows.reduce((sum, row) => sum + (row.record?.length ?? 0), 0),
   }
@@ -92,10 +96,12 @@ export async function claimForWriteBack(tx: Tx, source: string, limit: number): 
 
 export interface FinishedRow {
   readonly key: string
+  /** Where the row is, if this transaction has locked it: it is not searched by its key. */
+  readonly ctid?: string | undefined
   readonly state: RowState
   readonly reason: string | null
-  /** What Fillrate wrote into each output column, stored for `tracked`. Null: nothing this time. */
-  readonly written: Record<string, unknown> | null
+  /** What was written to it, recorded as a change. Null: nothing this time. */
+  readonly change: NewChange | null
   /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
   readonly ownWrites?: Record<string, unknown> | null
   readonly notes: unknown
@@ -109,21 +115,33 @@ export interface FinishedRow {
   readonly isMissing?: boolean
 }
 
+/** Columns and their values. */
+type Values = Readonly<Record<string, unknown>>
+
+/** What a write changed in a row. */
+export interface NewChange {
+  readonly before: Values
+  readonly after: Values
+  /** What Fillrate had last written into these columns before: an undo restores this too. */
+  readonly writtenBefore: Values | null
+}
+
 /**
  * Finishes rows; `waiting` without a lookup requeues them to be picked again. Skips rows that no longer wait.
- * @param written what was written to them, to be recorded in the same statement
+ * @param untracked columns of changes that are not stored for `tracked`: those of `touch`
  */
 export async function finishRows(
   tx: Connection,
   source: string,
   finished: readonly FinishedRow[],
-  written: readonly NewChange[] = [],
+  untracked: readonly string[] = [],
 ): Promise<void> {
   if (finished.length === 0) return
   const records = unnestByRow(
     source,
-    finished.map(({ cells, ...row }) => ({
+    finished.map(({ cells, change, ...row }) => ({
       ...row,
+      ...change,
       cellsWritten: cells.written || null,
       cellsProtected: cells.protected || null,
       cellsSkipped: cells.skipped || null,
@@ -131,7 +149,9 @@ export async function finishRows(
     {
       state: 'text',
       reason: 'text',
-      written: 'jsonb',
+      before: 'jsonb',
+      after: 'jsonb',
+      writtenBefore: 'jsonb',
       ownWrites: 'jsonb',
       notes: 'jsonb',
       nextAt: 'timestamptz',
@@ -143,9 +163,8 @@ export async function finishRows(
     },
   )
   const keys = finished.map(({ key }) => key)
-  await sql`
-    with cleared as (${deleteSkippedCellsSql(source, keys, { isWaiting: true })})
-         ${written.length === 0 ? sql`` : sql`, recorded as (${insertChangesSql(source, written)})`}
+  const recorded = await sql`
+    with cleared as (${deleteSkippedCellsSql(source, keys, { isWaiting: true })}), finished as (
     update fillrate.rows r
        set state = v.state, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = 'waiting' then null else now() end,
@@ -153,12 +172,24 @@ export async function finishRows(
            input_hash = case when v."isMissing" then null else r.input_hash end,
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            is_dry_run = r.is_dry_run and v.state = 'waiting',
-           last_written = case when v.written is null then r.last_written else coalesce(r.last_written, '{}') || v.written end,
+           last_written = case when v.after is null then r.last_written
+                               else coalesce(r.last_written, '{}') || (v.after - ${[...untracked]}::text[]) end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes), cells_written = coalesce(v."cellsWritten", 0),
            cells_protected = coalesce(v."cellsProtected", 0), cells_skipped = coalesce(v."cellsSkipped", 0)
       from ${records}
-     where r.ctid = target.ctid and ${opaque(sql`r.state = 'waiting'`)}`.execute(tx)
+     where r.ctid = target.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
+    returning r.run_id, r.key, r.lookup_id, v.before, v.after, v."writtenBefore"
+    )
+    insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
+    select run_id, ${source}, key, lookup_id, before, after, "writtenBefore" from finished where after is not null`.execute(
+    tx,
+  )
+  const changes = finished.filter(({ change }) => change !== null).length
+  if (Number(recorded.numAffectedRows ?? 0) !== changes)
+    throw new Error(
+      `${changes} rows of source ${source} were written, and ${recorded.numAffectedRows} of their changes recorded: nothing is kept`,
+    )
   await insertSkippedCells(tx, source, finished)
 }
 

@@ -93,7 +93,7 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   key,
   state: 'enriched',
   reason: null,
-  written: { title: 'Engineer' },
+  change: { before: {}, after: { title: 'Engineer' }, writtenBefore: null },
   notes: null,
   nextAt: null,
   cells: { written: 1, protected: 0, skipped: 0 },
