@@ -16,7 +16,7 @@ const GATHER_MS = 1_000
 const GATHERED_ANSWERS = 500
 /** A batch that takes longer keeps answers waiting, in milliseconds. */
 const LONG_BATCH_MS = 500
-/** So many answers wait for no others, and are worth a batch of the second writer when no others will come. */
+/** This number of answers waits for no others, and is worth a batch of the second writer when no others will come. */
 const WORTH_A_BATCH = 1_000
 
 interface SourceWriter {
