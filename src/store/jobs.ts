@@ -53,26 +53,24 @@ export async function createJobs(
   const { run, ids, least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
   const { rows } = await sql<OutgoingJob>`
     with ${claimPendingSql(run, ids.length * size, { emails: sql`true`, others: false })}, numbered as (
-      select id, source, credits_reserved, (row_number() over (order by id) - 1) / ${size}::integer as n from claimed
+      select id, source, credits_reserved, (row_number() over (order by id) - 1) / ${size}::integer as n, count(*) over () as total
+        from claimed
     ), chosen as (
-      select id, source, credits_reserved, (${[...ids]}::uuid[])[n + 1] as job_key from (
-        select *, count(*) over (partition by n) as size from numbered
-      ) sized
-       where size >= ${Math.min(least, size)}::integer
+      select id, source, credits_reserved, (${[...ids]}::uuid[])[n + 1] as job_key from numbered
+       where least(${size}::integer, total - n * ${size}::integer) >= ${Math.min(least, size)}::integer
     ), ${dequeuePendingSql('chosen')}, made as (
       insert into fillrate.jobs
              (key, state, size, run_id, scope, lookup_ids, members_by_source, credits_by_source, lease_token, leased_until,
               deadline_at)
-      select job_key, 'submitting', count(*), ${run}, (select scope from fillrate.runs where id = ${run}), array_agg(id order by id),
-             (select jsonb_object_agg(source, members)
-                from (select coalesce(source, '') as source, count(*) as members
-                        from chosen one where one.job_key = chosen.job_key group by 1) counted),
-             case when count(credits_reserved) > 0 then (
-               select jsonb_object_agg(source, credits)
-                 from (select coalesce(source, '') as source, sum(coalesce(credits_reserved, 1)) as credits
-                         from chosen one where one.job_key = chosen.job_key group by 1) reserved) end,
-             ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
-        from chosen group by job_key
+      select job_key, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
+             members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
+        from (select job_key, count(*) as size, array_agg(id order by id) as lookup_ids from chosen group by job_key) job
+        join (select job_key, jsonb_object_agg(source, members) as members,
+                     case when sum(reserved) > 0 then jsonb_object_agg(source, credits) end as credits
+                from (select job_key, coalesce(source, '') as source, count(*) as members,
+                             sum(coalesce(credits_reserved, 1)) as credits, count(credits_reserved) as reserved
+                        from chosen group by job_key, coalesce(source, '')) of_source
+               group by job_key) counted using (job_key)
       returning key
     ), moved as (
       update fillrate.lookups l
