@@ -254,8 +254,16 @@ function parseWait(text: string, now: number): number | null {
 
 const clampWait = (wait: number): number => Math.min(Math.max(0, wait), DAY_MS)
 
+/** The last date that was read: responses of one second carry the same, and reading it takes as long as all other headers. */
+let lastDate: { readonly text: string; readonly at: number | null } = { text: '', at: null }
+
 /** A date of HTTP or ISO 8601 in ms since the epoch; null for everything else that Date.parse would guess. */
 export function parseHttpDate(text: string): number | null {
+  if (text !== lastDate.text) lastDate = { text, at: readHttpDate(text) }
+  return lastDate.at
+}
+
+function readHttpDate(text: string): number | null {
   if (!HTTP_DATE.test(text) && !ISO_DATE.test(text)) return null
   // The asctime form has no zone and means GMT; Date.parse would take it for local time.
   const time = Date.parse(/(?:GMT|UTC|Z|[+-]\d{2}:?\d{2})$/.test(text) ? text : `${text} GMT`)
