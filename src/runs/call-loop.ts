@@ -3,7 +3,7 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
 import { pollJobs } from '../pipeline/poll.ts'
-import { JOBS_PER_TICK, submitJobs } from '../pipeline/submit.ts'
+import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
@@ -28,6 +28,8 @@ export interface CallLoopOptions extends RunCallOptions {
   readonly keyAccepted: WakeSignal
   /** Results came with a call, and are stored as deliveries. */
   readonly wakeSettling?: () => void
+  /** Called after each tick of submissions, also one that posted nothing. */
+  readonly onSubmitted?: (result: SubmitResult) => void
   /** Stops calling once the calls in flight have finished. */
   readonly signal: AbortSignal
   readonly onLeadership: (leadership: Leadership | null) => void
@@ -181,6 +183,7 @@ async function callWhileLeader(
           else if (!hasMore) fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
           done += result.calls
           if (result.answered > 0) options.wakeSettling?.()
+          options.onSubmitted?.(result)
           options.countFor(run.id, (counters) => {
             counters.submitted += result.emails
             if (result.calls > 0) counters.touch()

@@ -3,6 +3,7 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { recoverAbandoned, type RecoverResult } from '../pipeline/recover.ts'
 import { settleReceived } from '../pipeline/settle.ts'
+import type { SubmitResult } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
@@ -66,6 +67,12 @@ export class Workers {
   readonly #settleSignal: WakeSignal
   readonly #writers: Writers
   readonly #warnedRuns = new Set<number>()
+  /**
+   * What this process has posted in bulk, and what came of it: when nothing else is awaited, nothing needs to gather. A
+   * hint: deliveries of others' jobs are counted too.
+   */
+  readonly #bulk = { jobs: 0, emails: 0, hasMore: true, deliveries: 0, answers: 0 }
+  readonly #allDelivered = new WakeSignal()
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
   /** The status that another process reported as the leader. */
@@ -75,12 +82,38 @@ export class Workers {
     this.#deps = deps
     this.#options = options
     this.#settleSignal = options.deliveries ?? new WakeSignal()
+    this.#settleSignal.onEach(() => {
+      this.#bulk.deliveries++
+      this.#reportLastDelivery()
+    })
     this.#writers = new Writers(
       deps,
       options,
       (act) => this.#forEachRun(act),
-      () => [...this.#runs].every(({ isPicking }) => isPicking?.() === false),
+      () => this.#hasPickedAll(),
     )
+  }
+
+  #hasPickedAll(): boolean {
+    return [...this.#runs].every(({ isPicking }) => isPicking?.() === false)
+  }
+
+  #onSubmitted({ submitted, emails, isFull }: SubmitResult): void {
+    this.#bulk.jobs += submitted
+    this.#bulk.emails += emails
+    this.#bulk.hasMore = isFull
+    this.#reportLastDelivery()
+  }
+
+  #reportLastDelivery(): void {
+    const { jobs, deliveries, hasMore } = this.#bulk
+    if (deliveries >= jobs && !hasMore && this.#hasPickedAll()) this.#allDelivered.notify()
+  }
+
+  /** @returns whether these answers are the last that are awaited */
+  #onSettled(answers: number): boolean {
+    this.#bulk.answers += answers
+    return this.#bulk.answers >= this.#bulk.emails && !this.#bulk.hasMore && this.#hasPickedAll()
   }
 
   /**
@@ -121,12 +154,13 @@ export class Workers {
             ...common,
             name: 'settle',
             wakeSignal: this.#settleSignal,
-            paceMs: 250,
+            gather: { ms: 250, enough: this.#allDelivered },
             fullTick: 20,
             tick: async () => {
               await this.#options.beforeSettle?.()
               const result = await settleReceived(deps)
-              if (result.answered > 0) this.#writers.wake({ stored: result.answered })
+              if (result.answered > 0)
+                this.#writers.wake({ stored: result.answered, areLast: this.#onSettled(result.answered) })
               if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
               return result.deliveries
             },
@@ -176,6 +210,7 @@ export class Workers {
       keyAccepted,
       onAnswers: (answers, urgency) => this.#writers.onAnswers(answers, urgency),
       wakeSettling: () => this.#settleSignal.notify(),
+      onSubmitted: (result) => this.#onSubmitted(result),
       signal: this.#options.signal,
       onLeadership: (leadership) => {
         if (this.#leadership) this.#lastRate = this.#leadership.limiter.state()

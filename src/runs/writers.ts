@@ -82,9 +82,10 @@ export class Writers {
 
   /**
    * There are answers to write, within a moment in which others may come.
-   * @param stored how many were stored, for some source; 0: not known
+   * @param options.stored how many were stored, for some source; 0: not known
+   * @param options.areLast no others are awaited
    */
-  wake({ stored = 0 } = {}): void {
+  wake({ stored = 0, areLast = false } = {}): void {
     this.#unwritten += stored
     for (const writer of this.#writers) {
       // Of several sources most have none of them, and a claim in vain sends four statements in place of one.
@@ -93,7 +94,7 @@ export class Writers {
       writer.wakeSignal.notify()
       if (this.#isForSecond(writer)) writer.overflow.notify()
     }
-    if (this.#unwritten >= WORTH_A_BATCH) this.#writeNow()
+    if (areLast || this.#unwritten >= WORTH_A_BATCH) this.#writeNow()
     else this.#timer ??= setTimeout(() => this.#writeNow(), WRITE_WITHIN_MS).unref()
   }
 

@@ -119,3 +119,14 @@ test('answers that no row waits for do not keep the writers busy', async () => {
   })
   expect(batches.length).toBeLessThan(5)
 })
+
+test('the last answers wait for no others', async () => {
+  await write(true, async (writers, store) => {
+    store(100)
+    await vi.advanceTimersByTimeAsync(50)
+    unclaimed += 100
+    writers.wake({ stored: 100, areLast: true })
+    await vi.advanceTimersByTimeAsync(50)
+  })
+  expect(batches).toEqual([100, 100])
+})
