@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterSubmit, Job, JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
 import { toPriority } from '../domain/run.ts'
-import { AbortedError, RateLimitedError, ServiceError } from '../service/errors.ts'
+import { RateLimitedError, ServiceError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
 import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
@@ -13,8 +13,9 @@ import { createBatcher } from '../util/batcher.ts'
 import { traceCall } from '../util/trace.ts'
 import { awaitResults, jobSizeOf, LEASE_MS, routeRun, type CallDeps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
-import { allowedByBreaker, describeFailure, logCall, toCallAttributes } from './look-up/call-service.ts'
+import { allowedByBreaker, logCall, toCallAttributes } from './look-up/call-service.ts'
 import { toFetchedDelivery } from './receive.ts'
+import { classifySubmitError } from './submit-error.ts'
 
 /** Jobs posted per tick. */
 export const JOBS_PER_TICK = 30
@@ -251,37 +252,6 @@ async function postJob(
     }
   } finally {
     observer.end()
-  }
-}
-
-/** Statuses by which the service itself says that it did not accept the job; its interface says to retry them. */
-const NOT_ACCEPTED_STATUSES: ReadonlySet<number> = new Set([403, 429, 500, 503])
-
-/**
- * Classifies a failed submission. If it may have been accepted, it is in doubt and never sent again: a gateway's 502
- * or 504 may come after the job was forwarded. Pure.
- * @param isDown the circuit is open: an outage uses up no attempts
- */
-export function classifySubmitError(error: ServiceError, isDown = false): SubmitEvent {
-  const reason = describeFailure(error)
-  const { retryAfterMs, status } = error
-  const mayBeAccepted = status === null ? error.maybeSent : !NOT_ACCEPTED_STATUSES.has(status)
-  const mayBeBilled = status === 500
-  switch (error.action) {
-    case 'reject':
-    case 'abort_run':
-      // A success that cannot be read is paid.
-      return { type: status !== null && status < 300 ? 'unconfirmed' : 'rejected', reason }
-    case 'rotate_key':
-      return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
-    case 'release':
-      return error instanceof AbortedError && mayBeAccepted
-        ? { type: 'unconfirmed', reason }
-        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
-    case 'retry':
-      return mayBeAccepted
-        ? { type: 'unconfirmed', reason }
-        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: !isDown, mayBeBilled }
   }
 }
 

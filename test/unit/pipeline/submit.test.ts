@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { classifySubmitError, submitLeaseMs } from '../../../src/pipeline/submit.ts'
+import { classifySubmitError, submitLeaseMs } from '../../../src/pipeline/submit-error.ts'
 import {
   AbortedError,
   BadRequestError,
