@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { classifySubmitError, submitLeaseMs } from '../../../src/pipeline/submit-error.ts'
+import { submitLeaseMs } from '../../../src/pipeline/submit.ts'
+import { classifySubmitError } from '../../../src/pipeline/submit-error.ts'
 import {
   AbortedError,
   BadRequestError,
