@@ -4,6 +4,7 @@ import { describeSkip, isRejectedByDatabase, type SkippedCell } from '../domain/
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
 import type { WriteResult, WriteRow } from '../sources/write/write.ts'
+import type { NewChange } from '../store/changes.ts'
 import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
 import { maskWords } from '../util/text.ts'
@@ -68,15 +69,16 @@ export function toFinishedRow(
       reason: 'its inputs changed meanwhile: picked again',
       nextAt: null,
     }
-  const after = result.outcome === 'written' ? result.after : null
+  const change = toChange(row, result)
   return {
     ...baseResult(row),
     ...finished,
-    change: toChange(row, result),
+    change,
     ownWrites: result.ownWrites ?? null,
     ...(result.outcome === 'row_missing' && { isMissing: true, nextAt: null }),
     cells: {
-      written: Object.keys(after ?? {}).filter((column) => Object.hasOwn(write.values, column)).length,
+      written: Object.keys(change?.after ?? {}).filter((column) => Object.hasOwn(write.values, column))
+        .length,
       protected: result.protectedCount,
       skipped: skipped.length,
     },
@@ -150,7 +152,7 @@ const describeSkippedCell = (cell: SkippedCell): string =>
 function toChange(
   { written }: writeBackQueue.AnsweredRow,
   { outcome, before, after }: WriteResult,
-): writeBackQueue.NewChange | null {
+): NewChange | null {
   if (outcome !== 'written' || !before || !after) return null
   const previous = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
   return { before, after, writtenBefore: previous.length > 0 ? Object.fromEntries(previous) : null }

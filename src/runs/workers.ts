@@ -106,14 +106,17 @@ export class Workers {
   }
 
   #reportLastDelivery(): void {
-    const { jobs, deliveries, hasMore } = this.#bulk
-    if (deliveries >= jobs && !hasMore && this.#hasPickedAll()) this.#allDelivered.notify()
+    if (this.#bulk.deliveries >= this.#bulk.jobs && this.#hasSubmittedAll()) this.#allDelivered.notify()
+  }
+
+  #hasSubmittedAll(): boolean {
+    return !this.#bulk.hasMore && this.#hasPickedAll()
   }
 
   /** @returns whether these answers are the last that are awaited */
   #onSettled(answers: number): boolean {
     this.#bulk.answers += answers
-    return this.#bulk.answers >= this.#bulk.emails && !this.#bulk.hasMore && this.#hasPickedAll()
+    return this.#bulk.answers >= this.#bulk.emails && this.#hasSubmittedAll()
   }
 
   /**

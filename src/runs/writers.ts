@@ -144,7 +144,7 @@ export class Writers {
   #task(
     { source: { name: source } }: SourceWriter,
     verb: string,
-    pacing: Pick<LoopOptions, 'wakeSignal' | 'paceMs' | 'gather'>,
+    pacing: Pick<LoopOptions, 'wakeSignal' | 'gather'>,
     tick: () => Promise<number>,
   ): WorkerTask {
     const name = `${verb} ${source}`

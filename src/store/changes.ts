@@ -6,6 +6,14 @@ import type { Connection, Tx } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
+/** What a write changed in a row. */
+export interface NewChange {
+  readonly before: Values
+  readonly after: Values
+  /** What Fillrate had last written into these columns before: an undo restores this too. */
+  readonly writtenBefore: Values | null
+}
+
 /** When a run wrote last; null: it has written nothing. */
 export async function lastWriteOf(db: Connection, run: number): Promise<Date | null> {
   const { rows } = await sql<{ written_at: Date }>`
@@ -27,14 +35,11 @@ export async function hasWrittenRows(
   return found.rows.length > 0
 }
 
-export interface UndoableChange {
+export interface UndoableChange extends NewChange {
   readonly id: number
   readonly source: string
   readonly key: string
   readonly lookup: number | null
-  readonly before: Values
-  readonly after: Values
-  readonly writtenBefore: Values | null
 }
 
 /** Values as text, so that numbers keep every digit. */
@@ -75,14 +80,10 @@ export async function lockUndoable(tx: Tx, ids: readonly number[]): Promise<Set<
   return new Set(rows.map((row) => row.id))
 }
 
-export interface RevertingChange {
+export interface RevertingChange extends NewChange {
   readonly run: number | null
   readonly key: string
   readonly lookup: number | null
-  readonly before: Values
-  readonly after: Values
-  /** What Fillrate had last written into these columns before: an undo restores this too. */
-  readonly writtenBefore: Values | null
   /** The id of the change that it undoes. */
   readonly undoes: number
 }

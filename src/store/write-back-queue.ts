@@ -3,6 +3,7 @@ import { parseExactJson } from '../domain/json.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
+import type { NewChange } from './changes.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
@@ -113,17 +114,6 @@ export interface FinishedRow {
   readonly missed?: boolean
   /** It is no longer in the source: once it is back it is picked again, with whatever inputs. */
   readonly isMissing?: boolean
-}
-
-/** Columns and their values. */
-type Values = Readonly<Record<string, unknown>>
-
-/** What a write changed in a row. */
-export interface NewChange {
-  readonly before: Values
-  readonly after: Values
-  /** What Fillrate had last written into these columns before: an undo restores this too. */
-  readonly writtenBefore: Values | null
 }
 
 /**
