@@ -3,12 +3,13 @@ import { Lookup, type LookupFields } from '../domain/lookup.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
 import { settleCreditsSql } from './spend.ts'
-import { jsonBatch, opaque, unnestByKey } from './sql.ts'
+import { jsonBatch, opaque, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-/** SQL: results as `v`, by the id of their lookup as `k.key`. */
+/** SQL: results as `v`, by the id of their lookup. */
 export const resultsSql = (results: readonly { readonly id: number }[]) =>
-  unnestByKey(sql`${results.map((one) => one.id)}::bigint[]`, results, {
+  recordBatch(results, {
+    id: 'bigint',
     token: 'uuid',
     state: 'text',
     reason: 'text',
@@ -53,7 +54,7 @@ export async function storeLateRecords(
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
         from ${resultsSql(results)}
-       where l.id = k.key and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
+       where l.id = v.id and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
     ), ${enqueueWriteBackSql('stored')}
     update fillrate.rows r set due_at = now() from stored
@@ -81,7 +82,7 @@ export async function completeFromDelivery(tx: Tx, results: readonly DeliveredRe
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(results)}
-       where l.id = k.key and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
+       where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
       returning l.id, l.state ${hasCredits ? sql`, ${creditedSql}, l.requested_at, l.sync_only, l.run_id, l.source, l.kind` : sql``}
     ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}
     select id from stored`.execute(tx)

@@ -202,7 +202,7 @@ export async function completeLookups(
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(results)}
-       where l.id = k.key and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
+       where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
       returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
                 ${hasCredits ? sql`, ${creditedSql}, coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt` : sql``}

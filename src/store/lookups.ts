@@ -3,7 +3,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type LookupState, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, jsonBatch, opaque } from './sql.ts'
+import { intervalSql, jsonBatch, opaque, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
@@ -57,9 +57,9 @@ export async function upsertLookups(
   const { rows } = await sql<UpsertedLookup>`
     with upserted as (
     insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved)
-    select w.kind, w.key, ${service}, w.input, 'pending', ${run}, ${source}, w.credits
-      from jsonb_to_recordset(${jsonBatch(lookups)}) as w (kind text, key text, input jsonb, credits smallint)
-     order by w.kind, w.key
+    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits
+      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
+     order by v.kind, v.key
     on conflict (kind, key, service_id) do update set
       state       = case when ${claimableSql(runningRuns)} then 'pending' else l.state end,
       run_id      = case when ${claimableSql(runningRuns)} then excluded.run_id else l.run_id end,

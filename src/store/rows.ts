@@ -42,18 +42,24 @@ export async function claimRows(
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
-    select ${source}, v.key, v.lookup, coalesce(v.tried, '{}'), ${dry} and v.state = 'waiting', ${service}, v."inputHash", v.state,
+    select ${source}, v.key, v.lookup, coalesce(v.tried::bigint[], '{}'), ${dry} and v.state = 'waiting', ${service}, v."inputHash", v.state,
            v.reason, ${run}, v.notes, now(), case when v.state = 'waiting' then null else now() end, v."nextAt"
-      from ${recordBatch(picked, {
-        key: 'text',
-        inputHash: 'text',
-        state: 'text',
-        reason: 'text',
-        lookup: 'bigint',
-        tried: 'bigint[]',
-        notes: 'jsonb',
-        nextAt: 'timestamptz',
-      })}
+      from ${recordBatch(
+        picked.map(({ tried = [], ...row }) => ({
+          ...row,
+          tried: tried.length > 0 ? `{${tried.join(',')}}` : null,
+        })),
+        {
+          key: 'text',
+          inputHash: 'text',
+          state: 'text',
+          reason: 'text',
+          lookup: 'bigint',
+          tried: 'text',
+          notes: 'jsonb',
+          nextAt: 'timestamptz',
+        },
+      )}
      order by v.key
     on conflict (source, key) do update set
       lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { type ArrayType, postgresArray } from '../util/postgres-array.ts'
 
 /**
  * A batch as one parameter, to be read with `jsonb_to_recordset`: one statement for any number of values. Cheaper than an
@@ -9,51 +10,24 @@ export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
 }
 
 /** Columns of the records of a batch and their SQL types: `{ state: 'text', record: 'jsonb' }`. */
-export type BatchColumns = Readonly<Record<string, string>>
+export type BatchColumns = Readonly<Record<string, ArrayType>>
 
 /**
- * A batch of records `v`. Only these columns are sent, and no nulls, which are what a missing one becomes: Postgres takes
- * longer to read a batch than to find the rows that it is for.
- */
-export const recordBatch = (records: readonly object[], columns: BatchColumns): RawBuilder<unknown> =>
-  sql`jsonb_to_recordset(${jsonBatch(takeColumns(records, columns))}) as v (${listColumns(columns)})`
-
-function takeColumns(records: readonly object[], columns: BatchColumns): object[] {
-  const names = Object.keys(columns)
-  return records.map((record) => {
-    const taken: Record<string, unknown> = {}
-    for (const name of names) {
-      const value = (record as Readonly<Record<string, unknown>>)[name]
-      if (value !== null && value !== undefined) taken[name] = value
-    }
-    return taken
-  })
-}
-
-const listColumns = (columns: BatchColumns): RawBuilder<unknown> =>
-  sql.raw(
-    Object.entries(columns)
-      .map(([name, type]) => `"${name}" ${type}`)
-      .join(', '),
-  )
-
-/**
- * A batch of records `v`, one for each key `k.key`, to be joined by that key. The planner estimates every
- * `jsonb_to_recordset` at a hundred rows, and then reads the whole table for one record, or a thousand records for each
- * of a thousand rows; of an array it knows the length.
- * @param keys as many as records, cast to their type: sql`${ids}::bigint[]`
+ * A batch of records `v`, an array for each column. The planner knows the length of an array; every `jsonb_to_recordset`
+ * it estimates at a hundred rows, and then reads the whole table for one record, or a thousand records for each of a
+ * thousand rows.
+ * @param records a missing column becomes NULL
  * @example
  * sql`update fillrate.lookups l set state = v.state
- *       from ${unnestByKey(sql`${ids}::bigint[]`, records, { state: 'text' })} where l.id = k.key`
+ *       from ${recordBatch(records, { id: 'bigint', state: 'text' })} where l.id = v.id`
  */
-export function unnestByKey(
-  keys: RawBuilder<unknown>,
-  records: readonly object[],
-  columns: BatchColumns,
-): RawBuilder<unknown> {
-  const batch = jsonBatch(takeColumns(records, columns))
-  return sql`unnest(${keys}) with ordinality as k (key, n)
-       cross join lateral jsonb_to_record(${batch} -> (k.n - 1)::integer) as v (${listColumns(columns)})`
+export const recordBatch = (records: readonly object[], columns: BatchColumns): RawBuilder<unknown> => {
+  const arrays = Object.entries(columns).map(([name, type]) => {
+    const values = records.map((record) => (record as Readonly<Record<string, unknown>>)[name])
+    return sql`${postgresArray(type, values)}::${sql.raw(type)}[]`
+  })
+  const names = Object.keys(columns).map((name) => `"${name}"`)
+  return sql`unnest(${sql.join(arrays)}) as v (${sql.raw(names.join(', '))})`
 }
 
 /**
