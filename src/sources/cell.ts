@@ -1,3 +1,4 @@
+import { parseExactJson } from '../domain/json.ts'
 import type { Fit } from './column-type.ts'
 import { quoteList, quoteLiteral, quoteName } from './quote.ts'
 import type { MappedCell, MappedOutput } from './source-model.ts'
@@ -52,6 +53,53 @@ export function valueJsonSql(cell: MappedCell, value: string): string {
       return `(case when ${value}::text = '-0' then to_jsonb('-0'::text) else to_jsonb(${value}) end)`
     default:
       return `to_jsonb(${value})`
+  }
+}
+
+/**
+ * SQL for a cell in the form that `readCellText` reads, as its column's own type or as text: a fifth of what JSON costs,
+ * which looks up the type of each value.
+ */
+export const cellTextSql = (cell: MappedCell, alias = 't'): string =>
+  valueTextSql(cell, currentCellSql(cell, alias))
+
+/** SQL for a value of a cell in that form. */
+export function valueTextSql(cell: MappedCell, value: string): string {
+  if (cell.path.length > 0) return `${value}::text`
+  switch (cell.type.fit.kind) {
+    // As its own type: a cast of `char(n)` to text takes its spaces away.
+    case 'text':
+      return value
+    case 'date':
+    case 'timestamp':
+      return `to_json(${value})::text`
+    case 'timestamptz':
+      return `to_json(${value} at time zone 'UTC')::text`
+    // Their texts are no JSON numbers: `1e+20`.
+    case 'float':
+      return `${valueJsonSql(cell, value)}::text`
+    default:
+      return `${value}::text`
+  }
+}
+
+/** Reads what `cellTextSql` gives, as the value that `cellJsonSql` has in JSON. */
+export function readCellText({ path, type }: Pick<MappedCell, 'path' | 'type'>, text: string): unknown {
+  if (path.length > 0) return parseExactJson(text)
+  switch (type.fit.kind) {
+    case 'integer':
+    case 'numeric':
+      return text.length > 15 || /^-?[IN]/.test(text) ? text : parseExactJson(text)
+    case 'timestamptz':
+      return (JSON.parse(text) as string).replace(/(\d)( BC)?$/, '$1Z$2')
+    case 'boolean':
+    case 'date':
+    case 'float':
+    case 'jsonb':
+    case 'timestamp':
+      return parseExactJson(text)
+    default:
+      return text
   }
 }
 

@@ -243,9 +243,12 @@ const ROLLED_BACK = 'FRTRY'
 const VALUES_LEFT_OUT = `(bad_row -> 'values') || coalesce(
           (select jsonb_object_agg(name, null) from unnest(left_out) name where bad_row -> 'values' ? name), '{}')`
 
-/** Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. */
-const IS_WRITABLE_ROW = `(select (r -> 'found')::boolean and not (r -> 'locked')::boolean and coalesce((r ->> 'same')::boolean, true)
-          and coalesce((r ->> 'copies')::int, 1) = 1 from (select "~results"::jsonb -> 0 as r) as first)`
+/**
+ * Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. (Of an undo, the
+ * result says so in its own words.)
+ */
+const IS_WRITABLE_ROW = `(select case when r ? 'state' then r ->> 'state' in ('written', 'unchanged', 'prevented')
+          else (r -> 'found')::boolean and not (r -> 'locked')::boolean end from (select "~results"::jsonb -> 0 as r) as first)`
 
 /** Runs a rejected batch for its good rows and cells, in three statements. */
 export async function bisectBatch<Result>(

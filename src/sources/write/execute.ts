@@ -20,7 +20,6 @@ interface BatchItem {
 /** What a statement returns for one row. */
 interface StatementResult {
   readonly index: number
-  readonly found: boolean
   readonly written: boolean
   readonly after: Record<string, unknown> | null
   readonly ownWrites?: Record<string, unknown> | null
@@ -28,9 +27,11 @@ interface StatementResult {
   readonly given?: Record<string, unknown> | null
 }
 
-/** A statement that takes a batch as `$1` and returns a result for each of its rows, in JSON as text. */
-export interface BatchStatement {
+/** A statement that takes a batch as `$1` and returns a result for each of its rows, in one JSON text. */
+export interface BatchStatement<One> {
   readonly sql: string
+  /** For one that returns them as rows: reads one of them. */
+  readonly readRow?: (row: object) => One
   /**
    * Its form for a batch whose cells are tried apart, and these cells. Without it, only rows are: an undo that is rejected
    * stays to be done, as a whole.
@@ -63,13 +64,17 @@ export interface BatchResults<One> {
 export async function executeBatch<One extends StatementResult>(
   tx: Db,
   source: Source,
-  statement: BatchStatement,
+  statement: BatchStatement<One>,
   batch: readonly BatchItem[],
   missingRow: (index: number) => One,
   isUnguarded = false,
 ): Promise<BatchResults<One>> {
   const execute = async (): Promise<BatchResults<One>> => {
-    const results = await runStatement<One>(tx, statement.sql, batch)
+    const { sql, readRow } = statement
+    const results =
+      readRow === undefined
+        ? await runStatement<One>(tx, sql, batch)
+        : (await query<object>(tx, sql, [JSON.stringify(batch)])).map(readRow)
     // Not before it: the user's triggers may need the time that a deferred constraint gives them.
     if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
@@ -92,19 +97,21 @@ export async function executeBatch<One extends StatementResult>(
 async function executeApart<One extends StatementResult>(
   tx: Db,
   source: Source,
-  { sql, prepareApart }: BatchStatement,
+  { sql, readRow, prepareApart }: BatchStatement<One>,
   batch: readonly BatchItem[],
   missingRow: (index: number) => One,
 ): Promise<BatchResults<One>> {
   const apart = prepareApart?.() ?? { sql, cells: [], units: [] }
   const constraints = prepareApart === undefined ? [] : await readTableConstraints(tx, source)
   const ordered = await sortByKey(tx, source, batch)
-  const { results, rejected } = await bisectBatch<One>(tx, ordered, {
+  const { results, rejected } = await bisectBatch<object>(tx, ordered, {
     statement: apart.sql,
     units: apart.units,
     suspects: listSuspects(apart.cells, apart.units, constraints),
     hasDeferred: source.table.hasDeferred,
   })
+  const read = (row: object | RejectedRow): One | RejectedRow =>
+    'error' in row || readRow === undefined ? (row as One | RejectedRow) : readRow(row)
   const found = new Set(ordered.map(({ index }) => index))
   const missing = batch.filter(({ index }) => !found.has(index)).map(({ index }) => missingRow(index))
   const rejectedCells = rejected.flatMap(({ index, unit, error }) => {
@@ -114,7 +121,7 @@ async function executeApart<One extends StatementResult>(
       : [{ index, cells: { ...one, error, constraint: findConstraint(error, constraints) } }]
   })
   return {
-    rows: new Map([...results, ...missing].map((one) => [one.index, one])),
+    rows: new Map([...results.map(read), ...missing].map((one) => [one.index, one])),
     cells: new Map(
       [...Map.groupBy(rejectedCells, ({ index }) => index)].map(([index, ofRow]) => [
         index,

@@ -4,7 +4,8 @@ import { describeRowError } from '../pg-errors.ts'
 import type { Source } from '../source-model.ts'
 import { parseExactJson } from '../../domain/json.ts'
 import type { RejectedCells } from './execute.ts'
-import type { RefusedCell, WriteResultRow } from './result-sql.ts'
+import { resultReader } from './result-columns.ts'
+import type { RefusedCell } from './result-sql.ts'
 import { type BatchRow, writeStatement } from './statement.ts'
 
 /**
@@ -93,6 +94,6 @@ export async function readRejectedValues(
   const statement = writeStatement(source, { preview: true, apart: true })
   if ((await tryQuery(tx, statement, parameters)) !== null) return new Map()
   const [row] = await query<{ results: string }>(tx, statement, parameters)
-  const results = row === undefined ? [] : (parseExactJson(row.results) as WriteResultRow[])
+  const results = row === undefined ? [] : (parseExactJson(row.results) as object[]).map(resultReader(source))
   return new Map(results.map(({ index, after }) => [index, after ?? {}]))
 }

@@ -1,7 +1,7 @@
 import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cellJsonSql, isBlankValueSql, valueJsonSql } from '../cell.ts'
 import { quoteLiteral } from '../quote.ts'
-import type { MappedCell, Source } from '../source-model.ts'
+import type { MappedCell } from '../source-model.ts'
 import { hasNewValueSql, type IndexedOutput, isGroupIncompleteSql } from './cell-sql.ts'
 import { listParents } from './json-cells.ts'
 import { duplicateReasonSql } from './unique-sql.ts'
@@ -9,37 +9,38 @@ import { duplicateReasonSql } from './unique-sql.ts'
 /** A cell that the database did not take. `value`: what its expression gave; without it, the record's value. */
 export type RefusedCell = Omit<SkippedCell, 'value'> & { readonly value?: unknown }
 
+/**
+ * What became of a row. `repeated`: the joins give several rows for its key. `changed`: its inputs are not those of the
+ * lookup. `prevented`: a trigger left it as it was. `left`: it exists, and no longer belongs to the source. `locked`: it
+ * exists, and another transaction has locked it.
+ */
+export type WriteState =
+  | 'written'
+  | 'unchanged'
+  | 'prevented'
+  | 'changed'
+  | 'repeated'
+  | 'locked'
+  | 'left'
+  | 'missing'
+
 /** What the write statement returns for one row. */
 export interface WriteResultRow {
   /** Its index in the batch. */
   readonly index: number
-  readonly found: boolean
-  /** It exists, and another transaction has locked it. */
-  readonly locked: boolean
-  /** It exists, and no longer belongs to the source. */
-  readonly left?: boolean
-  /** Rows that the joins give for it. Absent where there can be but one. */
-  readonly copies?: number | null
-  /** Its inputs are those of the lookup. */
-  readonly same: boolean | null
-  readonly changes: boolean | null
+  readonly state: WriteState
   readonly written: boolean
+  /** Rows that the joins give for it; only where there are several. */
+  readonly copies: number | null
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
   /** As in `fillrate.rows`: what it left in the columns that inputs read. Null: nothing is recorded. */
   readonly ownWrites: Record<string, unknown> | null
   /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
-  readonly given?: Record<string, unknown> | null
+  readonly given: Record<string, unknown> | null
   readonly protected: readonly string[] | null
   readonly skipped: readonly RefusedCell[] | null
 }
-
-/** SQL for the earlier values of the cells that are written, touched ones included. */
-export const beforeJsonSql = (source: Source, cells: readonly IndexedOutput[]): string =>
-  concatJson([
-    ...cells.flatMap(({ output, index }) => previousValueEntries(output, `"~changed${index}"`)),
-    ...source.touches.flatMap((touch, n) => previousValueEntries(touch, `"~touched${n}"`)),
-  ])
 
 /**
  * SQL for one cell's earlier value. A column without a value, or a missing key, has no entry, because JSON null is
@@ -53,22 +54,6 @@ export function previousValueEntries(cell: MappedCell, when: string): string[] {
   return parents.concat(
     jsonEntry(`${when} and ${cellJsonSql(cell)} is not null`, cell.column, cellJsonSql(cell)),
   )
-}
-
-/** SQL for the values of the written and touched cells. Here a column without a value has the entry null. */
-export function afterJsonSql(
-  source: Source,
-  cells: readonly IndexedOutput[],
-  value: (cell: MappedCell, column: string) => string,
-): string {
-  return concatJson([
-    ...cells.map(({ output, index }) =>
-      jsonEntry(`j."~changed${index}"`, output.column, value(output, `j."~fitted${index}"`)),
-    ),
-    ...source.touches.map((touch, n) =>
-      jsonEntry(`j."~touched${n}"`, touch.column, value(touch, `j."~touch${n}"`)),
-    ),
-  ])
 }
 
 /**

@@ -1,4 +1,4 @@
-import { cellJsonSql, isReachableSql, valueJsonSql } from '../cell.ts'
+import { isReachableSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
@@ -15,7 +15,8 @@ import {
   touchValueSql,
 } from './cell-sql.ts'
 import { composeJsonSql } from './json-cells.ts'
-import { afterJsonSql, beforeJsonSql, protectedJsonSql, skippedJsonSql } from './result-sql.ts'
+import { afterColumns, beforeColumns, keptColumns, writtenColumns } from './result-columns.ts'
+import { protectedJsonSql, type WriteState, skippedJsonSql } from './result-sql.ts'
 import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
 
 /** One row of the statement's `$1`, a JSON array. */
@@ -37,13 +38,16 @@ export interface BatchRow {
 interface StatementOptions {
   /** Leaves out the lock and the update: `after` is then what would be written, before any trigger. */
   readonly preview?: boolean
-  /** Each touched column can be left out by row (`without`): for a batch that failed, tried apart. */
+  /**
+   * For a batch that failed, tried apart: each touched column can be left out by row (`without`), and the results are one
+   * text, because PL/pgSQL keeps those of each try.
+   */
   readonly apart?: boolean
 }
 
 /**
- * The statement that writes a batch: one parameter in, one JSON array of `WriteResultRow` out, made of rows: with
- * `json_build_object` it took two thirds longer.
+ * The statement that writes a batch: one parameter in, a row for each row of the batch out, which `resultReader` reads. No
+ * order: to sort them cost more than to find them by their index.
  *
  * 1. `~locked` locks the rows, in key order, and reads them as locked. NO KEY, so that rows that reference them can still
  *    be inserted. SKIP LOCKED: a row that another transaction has locked is reported as such and postponed. Waiting for it
@@ -53,6 +57,8 @@ interface StatementOptions {
  *    values. `t` and the names of the joins mean what they mean in the configuration; all others begin with a tilde, so
  *    that none can be confused with a table or column of the user's.
  * 3. `~written` updates the rows in which something changes, and no others.
+ *
+ * A result comes from the last of these that has the row, or from the batch itself.
  */
 export function writeStatement(
   source: Source,
@@ -73,18 +79,36 @@ export function writeStatement(
        order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
     ), ${duplicatesSql(source, cells, stepsSql(source, cells, 'different'), isCandidateSql(source))}
     "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart)}
-    ), "~written" as (${writesNothing ? previewRowsSql(source, cells) : updateRowsSql(source, cells, apart)}
+    ), "~written" as (${writesNothing ? previewRowsSql(source) : updateRowsSql(source, cells, apart)}
     )
-    select coalesce(json_agg("~result" order by "~result".index), '[]')::text as results
-      from (select "~row" as index, j."~i" is not null as found, ${isLockedElsewhereSql(source)} as locked,
-             j."~i" is null and exists (select from "~locked" as l where l."~i" = "~row") as "left",
-             ${mayRepeatKeys(source) ? '"~copies" as copies, ' : ''}"~same" as same, "~changes" as changes, w."~i" is not null as written,
-             case when w."~i" is not null then "~before" end as before, "~after" as after, "~own writes" as "ownWrites",
-             ${source.ownWrites !== undefined && source.table.hasAfterTriggers ? '"~given" as given,' : ''}
-             "~protected" as protected, "~skipped" as skipped
-      from "~batch"
-      left join ${mayRepeatKeys(source) ? '(select distinct on ("~i") * from "~evaluated" order by "~i")' : '"~evaluated"'} as j on j."~i" = "~row"
-      left join "~written" as w on w."~i" = "~row") as "~result"`
+    ${apart ? `select coalesce(json_agg("~result"), '[]')::text as results from (${resultsSql(source)}) as "~result"` : resultsSql(source)}`
+}
+
+const state = (name: WriteState): string => `'${name}'`
+
+function resultsSql(source: Source): string {
+  const repeats = mayRepeatKeys(source)
+  const written = writtenColumns(source)
+  const given = source.ownWrites !== undefined && source.table.hasAfterTriggers ? ['"~given"'] : []
+  const lists = [...given, '"~protected"', '"~skipped"']
+  const named = [
+    ...given.map((name) => `${name}::text as given`),
+    '"~protected"::text as protected',
+    '"~skipped"::text as skipped',
+  ]
+  return `
+      select "~i" as index, ${state('written')}::text as state, ${repeats ? 'null::bigint as copies, ' : ''}
+             ${[...written, '"~own writes"::text as own_writes', ...named].join(', ')}
+        from "~written"
+      union all
+      select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${state('repeated')} ` : ''}when "~same" is not true then ${state('changed')}
+             when "~changes" then ${state('prevented')} else ${state('unchanged')} end, ${repeats ? '"~copies", ' : ''}
+             ${[...written, 'own_writes'].map(() => 'null').join(', ')}, ${lists.map((name) => `${name}::text`).join(', ')}
+        from "~evaluated" where "~i" not in (select "~i" from "~written")
+      union all
+      select "~row", ${missingStateSql(source)}, ${repeats ? 'null, ' : ''}
+             ${[...written, 'own_writes', ...lists].map(() => 'null').join(', ')}
+        from "~batch" where "~row" not in (select "~i" from "~evaluated")`
 }
 
 function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[], apart: boolean): string {
@@ -171,7 +195,7 @@ const evaluatedColumns = (source: Source, cells: readonly IndexedOutput[]): stri
     ({ written, value }, n) =>
       `${written} as "~changedjson${n}", case when ${written} then ${value} end as "~json${n}"`,
   ),
-  `${beforeJsonSql(source, cells)} as "~before"`,
+  ...beforeColumns(source),
   ...(source.ownWrites === undefined ? [] : ['"~inputs"."~given"']),
   `${protectedJsonSql(cells)} as "~protected", ${skippedJsonSql(cells)} as "~skipped"`,
 ]
@@ -216,12 +240,11 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[], apart: b
     touch.path.length === 0 ? [touchAssignmentSql(touch, n, apart)] : [],
   )
   const matches = source.keyColumns.map((column, n) => keyEqualsSql(column, `j."~key${n}"`))
-  const after = afterJsonSql(source, cells, (cell) => `coalesce(${cellJsonSql(cell)}, 'null')`)
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
         from "~evaluated" as j
        where ${matches.join(' and ')} and ${isWrittenSql(source)}
-      returning j."~i", ${after} as "~after", ${leftByWriteSql(source)} as "~own writes"`
+      returning ${resultSql(source, { preview: false })}`
 }
 
 const assignmentSql = (attribute: string, when: string, value: string): string =>
@@ -244,24 +267,28 @@ const touchAssignmentSql = (touch: MappedTouch, n: number, apart: boolean): stri
 const domainCastSql = (cell: MappedCell, value: string): string =>
   cell.type.isDomain ? `${value}::${cell.type.name}` : value
 
-function previewRowsSql(source: Source, cells: readonly IndexedOutput[]): string {
-  const after = afterJsonSql(
-    source,
-    cells,
-    (cell, column) => `coalesce(${valueJsonSql(cell, column)}, 'null')`,
-  )
-  return `
-      select j."~i", ${after} as "~after", null::jsonb as "~own writes"
+const previewRowsSql = (source: Source): string => `
+      select ${resultSql(source, { preview: true })}
         from "~evaluated" as j where ${isWrittenSql(source)}`
-}
+
+/** The columns of `~written`. */
+const resultSql = (source: Source, { preview }: { readonly preview: boolean }): string =>
+  [
+    'j."~i"',
+    ...[...keptColumns(source), '"~protected"', '"~skipped"'].map((name) => `j.${name}`),
+    ...(source.ownWrites === undefined ? [] : ['j."~given"']),
+    ...afterColumns(source, { preview }),
+    `${preview ? 'null::jsonb' : leftByWriteSql(source)} as "~own writes"`,
+  ].join(', ')
 
 /**
- * SQL: whether the row exists and another transaction has locked it. Checked only for the few rows that `~evaluated`
- * lacks, each by its key: without OFFSET 0 the planner may read the whole table for it.
+ * SQL for the state of a row that `~evaluated` lacks. Few rows do, each found by its key: without OFFSET 0 the planner may
+ * read the whole table for it.
  */
-const isLockedElsewhereSql = (source: Source): string => `
-             j."~i" is null and not exists (select from "~locked" as l where l."~i" = "~row")
-             and exists (select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')} offset 0)`
+const missingStateSql = (source: Source): string => `
+             case when exists (select from "~locked" as l where l."~i" = "~row") then ${state('left')}
+                  when exists (select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')} offset 0) then ${state('locked')}
+                  else ${state('missing')} end`
 
 /** The columns that this role may read: a role need not be granted all of them. */
 const readableColumns = (source: Source): string[] =>

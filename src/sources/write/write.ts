@@ -6,6 +6,7 @@ import type { RejectedRow } from './bisect.ts'
 import { listUnits } from './constraints.ts'
 import { type BatchStatement, executeBatch, type RejectedCells, rereadAfterTriggers } from './execute.ts'
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
+import { resultReader } from './result-columns.ts'
 import type { RefusedCell, WriteResultRow } from './result-sql.ts'
 import { maskRowTexts } from './row-texts.ts'
 import { type BatchRow, writeStatement } from './statement.ts'
@@ -101,8 +102,12 @@ export async function previewWrites<Schema>(
   )
 }
 
-const toBatchStatement = (source: Source, options: { readonly preview?: boolean } = {}): BatchStatement => ({
+const toBatchStatement = (
+  source: Source,
+  options: { readonly preview?: boolean } = {},
+): BatchStatement<WriteResultRow> => ({
   sql: writeStatement(source, options),
+  readRow: resultReader(source),
   prepareApart: () => ({
     sql: writeStatement(source, { ...options, apart: true }),
     cells: [...source.outputs, ...source.touches],
@@ -124,14 +129,13 @@ const toBatchRow = (
 
 const missingRow = (index: number): WriteResultRow => ({
   index,
-  found: false,
-  locked: false,
-  same: null,
-  changes: null,
+  state: 'missing',
   written: false,
+  copies: null,
   before: null,
   after: null,
   ownWrites: null,
+  given: null,
   protected: null,
   skipped: null,
 })
@@ -156,16 +160,23 @@ function toWriteResult(
   if (result === undefined) throw new Error(`the statement returned no result for row ${key}`)
   if ('error' in result)
     return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeRowError(result.error) }
-  if (result.locked) return { ...EMPTY_RESULT, key, outcome: 'locked' }
-  if (!result.found) {
-    const reason = result.left ? 'it left the source before it was written' : null
-    return { ...EMPTY_RESULT, key, outcome: 'row_missing', reason }
+  switch (result.state) {
+    case 'locked':
+      return { ...EMPTY_RESULT, key, outcome: 'locked' }
+    case 'missing':
+      return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
+    case 'left': {
+      const reason = 'it left the source before it was written'
+      return { ...EMPTY_RESULT, key, outcome: 'row_missing', reason }
+    }
+    case 'repeated': {
+      const reason = `the joins give ${result.copies} rows for this key, and only one can be right`
+      return { ...EMPTY_RESULT, key, outcome: 'rejected', reason }
+    }
+    case 'changed':
+      return { ...EMPTY_RESULT, key, outcome: 'inputs_changed' }
+    default:
   }
-  if ((result.copies ?? 1) > 1) {
-    const reason = `the joins give ${result.copies} rows for this key, and only one can be right`
-    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason }
-  }
-  if (!result.same) return { ...EMPTY_RESULT, key, outcome: 'inputs_changed' }
   const protectedColumns = result.protected ?? []
   const refused = rejected
     .flatMap((cells) => toSkippedCells(source, cells, { ...pickPlainValues(source, row), ...made }))
@@ -186,7 +197,8 @@ function toWriteResult(
       ...(result.ownWrites && { ownWrites: result.ownWrites }),
     }
   const nothing = { ...common, before: null, after: null }
-  if (result.changes) return { ...nothing, outcome: 'rejected', reason: 'a trigger prevented the update' }
+  if (result.state === 'prevented')
+    return { ...nothing, outcome: 'rejected', reason: 'a trigger prevented the update' }
   const isRejected = refused.length > 0 && !wasWritten(row, common.skipped)
   return { ...nothing, outcome: isRejected ? 'rejected' : 'unchanged', reason: null }
 }
