@@ -94,6 +94,8 @@ export async function readCandidates(
   // A settled row goes through as few steps as possible: it is neither numbered, sorted nor stored a second time, and what is
   // settled or complete is counted as what is left of the page. The page is read twice: once for its keys, counts and last key,
   // which is the last of them because `page` is ordered (to search it took a tenth of the statement), and once for the join.
+  // The counts are a row of their own: as a column of each candidate they were computed, sent and parsed for each, and the last
+  // key was searched among all of them. An outer join to nothing gives that row the columns' types and collations.
   const disposition = sql`case when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                else ${finishedDispositionSql(source, service)} end`
@@ -110,18 +112,19 @@ export async function readCandidates(
            where source = (select ${source.name}::text) and key = any((select keys from scanned)::text[]) offset 0
         ) r on r.key = page.key
        where coalesce(page.lacks::int, -1) >= 0 and ${disposition} not in ('fresh', 'complete')
+    ), counted as (
+      select json_build_object(
+               'scanned', rows, 'lacking', lacking, 'last', keys[rows],
+               'unsettled', (select json_agg(by_disposition)
+                               from (select disposition, count(*) as rows, count(*) filter (where lacks) as lacking
+                                       from unsettled group by disposition) by_disposition)) as counts
+        from scanned
     )
     select counts, ${pageColumnsSql}, missed, "settledUntil", "isDue", disposition
-      from (
-        select json_build_object(
-                 'scanned', rows, 'lacking', lacking, 'last', keys[rows],
-                 'unsettled', (select json_agg(by_disposition)
-                                 from (select disposition, count(*) as rows, count(*) filter (where lacks) as lacking
-                                         from unsettled group by disposition) by_disposition)) as counts
-          from scanned) counted
-      left join unsettled page on disposition in ('eligible', 'abandoned')
+      from (select counts, page.* from counted left join unsettled page on false
+            union all select null, page.* from unsettled page where disposition in ('eligible', 'abandoned')) page
      order by ${pageOrderSql(source)}`.execute(db)
-  const { scanned, lacking, last, unsettled } = rows[0]?.counts ?? NO_ROWS
+  const { scanned, lacking, last, unsettled } = rows.findLast(isCounts)?.counts ?? NO_ROWS
   let [fresh, complete] = [lacking, scanned - lacking]
   const dispositions: Partial<Record<Disposition, number>> = {}
   for (const one of unsettled ?? []) {
@@ -140,10 +143,13 @@ export async function readCandidates(
   }
 }
 
-/** A candidate with the counts of its page; without a key, if the page has none. */
-type PageResult = (PickCandidate | { readonly key: null }) & { readonly counts: PageCounts }
+/** A candidate, or the counts of the page: in a row of their own, because they would be sent with each candidate. */
+type PageResult =
+  | (PickCandidate & { readonly counts: null })
+  | { readonly key: null; readonly counts: PageCounts }
 
-const isCandidate = (row: PageResult): row is PickCandidate & PageResult => row.key !== null
+const isCounts = (row: PageResult): row is PageResult & { readonly key: null } => row.key === null
+const isCandidate = (row: PageResult): row is PageResult & PickCandidate => row.key !== null
 
 interface PageCounts {
   readonly scanned: number
