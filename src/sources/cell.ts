@@ -152,25 +152,29 @@ export function restoredValueSql(cell: MappedCell, stored: string, isOldJson: st
   }
 }
 
-/** SQL for a value of the batch's jsonb, cast to the column's type. */
-export function castJsonSql(values: string, key: string, cast: string, fit: Fit): string {
+/** SQL for a value in a JSON object, cast to the column's type. */
+export const castJsonSql = (values: string, key: string, cast: string, fit: Fit): string =>
+  castJsonValueSql(`(${values} -> ${key})`, cast, fit)
+
+/** SQL for a jsonb value, cast to the column's type. */
+export function castJsonValueSql(value: string, cast: string, fit: Fit): string {
   switch (fit.kind) {
     case 'jsonb':
-      return `(${values} -> ${key})`
+      return value
     case 'json':
-      return `(${values} -> ${key})::text::json`
+      return `${value}::text::json`
     case 'array': {
       const holdsJson = fit.element.kind === 'json' || fit.element.kind === 'jsonb'
       const [elements, element] = holdsJson
         ? ['jsonb_array_elements', `e::text::${fit.element.kind}`]
         : ['jsonb_array_elements_text', 'e']
       return (
-        `array(select ${element} from ${elements}(${values} -> ${key}) with ordinality as a(e, o) order by o)` +
+        `array(select ${element} from ${elements}(${value}) with ordinality as a(e, o) order by o)` +
         `::${cast}`
       )
     }
     default:
-      return `(${values} ->> ${key})::${cast}`
+      return `(${value} #>> '{}')::${cast}`
   }
 }
 

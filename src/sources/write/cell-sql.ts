@@ -1,5 +1,5 @@
 import {
-  castJsonSql,
+  castJsonValueSql,
   currentCellSql,
   differsSql,
   holdsLastWrittenSql,
@@ -10,19 +10,19 @@ import {
 import { wideCast } from '../column-type.ts'
 import { renderExpression } from '../expression.ts'
 import { quoteLiteral } from '../quote.ts'
+import { isSentAsJson } from './batch.ts'
 import type { MappedOutput, MappedTouch } from '../source-model.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
  * `~has` (the batch has a value) and `~writable` (the policy allows it) → `~ready` (both) → `~cast`, the value cast to the
  * column's type → `~fitted`, the value fitted to its length → `~changed`, whether it is written. The batch's own columns
- * are `~values`, `~last written` and `~confidence`. All names begin with a tilde, so that a column that the configuration
+ * are `~value`, `~last written` and `~confidence`. All names begin with a tilde, so that a column that the configuration
  * names without its table is never ambiguous.
  */
 
 /** SQL: whether the batch has a value for the cell. */
-export const hasValueSql = ({ output }: IndexedOutput): string =>
-  `coalesce(jsonb_typeof("~values" -> ${quoteLiteral(output.column)}), 'null') <> 'null'`
+export const hasValueSql = ({ index }: IndexedOutput): string => `"~value${index}" is not null`
 
 /** SQL: whether the policy allows writing the cell as it is now. */
 export function isWritableSql({ output }: IndexedOutput): string {
@@ -44,18 +44,18 @@ export function castValueSql({ output, index }: IndexedOutput, all: readonly Ind
   const group = outputsInGroup(output, all)
   // A protected member of a group is evaluated too: if the cell holds that value already, the group is complete.
   const when = group.length > 0 ? group.map((one) => `"~has${one.index}"`) : [`"~ready${index}"`]
-  return `case when "~same" and ${when.join(' and ')} then ${typedValueSql(output)} end`
+  return `case when "~same" and ${when.join(' and ')} then ${typedValueSql(output, `"~value${index}"`)} end`
 }
 
-function typedValueSql(output: MappedOutput): string {
-  const name = quoteLiteral(output.column)
+function typedValueSql(output: MappedOutput, sent: string): string {
   const { fit, mapping, type } = output
   const cast = output.path.length > 0 ? type.cast : wideCast(type)
-  if (mapping.sql === null) return castJsonSql('"~values"', name, cast, fit)
-  const text = `("~values" ->> ${name})`
+  if (!isSentAsJson(output)) return `${sent}::${cast}`
+  if (mapping.sql === null) return castJsonValueSql(sent, cast, fit)
+  const text = `(${sent} #>> '{}')`
   const { sql } = renderExpression(mapping.sql, {
     value: output.valueType === 'number' ? `(${text}::numeric)` : text,
-    json: `("~values" -> ${name})`,
+    json: sent,
     confidence: '"~confidence"',
   })
   if (fit.kind === 'jsonb') return `to_jsonb((select (${sql}\n)))`

@@ -27,10 +27,12 @@ interface StatementResult {
   readonly given?: Record<string, unknown> | null
 }
 
-/** A statement that takes a batch as `$1` and returns a result for each of its rows, in one JSON text. */
-export interface BatchStatement<One> {
+/** A statement that takes a batch and returns a result for each of its rows. */
+export interface BatchStatement<Item, One> {
   readonly sql: string
-  /** For one that returns them as rows: reads one of them. */
+  /** Without it, the batch is one JSON array, `$1`. */
+  readonly toParameters?: (batch: readonly Item[]) => readonly unknown[]
+  /** Reads one of the rows that it returns; without it, they are one JSON array. */
   readonly readRow?: (row: object) => One
   /**
    * Its form for a batch whose cells are tried apart, and these cells. Without it, only rows are: an undo that is rejected
@@ -61,20 +63,21 @@ export interface BatchResults<One> {
  * @param missingRow the result for a row whose key can no longer be a key of the source
  * @param isUnguarded without a savepoint: an error of a row is thrown, and the caller rolls back and tries again with one
  */
-export async function executeBatch<One extends StatementResult>(
+export async function executeBatch<Item extends BatchItem, One extends StatementResult>(
   tx: Db,
   source: Source,
-  statement: BatchStatement<One>,
-  batch: readonly BatchItem[],
+  statement: BatchStatement<Item, One>,
+  batch: readonly Item[],
   missingRow: (index: number) => One,
   isUnguarded = false,
 ): Promise<BatchResults<One>> {
+  const toParameters = statement.toParameters ?? ((rows) => [JSON.stringify(rows)])
   const execute = async (): Promise<BatchResults<One>> => {
     const { sql, readRow } = statement
     const results =
       readRow === undefined
         ? await runStatement<One>(tx, sql, batch)
-        : (await query<object>(tx, sql, [JSON.stringify(batch)])).map(readRow)
+        : (await query<object>(tx, sql, toParameters(batch))).map(readRow)
     // Not before it: the user's triggers may need the time that a deferred constraint gives them.
     if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
@@ -89,16 +92,16 @@ export async function executeBatch<One extends StatementResult>(
     if (!isRowError(error)) throw error
     await query(tx, 'rollback to savepoint fillrate_batch')
     // If it fails without any row too, the statement itself is wrong: a privilege, a column that was dropped.
-    if (isAmbiguousError(error) && (await tryQuery(tx, statement.sql, ['[]'])) !== null) throw error
+    if (isAmbiguousError(error) && (await tryQuery(tx, statement.sql, toParameters([]))) !== null) throw error
     return await executeApart(tx, source, statement, batch, missingRow)
   }
 }
 
-async function executeApart<One extends StatementResult>(
+async function executeApart<Item extends BatchItem, One extends StatementResult>(
   tx: Db,
   source: Source,
-  { sql, readRow, prepareApart }: BatchStatement<One>,
-  batch: readonly BatchItem[],
+  { sql, readRow, prepareApart }: BatchStatement<Item, One>,
+  batch: readonly Item[],
   missingRow: (index: number) => One,
 ): Promise<BatchResults<One>> {
   const apart = prepareApart?.() ?? { sql, cells: [], units: [] }

@@ -3,10 +3,11 @@ import { type Db, query, tryQuery } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
 import type { Source } from '../source-model.ts'
 import { parseExactJson } from '../../domain/json.ts'
+import type { BatchRow } from './batch.ts'
 import type { RejectedCells } from './execute.ts'
 import { resultReader } from './result-columns.ts'
 import type { RefusedCell } from './result-sql.ts'
-import { type BatchRow, writeStatement } from './statement.ts'
+import { writeStatement } from './statement.ts'
 
 /**
  * The cells of a rejected unit. Of a group, the cells in the constraint's columns are at fault, and the others are left

@@ -38,6 +38,7 @@ export interface WriteResultRow {
   readonly ownWrites: Record<string, unknown> | null
   /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
   readonly given: Record<string, unknown> | null
+  /** Cells that the policy protects, also those that the batch has no value for. */
   readonly protected: readonly string[] | null
   readonly skipped: readonly RefusedCell[] | null
 }
@@ -57,13 +58,11 @@ export function previousValueEntries(cell: MappedCell, when: string): string[] {
 }
 
 /**
- * SQL for the names of the cells with a value that the policy protects. The record may have a value that does not fit: the
- * batch then has JSON null.
+ * SQL for the names of the cells that the policy protects, whether the record has a value or not.
  */
 export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
   const names = cells.map(({ output, index }) => {
-    const name = quoteLiteral(output.column)
-    return `case when "~values" ? ${name} and not "~writable${index}" then ${name} end`
+    return `case when not "~writable${index}" then ${quoteLiteral(output.column)} end`
   })
   return whereAnySql(
     cells.map(({ index }) => `not "~writable${index}"`),

@@ -2,7 +2,7 @@ import { isReachableSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
 import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
+import { leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
 import {
@@ -14,40 +14,27 @@ import {
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
+import { batchFromJsonSql, batchSql } from './batch.ts'
 import { composeJsonSql } from './json-cells.ts'
 import { afterColumns, beforeColumns, keptColumns, writtenColumns } from './result-columns.ts'
 import { protectedJsonSql, type WriteState, skippedJsonSql } from './result-sql.ts'
 import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
 
-/** One row of the statement's `$1`, a JSON array. */
-export interface BatchRow {
-  /** Its index in the batch. */
-  readonly index: number
-  readonly key: string
-  readonly hash: string
-  /** Output column to value. */
-  readonly values: Readonly<Record<string, unknown>>
-  /** Output column to what Fillrate last wrote. */
-  readonly lastWritten: Readonly<Record<string, unknown>>
-  /** The record's confidence. */
-  readonly confidence: number | null
-  /** Touched columns to leave as they are; only the variant `apart` reads it. */
-  readonly without?: readonly string[]
-}
-
 interface StatementOptions {
   /** Leaves out the lock and the update: `after` is then what would be written, before any trigger. */
   readonly preview?: boolean
+  /** The batch is `batchParameters`, and not one JSON array of `BatchRow`. */
+  readonly arrays?: boolean
   /**
-   * For a batch that failed, tried apart: each touched column can be left out by row (`without`), and the results are one
+   * For a batch that failed, tried apart: each touched column can be left out by row (`without`). The results are one JSON
    * text, because PL/pgSQL keeps those of each try.
    */
   readonly apart?: boolean
 }
 
 /**
- * The statement that writes a batch: one parameter in, a row for each row of the batch out, which `resultReader` reads. No
- * order: to sort them cost more than to find them by their index.
+ * The statement that writes a batch: a batch in, a row for each row of it out, which `resultReader` reads. No order: to
+ * sort them cost more than to find them by their index.
  *
  * 1. `~locked` locks the rows, in key order, and reads them as locked. NO KEY, so that rows that reference them can still
  *    be inserted. SKIP LOCKED: a row that another transaction has locked is reported as such and postponed. Waiting for it
@@ -62,17 +49,14 @@ interface StatementOptions {
  */
 export function writeStatement(
   source: Source,
-  { preview = false, apart = false }: StatementOptions = {},
+  { preview = false, arrays = false, apart = false }: StatementOptions = {},
 ): string {
   const cells = source.outputs.map((output, index) => ({ output, index }))
   const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
   const writesNothing = preview || cells.length === 0
   return `
-    with "~batch" as (
-      select index as "~row", key as "~key", hash as "~hash", "values" as "~values", "lastWritten" as "~last written",
-             confidence as "~confidence"${apart ? ', without as "~without"' : ''}
-        from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, confidence double precision${apart ? ', without jsonb' : ''})
-       ${preview ? '' : `where ${isWritingSql(source)}`}
+    with "~batch" as materialized (
+      ${(arrays ? batchSql : batchFromJsonSql)(source, { isWriting: !preview })}
     ), "~locked" as materialized (
       select "~row" as "~i", ${columns.join(', ')}
         from "~batch" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~batch"."~key"')}

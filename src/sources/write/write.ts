@@ -3,13 +3,14 @@ import { query } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
 import type { Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
+import { batchParameters, type BatchRow } from './batch.ts'
 import { listUnits } from './constraints.ts'
 import { type BatchStatement, executeBatch, type RejectedCells, rereadAfterTriggers } from './execute.ts'
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
 import { resultReader } from './result-columns.ts'
 import type { RefusedCell, WriteResultRow } from './result-sql.ts'
 import { maskRowTexts } from './row-texts.ts'
-import { type BatchRow, writeStatement } from './statement.ts'
+import { writeStatement } from './statement.ts'
 import { hasUniqueOutputs, lockUniqueSql } from './unique-sql.ts'
 
 export interface WriteRow {
@@ -105,8 +106,9 @@ export async function previewWrites<Schema>(
 const toBatchStatement = (
   source: Source,
   options: { readonly preview?: boolean } = {},
-): BatchStatement<WriteResultRow> => ({
-  sql: writeStatement(source, options),
+): BatchStatement<BatchRow, WriteResultRow> => ({
+  sql: writeStatement(source, { ...options, arrays: true }),
+  toParameters: (rows) => batchParameters(source, rows),
   readRow: resultReader(source),
   prepareApart: () => ({
     sql: writeStatement(source, { ...options, apart: true }),
@@ -177,7 +179,8 @@ function toWriteResult(
       return { ...EMPTY_RESULT, key, outcome: 'inputs_changed' }
     default:
   }
-  const protectedColumns = result.protected ?? []
+  // The record may have a value that does not fit: the batch then has null.
+  const protectedColumns = (result.protected ?? []).filter((column) => Object.hasOwn(row.values, column))
   const refused = rejected
     .flatMap((cells) => toSkippedCells(source, cells, { ...pickPlainValues(source, row), ...made }))
     .filter(({ column }) => !protectedColumns.includes(column))
