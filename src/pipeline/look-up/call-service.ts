@@ -79,7 +79,8 @@ function observeCall(
   { id, attempts }: LeasedLookup,
   call: EndedCall,
 ): void {
-  span.setAttributes({ ...toCallAttributes(call), 'fillrate.lookup.attempt': attempts + 1 })
+  if (span.isRecording())
+    span.setAttributes({ ...toCallAttributes(call), 'fillrate.lookup.attempt': attempts + 1 })
   logCall(log, call, { lookup: id })
 }
 
