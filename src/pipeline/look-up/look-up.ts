@@ -9,10 +9,10 @@ import { retryLogLevel, retryWhileUnavailable } from '../../store/connectivity.t
 import * as jobs from '../../store/jobs.ts'
 import * as store from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
-import { createBatcher } from '../../util/batcher.ts'
+import { createBatcher, estimateJsonSize } from '../../util/batcher.ts'
 import { awaitResults, type CallDeps } from '../deps.ts'
 import { eraseLateAnswers, subjectHashes } from '../erasure.ts'
-import { allowedByBreaker, callService } from './call-service.ts'
+import { allowedByBreaker, type CallOutcome, callService } from './call-service.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { LookupQueue } from './lookup-queue.ts'
 
@@ -141,19 +141,29 @@ export async function lookUpBatch(
 
   function startCalls(lookups: readonly store.LeasedLookup[], permits: Permits): void {
     for (const lookup of lookups) {
-      // Without an answer the slot is free when the call ends.
-      let onEnd = (): void => deps.slots.release(1)
-      const onAnswer = (bytes: number): void => {
-        onEnd = deps.slots.onAnswer(bytes)
-      }
-      const task = request(lookup, permits.use(), onAnswer)
-        .catch((error: unknown) => recordFailure(lookup, error))
-        .finally(() => {
-          inFlight.delete(task)
-          leases.untrack(lookup.token)
-          onEnd()
-        })
+      const task: Promise<void> = runCall(lookup, permits.use(), () => inFlight.delete(task))
       inFlight.add(task)
+    }
+  }
+
+  /** One call, until its answer is stored. Does not reject. */
+  async function runCall(
+    lookup: store.LeasedLookup,
+    permitted: PermittedCall,
+    onDone: () => void,
+  ): Promise<void> {
+    // Without an answer the slot is free when the call ends.
+    let onEnd = (): void => deps.slots.release(1)
+    try {
+      await request(lookup, permitted, (bytes) => {
+        onEnd = deps.slots.onAnswer(bytes)
+      })
+    } catch (error) {
+      await recordFailure(lookup, error)
+    } finally {
+      onDone()
+      leases.untrack(lookup.token)
+      onEnd()
     }
   }
 
@@ -204,10 +214,13 @@ export async function lookUpBatch(
     options.onRequest?.()
     onWire++
     const sentAt = performance.now()
-    const outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token)).finally(() => {
+    let outcome: CallOutcome
+    try {
+      outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
+    } finally {
       onWire--
       callMs += (performance.now() - sentAt - callMs) / CALLS_AVERAGED
-    })
+    }
     if (outcome.event === null) {
       const { asyncJobId } = outcome
       await retryWhileUnavailable(
@@ -228,7 +241,7 @@ export async function lookUpBatch(
       if (outcome.malformed !== null) await storeMalformed({ lookup: lookup.id, ...outcome.malformed })
       const fields = afterCall(lookup, outcome.event, deps.policy, deps.now(), deps.random())
       const { id, token } = lookup
-      const bytes = fields.record === null ? 0 : JSON.stringify(fields.record).length
+      const bytes = fields.record === null ? 0 : estimateJsonSize(fields.record)
       onAnswer(bytes)
       await completeInBatch({
         result: {

@@ -52,8 +52,12 @@ export class PrioritySemaphore {
 
   /** Whether a finished call's slot may be reused at once: nothing more urgent waits. */
   mayContinue(priority: Priority, isBulk = false): boolean {
-    const moreUrgent = ORDER.slice(0, ORDER.indexOf(toRank(priority, isBulk)))
-    return moreUrgent.every((other) => this.#waiters[other].size === 0)
+    const own = toRank(priority, isBulk)
+    for (const rank of ORDER) {
+      if (rank === own) return true
+      if (this.#waiters[rank].size > 0) return false
+    }
+    return true
   }
 
   /** @returns how many slots were taken */
@@ -87,6 +91,7 @@ export class PrioritySemaphore {
     this.#used -= slots
     // Wake all, the most urgent first; those that find no slot wait again.
     for (const rank of ORDER) {
+      if (this.#waiters[rank].size === 0) continue
       const waiting = [...this.#waiters[rank]]
       this.#waiters[rank].clear()
       for (const wake of waiting) wake()
