@@ -7,8 +7,8 @@ import { sql, type Kysely } from 'kysely'
  * `lookups`, `rows` and `changes`, of which there are millions, refer to other tables without a foreign key: Postgres
  * would read and lock the referenced row for each inserted row, which was half of the cost of a row. A reference never
  * points at an identifier that did not exist, because identifiers come from the same statement or the one before. What
- * `on delete set null` would do is done by one trigger per statement. `changes.lookup_id` and `lookups.job_key` may
- * point at a deleted row.
+ * `on delete set null` would do is done by one trigger per statement. `changes.lookup_id`, `changes.undone_by_change_id` and
+ * `lookups.job_key` may point at a deleted row.
  *
  * The schema itself exists already, because the Migrator keeps its tables in it. `create schema if not exists` would
  * require the right to create one even where an administrator has created it.
@@ -151,7 +151,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     ) with (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
-  await sql`create unique index lookups_unique on fillrate.lookups (kind, key, service_id)`.execute(db)
+  // The key first: it decides most comparisons alone, and comparing is two fifths of what an entry costs.
+  await sql`create unique index lookups_unique on fillrate.lookups (key, kind, service_id)`.execute(db)
   await sql`create index lookups_by_run on fillrate.lookups (run_id)`.execute(db)
 
   // The queue of pending lookups: an entry lists at most 100 of one run, route and endpoint, to be requested from `not_before` on.
@@ -367,9 +368,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       after jsonb not null,
       last_written_before jsonb,
       written_at timestamptz not null default now(),
-      undone_by_change_id bigint references fillrate.changes (id) on delete set null
+      undone_by_change_id bigint
     )`.execute(db)
-  await sql`create index changes_by_row on fillrate.changes (source, key)`.execute(db)
+  await sql`create index changes_by_row on fillrate.changes (key, source)`.execute(db)
   await sql`create index changes_by_run on fillrate.changes (run_id, id)`.execute(db)
   await sql`create index changes_by_undoing_change on fillrate.changes (undone_by_change_id) where undone_by_change_id is not null`.execute(
     db,

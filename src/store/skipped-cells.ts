@@ -18,8 +18,8 @@ export interface SkippedCellsOfRow {
 
 /**
  * SQL, a statement for a WITH clause: deletes the skipped cells of rows. Goes from the keys to the cells by the index
- * (`offset 0`), whatever the statistics say: most rows have none. The state is that of the cell's row, not of the key, or it
- * would be read for every key.
+ * (`offset 0`), whatever the statistics say: most rows have none. If the source has none, no key is searched. The state is
+ * that of the cell's row, not of the key, or it would be read for every key.
  * @param isWaiting only of rows that wait
  */
 export const deleteSkippedCellsSql = (
@@ -31,7 +31,7 @@ export const deleteSkippedCellsSql = (
    using unnest(${[...keys]}::text[]) as k (key)
    cross join lateral (
      select ctid from fillrate.skipped_cells where source = ${source} and key = k.key offset 0) as target
-   where c.ctid = target.ctid
+   where c.ctid = target.ctid and exists (select from fillrate.skipped_cells where source = ${source})
      ${isWaiting ? sql`and (select state = 'waiting' from fillrate.rows where source = ${source} and key = c.key offset 0)` : sql``}`
 
 /**
