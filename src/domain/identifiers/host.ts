@@ -8,6 +8,9 @@ export type HostCheck =
 const MAX_HOST_LENGTH = 253
 const MAX_LABEL_LENGTH = 63
 
+/** A name that is an internet host whatever it is checked for, unless it is `localhost`: nearly every one. */
+const ORDINARY_HOST = /^(?:[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?\.)+[a-z]{2,63}$/
+
 /** Every ASCII character but `a-z`, `0-9`, `-` and `.`. */
 const FORBIDDEN_CHARACTERS = /[\0-,/:-`{-\x7f]/
 
@@ -22,9 +25,8 @@ export function toAsciiHost(text: string): string | null {
   // A Unicode name is at most a few times longer than its A-labels; longer ones would take quadratic time.
   if (text.length > 4 * MAX_HOST_LENGTH) return null
   const lower = text.toLowerCase()
+  if (/^[a-z\d.-]*$/.test(lower) && !lower.includes('xn--')) return lower
   if (FORBIDDEN_CHARACTERS.test(lower)) return null
-  // oxlint-disable-next-line no-control-regex -- beyond ASCII is exactly what is meant
-  if (/^[\0-\x7f]*$/.test(lower) && !lower.includes('xn--')) return lower
   const host = domainToASCII(lower)
   return host === '' || FORBIDDEN_CHARACTERS.test(host) ? null : host
 }
@@ -35,6 +37,7 @@ export function checkHost(host: string): HostCheck {
   if (host === '') return reject('no host')
   if (host === 'localhost' || host.endsWith('.localhost')) return reject('localhost')
   if (host.length > MAX_HOST_LENGTH) return reject('host over 253 characters')
+  if (ORDINARY_HOST.test(host)) return { ok: true, host }
   const labels = host.split('.')
   if (labels.includes('')) return reject('host with an empty label')
   // WHATWG URL, "ends in a number checker": such a host is an IPv4 address or nothing.

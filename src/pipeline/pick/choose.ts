@@ -21,16 +21,25 @@ export interface LookupChoice {
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
   const missedKinds = candidate.missed?.kinds ?? []
+  const isFirst = missedKinds.length === 0
+  const { lookup, notes } = isFirst
+    ? chooseLookup(source.mapping.kind, candidate)
+    : chooseNext(source, candidate, missedKinds)
+  const all = lookup === null ? [...notes, ...noteFilledInputs(candidate.filled)] : notes
+  return { candidate, lookup, notes: isFirst && !candidate.filled ? all : all.filter(isInformative) }
+}
+
+/** The best identifier that was not requested yet, with the notes of those before it. */
+function chooseNext(
+  source: Source,
+  candidate: PickCandidate,
+  missedKinds: readonly LookupKind[],
+): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
   for (const choice of listIdentifiers(source, candidate)) {
     notes.push(...choice.notes)
-    if (choice.lookup === null) notes.push(...noteFilledInputs(candidate.filled))
     if (choice.lookup === null || !missedKinds.includes(choice.lookup.kind))
-      return {
-        candidate,
-        lookup: choice.lookup,
-        notes: missedKinds.length > 0 || candidate.filled ? notes.filter(isInformative) : notes,
-      }
+      return { lookup: choice.lookup, notes }
   }
   throw new Error('endless list of identifiers')
 }
@@ -84,20 +93,40 @@ export function describeMiss(kinds: readonly LookupKind[]): string {
   return `the service found no match ${descriptions.length < 2 ? lastDescription : `${descriptions.slice(0, -1).join(', ')} or ${lastDescription}`}`
 }
 
-/** The distinct lookups of some rows, in row order. */
-export function distinctLookups(chosen: readonly LookupChoice[]): Map<string, LookupSpec> {
-  const distinct = new Map<string, LookupSpec>()
-  for (const { lookup } of chosen) {
-    if (lookup === null) continue
-    const id = lookupKey(lookup)
-    if (!distinct.has(id)) distinct.set(id, lookup)
+/** A value for each lookup, by kind and key. A text of both costs each row its hash, and to be joined. */
+export class LookupMap<Value> {
+  readonly #byKind = new Map<string, Map<string, Value>>()
+
+  get(lookup: LookupName): Value | undefined {
+    return this.#byKind.get(lookup.kind)?.get(lookup.key)
   }
-  return distinct
+
+  set(lookup: LookupName, value: Value): void {
+    let ofKind = this.#byKind.get(lookup.kind)
+    if (ofKind === undefined) this.#byKind.set(lookup.kind, (ofKind = new Map()))
+    ofKind.set(lookup.key, value)
+  }
+
+  has(lookup: LookupName): boolean {
+    return this.#byKind.get(lookup.kind)?.has(lookup.key) === true
+  }
+
+  get values(): Value[] {
+    return [...this.#byKind.values()].flatMap((ofKind) => [...ofKind.values()])
+  }
+}
+
+type LookupName = { readonly kind: string; readonly key: string }
+
+/** The distinct ones of some lookups. */
+export function distinctLookups(lookups: readonly (LookupSpec | null)[]): LookupSpec[] {
+  const distinct = new LookupMap<LookupSpec>()
+  for (const lookup of lookups) if (lookup !== null) distinct.set(lookup, lookup)
+  return distinct.values
 }
 
 /** Identifies a lookup by kind and key. */
-export const lookupKey = (lookup: { readonly kind: string; readonly key: string }): string =>
-  `${lookup.kind}\n${lookup.key}`
+export const lookupKey = (lookup: LookupName): string => `${lookup.kind}\n${lookup.key}`
 
 /**
  * Finds the rows about erased persons, by index: those with any suppressed identifier, not only the one that would be

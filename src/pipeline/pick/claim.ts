@@ -16,6 +16,7 @@ import {
   distinctLookups,
   findSuppressedRows,
   lookupKey,
+  LookupMap,
   type LookupChoice,
 } from './choose.ts'
 
@@ -79,27 +80,23 @@ export async function claimCandidates(
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id)
-  const suppressedIndexes = await findSuppressedRows(tx, source, candidates, hasSuppressions)
-  const suppressed = new Set(choices.filter((_, n) => suppressedIndexes.has(n)))
-  const requestable = choices.filter(
-    (one) => one.candidate.lacks && one.lookup !== null && !suppressed.has(one),
+  const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
+  const requestable = choices.map(({ candidate, lookup }, n) =>
+    candidate.lacks && !suppressed.has(n) ? lookup : null,
   )
-  const paidKeys = await findPaidLookups(tx, requestable, run.id, spent)
-  const isRequestable = new Set(requestable)
+  const distinct = distinctLookups(requestable)
+  const paid = await findPaidLookups(tx, distinct, run.id, spent)
   const remaining = run.budget.remaining(spent, source.name)
-  const billable = await findBillable(tx, requestable, run, remaining, paidKeys)
+  const billable = await findBillable(tx, distinct, run, remaining, paid)
   const selection = selectRows(
-    choices.map((one) => {
-      const key = one.lookup !== null && isRequestable.has(one) ? lookupKey(one.lookup) : null
-      return key !== null && billable.has(key) ? key : null
-    }),
+    requestable.map((lookup) => (lookup !== null && billable.has(lookup) ? lookupKey(lookup) : null)),
     remaining,
     bounds,
-    (n) => (choices[n]?.lookup ? run.budget.charge(choices[n].lookup) : 0),
+    (n) => (requestable[n] ? run.budget.charge(requestable[n]) : 0),
   )
-  const selected = selection.taken.flatMap((n) => choices[n] ?? [])
-  const withLookup = selected.filter((one) => isRequestable.has(one))
-  const lookupsToClaim = [...distinctLookups(withLookup).values()]
+  const withLookup = selection.taken.flatMap((n) => requestable[n] ?? [])
+  const isWhole = selection.taken.length === choices.length
+  const lookupsToClaim = isWhole ? distinct : distinctLookups(withLookup)
   const upserted = await lookups.upsertLookups(
     tx,
     run.budget.credits.isFlat
@@ -111,10 +108,13 @@ export async function claimCandidates(
     run.service,
   )
   const claimed = upserted.filter((lookup) => lookup.claimed)
-  const byId = new Map(upserted.map((lookup) => [lookupKey(lookup), lookup]))
+  const ids = new LookupMap<number>()
+  for (const lookup of upserted) ids.set(lookup, lookup.id)
 
   const reason = run.isDryRun ? 'requested by a dry run: the next run writes it' : null
-  const picked = selected.map((one) => toPickedRow(one, byId, suppressed.has(one), reason))
+  const picked = selection.taken.flatMap((n) =>
+    choices[n] ? [toPickedRow(choices[n], ids, suppressed.has(n), reason)] : [],
+  )
   const takenRows = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
     dry: run.isDryRun,
     service: run.service,
@@ -126,7 +126,7 @@ export async function claimCandidates(
       'fillrate.rows': takenRows.length,
       'fillrate.lookup.ids': toIdList(upserted.map(({ id }) => id)),
     }))
-  const charged = claimed.filter((lookup) => !paidKeys.has(lookupKey(lookup)))
+  const charged = claimed.filter((lookup) => !paid.has(lookup))
   await chargeLookups(tx, run, source.name, sumOfCharges(run.budget, charged))
   return {
     picked: takenRows.length,
@@ -211,58 +211,57 @@ const sumOfCharges = (budget: RunBudget, charged: readonly Pick<lookups.LookupSp
 /** Lookups that an earlier run of the same budget has paid and not requested. */
 async function findPaidLookups(
   tx: Tx,
-  chosen: readonly LookupChoice[],
+  distinct: readonly lookups.LookupSpec[],
   run: number,
   spent: budgets.BudgetUsage,
-): Promise<ReadonlySet<string>> {
-  if (!spent.isShared) return new Set()
-  const entries = [...distinctLookups(chosen).entries()]
-  const paidFlags = await lookups.findAlreadyPaid(
-    tx,
-    entries.map(([, lookup]) => lookup),
-    run,
-  )
-  return new Set(entries.filter((_, n) => paidFlags[n]).map(([id]) => id))
+): Promise<LookupMap<true>> {
+  if (!spent.isShared) return new LookupMap()
+  return toSet(distinct, await lookups.findAlreadyPaid(tx, distinct, run))
 }
 
 /** Lookups that must be paid; empty if the budget pays all of them anyway. */
 async function findBillable(
   tx: Tx,
-  chosen: readonly LookupChoice[],
+  distinct: readonly lookups.LookupSpec[],
   run: { readonly live: readonly number[]; readonly service: number; readonly budget: RunBudget },
   remaining: number,
-  paidKeys: ReadonlySet<string>,
-): Promise<ReadonlySet<string>> {
-  const distinct = distinctLookups(chosen)
-  if (sumOfCharges(run.budget, [...distinct.values()]) <= remaining) return new Set()
-  const entries = [...distinct.entries()].filter(([id]) => !paidKeys.has(id))
-  const costs = await lookups.needCall(
-    tx,
-    entries.map(([, lookup]) => lookup),
-    run.live,
-    run.service,
-  )
-  return new Set(entries.filter((_, n) => costs[n]).map(([id]) => id))
+  paid: LookupMap<true>,
+): Promise<LookupMap<true>> {
+  if (sumOfCharges(run.budget, distinct) <= remaining) return new LookupMap()
+  const unpaid = distinct.filter((lookup) => !paid.has(lookup))
+  return toSet(unpaid, await lookups.needCall(tx, unpaid, run.live, run.service))
+}
+
+/** Those of some lookups that have a flag. */
+function toSet(of: readonly lookups.LookupSpec[], flags: readonly boolean[]): LookupMap<true> {
+  const set = new LookupMap<true>()
+  for (const [n, lookup] of of.entries()) if (flags[n]) set.set(lookup, true)
+  return set
 }
 
 function toPickedRow(
   { candidate, lookup, notes }: LookupChoice,
-  byId: ReadonlyMap<string, lookups.UpsertedLookup>,
+  ids: LookupMap<number>,
   isSuppressed: boolean,
   reason: string | null,
 ): rows.PickedRow {
-  const { missed } = candidate
-  const row = {
+  const { missed, lacks } = candidate
+  const picked = {
     key: candidate.key,
     inputHash: candidate.input_hash,
-    lookup: null,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
   }
-  if (!candidate.lacks) return { ...row, state: Row.unchanged, reason: 'nothing left to fill' }
-  if (isSuppressed) return { ...row, tried: [], state: Row.suppressed, reason: ERASED_REASON }
+  const finished = (state: rows.PickedRow['state'], why: string): rows.PickedRow => ({
+    ...picked,
+    state,
+    reason: why,
+    lookup: null,
+  })
+  if (!lacks) return finished(Row.unchanged, 'nothing left to fill')
+  if (isSuppressed) return { ...finished(Row.suppressed, ERASED_REASON), tried: [] }
   if (lookup === null && missed !== null)
-    return { ...row, state: Row.notFound, reason: describeMiss(missed.kinds), nextAt: missed.dueAt }
-  if (lookup === null) return { ...row, state: Row.invalidInput, reason: describeUnusable(notes) }
-  return { ...row, state: Row.waiting, reason, lookup: byId.get(lookupKey(lookup))?.id ?? null }
+    return { ...finished(Row.notFound, describeMiss(missed.kinds)), nextAt: missed.dueAt }
+  if (lookup === null) return finished(Row.invalidInput, describeUnusable(notes))
+  return { ...picked, state: Row.waiting, reason, lookup: ids.get(lookup) ?? null }
 }
