@@ -43,6 +43,8 @@ export interface PickOptions {
   readonly limit: number | null
   /** SQL, in addition to the source's own. */
   readonly where: string | null
+  /** Reads nothing of the table beyond the rows that Fillrate's own lists name. */
+  readonly onlyListed?: boolean
 }
 
 /**

@@ -56,8 +56,7 @@ export async function pickPage(
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
   const { sourceTimeoutMs } = deps.policy
-  const size = Math.min(pass.pageSize.rows, pass.phase === 'scan' ? pass.scan.rows : PAGE_SIZE)
-  const bounds = claimBounds(run, pass, allowed, options)
+  let size = pageRows(pass)
   const { limit } = options
   const { changedSince } = pass
   const isFree = pass.phase === 'scan' && pass.skippedInPhase === 0
@@ -72,11 +71,21 @@ export async function pickPage(
       next,
       scanned,
       densest,
-    } = await onTable(() => readPhase(tx, run, runningIds, pass, options, { size, allowed, stretch }))
+    } = await onTable(async () => {
+      for (;;) {
+        size = pageRows(pass)
+        const page = await readPhase(tx, run, runningIds, pass, options, { size, allowed, stretch })
+        // Fillrate's own lists are empty in most runs: each took a transaction before the first page of the table.
+        const isList = pass.phase === 'abandoned' || pass.phase === 'due'
+        if (!isList || page.scanned > 0 || options.onlyListed === true) return page
+        await advancePhase(deps, run, pass, options)
+      }
+    })
     if (missing.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, missing)
     // A run that began since the stretch was read keeps its rows.
     const live = stretch === null ? runningIds : (await runs.listRunning(tx)).map((one) => one.id)
     const startedAt = performance.now()
+    const bounds = claimBounds(run, pass, allowed, options)
     const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, bounds)
     // The rest of a page that was not considered to its end is read again.
     const isCut = claim.considered < candidates.length
@@ -141,6 +150,9 @@ export async function pickPage(
     isAtBudget: isWaiting,
   }
 }
+
+const pageRows = ({ pageSize, phase, scan }: PickPass): number =>
+  Math.min(pageSize.rows, phase === 'scan' ? scan.rows : PAGE_SIZE)
 
 /**
  * A limit counts rows that the budget cannot pay too, so that both together bound what is read. A dry run ends where
@@ -211,7 +223,11 @@ export async function repick(
   const total = { ...NOTHING }
   while (pass.phase === 'requeued' || (options.includeAbandoned && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
-    const result = await pickPage(deps, run, pass, { limit: options.limit ?? null, where: null })
+    const result = await pickPage(deps, run, pass, {
+      limit: options.limit ?? null,
+      where: null,
+      onlyListed: true,
+    })
     for (const count of ['picked', 'repicked', 'claimed', 'scanned'] as const) total[count] += result[count]
   }
   return total
