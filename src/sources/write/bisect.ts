@@ -118,7 +118,7 @@ begin
     failure := null;
     begin
       ${hasDeferred ? 'set constraints all deferred;' : ''}
-      ${statement.replace('$1::jsonb', '"~parameter"')} into "~results";
+      ${statement.replaceAll('$1::jsonb', '"~parameter"')} into "~results";
       ${hasDeferred ? 'set constraints all immediate;' : ''}
       if is_rolled_back then
         raise exception using errcode = '${ROLLED_BACK}';

@@ -15,14 +15,17 @@ import type { MappedOutput, MappedTouch } from '../source-model.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
- * `~has` (the batch has a value) and `~writable` (the policy allows it) → `~ready` (both) → `~cast`, the value cast to the
- * column's type → `~fitted`, the value fitted to its length → `~changed`, whether it is written. The batch's own columns
- * are `~value`, `~last written` and `~confidence`. All names begin with a tilde, so that a column that the configuration
+ * `~writable`, whether the policy allows it → `~cast`, the value cast to the column's type → `~fitted`, the value fitted to
+ * its length → `~changed`, whether it is written. The batch's own columns are `~value`, `~last written` and `~confidence`. All names begin with a tilde, so that a column that the configuration
  * names without its table is never ambiguous.
  */
 
 /** SQL: whether the batch has a value for the cell. */
 export const hasValueSql = ({ index }: IndexedOutput): string => `"~value${index}" is not null`
+
+/** SQL: whether the batch has a value for the cell, and the policy allows it. */
+export const isReadySql = (cell: IndexedOutput): string =>
+  `(${hasValueSql(cell)} and "~writable${cell.index}")`
 
 /** SQL: whether the policy allows writing the cell as it is now. */
 export function isWritableSql({ output }: IndexedOutput): string {
@@ -43,7 +46,7 @@ export function isWritableSql({ output }: IndexedOutput): string {
 export function castValueSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
   const group = outputsInGroup(output, all)
   // A protected member of a group is evaluated too: if the cell holds that value already, the group is complete.
-  const when = group.length > 0 ? group.map((one) => `"~has${one.index}"`) : [`"~ready${index}"`]
+  const when = group.length > 0 ? group.map(hasValueSql) : [isReadySql({ output, index })]
   return `case when "~same" and ${when.join(' and ')} then ${typedValueSql(output, `"~value${index}"`)} end`
 }
 
@@ -62,6 +65,14 @@ function typedValueSql(output: MappedOutput, sent: string): string {
   if (fit.kind === 'json') return `to_json((select (${sql}\n)))`
   return `(${sql}\n)::${cast}`
 }
+
+/** Whether a cast value is fitted as it is: most are, and then it has the name of a fitted one at once. */
+export const isFittedByCast = ({ output }: IndexedOutput): boolean =>
+  output.mapping.sql === null && lengthBound(output, '') === null
+
+/** The column with a value that is cast, and not yet fitted. */
+export const castColumn = (cell: IndexedOutput): string =>
+  `"~${isFittedByCast(cell) ? 'fitted' : 'cast'}${cell.index}"`
 
 /** SQL for a value fitted to its column's length: what is too long is dropped or truncated here, because a cast is silent. */
 export function fitValueSql({ output, index }: IndexedOutput): string {
@@ -127,7 +138,7 @@ export function isGroupIncompleteSql(cell: IndexedOutput, all: readonly IndexedO
 
 /** SQL: what must hold for the cell itself. */
 const alone = (cell: IndexedOutput): readonly string[] => [
-  `"~ready${cell.index}"`,
+  isReadySql(cell),
   hasNewValueSql(cell),
   isDifferentSql(cell),
 ]
@@ -139,7 +150,7 @@ const groupConditions = (
 ): readonly string[] =>
   outputsInGroup(output, all)
     .filter((one) => one.index !== index)
-    .map((one) => `${hasNewValueSql(one)} and ("~ready${one.index}" or not ${isDifferentSql(one)})`)
+    .map((one) => `${hasNewValueSql(one)} and (${isReadySql(one)} or not ${isDifferentSql(one)})`)
 
 /** SQL: whether there is a new value. A composite `(a,)` with one NULL field is neither null nor not null. */
 export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>

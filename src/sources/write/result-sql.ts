@@ -2,7 +2,13 @@ import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cellJsonSql, isBlankValueSql, valueJsonSql } from '../cell.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell } from '../source-model.ts'
-import { hasNewValueSql, type IndexedOutput, isGroupIncompleteSql } from './cell-sql.ts'
+import {
+  castColumn,
+  hasNewValueSql,
+  type IndexedOutput,
+  isGroupIncompleteSql,
+  isReadySql,
+} from './cell-sql.ts'
 import { listParents } from './json-cells.ts'
 import { duplicateReasonSql } from './unique-sql.ts'
 
@@ -84,14 +90,13 @@ export function skippedJsonSql(cells: readonly IndexedOutput[]): string {
       incomplete === null ? null : { when: incomplete, reason: `'group_incomplete'`, detail: 'null' },
     ].flatMap((one) => (one === null ? [] : [skippedItemSql(cell, `"~fitted${index}"`, one)]))
     if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found
-    const isNothing = `"~cast${index}" is null or ${isBlankValueSql(`"~cast${index}"`, output.fit)}`
+    const cast = castColumn(cell)
+    const isNothing = `${cast} is null or ${isBlankValueSql(cast, output.fit)}`
     const isShort =
-      output.fit.kind === 'bits' && output.fit.exact
-        ? `length("~cast${index}") < ${output.fit.length}`
-        : 'false'
+      output.fit.kind === 'bits' && output.fit.exact ? `length(${cast}) < ${output.fit.length}` : 'false'
     const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
-    const when = `"~same" and "~ready${index}" and not (${hasNewValueSql(cell)})`
-    const value = `case when not (${isNothing}) then "~cast${index}" end`
+    const when = `"~same" and ${isReadySql(cell)} and not (${hasNewValueSql(cell)})`
+    const value = `case when not (${isNothing}) then ${cast} end`
     return [...found, skippedItemSql(cell, value, { when, reason, detail: 'null' })]
   })
   return whereAnySql(

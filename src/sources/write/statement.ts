@@ -1,20 +1,28 @@
 import { isReachableSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
-import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import { leftByWriteSql } from '../own-writes.ts'
+import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
 import {
+  castColumn,
   castValueSql,
   fitValueSql,
-  hasValueSql,
+  isFittedByCast,
   type IndexedOutput,
   isChangedSql,
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
-import { batchFromJsonSql, batchSql } from './batch.ts'
+import {
+  BATCH_KEYS,
+  BATCH_KEYS_FROM_JSON,
+  BATCH_LENGTH,
+  BATCH_LENGTH_IN_JSON,
+  batchFromJsonSql,
+  batchSql,
+} from './batch.ts'
 import { composeJsonSql } from './json-cells.ts'
 import { afterColumns, beforeColumns, keptColumns, writtenColumns } from './result-columns.ts'
 import { protectedJsonSql, type WriteState, skippedJsonSql } from './result-sql.ts'
@@ -52,25 +60,46 @@ export function writeStatement(
   { preview = false, arrays = false, apart = false }: StatementOptions = {},
 ): string {
   const cells = source.outputs.map((output, index) => ({ output, index }))
-  const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
+  const locked = lockedRowsSql(source, { preview, arrays })
   const writesNothing = preview || cells.length === 0
   return `
-    with "~batch" as materialized (
-      ${(arrays ? batchSql : batchFromJsonSql)(source, { isWriting: !preview })}
-    ), "~locked" as materialized (
-      select "~row" as "~i", ${columns.join(', ')}
-        from "~batch" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~batch"."~key"')}
-       order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
-    ), ${duplicatesSql(source, cells, stepsSql(source, cells, 'different'), isCandidateSql(source))}
-    "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart)}
+    with ${mayLoseRows(source) ? `"~locked" as materialized ${locked}, ` : ''}
+    ${duplicatesSql(source, cells, stepsSql(source, cells, 'different', locked), isCandidateSql(source))}
+    "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart, locked)}
     ), "~written" as (${writesNothing ? previewRowsSql(source) : updateRowsSql(source, cells, apart)}
     )
-    ${apart ? `select coalesce(json_agg("~result"), '[]')::text as results from (${resultsSql(source)}) as "~result"` : resultsSql(source)}`
+    ${apart ? `select coalesce(json_agg("~result"), '[]')::text as results from (${resultsSql(source, arrays)}) as "~result"` : resultsSql(source, arrays)}`
 }
+
+/**
+ * In parentheses. The rows are sorted before they are locked, and each is looked up by its key: sorted and joined in one
+ * step, all their columns were copied twice more.
+ */
+function lockedRowsSql(
+  source: Source,
+  { preview, arrays }: { readonly preview: boolean; readonly arrays: boolean },
+): string {
+  const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
+  return `(
+      select "~row" as "~i", "~batch".*, t.*
+        from (select b.* from ${arrays ? batchSql(source) : batchFromJsonSql(source)} cross join lateral ${keyFromTextSql(source, 'b."~key"')} as p
+              ${preview ? '' : `where ${isWritingSql(source)}`} order by ${keyOrderSql(source, 'p')} offset 0) as "~batch"
+       cross join lateral (
+        select ${columns.join(', ')} from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')}
+         ${preview ? '' : 'for no key update skip locked'}) as t)`
+}
+
+/** Whether a locked row may be missing in `~evaluated`, or is read twice: `~locked` is then kept, which costs two copies of it. */
+const mayLoseRows = (source: Source): boolean =>
+  source.mapping.joins !== null || belongsSql(source) !== 'true' || hasUniqueOutputs(source)
 
 const state = (name: WriteState): string => `'${name}'`
 
-function resultsSql(source: Source): string {
+/**
+ * A row for each row of the batch. The rows are counted first, because nearly always all of them are written, and to find that
+ * out row by row takes three times as long. Where keys may repeat, the counts say nothing.
+ */
+function resultsSql(source: Source, arrays: boolean): string {
   const repeats = mayRepeatKeys(source)
   const written = writtenColumns(source)
   const given = source.ownWrites !== undefined && source.table.hasAfterTriggers ? ['"~given"'] : []
@@ -88,14 +117,21 @@ function resultsSql(source: Source): string {
       select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${state('repeated')} ` : ''}when "~same" is not true then ${state('changed')}
              when "~changes" then ${state('prevented')} else ${state('unchanged')} end, ${repeats ? '"~copies", ' : ''}
              ${[...written, 'own_writes'].map(() => 'null').join(', ')}, ${lists.map((name) => `${name}::text`).join(', ')}
-        from "~evaluated" where "~i" not in (select "~i" from "~written")
+        from "~evaluated"
+       where ${repeats ? '' : '(select count(*) from "~written") < (select count(*) from "~evaluated") and '}"~i" not in (select "~i" from "~written")
       union all
       select "~row", ${missingStateSql(source)}, ${repeats ? 'null, ' : ''}
              ${[...written, 'own_writes', ...lists].map(() => 'null').join(', ')}
-        from "~batch" where "~row" not in (select "~i" from "~evaluated")`
+        from ${arrays ? BATCH_KEYS : BATCH_KEYS_FROM_JSON}
+       where ${repeats ? '' : `(select count(*) from "~evaluated") < ${arrays ? BATCH_LENGTH : BATCH_LENGTH_IN_JSON} and `}"~row" not in (select "~i" from "~evaluated")`
 }
 
-function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[], apart: boolean): string {
+function evaluatedRowsSql(
+  source: Source,
+  cells: readonly IndexedOutput[],
+  apart: boolean,
+  locked: string,
+): string {
   const anyChanged = [...cells.map(({ index }) => `"~changed${index}"`), 'false'].join(' or ')
   const touched = source.touches.map((touch, n) => {
     const kept = apart ? ` and not coalesce("~without" ? ${quoteLiteral(touch.column)}, false)` : ''
@@ -103,7 +139,7 @@ function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[], apart
   })
   return `
       select ${evaluatedColumns(source, cells).join(',\n             ')}
-        ${changedCellsSql(source, cells)}
+        ${changedCellsSql(source, cells, locked)}
        ${stepSql('any', [`${anyChanged} as "~changes"`, ...touched])}
        ${stepSql(
          'touch',
@@ -113,9 +149,9 @@ function evaluatedRowsSql(source: Source, cells: readonly IndexedOutput[], apart
 }
 
 /** FROM, up to which cells are written. */
-function changedCellsSql(source: Source, cells: readonly IndexedOutput[]): string {
-  if (!hasUniqueOutputs(source)) return stepsSql(source, cells, 'changed')
-  return `${stepsSql(source, cells, 'different')}
+function changedCellsSql(source: Source, cells: readonly IndexedOutput[], locked: string): string {
+  if (!hasUniqueOutputs(source)) return stepsSql(source, cells, 'changed', locked)
+  return `${stepsSql(source, cells, 'different', locked)}
        ${stepSql(
          'changed',
          indexedColumns(cells, (cell) => isUniqueChangeSql(cell, cells), 'changed'),
@@ -123,26 +159,23 @@ function changedCellsSql(source: Source, cells: readonly IndexedOutput[]): strin
 }
 
 /** FROM, up to the cells that have a new value. @param last the name of that step and of its columns */
-function stepsSql(source: Source, cells: readonly IndexedOutput[], last: 'changed' | 'different'): string {
+function stepsSql(
+  source: Source,
+  cells: readonly IndexedOutput[],
+  last: 'changed' | 'different',
+  locked: string,
+): string {
   const columns = readableColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
-  const allowed = cells.flatMap((cell) => [
-    `${hasValueSql(cell)} as "~has${cell.index}"`,
-    `${isWritableSql(cell)} as "~writable${cell.index}"`,
-  ])
+  const fitted = cells.filter((cell) => !isFittedByCast(cell))
   const inputs = rowInputsSql(source, { recorded: true })
-  return `from "~locked" join "~batch" on "~row" = "~i"
-       cross join lateral (select ${columns.join(', ')}) as t
+  return `from ${mayLoseRows(source) ? '' : `${locked} as `}"~locked" cross join lateral (select ${columns.join(', ')}) as t
        ${joinsSql(source)} ${inputs.from}
-       ${stepSql('writable', [`"~hash" = ${inputs.hash} as "~same"`, ...allowed])}
-       ${stepSql(
-         'ready',
-         indexedColumns(cells, ({ index }) => `"~has${index}" and "~writable${index}"`, 'ready'),
-       )}
+       ${stepSql('writable', [`"~hash" = ${inputs.hash} as "~same"`, ...indexedColumns(cells, isWritableSql, 'writable')])}
        ${stepSql(
          'cast',
-         indexedColumns(cells, (cell) => castValueSql(cell, cells), 'cast'),
+         cells.map((cell) => `${castValueSql(cell, cells)} as ${castColumn(cell)}`),
        )}
-       ${stepSql('fitted', indexedColumns(cells, fitValueSql, 'fitted'))}
+       ${fitted.length > 0 ? stepSql('fitted', indexedColumns(fitted, fitValueSql, 'fitted')) : ''}
        ${stepSql(
          last,
          indexedColumns(cells, (cell) => isChangedSql(cell, cells), last),
@@ -270,7 +303,7 @@ const resultSql = (source: Source, { preview }: { readonly preview: boolean }): 
  * read the whole table for it.
  */
 const missingStateSql = (source: Source): string => `
-             case when exists (select from "~locked" as l where l."~i" = "~row") then ${state('left')}
+             case ${mayLoseRows(source) ? `when exists (select from "~locked" as l where l."~i" = "~batch"."~row") then ${state('left')}` : ''}
                   when exists (select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')} offset 0) then ${state('locked')}
                   else ${state('missing')} end`
 

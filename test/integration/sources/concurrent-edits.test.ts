@@ -96,6 +96,51 @@ test('a row that is deleted or leaves the source meanwhile is missing', async ()
   expect(await writeWhile(`delete from people where id = 2`, '2')).toMatchObject([{ outcome: 'row_missing' }])
 })
 
+test('a row that changes after the statement began, and before it is locked, is read as it is then', async () => {
+  await database.pool.query(`insert into people select n, n || '@x.no' from generate_series(3, 6) as n`)
+  source = await openSource(
+    database.db,
+    mapping({
+      outputs: [
+        output('title', 'title', {
+          sql: `case when t.id = 1 then (select $value from pg_sleep(1)) else $value end`,
+        }),
+        output('phone', 'phone', { policy: 'tracked' }),
+      ],
+    }),
+  )
+  const batch = await prepare(database, source, ['1', '2', '3', '4', '5', '6'], record)
+  const writing = transact(database, (tx) => writeBatch(tx, source, batch))
+  await expect
+    .poll(async () => {
+      const { rows } = await database.pool.query(
+        `select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`,
+      )
+      return rows.length
+    })
+    .toBe(1)
+  await database.pool.query(`
+    update people set title = 'Typed' where id = 2; update people set email = 'c@x.no' where id = 3;
+    delete from people where id = 4; update people set account_id = 2 where id = 5; update people set id = 7 where id = 6`)
+  expect(await writing).toMatchObject([
+    { outcome: 'written' },
+    { outcome: 'written', protectedColumns: ['title'], after: { phone: record.phone } },
+    { outcome: 'inputs_changed' },
+    // Still to be seen by the statement: the next one finds out.
+    { outcome: 'locked' },
+    { outcome: 'written', before: {}, after: { title: 'CTO', phone: record.phone } },
+    { outcome: 'locked' },
+  ])
+  const { rows } = await database.pool.query('select id, title, phone, account_id from people order by id')
+  expect(rows).toEqual([
+    { id: 1, title: 'CTO', phone: record.phone, account_id: 1 },
+    { id: 2, title: 'Typed', phone: record.phone, account_id: 1 },
+    { id: 3, title: null, phone: null, account_id: null },
+    { id: 5, title: 'CTO', phone: record.phone, account_id: 2 },
+    { id: 7, title: null, phone: null, account_id: null },
+  ])
+})
+
 test('a row that references a locked one can be inserted meanwhile', async () => {
   await database.pool.query(
     `drop table if exists notes; create table notes (person int references people, note text)`,
