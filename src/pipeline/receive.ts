@@ -8,7 +8,7 @@ import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceBatch } from '../util/trace.ts'
-import { normalizeDelivery, parseEnvelope, writeDelivery } from '../webhook/event.ts'
+import { normalizeDelivery, parseEnvelope, parseReceived, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -119,7 +119,11 @@ function describeDelivery(
   // Decoded once: it is stored as text.
   const text = body !== null && isUtf8(body) ? body.toString('utf8') : null
   const parsed =
-    body === null ? { ok: false as const, reason: failure, eventId: null } : parseEnvelope(text ?? body)
+    body === null
+      ? { ok: false as const, reason: failure, eventId: null }
+      : text === null
+        ? parseEnvelope(body)
+        : parseReceived(text)
   if (parsed.ok)
     return {
       eventId: parsed.eventId,
