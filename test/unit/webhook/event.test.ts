@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { isObject } from '../../../src/domain/json.ts'
 import { parseEnvelope, parseEvent, parseReceived } from '../../../src/webhook/event.ts'
 import type { WebhookEvent } from '../../../src/webhook/event.ts'
 
@@ -162,7 +163,8 @@ describe('a received body', () => {
     })
   const emailIn = (body: string) => {
     const parsed = parseEvent(body)
-    return parsed.ok ? (parsed.event.results[0]?.data as { email: string }).email : null
+    const data = parsed.ok ? parsed.event.results[0]?.data : null
+    return isObject(data) ? data['email'] : null
   }
 
   test('is read as it would be without having been received', () => {
