@@ -24,10 +24,11 @@ export interface ChosenLookup {
  * Chooses the lookup for a row: its first usable identifier, in the order of DESIGN section 5. `notes` lists the invalid
  * ones before it. With `after`, only identifiers that follow that kind count: the next step of a cascade. If none is
  * usable the lookup is null and the notes say why, `no input` if all are blank.
+ * @param raw without the inputs that the source does not have
  */
 export function chooseLookup(
   kind: SourceKind,
-  raw: RawInputs,
+  raw: Partial<RawInputs>,
   options: { after?: LookupKind } = {},
 ): ChosenLookup {
   const notes: InputNote[] = []
@@ -42,16 +43,16 @@ export function chooseLookup(
   return { lookup: null, notes }
 }
 
-function normalizeInput(kind: LookupKind, raw: RawInputs): NormalizedInput<LookupInput> {
+function normalizeInput(kind: LookupKind, raw: Partial<RawInputs>): NormalizedInput<LookupInput> {
   switch (kind) {
     case 'email':
-      return normalizeEmail(raw.email)
+      return normalizeEmail(raw.email ?? null)
     case 'linkedin_url':
-      return normalizeProfileUrl(raw.linkedin_url)
+      return normalizeProfileUrl(raw.linkedin_url ?? null)
     case 'name_company':
-      return normalizeNameCompany(raw.name, raw.company)
+      return normalizeNameCompany(raw.name ?? null, raw.company ?? null)
     case 'domain':
-      return normalizeDomain(raw.domain)
+      return normalizeDomain(raw.domain ?? null)
   }
 }
 

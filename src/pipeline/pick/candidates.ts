@@ -120,7 +120,7 @@ export async function readCandidates(
                                        from unsettled group by disposition) by_disposition)) as counts
         from scanned
     )
-    select counts, ${pageColumnsSql}, missed, "settledUntil", "isDue", disposition
+    select counts, ${pageColumnsSql(source)}, missed, "settledUntil", "isDue", disposition
       from (select counts, page.* from counted left join unsettled page on false
             union all select null, page.* from unsettled page where disposition in ('eligible', 'abandoned')) page
      order by ${pageOrderSql(source)}`.execute(db)
@@ -179,7 +179,7 @@ export async function readCandidatesByKey(
     lastWrittenSql(source).lastWritten,
   )
   const { rows } = await sql<Omit<PickCandidate, 'disposition'>>`
-    select ${pageColumnsSql}, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
+    select ${pageColumnsSql(source)}, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
            ${isDueSql} as "isDue"
       from (${page}) as page left join lateral (
         select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0

@@ -52,8 +52,7 @@ export const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
   }))
 
 /** A candidate's usable identifiers, best first. The last item has no lookup, only the reasons. */
-export function* listIdentifiers(source: Source, { email, linkedin_url, name, company, domain }: RawInputs) {
-  const inputs = { email, linkedin_url, name, company, domain }
+export function* listIdentifiers(source: Source, inputs: Partial<RawInputs>) {
   for (let previous: LookupKind | null = null; ;) {
     const choice: ChosenLookup = chooseLookup(
       source.mapping.kind,
@@ -136,7 +135,7 @@ export const lookupKey = (lookup: LookupName): string => `${lookup.kind}\n${look
 export async function findSuppressedRows(
   db: Database | Tx,
   source: Source,
-  rows: readonly (RawInputs & Partial<Pick<PickCandidate, 'filled'>>)[],
+  rows: readonly (Partial<RawInputs> & { readonly filled?: PickCandidate['filled'] })[],
   hasSuppressions?: boolean,
 ): Promise<ReadonlySet<number>> {
   if (!(hasSuppressions ?? (await suppressions.hasSuppressions(db)))) return new Set()

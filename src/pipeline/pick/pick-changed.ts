@@ -146,7 +146,7 @@ async function readChangedRows(
   const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
   const isWaitingSql = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
-      select ${pageColumnsSql}, ${missedLookupsSql(source, run.service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
+      select ${pageColumnsSql(source)}, ${missedLookupsSql(source, run.service)} as missed, ${settledUntilSql(source)} as "settledUntil", case
                when ${isWaitingSql} and r.run_id = any(${[...runningIds]}::bigint[])
                     and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${isWaitingSql} then 'abandoned'
