@@ -3,7 +3,7 @@ import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { intervalSql, jsonBatch, PREPARED } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 export interface Submittable {
@@ -51,35 +51,38 @@ export async function createJobs(
   },
 ): Promise<OutgoingJob[]> {
   const { run, ids, least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
-  const { rows } = await sql<OutgoingJob>`
-    with ${claimPendingSql(run, ids.length * size, { emails: sql`true`, others: false })}, numbered as (
-      select id, source, credits_reserved, (row_number() over (order by id) - 1) / ${size}::integer as n, count(*) over () as total
-        from claimed
-    ), chosen as (
-      select id, source, credits_reserved, (${[...ids]}::uuid[])[n + 1] as job_key from numbered
-       where least(${size}::integer, total - n * ${size}::integer) >= ${Math.min(least, size)}::integer
-    ), ${dequeuePendingSql('chosen')}, made as (
+  const { rows } = await sql<OutgoingJob>`${PREPARED}
+    with ${claimPendingSql(run, ids.length * size, {
+      columns: sql`l.source, l.credits_reserved, l.input ->> 'email' as email`,
+      emails: sql`true`,
+      others: false,
+    })}, chosen as materialized (
+      select id, tid, source, credits_reserved, email, (n - 1) / ${size}::integer as job
+        from (select *, row_number() over () as n, count(*) over () as total from claimed) numbered
+       where total - (n - 1) / ${size}::integer * ${size}::integer >= ${Math.min(least, size)}::integer
+    ), ${dequeuePendingSql('chosen')}, job as materialized (
+      select job, (${[...ids]}::uuid[])[job + 1] as key, count(*) as size, array_agg(id) as lookup_ids, array_agg(email) as emails
+        from chosen group by job
+    ), of_source as (
+      select job, jsonb_object_agg(source, members) as members,
+             case when sum(reserved) > 0 then jsonb_object_agg(source, credits) end as credits
+        from (select job, coalesce(source, '') as source, count(*) as members,
+                     sum(coalesce(credits_reserved, 1)) as credits, count(credits_reserved) as reserved
+                from chosen group by job, coalesce(source, '')) s
+       group by job
+    ), made as (
       insert into fillrate.jobs
              (key, state, size, run_id, scope, lookup_ids, members_by_source, credits_by_source, lease_token, leased_until,
               deadline_at)
-      select job_key, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
+      select key, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
              members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
-        from (select job_key, count(*) as size, array_agg(id order by id) as lookup_ids from chosen group by job_key) job
-        join (select job_key, jsonb_object_agg(source, members) as members,
-                     case when sum(reserved) > 0 then jsonb_object_agg(source, credits) end as credits
-                from (select job_key, coalesce(source, '') as source, count(*) as members,
-                             sum(coalesce(credits_reserved, 1)) as credits, count(credits_reserved) as reserved
-                        from chosen group by job_key, coalesce(source, '')) of_source
-               group by job_key) counted using (job_key)
-      returning key
+        from job join of_source using (job)
     ), moved as (
       update fillrate.lookups l
-         set state = 'submitted', job_key = chosen.job_key, requested_at = now()
-        from chosen where l.id = chosen.id
-      returning l.id, l.job_key, l.input ->> 'email' as email
+         set state = 'submitted', job_key = (${[...ids]}::uuid[])[chosen.job + 1], requested_at = now()
+        from chosen where l.ctid = chosen.tid
     )
-    select job_key as id, 1 as attempts, ${run}::bigint as run, array_agg(email order by id) as emails
-      from moved where job_key in (select key from made) group by job_key`.execute(db)
+    select key as id, 1 as attempts, ${run}::bigint as run, emails from job`.execute(db)
   return rows
 }
 

@@ -70,7 +70,7 @@ export async function leaseLookups(
     })}, ${dequeuePendingSql('claimed')}, leased as (
       update fillrate.lookups l
          set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
-        from claimed where l.id = claimed.id
+        from claimed where l.ctid = claimed.tid
       returning l.id, l.kind, l.input, l.attempts
     ), listed as (
       insert into fillrate.lookup_leases (lease_token, lookup_ids)

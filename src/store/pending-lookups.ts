@@ -54,8 +54,9 @@ export async function hasPendingLookups(
 }
 
 /**
- * SQL: the CTE `claimed (id, source, credits_reserved)`, locked pending lookups of a run, oldest first; those that never go in bulk come first. Needs
- * `dequeuePendingSql` in the same statement.
+ * SQL: the CTE `claimed (id, tid, …)`, locked pending lookups of a run, oldest first; those that never go in bulk come
+ * first. `tid` is where each is, for an update. Needs `dequeuePendingSql` in the same statement.
+ * @param options.columns those of the lookup `l` that `claimed` has too
  * @param options.emails whether to take lookups that can go in bulk
  * @param options.others whether to take the others
  * @param options.condition on the lookup `l`
@@ -64,6 +65,7 @@ export const claimPendingSql = (
   run: number,
   limit: number,
   options: {
+    readonly columns?: RawBuilder<unknown>
     readonly emails: RawBuilder<boolean>
     readonly others: boolean
     /** Only people or only companies. Default: both. */
@@ -71,13 +73,16 @@ export const claimPendingSql = (
     readonly condition?: RawBuilder<boolean>
   },
 ): RawBuilder<unknown> => {
-  const { emails, others, endpoint = null, condition = sql<boolean>`true` } = options
+  const { columns, emails, others, endpoint = null, condition = sql<boolean>`true` } = options
   const kinds = others
     ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
     : sql<boolean>`(is_bulk and ${emails})`
   // Behind a million lookups, statistics know nothing of a new run: its index then looks cheaper than the primary key.
   const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
-  // Takes no more entries than list `limit` lookups: each is read whole, and lists one at least.
+  // Takes no more entries than list `limit` lookups: each is read whole, and lists one at least. One scan of the primary key
+  // finds the lookups of an entry, which are then locked where they were found. One that has changed since the statement
+  // began is elsewhere: it is not taken and stays listed, like one that another transaction has locked. Postgres may lock it
+  // there all the same, so that its place is compared.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
         from (select id, is_bulk, size from ${dueEntriesSql(run, kinds)}
@@ -86,22 +91,24 @@ export const claimPendingSql = (
       select id, is_bulk, lookup_ids from fillrate.pending_lookups
        where id = any(array(select id from sized where before < ${limit}::integer)) order by is_bulk, id for update
     ), open as materialized (
-      select entry.id as entry, l.id, l.is_ready, row_number() over (order by entry.is_bulk, entry.id, q.n) as place
-        from entry cross join lateral unnest(entry.lookup_ids) with ordinality as q (id, n)
+      select entry.id as entry, entry.is_bulk, l.*
+        from entry
        cross join lateral (
-         select l.id, (l.not_before is null or l.not_before <= now()) and ${condition} as is_ready
-           from fillrate.lookups l where l.id = q.id and ${isPending} offset 0) l
-    ), claimed as materialized (
-      select l.id, l.source, l.credits_reserved from (select id from open where is_ready order by place limit ${limit}::integer) w
+         select l.id, l.ctid as tid, (l.not_before is null or l.not_before <= now()) and ${condition} as is_ready
+                ${columns === undefined ? sql`` : sql`, ${columns}`}
+           from fillrate.lookups l where l.id = any(entry.lookup_ids) and ${isPending} offset 0) l
+    ), claimed as (
+      select w.*
+        from (select * from open where is_ready order by is_bulk, entry, id limit ${limit}::integer) w
        cross join lateral (
-         select id, source, credits_reserved from fillrate.lookups l where l.id = w.id and ${isPending}
-            for no key update skip locked offset 0) l
+         select l.ctid from fillrate.lookups l where l.ctid = w.tid for no key update skip locked offset 0) l
+       where l.ctid = w.tid
     )`
 }
 
 /** SQL: the CTEs that remove what was taken from the entries that `claimPendingSql` has read. @param taken a relation of `id` */
 export const dequeuePendingSql = (taken: string): RawBuilder<unknown> => sql`remaining as (
-      select entry as id, array_agg(id order by place) as lookup_ids from open
+      select entry as id, array_agg(id order by id) as lookup_ids from open
        where id not in (select id from ${sql.ref(taken)}) group by entry
     ), emptied as (
       delete from fillrate.pending_lookups p using entry

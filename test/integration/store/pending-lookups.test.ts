@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
@@ -108,6 +109,60 @@ test('released, expired and requeued lookups are queued again, and lists that no
   expect(await lease(10)).toEqual([1, 2, 3])
 })
 
+test.each<[string, () => Promise<number>]>([
+  ['leased', async () => (await lease(10)).length],
+  ['put into jobs', async () => (await createJobs(1)).flatMap(({ emails }) => emails).length],
+])('a lookup that another transaction has locked is not %s, and stays queued', async (_, take) => {
+  await want(3)
+  const other = await database.db.startTransaction().execute()
+  await sql`select from fillrate.lookups where id = 2 for update`.execute(other)
+  expect(await take()).toBe(2)
+  expect(await take()).toBe(0)
+  expect(await entrySizes()).toEqual([1])
+  await other.rollback().execute()
+  expect(await take()).toBe(1)
+  expect(await entrySizes()).toEqual([])
+})
+
+test.each<[string, () => Promise<readonly string[]>]>([
+  ['leased', async () => (await lease(10)).map((id) => `${id - 1}@x.example`)],
+  ['put into jobs', async () => (await createJobs(1)).flatMap(({ emails }) => emails)],
+])(
+  'a lookup that changes after the statement began is %s once, by the next one if it is pending',
+  async (_, take) => {
+    await want(5)
+    // Holds the entry, so that the statement below waits with the snapshot that it has taken.
+    const other = await database.db.startTransaction().execute()
+    await sql`select from fillrate.pending_lookups for update`.execute(other)
+    const taken = take()
+    await untilBlocked()
+    await database.pool.query(`
+      update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
+      update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() where id = 2;
+      update fillrate.lookups set attempts = 1 where id = 3;
+      delete from fillrate.lookups where id = 4`)
+    await other.commit().execute()
+    expect(await taken).toEqual(['4@x.example'])
+    expect(await take()).toEqual(['2@x.example'])
+    expect(await take()).toEqual([])
+    expect(await entrySizes()).toEqual([])
+  },
+)
+
+test('of two statements at once, the second takes what the first has left', async () => {
+  await want(250)
+  const first = await database.db.startTransaction().execute()
+  const options = { run: RUN, emails: true, limit: 120, leaseMs: MINUTE }
+  const leased = await leases.leaseLookups(first, { ...options, token: randomUUID() })
+  const made = createJobs(2)
+  await untilBlocked()
+  await first.commit().execute()
+  const emails = (await made).flatMap((job) => job.emails)
+  const all = new Set([...leased.map(({ input }) => input['email']), ...emails])
+  expect([leased.length, emails.length, all.size]).toEqual([120, 80, 200])
+  expect(await entrySizes()).toEqual([50])
+})
+
 test('the queue of a run that is over is deleted', async () => {
   await want(2)
   await prunePending(database.db)
@@ -116,6 +171,15 @@ test('the queue of a run that is over is deleted', async () => {
   await prunePending(database.db)
   expect(await entrySizes()).toEqual([])
 })
+
+async function untilBlocked(): Promise<void> {
+  for (;;) {
+    const { rowCount } = await database.pool.query(
+      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0',
+    )
+    if (rowCount) return
+  }
+}
 
 const count = async (table: string): Promise<number | null> =>
   (await database.pool.query(`select from fillrate.${table}`)).rowCount
