@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
+import { PREPARED } from './sql.ts'
 import { hasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -25,6 +26,10 @@ const returnedSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`(
 const ofRunSql = (run: RawBuilder<unknown>) => sql<boolean>`run_id = ${run}`
 export const ofBudgetSql = (name: RawBuilder<unknown>) =>
   sql<boolean>`run_id in (select id from fillrate.runs where budget_name = ${name})`
+
+/** SQL: the runs that spend from the budget of the run `r`. One condition, because each one is planned anew with every page. */
+const ofSpenderSql = sql<boolean>`run_id = any(case when r.budget_name is null then array[r.id]
+  else array(select id from fillrate.runs where budget_name = r.budget_name) end)`
 
 /** SQL: the sum that was returned, of all sources or of one. */
 const returnedSumSql = (of: RawBuilder<boolean>, source: string | null = null): RawBuilder<unknown> => sql`
@@ -63,8 +68,7 @@ const usageSql = (run: number, also = sql``): RawBuilder<UsageRow> => sql<UsageR
     select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
            case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
            r.budget_name is not null as "isShared",
-           case when r.budget_name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
-                else ${returnedBySourceSql(ofBudgetSql(sql`r.budget_name`))} end as returned ${also}
+           ${returnedBySourceSql(ofSpenderSql)} as returned ${also}
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
      where r.id = ${run}`
 
@@ -114,11 +118,24 @@ export async function chargeBudget(
     lookups_spent = ${of}.lookups_spent + ${lookups}::integer,
     spent_by_source = ${of}.spent_by_source || jsonb_build_object(${source}::text,
       coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0) + ${lookups}::bigint)`
-  const isCoveredSql = (of: RawBuilder<unknown>, runs: RawBuilder<boolean>) => sql`(
-    ${of}.lookups_spent + ${lookups}::bigint - ${returnedSumSql(runs)} <= coalesce(${limits.run}::bigint, ${UNLIMITED})
-    and coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0) + ${lookups}::bigint - ${returnedSumSql(runs, source)}
-        <= coalesce(${limits.source}::bigint, ${UNLIMITED}))`
-  const result = await sql`
+  // What is unlimited needs no sums, which take longer to plan than the rest.
+  const isCoveredSql = (of: RawBuilder<unknown>, runs: RawBuilder<boolean>) => {
+    const spentBySource = sql`coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0)`
+    const isCovered = [
+      ...(limits.run === null
+        ? []
+        : [sql`${of}.lookups_spent + ${lookups}::bigint - ${returnedSumSql(runs)} <= ${limits.run}::bigint`]),
+      ...(limits.source === null
+        ? []
+        : [
+            sql`${spentBySource} + ${lookups}::bigint - ${returnedSumSql(runs, source)} <= ${limits.source}::bigint`,
+          ]),
+    ]
+    return isCovered.length === 0 ? sql`true` : sql`(${sql.join(isCovered, sql` and `)})`
+  }
+  // Prepared where it goes by primary keys alone: what was returned is found by indexes that a plan from before may not use.
+  const isUnlimited = limits.run === null && limits.source === null
+  const result = await sql`${isUnlimited ? PREPARED : sql``}
     with shared as (
       update fillrate.budgets b set ${addedSql(sql`b`)}
         from fillrate.runs r
@@ -133,8 +150,6 @@ export async function chargeBudget(
   )
   return result.numAffectedRows === 1n
 }
-
-const UNLIMITED = sql`9223372036854775807`
 
 /** Live sync has one budget a day for single edits, and one for imports: an import leaves the edits of the day theirs. */
 export type DayBudgetKind = 'follow' | 'import'
