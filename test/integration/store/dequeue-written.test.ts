@@ -82,6 +82,33 @@ test('of two write-backs with rows of one entry, the last removes it', async () 
   expect((await pool.query('select from fillrate.write_back_queue')).rowCount).toBe(0)
 })
 
+test('a lookup stays queued, in its order, for waiting rows of other sources, and locked ones', async () => {
+  const { db, pool } = database
+  await pool.query(`
+    truncate fillrate.rows, fillrate.lookups, fillrate.write_back_queue restart identity cascade;
+    insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
+    select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
+    insert into fillrate.rows (source, key, lookup_id, state, is_dry_run)
+    select 's', n, n, 'waiting', n = 5 from generate_series(1, 5) n;
+    insert into fillrate.rows (source, key, lookup_id, state) values ('t', '1', 2, 'waiting'), ('t', '2', 2, 'waiting')`)
+  await enqueue([1, 2, 3, 4, 5])
+  await enqueue([5, 1])
+  const other = await db.startTransaction().execute()
+  await sql`select from fillrate.rows where source = 's' and key = '3' for update`.execute(other)
+  await db.transaction().execute(async (tx) => {
+    const claim = await writeBackQueue.claimForWriteBack(tx, 's', 10)
+    expect(claim.rows.map(({ key }) => key).toSorted()).toEqual(['1', '2', '4'])
+    await sql`update fillrate.rows set state = 'enriched', settled_at = now()
+               where source = 's' and key in ('1', '2', '4')`.execute(tx)
+    await writeBackQueue.dequeueWritten(tx, claim.entries)
+  })
+  await other.rollback().execute()
+  const { rows: entries } = await pool.query(
+    'select id::int, lookup_ids::int[] as lookups from fillrate.write_back_queue',
+  )
+  expect(entries).toEqual([{ id: 1, lookups: [2, 3] }])
+})
+
 const enqueue = (ids: readonly number[]) =>
   database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
 
