@@ -51,7 +51,8 @@ async function open(options: Partial<AppOptions> = {}): Promise<{ app: App; read
 }
 
 const isPage = (statement: string): boolean => /with page as materialized/.test(statement)
-const countsAll = (statement: string): boolean => /select count\(\*\)/.test(statement)
+// What the write statement counts are rows of its own batch.
+const countsAll = (statement: string): boolean => /select count\(\*\)(?! from "~)/.test(statement)
 
 const query = async <Row extends object>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query<Row>(text)).rows
