@@ -18,7 +18,7 @@ export const resultsSql = (results: readonly { readonly id: number }[]) =>
     requestedAt: 'timestamptz',
     resolvedAt: 'timestamptz',
     refreshAt: 'timestamptz',
-    record: 'jsonb',
+    record: 'json',
     confidence: 'double precision',
     hashes: 'jsonb',
     unconfirmedCalls: 'integer',

@@ -26,6 +26,7 @@ const TYPES = {
     write: (into, value: number, at) => void into.writeDoubleBE(value, at),
   },
   text: { oid: 25, size: null, write: writeText, text: (value: string) => value },
+  json: { oid: 114, size: null, write: writeText, text: (value: unknown) => JSON.stringify(value) },
   // The format of jsonb has a version before the text.
   jsonb: {
     oid: 3802,

@@ -109,7 +109,7 @@ test("a restored value keeps its owner: manual ones stay, Fillrate's may be over
     `select before ->> 'title' from fillrate.changes where key = '8' order by id desc limit 1`,
   )
   await pool.query('update crm.contacts set title = $1 where id = 8', [taken])
-  await pool.query(`update fillrate.lookups set record = jsonb_set(record, '{title}', '"Newest"')`)
+  await pool.query(`update fillrate.lookups set record = jsonb_set(record::jsonb, '{title}', '"Newest"')`)
 
   const app = await harness.open({ config: tracked })
   await app.retry({

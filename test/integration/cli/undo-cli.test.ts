@@ -97,7 +97,7 @@ test('after a change of the outputs, remap previews, writes without a call, and 
   const [first] = (
     await pool.query<{ key: string; department: string }>(
       `select r.key, l.record ->> 'department' as department
-         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where l.record ? 'department' order by r.key limit 1`,
+         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where l.record::jsonb ? 'department' order by r.key limit 1`,
     )
   ).rows
   expect(plan).toMatch(/Cells that would be written\n +department +\d+\n\nBefore and after, in 20 rows\n/)

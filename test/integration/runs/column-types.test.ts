@@ -154,7 +154,7 @@ test('numbers are stored and written as the service sent them', async () => {
   const { rows: stored } = await database.pool.query<{ record: string }>(
     'select record::text from fillrate.lookups',
   )
-  expect(stored[0]?.record).toContain('"n": 12345678901234567.89')
+  expect(stored[0]?.record).toContain('"n":12345678901234567.89')
 })
 
 test('tracked arrays with long numbers are updated by the next record', async () => {

@@ -35,6 +35,7 @@ describe('arrays in binary format', () => {
       [{ name: 'Zoë', tags: [1, null] }, 'text', null, false, 0],
       ['{"name": "Zoë", "tags": [1, null]}', '"text"', null, 'false', '0'],
     ],
+    ['json', [{ b: 1, a: 1.5 }, null, 'text'], ['{"b":1,"a":1.5}', null, '"text"']],
     ['uuid', ['0fae2f6c-95ad-4be6-b23b-9a1e0b1c2d3e'], ['0fae2f6c-95ad-4be6-b23b-9a1e0b1c2d3e']],
     ['tid', ['(0,1)', '(4294967295,65535)'], ['(0,1)', '(4294967295,65535)']],
   ])('of %s are read as they were meant', async (type, values, expected) => {
