@@ -24,7 +24,7 @@ import type { Source, Writer, WrittenCell } from './source-model.ts'
 /** Set while a source writes, to its name, until the transaction ends: its own triggers need not record the write. */
 export const WRITING_SETTING = 'fillrate.writing'
 
-/** SQL: always true, and marks the transaction as one in which the source writes. A sub-select, or it would once for each row. */
+/** SQL: always true, and marks the transaction as one in which the source writes. A sub-select, or it would run once for each row. */
 export const isWritingSql = ({ name }: Pick<Source, 'name'>): string =>
   `(select set_config('${WRITING_SETTING}', ${quoteLiteral(name)}, true)) is not null`
 

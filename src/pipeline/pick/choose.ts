@@ -117,10 +117,10 @@ export class LookupMap<Value> {
 
 type LookupName = { readonly kind: string; readonly key: string }
 
-/** The distinct ones of some lookups. */
+/** The distinct ones of some lookups; of equal ones the first, whose input is sent. */
 export function distinctLookups(lookups: readonly (LookupSpec | null)[]): LookupSpec[] {
   const distinct = new LookupMap<LookupSpec>()
-  for (const lookup of lookups) if (lookup !== null) distinct.set(lookup, lookup)
+  for (const lookup of lookups) if (lookup !== null && !distinct.has(lookup)) distinct.set(lookup, lookup)
   return distinct.values
 }
 

@@ -166,7 +166,7 @@ export function touchValueSql(touch: MappedTouch, n: number): string {
   return `case when "~touched${n}" then ${value} end`
 }
 
-/** An output and its index, which names its columns in the statement: `~has0`, `~fitted0`, `~changed0`. */
+/** An output and its index, which names its columns in the statement: `~value0`, `~fitted0`, `~changed0`. */
 export interface IndexedOutput {
   readonly output: MappedOutput
   readonly index: number

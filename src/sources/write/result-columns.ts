@@ -1,5 +1,6 @@
 import { parseExactJson } from '../../domain/json.ts'
 import { cellTextSql, readCellText, valueTextSql } from '../cell.ts'
+import { wideCast } from '../column-type.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { listParents } from './json-cells.ts'
 import type { RefusedCell, WriteState, WriteResultRow } from './result-sql.ts'
@@ -56,7 +57,9 @@ export const beforeColumns = (source: Source): string[] =>
 /** SQL for the columns of `~written` that the result has of a row that is written. `t`: the row as it is left. */
 export const afterColumns = (source: Source, { preview }: { readonly preview: boolean }): string[] =>
   writableCells(source).map(({ cell, changed, value }, n) => {
-    const text = preview ? valueTextSql(cell, `j.${value}`) : cellTextSql(cell)
+    // The expression of a touched column may have another type, which the driver would parse.
+    const cast = cell.path.length === 0 ? `::${wideCast(cell.type)}` : ''
+    const text = preview ? valueTextSql(cell, `j.${value}${cast}`) : cellTextSql(cell)
     return `case when j.${changed} then ${text} end as "~after${n}"`
   })
 

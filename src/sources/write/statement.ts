@@ -260,9 +260,16 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[], apart: b
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
         from "~evaluated" as j
-       where ${matches.join(' and ')} and ${isWrittenSql(source)}
+       where ${matches.join(' and ')} and ${isWrittenSql(source)} and ${ALL_EVALUATED}
       returning ${resultSql(source, { preview: false })}`
 }
+
+/**
+ * SQL: always true, and evaluates all rows before the first is updated. Otherwise they may be locked in turn with the updates:
+ * one that a BEFORE trigger of an earlier row has changed is then skipped as locked, and a volatile function reads a table
+ * that is half updated.
+ */
+const ALL_EVALUATED = '(select count(*) from "~evaluated") is not null'
 
 const assignmentSql = (attribute: string, when: string, value: string): string =>
   `${quoteName(attribute)} = case when ${when} then ${value} else t.${quoteName(attribute)} end`

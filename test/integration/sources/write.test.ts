@@ -139,6 +139,20 @@ describe('a batch', () => {
     expect(preview).toEqual(await transact(database, (tx) => writeBatch(tx, source, batch)))
   })
 
+  test('shows touched columns as the write leaves them, whatever the type of their expression', async () => {
+    const own = await createTestDatabase()
+    await own.pool.query(`
+      create table people (id int primary key, email text, title text, a text, b text, c text, d numeric);
+      insert into people (id, email) values (1, 'a@x.no')`)
+    const touch = { a: `interval '1 day'`, b: `point '(1,2)'`, c: `date '2026-11-23'`, d: '1e20::float8' }
+    const source = await openSource(own.db, mapping({ outputs: [output('title', 'title')], touch }))
+    const batch = await prepare(own, source, ['1'], { title: 'CTO' })
+    const preview = await transact(own, (tx) => previewWrites(tx, source, batch))
+    expect(preview[0]?.after).toMatchObject({ a: '1 day', b: '(1,2)', c: '2026-11-23' })
+    expect(preview).toEqual(await transact(own, (tx) => writeBatch(tx, source, batch)))
+    await own.drop()
+  })
+
   test('may be empty', async () => {
     const source = await openSource(database.db, mapping())
     expect(await transact(database, (tx) => writeBatch(tx, source, []))).toEqual([])
