@@ -114,8 +114,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // a job again. `unconfirmed_calls` counts requests whose answer was lost: each may have been billed. `refresh_at`: when
   // the answer is out of date. `credits_reserved`: the most that it may cost, charged to the budget of its run; null: one
   // credit, whatever it finds. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
-  // `record` is json, not jsonb, which costs three times as much to read and to write and keeps neither the order of its fields
-  // nor how it came.
+  // `record` is json, as it came: jsonb costs three times as much to read and to write, sorts its fields and rewrites its numbers.
   // A lookup changes its state three times. No index reads a column that changes then, and pages are filled to a fifth,
   // which leaves room for the records: so each new version stays on its page and writes no index (a HOT update), which was
   // half of all that a row wrote. What has to be found by its state is listed in a queue of its own.

@@ -1,6 +1,6 @@
 import { isObject } from './json.ts'
 
-/** NUL and lone surrogates, which Postgres rejects in text and jsonb. */
+/** NUL and lone surrogates, which Postgres rejects in text and jsonb, and cannot read in json. */
 const UNSTORABLE = /[\0\p{Surrogate}]/gu
 
 const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0')

@@ -3,7 +3,7 @@ import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, jsonBatch, PREPARED } from './sql.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 export interface Submittable {
@@ -51,7 +51,7 @@ export async function createJobs(
   },
 ): Promise<OutgoingJob[]> {
   const { run, ids, least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
-  const { rows } = await sql<OutgoingJob>`${PREPARED}
+  const { rows } = await sql<OutgoingJob>`
     with ${claimPendingSql(run, ids.length * size, {
       columns: sql`l.source, l.credits_reserved, l.input ->> 'email' as email`,
       emails: sql`true`,

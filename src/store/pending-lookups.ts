@@ -82,7 +82,7 @@ export const claimPendingSql = (
   // Takes no more entries than list `limit` lookups: each is read whole, and lists one at least. One scan of the primary key
   // finds the lookups of an entry, which are then locked where they were found. One that has changed since the statement
   // began is elsewhere: it is not taken and stays listed, like one that another transaction has locked. Postgres may lock it
-  // there all the same, so that its place is compared.
+  // there all the same, so that its place is compared. One that two entries list is taken once.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
         from (select id, is_bulk, size from ${dueEntriesSql(run, kinds)}
@@ -99,7 +99,8 @@ export const claimPendingSql = (
            from fillrate.lookups l where l.id = any(entry.lookup_ids) and ${isPending} offset 0) l
     ), claimed as (
       select w.*
-        from (select * from open where is_ready order by is_bulk, entry, id limit ${limit}::integer) w
+        from (select * from (select distinct on (id) * from open where is_ready order by id, entry) once
+               order by is_bulk, entry, id limit ${limit}::integer) w
        cross join lateral (
          select l.ctid from fillrate.lookups l where l.ctid = w.tid for no key update skip locked offset 0) l
        where l.ctid = w.tid

@@ -199,13 +199,9 @@ export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promis
       select id, lookup_ids from fillrate.write_back_queue
        where id = any(${[...new Set(entries)]}::bigint[]) order by id for update
     ), open as (
-      select held.id, array_agg(distinct r.lookup_id) as lookup_ids
-        from held
-       cross join lateral (select min(id) as low, max(id) as high from unnest(held.lookup_ids) as q (id)) ends
-       cross join lateral (
-         select lookup_id from fillrate.rows
-          where lookup_id = any(held.lookup_ids) and lookup_id between ends.low and ends.high and ${isWritable} offset 0) r
-       group by held.id
+      select held.id, array_agg(q.lookup_id order by q.n) as lookup_ids
+        from held cross join lateral unnest(held.lookup_ids) with ordinality as q (lookup_id, n)
+       where ${hasWaiterSql} group by held.id
     ), emptied as (
       delete from fillrate.write_back_queue u using held
        where u.id = held.id and not exists (select from open where open.id = held.id)
@@ -217,7 +213,10 @@ export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promis
 
 const isWritable = opaque(sql`state = 'waiting' and not is_dry_run`)
 
-/** SQL: whether a row that may be written waits for the queued lookup `q`. Fenced: one index probe each. */
+/**
+ * SQL: whether a row that may be written waits for the queued lookup `q`. Fenced: one index probe each, which ends at the first
+ * row. One scan for a whole entry is cheaper where each lookup has one row, and reads a hundred thousand where these share one.
+ */
 const hasWaiterSql = sql<boolean>`exists (
        select from fillrate.rows r
         where r.lookup_id = q.lookup_id and ${isWritable} offset 0)`

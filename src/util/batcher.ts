@@ -11,7 +11,7 @@ export interface BatcherOptions<Item> {
   readonly fullAt?: () => number
 }
 
-/** A record may have 16 MiB and a jsonb parameter 256 MB, so batches are bounded by their bytes as well. */
+/** A record may have 16 MiB and a parameter 1 GB, and both ends hold copies, so batches are bounded by their bytes as well. */
 const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 /**

@@ -48,12 +48,16 @@ export function parseEvent(body: Buffer | string): ParsedEvent {
   return { ok: true, event: { eventId, jobId, status, results: results.map(parseResultItem) } }
 }
 
-/** What was received and will be settled in a moment, most likely by this process. Its bodies, and their length in all. */
-const remembered = new Map<string, Extract<ParsedEnvelope, { ok: true }>>()
+/** What was received and will be settled in a moment, most likely by this process, by its body. */
+const remembered = new Map<string, { readonly envelope: ParsedEnvelope; readonly at: number }>()
+/** Of the bodies in all, in characters. */
 let rememberedLength = 0
 
-/** Characters. As objects they take some five times as much memory. */
+/** Characters. As objects, records take some five times as much memory, and lists of empty objects twenty times. */
 const MAX_REMEMBERED = 4 * 2 ** 20
+
+/** Milliseconds. What is not settled by then is a duplicate, or another process settles it. */
+const MAX_REMEMBERED_MS = 10_000
 
 /**
  * Parses the body of a delivery that is to be stored, and remembers the result for the `parseEvent` of the same text: half
@@ -63,18 +67,18 @@ export function parseReceived(body: string): ParsedEnvelope {
   const envelope = parseEnvelope(body)
   if (!envelope.ok || body.length > MAX_REMEMBERED) return envelope
   takeRemembered(body)
-  remembered.set(body, envelope)
+  const now = performance.now()
+  remembered.set(body, { envelope, at: now })
   rememberedLength += body.length
-  // Those that another process has settled would otherwise stay.
-  for (const oldest of remembered.keys()) {
-    if (rememberedLength <= MAX_REMEMBERED) break
+  for (const [oldest, { at }] of remembered) {
+    if (rememberedLength <= MAX_REMEMBERED && now - at < MAX_REMEMBERED_MS) break
     takeRemembered(oldest)
   }
   return envelope
 }
 
 function takeRemembered(body: string): ParsedEnvelope | null {
-  const envelope = remembered.get(body) ?? null
+  const envelope = remembered.get(body)?.envelope ?? null
   if (remembered.delete(body)) rememberedLength -= body.length
   return envelope
 }

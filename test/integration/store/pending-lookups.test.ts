@@ -183,3 +183,12 @@ async function untilBlocked(): Promise<void> {
 
 const count = async (table: string): Promise<number | null> =>
   (await database.pool.query(`select from fillrate.${table}`)).rowCount
+
+test('a lookup that two entries list is submitted once', async () => {
+  await want(3)
+  await database.pool.query(`
+    insert into fillrate.pending_lookups (run_id, is_bulk, is_company, size, lookup_ids) values (1, true, false, 2, '{1,2}')`)
+  const [job] = await createJobs(1)
+  expect(job?.emails).toEqual(['0@x.example', '1@x.example', '2@x.example'])
+  expect(await entrySizes()).toEqual([])
+})

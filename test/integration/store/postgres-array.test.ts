@@ -64,6 +64,34 @@ describe('arrays in binary format', () => {
     expect(dates).toEqual(truncated.map((row) => row.text))
   })
 
+  test.each<[ArrayType, unknown]>([
+    ['integer', 1.5],
+    ['bigint', 2 ** 60],
+    ['smallint', 40_000],
+    ['uuid', 'xyz'],
+    ['timestamptz', new Date(Number.NaN)],
+    ['timestamptz', 'infinity'],
+  ])('of %s do not take %s', (type, value) => {
+    expect(() => postgresArray(type, [value])).toThrow(RangeError)
+  })
+
+  test('have NULL for what JSON has no number for', async () => {
+    expect(await asRead('double precision', [1, Number.NaN, Number.POSITIVE_INFINITY])).toEqual([
+      '1',
+      null,
+      null,
+    ])
+  })
+
+  test('of json have no escape that Postgres cannot read', async () => {
+    const value = { half: 'a\ud83c', nul: 'b\0', whole: '🏙', quoted: '\\u0000 "\\ud83c"' }
+    const { rows } = await database.pool.query<{ half: string; nul: string; whole: string; quoted: string }>(
+      `select v ->> 'half' as half, v ->> 'nul' as nul, v ->> 'whole' as whole, v ->> 'quoted' as quoted from unnest($1::json[]) v`,
+      [postgresArray('json', [value])],
+    )
+    expect(rows).toEqual([{ half: 'a', nul: 'b', whole: '🏙', quoted: value.quoted }])
+  })
+
   test('without a value are empty, and filled with NULL beside a longer one', async () => {
     const { rows } = await database.pool.query(
       'select * from unnest($1::bigint[], $2::text[], $3::jsonb[]) as v (id, name, record)',
