@@ -49,11 +49,7 @@ export interface WriteResultRow {
   readonly skipped: readonly RefusedCell[] | null
 }
 
-/**
- * SQL for one cell's earlier value. A column without a value, or a missing key, has no entry, because JSON null is
- * something else. Parents of a key that are empty or JSON null have one: an undo needs them to know which parents the
- * write created.
- */
+/** SQL for one cell's earlier value, and those of its parents, as the write records them (`previousValues`). */
 export function previousValueEntries(cell: MappedCell, when: string): string[] {
   const parents = listParents(cell).map(({ name, value }) =>
     jsonEntry(`${when} and ${value} in ('{}', 'null')`, name, value),
