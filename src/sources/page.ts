@@ -67,7 +67,7 @@ export interface SourcePageOptions {
 const pageColumns = (source: Source): readonly (keyof PageRow)[] => [
   'key',
   'input_hash',
-  ...(rowInputsSql(source).from === '' ? [] : (['filled'] as const)),
+  ...(source.ownWrites?.isInput === true ? (['filled'] as const) : []),
   ...MAPPING_INPUTS.filter((name) => source.mapping.inputs[name] !== undefined),
   'lacks',
   ...(source.freshness === null ? [] : (['fresh_until', 'stamp'] as const)),

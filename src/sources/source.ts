@@ -9,6 +9,7 @@ import { type Db, tryQuery } from './db.ts'
 import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
 import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
+import { batchParameters } from './write/batch.ts'
 import { writeStatement } from './write/statement.ts'
 
 export type { Source } from './source-model.ts'
@@ -70,7 +71,7 @@ export async function resolveSource(
 
 /** Plans the write, which finds problems that no part shows alone. */
 async function checkWritePlan(db: Db, source: Source, report: ProblemList): Promise<void> {
-  const error = await tryQuery(db, `explain ${writeStatement(source)}`, ['[]'])
+  const error = await tryQuery(db, `explain ${writeStatement(source)}`, batchParameters(source, []))
   if (error === null) return
   if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21)/.test(String(error.code)))
     throw error

@@ -115,9 +115,19 @@ export function batchFromJsonSql(source: Source): string {
               from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, confidence double precision, without jsonb)) as b`
 }
 
-/** SQL for the rows' indexes and keys alone, `"~batch"`. */
-export const BATCH_KEYS = `unnest((select $1::integer[]), (select $2::text[])) as "~batch"("~row", "~key")`
-export const BATCH_KEYS_FROM_JSON = `(select index as "~row", key as "~key" from jsonb_to_recordset($1::jsonb) as b(index int, key text)) as "~batch"`
-/** SQL for the number of rows. */
-export const BATCH_LENGTH = 'cardinality($1::integer[])'
-export const BATCH_LENGTH_IN_JSON = 'jsonb_array_length($1::jsonb)'
+interface BatchSql {
+  /** SQL for the rows' indexes and keys alone, `"~batch"`. */
+  readonly keys: string
+  /** SQL for the number of rows. */
+  readonly length: string
+}
+
+export const BATCH_IN_ARRAYS: BatchSql = {
+  keys: `unnest((select $1::integer[]), (select $2::text[])) as "~batch"("~row", "~key")`,
+  length: 'cardinality($1::integer[])',
+}
+
+export const BATCH_IN_JSON: BatchSql = {
+  keys: `(select index as "~row", key as "~key" from jsonb_to_recordset($1::jsonb) as b(index int, key text)) as "~batch"`,
+  length: 'jsonb_array_length($1::jsonb)',
+}

@@ -244,8 +244,8 @@ const VALUES_LEFT_OUT = `(bad_row -> 'values') || coalesce(
           (select jsonb_object_agg(name, null) from unnest(left_out) name where bad_row -> 'values' ? name), '{}')`
 
 /**
- * Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. (Of an undo, the
- * result says so in its own words.)
+ * Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. An undo's
+ * result has `found` and `locked` in place of a state.
  */
 const IS_WRITABLE_ROW = `(select case when r ? 'state' then r ->> 'state' in ('written', 'unchanged', 'prevented')
           else (r -> 'found')::boolean and not (r -> 'locked')::boolean end from (select "~results"::jsonb -> 0 as r) as first)`

@@ -16,8 +16,8 @@ import type { MappedOutput, MappedTouch } from '../source-model.ts'
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
  * `~writable`, whether the policy allows it → `~cast`, the value cast to the column's type → `~fitted`, the value fitted to
- * its length → `~changed`, whether it is written. The batch's own columns are `~value`, `~last written` and `~confidence`. All names begin with a tilde, so that a column that the configuration
- * names without its table is never ambiguous.
+ * its length → `~changed`, whether it is written. The batch's own columns are `~value`, `~last written` and `~confidence`. All
+ * names begin with a tilde, so that a column that the configuration names without its table is never ambiguous.
  */
 
 /** SQL: whether the batch has a value for the cell. */

@@ -1,9 +1,12 @@
 import { parseExactJson } from '../../domain/json.ts'
 import { cellTextSql, readCellText, valueTextSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
+import { mayRepeatKeys } from '../inputs.ts'
 import type { MappedCell, Source } from '../source-model.ts'
+import { BATCH_IN_ARRAYS, BATCH_IN_JSON } from './batch.ts'
 import { listParents } from './json-cells.ts'
-import type { RefusedCell, WriteState, WriteResultRow } from './result-sql.ts'
+import { missingStateSql } from './locked-rows.ts'
+import { type RefusedCell, stateSql, type WriteState, type WriteResultRow } from './result-sql.ts'
 
 /*
  * The write returns each cell in a column of its own, as text: to make JSON objects of them in the database took a third of
@@ -70,10 +73,42 @@ export const keptColumns = (source: Source): string[] => [
 ]
 
 /** The columns of `~written` that only a written row has. */
-export const writtenColumns = (source: Source): string[] => [
+const writtenColumns = (source: Source): string[] => [
   ...keptColumns(source),
   ...writableCells(source).map((_, n) => `"~after${n}"`),
 ]
+
+/**
+ * A row for each row of the batch. The rows are counted first, because nearly always all of them are written, and to find that
+ * out row by row takes three times as long. Where keys may repeat, the counts say nothing.
+ */
+export function writeResultsSql(source: Source, { apart }: { readonly apart: boolean }): string {
+  const repeats = mayRepeatKeys(source)
+  const batch = apart ? BATCH_IN_JSON : BATCH_IN_ARRAYS
+  const written = writtenColumns(source)
+  const given = source.ownWrites !== undefined && source.table.hasAfterTriggers ? ['"~given"'] : []
+  const lists = [...given, '"~protected"', '"~skipped"']
+  const named = [
+    ...given.map((name) => `${name}::text as given`),
+    '"~protected"::text as protected',
+    '"~skipped"::text as skipped',
+  ]
+  return `
+      select "~i" as index, ${stateSql('written')}::text as state, ${repeats ? 'null::bigint as copies, ' : ''}
+             ${[...written, '"~own writes"::text as own_writes', ...named].join(', ')}
+        from "~written"
+      union all
+      select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${stateSql('repeated')} ` : ''}when "~same" is not true then ${stateSql('changed')}
+             when "~changes" then ${stateSql('prevented')} else ${stateSql('unchanged')} end, ${repeats ? '"~copies", ' : ''}
+             ${[...written, 'own_writes'].map(() => 'null').join(', ')}, ${lists.map((name) => `${name}::text`).join(', ')}
+        from "~evaluated"
+       where ${repeats ? '' : '(select count(*) from "~written") < (select count(*) from "~evaluated") and '}"~i" not in (select "~i" from "~written")
+      union all
+      select "~row", ${missingStateSql(source)}, ${repeats ? 'null, ' : ''}
+             ${[...written, 'own_writes', ...lists].map(() => 'null').join(', ')}
+        from ${batch.keys}
+       where ${repeats ? '' : `(select count(*) from "~evaluated") < ${batch.length} and `}"~row" not in (select "~i" from "~evaluated")`
+}
 
 /** A row as the statement returns it: each column as text, or NULL. */
 interface ResultColumns {

@@ -30,6 +30,9 @@ export type WriteState =
   | 'left'
   | 'missing'
 
+/** SQL for a state. */
+export const stateSql = (state: WriteState): string => `'${state}'`
+
 /** What the write statement returns for one row. */
 export interface WriteResultRow {
   /** Its index in the batch. */
@@ -59,9 +62,7 @@ export function previousValueEntries(cell: MappedCell, when: string): string[] {
   )
 }
 
-/**
- * SQL for the names of the cells that the policy protects, whether the record has a value or not.
- */
+/** SQL for the names of the cells that the policy protects, whether the record has a value or not. */
 export function protectedJsonSql(cells: readonly IndexedOutput[]): string {
   const names = cells.map(({ output, index }) => {
     return `case when not "~writable${index}" then ${quoteLiteral(output.column)} end`

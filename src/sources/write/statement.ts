@@ -1,8 +1,8 @@
 import { isReachableSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
-import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
-import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
+import { keyEqualsSql } from '../key.ts'
+import { leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
 import {
@@ -15,27 +15,19 @@ import {
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
-import {
-  BATCH_KEYS,
-  BATCH_KEYS_FROM_JSON,
-  BATCH_LENGTH,
-  BATCH_LENGTH_IN_JSON,
-  batchFromJsonSql,
-  batchSql,
-} from './batch.ts'
 import { composeJsonSql } from './json-cells.ts'
-import { afterColumns, beforeColumns, keptColumns, writtenColumns } from './result-columns.ts'
-import { protectedJsonSql, type WriteState, skippedJsonSql } from './result-sql.ts'
+import { lockedRowsSql, mayLoseRows, readableColumns } from './locked-rows.ts'
+import { afterColumns, beforeColumns, keptColumns, writeResultsSql } from './result-columns.ts'
+import { protectedJsonSql, skippedJsonSql } from './result-sql.ts'
 import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
 
 interface StatementOptions {
   /** Leaves out the lock and the update: `after` is then what would be written, before any trigger. */
   readonly preview?: boolean
-  /** The batch is `batchParameters`, and not one JSON array of `BatchRow`. */
-  readonly arrays?: boolean
   /**
-   * For a batch that failed, tried apart: each touched column can be left out by row (`without`). The results are one JSON
-   * text, because PL/pgSQL keeps those of each try.
+   * For a batch that failed, tried apart: each touched column can be left out by row (`without`). The batch is one JSON array
+   * of `BatchRow`, and not `batchParameters`, and the results are one JSON text: PL/pgSQL takes the one apart, and keeps the
+   * others of each try.
    */
   readonly apart?: boolean
 }
@@ -57,10 +49,11 @@ interface StatementOptions {
  */
 export function writeStatement(
   source: Source,
-  { preview = false, arrays = false, apart = false }: StatementOptions = {},
+  { preview = false, apart = false }: StatementOptions = {},
 ): string {
   const cells = source.outputs.map((output, index) => ({ output, index }))
-  const locked = lockedRowsSql(source, { preview, arrays })
+  const locked = lockedRowsSql(source, { preview, apart })
+  const results = writeResultsSql(source, { apart })
   const writesNothing = preview || cells.length === 0
   return `
     with ${mayLoseRows(source) ? `"~locked" as materialized ${locked}, ` : ''}
@@ -68,62 +61,7 @@ export function writeStatement(
     "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart, locked)}
     ), "~written" as (${writesNothing ? previewRowsSql(source) : updateRowsSql(source, cells, apart)}
     )
-    ${apart ? `select coalesce(json_agg("~result"), '[]')::text as results from (${resultsSql(source, arrays)}) as "~result"` : resultsSql(source, arrays)}`
-}
-
-/**
- * In parentheses. The rows are sorted before they are locked, and each is looked up by its key: sorted and joined in one
- * step, all their columns were copied twice more.
- */
-function lockedRowsSql(
-  source: Source,
-  { preview, arrays }: { readonly preview: boolean; readonly arrays: boolean },
-): string {
-  const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
-  return `(
-      select "~row" as "~i", "~batch".*, t.*
-        from (select b.* from ${arrays ? batchSql(source) : batchFromJsonSql(source)} cross join lateral ${keyFromTextSql(source, 'b."~key"')} as p
-              ${preview ? '' : `where ${isWritingSql(source)}`} order by ${keyOrderSql(source, 'p')} offset 0) as "~batch"
-       cross join lateral (
-        select ${columns.join(', ')} from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')}
-         ${preview ? '' : 'for no key update skip locked'}) as t)`
-}
-
-/** Whether a locked row may be missing in `~evaluated`, or is read twice: `~locked` is then kept, which costs two copies of it. */
-const mayLoseRows = (source: Source): boolean =>
-  source.mapping.joins !== null || belongsSql(source) !== 'true' || hasUniqueOutputs(source)
-
-const state = (name: WriteState): string => `'${name}'`
-
-/**
- * A row for each row of the batch. The rows are counted first, because nearly always all of them are written, and to find that
- * out row by row takes three times as long. Where keys may repeat, the counts say nothing.
- */
-function resultsSql(source: Source, arrays: boolean): string {
-  const repeats = mayRepeatKeys(source)
-  const written = writtenColumns(source)
-  const given = source.ownWrites !== undefined && source.table.hasAfterTriggers ? ['"~given"'] : []
-  const lists = [...given, '"~protected"', '"~skipped"']
-  const named = [
-    ...given.map((name) => `${name}::text as given`),
-    '"~protected"::text as protected',
-    '"~skipped"::text as skipped',
-  ]
-  return `
-      select "~i" as index, ${state('written')}::text as state, ${repeats ? 'null::bigint as copies, ' : ''}
-             ${[...written, '"~own writes"::text as own_writes', ...named].join(', ')}
-        from "~written"
-      union all
-      select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${state('repeated')} ` : ''}when "~same" is not true then ${state('changed')}
-             when "~changes" then ${state('prevented')} else ${state('unchanged')} end, ${repeats ? '"~copies", ' : ''}
-             ${[...written, 'own_writes'].map(() => 'null').join(', ')}, ${lists.map((name) => `${name}::text`).join(', ')}
-        from "~evaluated"
-       where ${repeats ? '' : '(select count(*) from "~written") < (select count(*) from "~evaluated") and '}"~i" not in (select "~i" from "~written")
-      union all
-      select "~row", ${missingStateSql(source)}, ${repeats ? 'null, ' : ''}
-             ${[...written, 'own_writes', ...lists].map(() => 'null').join(', ')}
-        from ${arrays ? BATCH_KEYS : BATCH_KEYS_FROM_JSON}
-       where ${repeats ? '' : `(select count(*) from "~evaluated") < ${arrays ? BATCH_LENGTH : BATCH_LENGTH_IN_JSON} and `}"~row" not in (select "~i" from "~evaluated")`
+    ${apart ? `select coalesce(json_agg("~result"), '[]')::text as results from (${results}) as "~result"` : results}`
 }
 
 function evaluatedRowsSql(
@@ -304,16 +242,3 @@ const resultSql = (source: Source, { preview }: { readonly preview: boolean }): 
     ...afterColumns(source, { preview }),
     `${preview ? 'null::jsonb' : leftByWriteSql(source)} as "~own writes"`,
   ].join(', ')
-
-/**
- * SQL for the state of a row that `~evaluated` lacks. Few rows do, each found by its key: without OFFSET 0 the planner may
- * read the whole table for it.
- */
-const missingStateSql = (source: Source): string => `
-             case ${mayLoseRows(source) ? `when exists (select from "~locked" as l where l."~i" = "~batch"."~row") then ${state('left')}` : ''}
-                  when exists (select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')} offset 0) then ${state('locked')}
-                  else ${state('missing')} end`
-
-/** The columns that this role may read: a role need not be granted all of them. */
-const readableColumns = (source: Source): string[] =>
-  source.table.columns.filter((column) => column.canSelect).map((column) => column.name)

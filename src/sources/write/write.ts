@@ -107,7 +107,7 @@ const toBatchStatement = (
   source: Source,
   options: { readonly preview?: boolean } = {},
 ): BatchStatement<BatchRow, WriteResultRow> => ({
-  sql: writeStatement(source, { ...options, arrays: true }),
+  sql: writeStatement(source, options),
   toParameters: (rows) => batchParameters(source, rows),
   readRow: resultReader(source),
   prepareApart: () => ({

@@ -85,23 +85,18 @@ test('a batch as arrays gives what it gives as JSON', async () => {
     }
   })
   const read = resultReader(source)
-  const [arrays, json, apart] = await inTransaction(database.db, async (tx) => {
+  const [arrays, apart] = await inTransaction(database.db, async (tx) => {
     const [one] = await query<{ results: string }>(
       tx,
       writeStatement(source, { preview: true, apart: true }),
       [JSON.stringify(batch)],
     )
     return [
-      await query<object>(
-        tx,
-        writeStatement(source, { preview: true, arrays: true }),
-        batchParameters(source, batch),
-      ),
-      await query<object>(tx, writeStatement(source, { preview: true }), [JSON.stringify(batch)]),
+      await query<object>(tx, writeStatement(source, { preview: true }), batchParameters(source, batch)),
       JSON.parse(one?.results ?? '[]') as object[],
     ]
   })
-  const results = [arrays, json, apart].map((all) => all.map(read).toSorted((a, b) => a.index - b.index))
+  const results = [arrays, apart].map((all) => all.map(read).toSorted((a, b) => a.index - b.index))
   expect(results[0]?.map(({ state }) => state)).toEqual([
     'written',
     'written',
@@ -113,5 +108,4 @@ test('a batch as arrays gives what it gives as JSON', async () => {
   expect(results[0]?.[0]?.after).toMatchObject({ price: '1000000000000000000000', sure: '1.50.5' })
   expect(JSON.stringify(results[0]?.[0]?.after)).toContain('"doubled":2.50')
   expect(JSON.stringify(results[1])).toBe(JSON.stringify(results[0]))
-  expect(JSON.stringify(results[2])).toBe(JSON.stringify(results[0]))
 })
