@@ -8,7 +8,7 @@ import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceBatch } from '../util/trace.ts'
-import { normalizeDelivery, parseEnvelope, parseReceived, writeDelivery } from '../webhook/event.ts'
+import { normalizeDelivery, parseReceived, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -119,11 +119,7 @@ function describeDelivery(
   // Decoded once: it is stored as text.
   const text = body !== null && isUtf8(body) ? body.toString('utf8') : null
   const parsed =
-    body === null
-      ? { ok: false as const, reason: failure, eventId: null }
-      : text === null
-        ? parseEnvelope(body)
-        : parseReceived(text)
+    body === null ? { ok: false as const, reason: failure, eventId: null } : parseReceived(text ?? body)
   if (parsed.ok)
     return {
       eventId: parsed.eventId,

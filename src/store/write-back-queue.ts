@@ -189,8 +189,6 @@ export async function finishRows(
 /**
  * Removes lookups from entries of the queue unless a row that may be written still waits for them, and entries that are
  * empty then. Locks no lookup: a pick that lets a row wait for one meanwhile appends an entry of its own.
- * One scan of the index finds the rows of an entry. Its ends, which the list implies, keep the planner from reading the whole
- * table instead: without statistics, it takes ten of two hundred lookups for a twentieth of the rows.
  */
 export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promise<void> {
   if (entries.length === 0) return
@@ -211,15 +209,13 @@ export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promis
      where u.id = open.id and cardinality(open.lookup_ids) < cardinality(held.lookup_ids)`.execute(tx)
 }
 
-const isWritable = opaque(sql`state = 'waiting' and not is_dry_run`)
-
 /**
  * SQL: whether a row that may be written waits for the queued lookup `q`. Fenced: one index probe each, which ends at the first
  * row. One scan for a whole entry is cheaper where each lookup has one row, and reads a hundred thousand where these share one.
  */
 const hasWaiterSql = sql<boolean>`exists (
        select from fillrate.rows r
-        where r.lookup_id = q.lookup_id and ${isWritable} offset 0)`
+        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting' and not r.is_dry_run`)} offset 0)`
 
 /**
  * Removes lookups that no row waits for, or only rows of dry runs: every write-back would read them again until some

@@ -63,9 +63,9 @@ const MAX_REMEMBERED_MS = 10_000
  * Parses the body of a delivery that is to be stored, and remembers the result for the `parseEvent` of the same text: half
  * of what reading a delivery costs. Whatever is stored in place of it, such as a redacted body, is another text.
  */
-export function parseReceived(body: string): ParsedEnvelope {
+export function parseReceived(body: Buffer | string): ParsedEnvelope {
   const envelope = parseEnvelope(body)
-  if (!envelope.ok || body.length > MAX_REMEMBERED) return envelope
+  if (!envelope.ok || typeof body !== 'string' || body.length > MAX_REMEMBERED) return envelope
   takeRemembered(body)
   const now = performance.now()
   remembered.set(body, { envelope, at: now })
