@@ -26,6 +26,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createEndCounters(db)
   await createCascades(db)
   await createAudit(db)
+  await createReplicaIdentities(db)
 }
 
 async function createRuns(db: Kysely<unknown>): Promise<void> {
@@ -843,4 +844,13 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     'count_scheduled_run',
   ])
     await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
+}
+
+/**
+ * Postgres refuses to delete from a table without a key that a publication for all tables includes, as change data capture
+ * often creates. A key would be one more index for each of the rows of these queues. Written to the WAL only with `wal_level` logical.
+ */
+async function createReplicaIdentities(db: Kysely<unknown>): Promise<void> {
+  for (const table of ['in_flight_marks', 'row_counts', 'spend_entries'])
+    await sql`alter table ${sql.id('fillrate', table)} replica identity full`.execute(db)
 }

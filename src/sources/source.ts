@@ -73,8 +73,17 @@ export async function resolveSource(
 async function checkWritePlan(db: Db, source: Source, report: ProblemList): Promise<void> {
   const error = await tryQuery(db, `explain ${writeStatement(source)}`, batchParameters(source, []))
   if (error === null) return
-  if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21)/.test(String(error.code)))
+  if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21|55000)/.test(String(error.code)))
     throw error
+  if (error.code === '55000') {
+    report.add(
+      'table',
+      error.message,
+      'a table that can be updated; a publication needs to know how to name its rows',
+      `Set a primary key, or what the publication is to send: alter table ${source.table.sql} replica identity full`,
+    )
+    return
+  }
   const reserved = source.table.columns.find(({ name, canSelect }) => canSelect && name.startsWith('~'))
   if (reserved !== undefined) {
     report.add(
