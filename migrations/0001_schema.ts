@@ -231,8 +231,11 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column. `own_writes`: what its writes left in columns that
   // inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when the row may be
-  // picked again. Pages are filled to two fifths, so that the settled version of a row fits beside the waiting one: on
-  // another page it costs a lock of the old one and the whole row in the WAL, and the table is no smaller in the end.
+  // picked again.
+  // No index reads a column that changes when a row is finished, and pages are filled to a third, which leaves room for what is
+  // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
+  // that are due: `row_counts` and `due_rows` say where to look. What is rare has a column that Postgres computes, null for
+  // all other rows: `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched.
   await sql`
     create table fillrate.rows (
       source text not null,
@@ -255,28 +258,22 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       picked_at timestamptz not null default now(),
       settled_at timestamptz,
       due_at timestamptz,
+      is_requeued boolean generated always as (case when state = 'waiting' and lookup_id is null then true end) stored,
+      failure text generated always as (case when state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
+        then state end) stored,
       primary key (source, key),
       check ((state = 'waiting') = (settled_at is null)),
       check (not is_dry_run or state = 'waiting')
-    ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
+    ) with (fillfactor = 33, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
-  await sql`create index rows_waiting_by_source on fillrate.rows (source, key) where state = 'waiting'`.execute(
-    db,
-  )
-  await sql`
-    create index rows_requeued on fillrate.rows (source, key) where state = 'waiting' and lookup_id is null`.execute(
-    db,
-  )
-  await sql`create index rows_by_run on fillrate.rows (run_id, state)`.execute(db)
+  await sql`create index rows_by_run on fillrate.rows (run_id, key)`.execute(db)
   await sql`create index rows_by_lookup on fillrate.rows (lookup_id)`.execute(db)
+  await sql`create index rows_requeued on fillrate.rows (source, key) where is_requeued`.execute(db)
   await sql`create index rows_own_writes on fillrate.rows (source, key) where own_writes is not null`.execute(
     db,
   )
-  await sql`create index rows_due on fillrate.rows (source, due_at) where due_at is not null`.execute(db)
-  await sql`
-    create index rows_not_enriched on fillrate.rows (source, state)
-      where state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')`.execute(
+  await sql`create index rows_not_enriched on fillrate.rows (source, failure) where failure is not null`.execute(
     db,
   )
 
@@ -302,6 +299,19 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   )
   await sql`create index deleted_rows_by_lookup on fillrate.deleted_rows using gin (lookup_ids)`.execute(db)
 
+  // The keys of finished rows that have a `due_at`, an entry for each statement and hour: an index of it would be written
+  // whenever a row is finished, and the row's other indexes with it. `rows.due_at` decides; `due_at` here is the hour in
+  // which it is. What an entry lists and is no longer due has been picked since, or is listed by a later one.
+  await sql`
+    create table fillrate.due_rows (
+      id bigint generated always as identity primary key,
+      source text not null,
+      due_at timestamptz not null,
+      keys text[] not null
+    )`.execute(db)
+  await sql`alter table fillrate.due_rows alter column keys set storage external`.execute(db)
+  await sql`create index due_rows_by_source on fillrate.due_rows (source, due_at)`.execute(db)
+
   // How many rows are in each state: the sum of `rows` over a source and state. Every statement that changes states appends
   // what it has changed, in its own transaction, so that the sum is exact after any crash. Updating one row for each state
   // would make concurrent writers wait for one another, and deadlock; counting four million rows takes seconds. Recovery
@@ -310,22 +320,35 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     create table fillrate.row_counts (
       source text not null,
       state text not null,
+      run_id bigint,
       rows bigint not null
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
   await sql`
     create function fillrate.count_rows() returns trigger language plpgsql as $$
     begin
       if tg_op = 'INSERT' then
-        insert into fillrate.row_counts select source, state, count(*) from added group by source, state;
+        insert into fillrate.row_counts
+        select source, state, case when state = 'waiting' then run_id end as run, count(*) from added group by source, state, run;
+        insert into fillrate.due_rows (source, due_at, keys)
+        select source, date_trunc('hour', due_at) as hour, array_agg(key) from added
+         where due_at is not null and state <> 'waiting' group by source, hour;
       elsif tg_op = 'DELETE' then
-        insert into fillrate.row_counts select source, state, -count(*) from removed group by source, state;
+        insert into fillrate.row_counts
+        select source, state, case when state = 'waiting' then run_id end as run, -count(*) from removed group by source, state, run;
       elsif tg_op = 'UPDATE' then
         insert into fillrate.row_counts
-        select source, state, sum(n)
-          from (select source, state, 1 as n from added union all select source, state, -1 from removed) c
-         group by source, state having sum(n) <> 0;
+        select source, state, run, sum(n)
+          from (select source, state, case when state = 'waiting' then run_id end as run, 1 as n from added
+                union all select source, state, case when state = 'waiting' then run_id end, -1 from removed) c
+         group by source, state, run having sum(n) <> 0;
+        insert into fillrate.due_rows (source, due_at, keys)
+        select source, date_trunc('hour', due_at) as hour, array_agg(key)
+          from (select source, key, due_at from added where due_at is not null and state <> 'waiting'
+                except select source, key, due_at from removed where due_at is not null and state <> 'waiting') d
+         group by source, hour;
       else
         delete from fillrate.row_counts;
+        delete from fillrate.due_rows;
       end if;
       return null;
     end $$`.execute(db)

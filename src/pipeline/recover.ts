@@ -3,6 +3,7 @@ import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import { prunePending } from '../store/pending-lookups.ts'
+import { pruneDueRows } from '../store/due-rows.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { foldSpend } from '../store/spend.ts'
@@ -64,6 +65,7 @@ export async function recoverAbandoned(
   })
   await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE))
   await foldRowCounts(deps.db)
+  await pruneDueRows(deps.db)
   await foldSpend(deps.db)
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)

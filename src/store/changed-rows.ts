@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Connection } from './transaction.ts'
+import { runsWithWaitingSql, waitingRowsSql } from './waiting-rows.ts'
 
 /** The keys that one statement has changed, or some of them. */
 export interface ChangedRows {
@@ -120,11 +121,13 @@ export async function listAbandonedChanges(
   limit: number,
 ): Promise<AbandonedRow[]> {
   const { rows } = await sql<AbandonedRow>`
-    select r.source, r.key, u.trigger from fillrate.runs u join fillrate.rows r on r.run_id = u.id
-     where u.options ->> 'follow' = 'true' and (u.state <> 'running' or u.leased_until < now())
-       and u.started_at > now() - interval '7 days' and u.cancelled_at is null
-       and r.state = 'waiting' and r.source = any(${[...sources]}::text[])
-       and not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
+    with u as materialized (
+      select id, trigger from fillrate.runs
+       where options ->> 'follow' = 'true' and (state <> 'running' or leased_until < now())
+         and started_at > now() - interval '7 days' and cancelled_at is null and id in ${runsWithWaitingSql(sources)}
+    )
+    select r.source, r.key, u.trigger from u cross join lateral ${waitingRowsSql('u.id', sources)} r
+     where not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
      limit ${limit}`.execute(db)
   return rows
 }

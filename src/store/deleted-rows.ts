@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { removeFromUnsentJobs } from './erase.ts'
+import type { Schema } from './schema.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -90,6 +91,33 @@ export async function setRowsAside(
   return aside
 }
 
+/** The columns of a row that are stored, without those that Postgres computes. */
+const STORED_COLUMNS = sql.join(
+  Object.keys({
+    source: true,
+    key: true,
+    lookup_id: true,
+    missed_lookup_ids: true,
+    is_dry_run: true,
+    service_id: true,
+    input_hash: true,
+    state: true,
+    reason: true,
+    run_id: true,
+    last_written: true,
+    own_writes: true,
+    notes: true,
+    cells_written: true,
+    cells_protected: true,
+    cells_skipped: true,
+    picked_at: true,
+    settled_at: true,
+    due_at: true,
+  } satisfies Record<Exclude<keyof Schema['fillrate.rows'], 'is_requeued' | 'failure'>, true>).map((name) =>
+    sql.id(name),
+  ),
+)
+
 /**
  * Restores rows that are in their table again, as they were. One that was picked anew meanwhile stays as it is.
  * @returns how many
@@ -101,8 +129,8 @@ export async function restoreRows(tx: Tx, source: string, keys: readonly string[
       delete from fillrate.deleted_rows where source = ${source} and key = any(${[...keys]}::text[])
       returning stored_row
     ), restored as (
-      insert into fillrate.rows
-      select r.* from back cross join lateral jsonb_populate_record(null::fillrate.rows, jsonb_set(stored_row, '{lookup_id}',
+      insert into fillrate.rows (${STORED_COLUMNS})
+      select ${STORED_COLUMNS} from back cross join lateral jsonb_populate_record(null::fillrate.rows, jsonb_set(stored_row, '{lookup_id}',
                coalesce((select to_jsonb(id) from fillrate.lookups where id = (stored_row ->> 'lookup_id')::bigint), 'null'))) r
           on conflict do nothing
     )

@@ -212,6 +212,9 @@ export async function eraseByPattern(
   )
   const { rows } = await sql<{ source: string; key: string }>`
     delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
+  await sql`
+    update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where key !~* ${pattern})
+     where exists (select from unnest(keys) as k (key) where key ~* ${pattern})`.execute(tx)
   const { numAffectedRows: changes } = await sql`
     delete from fillrate.changes where ${isAt('changes')}`.execute(tx)
   await sql`delete from fillrate.skipped_cells where ${isAt('skipped')}`.execute(tx)

@@ -11,7 +11,7 @@ export interface FailureFilter {
 const failureStatesSql = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
 const inSourceSql = (source: string | null) => (source === null ? sql`true` : sql`source = ${source}`)
 const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
-  sql`state in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(source)}`
+  sql`failure in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(source)}`
 
 /** SQL: the reason without what differs from row to row (the confidence). */
 export const sharedReasonSql = sql`

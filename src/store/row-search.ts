@@ -3,6 +3,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { FAILURE_STATES, type RowState } from '../domain/row.ts'
 import { sharedReasonSql } from './failures.ts'
 import type { Database } from './open.ts'
+import { runsWithWaitingSql } from './waiting-rows.ts'
 
 /** Which rows; null is any. */
 export interface RowFilter {
@@ -118,8 +119,10 @@ function matchesSql(filter: RowFilter): RawBuilder<unknown> {
   const states = state === 'not_enriched' ? FAILURE_STATES : state === null ? null : [state]
   const conditions = [
     source !== null && sql`r.source = ${source}`,
-    // Literals, because a partial index is used only where the planner sees them.
-    states !== null && sql`r.state in (${sql.join(states.map((one) => sql.lit(one)))})`,
+    state === 'waiting' && sql`(r.run_id = any(array(${runsWithWaitingSql()})) or r.run_id is null)`,
+    // An index has these alone; literals, because it is used only where the planner sees them.
+    states !== null &&
+      sql`${sql.ref(isFailure(states) ? 'r.failure' : 'r.state')} in (${sql.join(states.map((one) => sql.lit(one)))})`,
     reason !== null && sql`${sharedReasonSql} = ${reason}`,
     run !== null && sql`r.run_id = ${run}`,
     from !== null && sql`${atSql} >= (${from}::date::timestamp at time zone ${timezone})`,
@@ -128,6 +131,9 @@ function matchesSql(filter: RowFilter): RawBuilder<unknown> {
   ].filter((one) => one !== false)
   return conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `)
 }
+
+const isFailure = (states: readonly RowState[]): boolean =>
+  states.every((state) => (FAILURE_STATES as readonly RowState[]).includes(state))
 
 /** Searches of an index each, in place of an OR, which would read the whole table. */
 function hasIdentitySql({ key, lookups }: RowIdentity): RawBuilder<unknown> {

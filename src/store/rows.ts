@@ -1,9 +1,8 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { isPauseActiveSql } from './paused-sources.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { opaque, recordBatch, unnestByRow } from './sql.ts'
+import { recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -78,81 +77,6 @@ export async function claimRows(
   return claimed
 }
 
-/**
- * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same
- * statement: a pause that is older than the death of a run is seen wherever that death is.
- * @param after keyset: keys after this one
- * @param dry skip rows that are written as soon as their delivery comes: a dry run would prevent that
- */
-export async function listAbandonedRows(
-  db: Connection,
-  source: string,
-  runningRuns: readonly number[],
-  after: string,
-  limit: number,
-  dry = false,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and state = 'waiting' and key > ${after}
-       and (run_id is null or run_id <> all(${[...runningRuns]}::bigint[])) and not (${dry} and ${awaitsDeliverySql('rows')})
-       and not exists (select from fillrate.paused_sources p where p.source = ${source} and ${isPauseActiveSql(sql`p`)})
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
-}
-
-/** SQL: whether a row is written as soon as its delivery comes, with or without a run. */
-export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
-  not ${sql.ref(`${row}.is_dry_run`)}
-  and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup_id`)} and state = 'submitted'))`
-
-/**
- * A run's own rows to pick again: their inputs changed before they were written, or their next identifier is to be
- * tried.
- * @param after keyset: keys after this one
- */
-export async function listRequeuedRows(
-  db: Connection,
-  source: string,
-  run: number,
-  after: string,
-  limit: number,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and state = 'waiting' and lookup_id is null and key > ${after}
-       and ${opaque(sql`run_id = ${run}`)}
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
-}
-
-/** Rows of a source that are due again, for a pass that does not read the whole table. */
-export async function listDueRows(
-  db: Connection,
-  source: string,
-  after: string,
-  limit: number,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and due_at <= now() and key > ${after} and state <> 'waiting'
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
-}
-
-/** Makes due rows due later. */
-export async function postponeDueRows(
-  tx: Tx,
-  source: string,
-  postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
-): Promise<void> {
-  const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
-  await sql`
-    update fillrate.rows r set due_at = v.until
-      from ${unnestByRow(source, values, { until: 'timestamptz' })}
-     where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
-}
-
 /** What happened to a row's output cells. */
 export interface CellCounts {
   readonly written: number
@@ -180,20 +104,22 @@ export async function countRowStates(
   return counts
 }
 
-/** Below this, the kept counts are summed in less than a millisecond. */
+/** More entries than that are folded: a thousand are summed in less than a millisecond. */
 const MAX_UNFOLDED_COUNTS = 1_000
 
-/** Folds the kept counts into one for each source and state. Skips those that another process folds. */
+/** Folds the kept counts into one for each source, state and run. Skips those that another process folds. */
 export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): Promise<void> {
   await sql`
     with folded as (
       delete from fillrate.row_counts
-       where ctid = any(case when (select count(*) from fillrate.row_counts) > ${max}
+       where ctid = any(case when (select count(*) - count(distinct (source, state, run_id)) from fillrate.row_counts) > ${max}
                              then array(select ctid from fillrate.row_counts for update skip locked) end)
-      returning source, state, rows
+      returning source, state, run_id, rows
     )
     insert into fillrate.row_counts
-    select source, state, sum(rows) from folded group by source, state having sum(rows) <> 0`.execute(db)
+    select source, state, run_id, sum(rows) from folded group by source, state, run_id having sum(rows) <> 0`.execute(
+    db,
+  )
 }
 
 /** How many rows of a source a run has claimed. */

@@ -3,6 +3,7 @@ import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
+import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
 
 /** SQL: whether lookups of a run are leased. */
 const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
@@ -44,10 +45,11 @@ export async function findWaitingRows(
   sources: readonly string[],
 ): Promise<{ readonly hasWaiting: boolean; readonly hasRequeued: boolean }> {
   const { rows } = await sql<{ hasWaiting: boolean; hasRequeued: boolean }>`
-    select exists (select from fillrate.rows where run_id = ${run} and state = 'waiting') as "hasWaiting",
+    select ${waitingOfRunSql(run)} > 0 as "hasWaiting",
            exists (select from fillrate.rows
-                    where source = any(${[...sources]}::text[]) and state = 'waiting' and lookup_id is null
-                      and ${opaque(sql`run_id = ${run}`)}) as "hasRequeued"`.execute(db)
+                    where source = any(${[...sources]}::text[]) and is_requeued and ${opaque(sql`run_id = ${run}`)}) as "hasRequeued"`.execute(
+    db,
+  )
   return rows[0] ?? { hasWaiting: false, hasRequeued: false }
 }
 
@@ -77,8 +79,12 @@ export async function countWaitingRows(
   done: DonePolicy = { isDryRun: false, cascading: [] },
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-     where r.run_id = ${run} and r.state = 'waiting' and ${isOpenSql(done)}`.execute(db)
+    select ${
+      done.isDryRun
+        ? sql`count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
+     where r.run_id = ${run} and r.state = 'waiting' and ${isOpenSql(done)}`
+        : sql`${waitingOfRunSql(run)} as count`
+    }`.execute(db)
   return rows[0]?.count ?? 0
 }
 
@@ -135,7 +141,7 @@ export interface WaitingCounts {
 }
 
 /**
- * Counts what the waiting rows of some sources wait for. Reads all of them: do not poll this often.
+ * Counts what the waiting rows of some sources wait for. Reads all rows of the runs that hold them: do not poll this often.
  * A normal run waits for every other run, dry ones included; a dry run that holds rows itself waits only for earlier dry
  * runs, or the two would wait for each other for ever.
  * @param unawaited running runs that no other run waits for
@@ -164,8 +170,9 @@ export async function readWaitingCounts(
            count(*) filter (where r.run_id = any(${awaited}::bigint[])) as awaited,
            count(*) filter (where r.run_id = any(${others}::bigint[]) and r.is_dry_run and r.run_id < ${run.id}) as "olderDry",
            count(*) filter (where ${mine}) as held
-      from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = any(${[...sources]}::text[]) and r.state = 'waiting'`.execute(db)
+      from ${runsWithWaitingSql(sources)} u
+     cross join lateral ${waitingRowsSql('u.run_id', sources)} r
+      left join fillrate.lookups l on l.id = r.lookup_id`.execute(db)
   const { olderDry, held, ...waits } = rows[0] ?? { ...NO_WAITING, olderDry: 0, held: 0 }
   return { ...waits, awaited: run.isDryRun && held > 0 ? olderDry : waits.awaited }
 }

@@ -1,4 +1,4 @@
-import type { Generated, JSONColumnType } from 'kysely'
+import type { Generated, GeneratedAlways, JSONColumnType } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
@@ -119,6 +119,8 @@ export interface Schema {
     picked_at: Generated<Date>
     settled_at: Date | null
     due_at: Date | null
+    is_requeued: GeneratedAlways<boolean | null>
+    failure: GeneratedAlways<RowState | null>
   }
   'fillrate.deleted_rows': {
     source: string
@@ -128,7 +130,8 @@ export interface Schema {
     stored_row: Json
     noticed_at: Generated<Date>
   }
-  'fillrate.row_counts': { source: string; state: RowState; rows: number }
+  'fillrate.due_rows': { id: Generated<number>; source: string; due_at: Date; keys: string[] }
+  'fillrate.row_counts': { source: string; state: RowState; run_id: number | null; rows: number }
   'fillrate.jobs': {
     key: string
     job_id: string | null

@@ -60,8 +60,8 @@ export async function listAnsweredDryRows(
     select r.key, r.input_hash as "inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.key > ${after} and r.state = 'waiting'
-       and ${opaque(sql`r.run_id = ${run} and r.is_dry_run`)} and ${opaque(sql`l.state in (${ANSWERED_STATES})`)}
+     where r.run_id = ${run} and r.source = ${source} and r.key > ${after}
+       and ${opaque(sql`r.state = 'waiting' and r.is_dry_run`)} and ${opaque(sql`l.state in (${ANSWERED_STATES})`)}
      order by r.key limit ${limit}`.execute(db)
   return parseRows<AnsweredRow>(rows)
 }

@@ -70,6 +70,7 @@ export async function checkInvariants(
   )
   const writtenTwice = await countWrittenTwice(pool)
   const miscounted = await findMiscounted(pool)
+  const unlisted = await findUnlisted(pool)
   const spendFaults = await findSpendFaults(pool, sandbox)
   const postedTwice = paid.filter(([, one]) => one.bulk > 1).length
   return {
@@ -77,7 +78,8 @@ export async function checkInvariants(
     recordsLost: differences(found.records, expected.records).length,
     paidTwice: paidTwice.length,
     cellsWrong: differences(found.cells, expected.cells).length + writtenTwice,
-    otherFaults: postedTwice + miscounted.length + spendFaults.length + (inDoubt > 3 * slots ? 1 : 0),
+    otherFaults:
+      postedTwice + miscounted.length + unlisted.length + spendFaults.length + (inDoubt > 3 * slots ? 1 : 0),
     inDoubt: rows.reduce((sum, row) => sum + row.calls, 0),
   }
 }
@@ -86,12 +88,23 @@ export async function checkInvariants(
 export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
   const { rows } = await pool.query<{ source: string; state: string; kept: number; counted: number }>(`
     select source, state, coalesce(kept, 0)::int as kept, coalesce(counted, 0)::int as counted
-      from (select source, state, sum(rows) as kept from fillrate.row_counts group by 1, 2) k
-      full join (select source, state, count(*) as counted from fillrate.rows group by 1, 2) c using (source, state)
+      from (select source, state, coalesce(run_id, 0) as run, sum(rows) as kept from fillrate.row_counts group by 1, 2, 3) k
+      full join (select source, state, case when state = 'waiting' then coalesce(run_id, 0) else 0 end as run, count(*) as counted
+                   from fillrate.rows group by 1, 2, 3) c using (source, state, run)
      where coalesce(kept, 0) <> coalesce(counted, 0)`)
   return rows.map(
     ({ source, state, kept, counted }) => `${source} ${state}: ${kept} kept, ${counted} counted`,
   )
+}
+
+/** Keys of rows that are to be picked again at some time, and that no list has for it. */
+export async function findUnlisted(pool: pg.Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ key: string }>(`
+    select r.key from fillrate.rows r
+     where r.state <> 'waiting' and r.due_at is not null and not exists (
+       select from fillrate.due_rows d
+        where d.source = r.source and r.due_at >= d.due_at and r.due_at < d.due_at + interval '1 hour' and r.key = any(d.keys))`)
+  return rows.map(({ key }) => key)
 }
 
 /** Where the kept spend is not what the service has counted, in lookups: those in doubt may or may not be billed. */

@@ -19,7 +19,8 @@ import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source.ts'
 import * as lookups from '../../store/lookups.ts'
-import * as rows from '../../store/rows.ts'
+import { listDueRows } from '../../store/due-rows.ts'
+import { listAbandonedRows } from '../../store/waiting-rows.ts'
 import * as runs from '../../store/runs.ts'
 import * as storedAnswers from '../../store/stored-records.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
@@ -129,8 +130,8 @@ async function readListed(
 ): Promise<CandidatePage> {
   const keys =
     phase === 'abandoned'
-      ? await rows.listAbandonedRows(tx, source.name, live, after ?? '', size)
-      : await rows.listDueRows(tx, source.name, after ?? '', size)
+      ? await listAbandonedRows(tx, source.name, live, after ?? '', size)
+      : await listDueRows(tx, source.name, after ?? '', size)
   const candidates = await readCandidatesByKey(tx, source, keys, service)
   const next = keys.length === size ? (keys.at(-1) ?? null) : null
   return {

@@ -12,7 +12,7 @@ import {
 } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
-import { awaitsDeliverySql } from '../../store/rows.ts'
+import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 
 /**

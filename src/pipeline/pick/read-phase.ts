@@ -1,4 +1,5 @@
-import * as rows from '../../store/rows.ts'
+import { listDueRows } from '../../store/due-rows.ts'
+import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
 import { toMissingRow } from '../row-results.ts'
@@ -88,10 +89,10 @@ export function listPhaseKeys(
   const { source, after } = pass
   switch (pass.phase) {
     case 'requeued':
-      return rows.listRequeuedRows(tx, source.name, run.id, after ?? '', allowed)
+      return listRequeuedRows(tx, source.name, run.id, after ?? '', allowed)
     case 'abandoned':
-      return rows.listAbandonedRows(tx, source.name, runningIds, after ?? '', allowed, run.isDryRun)
+      return listAbandonedRows(tx, source.name, runningIds, after ?? '', allowed, run.isDryRun)
     default:
-      return rows.listDueRows(tx, source.name, after ?? '', allowed)
+      return listDueRows(tx, source.name, after ?? '', allowed)
   }
 }

@@ -1,6 +1,6 @@
 import { describeFreshness } from '../../sources/freshness.ts'
 import type { Source } from '../../sources/source.ts'
-import * as rows from '../../store/rows.ts'
+import { postponeDueRows } from '../../store/due-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { toIdleRow } from '../row-results.ts'
@@ -24,6 +24,6 @@ export async function settleStamped<Candidate extends Pick<PickCandidate, 'key' 
     source.name,
     stamped.map(({ key, settledUntil }) => ({ ...toIdleRow(key, reason), nextAt: settledUntil })),
   )
-  await rows.postponeDueRows(tx, source.name, stamped)
+  await postponeDueRows(tx, source.name, stamped)
   return candidates.filter((candidate) => candidate.settledUntil === null)
 }

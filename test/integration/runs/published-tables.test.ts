@@ -8,7 +8,10 @@ import { runRequest, startHarness, type Harness } from '../../support/harness.ts
 let harness: Harness
 beforeAll(async () => {
   harness = await startHarness({
-    config: { ...crmConfig, sources: { contacts: { ...crmConfig.sources.contacts, key: 'id', follow: true } } },
+    config: {
+      ...crmConfig,
+      sources: { contacts: { ...crmConfig.sources.contacts, key: 'id', follow: true } },
+    },
     prepare: ({ pool }) => createCrm(pool, 60),
   })
   await harness.database.pool.query('create publication everything for all tables')

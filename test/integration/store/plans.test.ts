@@ -8,12 +8,18 @@ import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
+import { listDueRows } from '../../../src/store/due-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
+import { listAbandonedRows, listRequeuedRows } from '../../../src/store/waiting-rows.ts'
+import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
+import { listAnsweredDryRows } from '../../../src/store/stored-records.ts'
 import {
+  advanceCascade,
   awaitsAnswers,
   countAwaitedJobs,
   findWaitingRows,
   hasWorkUnderWay,
+  readWaitingCounts,
 } from '../../../src/store/run-progress.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
@@ -30,6 +36,7 @@ const TABLES = ['lookups', 'rows', 'write_back_queue', 'pending_lookups', 'skipp
 const WRITTEN = 20_000
 const WAITING = 100
 const PENDING = 100
+const done = { isDryRun: false, cascading: [] }
 
 /** The run that waits. The statistics of the third case know nothing of it. */
 const RUN = 2
@@ -45,8 +52,8 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
   database = await createTestDatabase()
   const analyze = analyzedBefore.map((table) => `analyze fillrate.${table};`).join(' ')
   await database.pool.query(`
-    insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-    select 'manual', '{contacts}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, ${RUN});
+    insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until)
+    select 'follow', '{contacts}', '{"follow": true}', 'running', 'test', gen_random_uuid(), now() - interval '1 hour' from generate_series(1, ${RUN});
     ${insertFound(1, 1, WRITTEN)};
     insert into fillrate.rows (source, key, lookup_id, state, run_id, settled_at)
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
@@ -179,10 +186,14 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       },
     ],
     ['check for a job to submit', (tx) => jobs.findSubmittable(tx, RUN, 50)],
-    ['list abandoned rows', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
-    ['list requeued rows', (tx) => rows.listRequeuedRows(tx, 'contacts', RUN, '', 1_000)],
+    ['list abandoned rows', (tx) => listAbandonedRows(tx, 'contacts', [], '', 1_000)],
+    ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
-    ['list due rows', (tx) => rows.listDueRows(tx, 'contacts', '', 1_000)],
+    ['list due rows', (tx) => listDueRows(tx, 'contacts', '', 1_000)],
+    ['count what rows wait for', (tx) => readWaitingCounts(tx, { id: RUN, ...done }, ['contacts'], [RUN])],
+    ['list answered rows of a dry run', (tx) => listAnsweredDryRows(tx, 'contacts', RUN, '', 1_000)],
+    ['list abandoned rows of live sync', (tx) => listAbandonedChanges(tx, ['contacts'], 1_000)],
+    ['go on after a miss in a dry run', (tx) => advanceCascade(tx, RUN, ['contacts'])],
     ['check for waiting rows', (tx) => findWaitingRows(tx, RUN, ['contacts'])],
     ['check for work under way', (tx) => hasWorkUnderWay(tx, RUN)],
     ['check for awaited answers', (tx) => awaitsAnswers(tx, RUN)],

@@ -16,7 +16,8 @@ beforeEach(async () => {
 })
 
 const query = async (text: string) => (await database.pool.query(text)).rows
-const listCounts = () => query('select source, state, rows::int from fillrate.row_counts order by 1, 2, 3')
+const listCounts = () =>
+  query('select source, state, run_id::int as run, rows::int from fillrate.row_counts order by 1, 2, 3, 4')
 const expectExact = async () => expect(await findMiscounted(database.pool)).toEqual([])
 
 test('every kind of statement keeps the counts', async () => {
@@ -63,9 +64,9 @@ test('concurrent writers and folds neither wait for one another nor lose a count
   await foldRowCounts(database.db, 0)
   await foldRowCounts(database.db, 0)
   expect(await listCounts()).toEqual([
-    { source: 'a', state: 'enriched', rows: 40 },
-    { source: 'a', state: 'failed', rows: 1 },
-    { source: 'a', state: 'waiting', rows: 59 },
+    { source: 'a', state: 'enriched', run: null, rows: 40 },
+    { source: 'a', state: 'failed', run: null, rows: 1 },
+    { source: 'a', state: 'waiting', run: null, rows: 59 },
   ])
 })
 

@@ -1,0 +1,58 @@
+import { sql } from 'kysely'
+import { opaque, unnestByRow } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+// Finished rows that may be picked again from a time on. `due_rows` lists their keys by hour, so that `rows` needs no index
+// of that time; `rows.due_at` decides.
+
+/** Rows of a source that are due again, for a pass that does not read the whole table. @param after keyset: keys after this one */
+export async function listDueRows(
+  db: Connection,
+  source: string,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select listed.key
+      from (select distinct k.key from fillrate.due_rows d cross join unnest(d.keys) as k (key)
+             where d.source = ${source} and d.due_at <= now() and k.key > ${after} order by k.key) listed
+     cross join lateral (
+       select from fillrate.rows
+        where source = ${source} and key = listed.key and ${opaque(sql`due_at <= now() and state <> 'waiting'`)} offset 0) r
+     order by listed.key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}
+
+/** Makes due rows due later. */
+export async function postponeDueRows(
+  tx: Tx,
+  source: string,
+  postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
+): Promise<void> {
+  const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
+  await sql`
+    update fillrate.rows r set due_at = v.until
+      from ${unnestByRow(source, values, { until: 'timestamptz' })}
+     where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
+}
+
+/** Entries that are read at a time, the oldest first. */
+const PRUNED_ENTRIES = 100
+
+/**
+ * Deletes entries that are due and list no row of their hour any more: what they listed was picked, and is listed by the entry of
+ * its next time.
+ */
+export async function pruneDueRows(db: Connection): Promise<void> {
+  await sql`
+    delete from fillrate.due_rows where id = any(array(
+      select d.id from (select * from fillrate.due_rows where due_at <= now() order by due_at limit ${PRUNED_ENTRIES}) d
+       where not exists (
+         select from unnest(d.keys) as k (key)
+          cross join lateral (
+            select from fillrate.rows
+             where source = d.source and key = k.key
+               and ${opaque(sql`state <> 'waiting' and due_at >= d.due_at and due_at < d.due_at + interval '1 hour'`)} offset 0) r)))`.execute(
+    db,
+  )
+}

@@ -1,0 +1,86 @@
+import { type RawBuilder, sql } from 'kysely'
+import { isPauseActiveSql } from './paused-sources.ts'
+import { opaque } from './sql.ts'
+import type { Connection } from './transaction.ts'
+
+// No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
+// kept counts say which runs have some, and the index of rows by run gives these.
+
+/** SQL: `(run_id)` of the runs that have waiting rows of these sources; null: of a run that was deleted. */
+export const runsWithWaitingSql = (sources: readonly string[] | null = null): RawBuilder<unknown> => sql`(
+  select run_id from fillrate.row_counts
+   where state = 'waiting' and ${sources === null ? sql`true` : sql`source = any(${[...sources]}::text[])`}
+   group by run_id having sum(rows) > 0)`
+
+/**
+ * SQL: the waiting rows of a run, a reference, for a lateral join. The run is compared as a range: an equality with a run that its
+ * statistics do not know lets the planner expect every row.
+ */
+export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuilder<unknown> => sql`(
+  select run_id, source, key, lookup_id, is_dry_run, due_at from fillrate.rows
+   where run_id between ${sql.ref(run)} and ${sql.ref(run)} and source = any(${[...sources]}::text[])
+     and ${opaque(sql`state = 'waiting'`)} offset 0)`
+
+/** SQL: how many rows of a run wait. */
+export const waitingOfRunSql = (run: number): RawBuilder<number> => sql`(
+  select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting' and run_id = ${run})`
+
+/**
+ * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same
+ * statement: a pause that is older than the death of a run is seen wherever that death is.
+ * @param after keyset: keys after this one
+ * @param dry skip rows that are written as soon as their delivery comes: a dry run would prevent that
+ */
+export async function listAbandonedRows(
+  db: Connection,
+  source: string,
+  runningRuns: readonly number[],
+  after: string,
+  limit: number,
+  dry = false,
+): Promise<string[]> {
+  const isAbandoned = opaque(sql`state = 'waiting' and not (${dry} and ${awaitsDeliverySql('rows')})`)
+  // Compared as a whole: only the index of rows by run has this order. By its parts, so has the primary key, which would read all
+  // rows of the source.
+  const { rows } = await sql<{ key: string }>`
+    with run as materialized ${runsWithWaitingSql([source])}
+    select key from (
+      select w.key from run cross join lateral (
+        select key from fillrate.rows
+         where (run_id, key) > (run.run_id, ${after}) and run_id <= run.run_id and source = ${source} and ${isAbandoned}
+         order by run_id, key limit ${limit}) w
+       where run.run_id <> all(${[...runningRuns]}::bigint[])
+      union all
+      select w.key from run cross join lateral (
+        select key from fillrate.rows where run_id is null and source = ${source} and key > ${after} and ${isAbandoned}
+         order by key limit ${limit}) w
+       where run.run_id is null
+    ) found
+     where not exists (select from fillrate.paused_sources p where p.source = ${source} and ${isPauseActiveSql(sql`p`)})
+     order by key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}
+
+/** SQL: whether a row is written as soon as its delivery comes, with or without a run. */
+export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
+  not ${sql.ref(`${row}.is_dry_run`)}
+  and exists (select from fillrate.lookups where id = ${sql.ref(`${row}.lookup_id`)} and state = 'submitted'))`
+
+/**
+ * A run's own rows to pick again: their inputs changed before they were written, or their next identifier is to be
+ * tried.
+ * @param after keyset: keys after this one
+ */
+export async function listRequeuedRows(
+  db: Connection,
+  source: string,
+  run: number,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select key from fillrate.rows
+     where source = ${source} and is_requeued and key > ${after} and ${opaque(sql`run_id = ${run}`)}
+     order by key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { eraseByPattern, findByPattern } from '../../../src/store/erase.ts'
+import { listDueRows, postponeDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
+import { findUnlisted } from '../../chaos/invariants.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+beforeEach(async () => {
+  await query('truncate fillrate.rows')
+  await query(
+    `insert into fillrate.rows (source, key, state) select 'a', lpad(n::text, 3, '0'), 'waiting' from generate_series(1, 100) n`,
+  )
+})
+
+const query = async (text: string) => (await database.pool.query(text)).rows
+const listDue = (after = '', limit = 1_000) => listDueRows(database.db, 'a', after, limit)
+const countEntries = async () => (await query('select from fillrate.due_rows')).length
+const finish = (from: number, to: number, dueAt: string) =>
+  query(`update fillrate.rows set state = 'not_found', settled_at = now(), due_at = ${dueAt}
+          where key between '${String(from).padStart(3, '0')}' and '${String(to).padStart(3, '0')}'`)
+
+test('a row is listed from the moment that it is due, once, and no longer when it is picked again', async () => {
+  await finish(1, 10, `now() - interval '1 minute'`)
+  await finish(11, 20, `now() + interval '1 minute'`)
+  await finish(5, 5, `now() - interval '2 hours'`)
+  await query(
+    `update fillrate.rows set state = 'waiting', settled_at = null, due_at = null where key = '010'`,
+  )
+  expect(await listDue()).toEqual(['001', '002', '003', '004', '005', '006', '007', '008', '009'])
+  expect(await listDue('003', 2)).toEqual(['004', '005'])
+  expect(await listDueRows(database.db, 'b', '', 10)).toEqual([])
+  expect(await findUnlisted(database.pool)).toEqual([])
+})
+
+test('every kind of statement lists what it makes due', async () => {
+  await query(`
+    insert into fillrate.rows (source, key, state, settled_at, due_at) select 'a', n, 'failed', now(), now() from generate_series(101, 120) n
+        on conflict (source, key) do update set state = excluded.state, settled_at = excluded.settled_at, due_at = excluded.due_at`)
+  await query(`update fillrate.rows set source = 'b' where key = '120'`)
+  await query(`update fillrate.rows set state = 'enriched', settled_at = now() where key < '010'`)
+  await query(`update fillrate.rows set due_at = now() where key = '003'`)
+  await query(`delete from fillrate.rows where key = '119'`)
+  expect(await findUnlisted(database.pool)).toEqual([])
+  expect(await listDue()).toEqual(['003', ...Array.from({ length: 18 }, (_, n) => String(101 + n))])
+  expect(await listDueRows(database.db, 'b', '', 10)).toEqual(['120'])
+})
+
+test('a statement that changes no due time lists nothing', async () => {
+  await finish(1, 10, 'now()')
+  const before = await countEntries()
+  await query(`update fillrate.rows set notes = '{}', run_id = 7`)
+  expect(await countEntries()).toBe(before)
+})
+
+test('an entry is pruned when none of its rows is due in its hour', async () => {
+  await finish(1, 10, `now() - interval '1 minute'`)
+  await finish(11, 20, `now() + interval '2 hours'`)
+  await pruneDueRows(database.db)
+  expect(await countEntries()).toBe(2)
+  await query(
+    `update fillrate.rows set state = 'waiting', settled_at = null, due_at = null where key < '010'`,
+  )
+  const later = new Date(Date.now() + 3 * 3_600_000)
+  await database.db
+    .transaction()
+    .execute((tx) => postponeDueRows(tx, 'a', [{ key: '010', settledUntil: later }]))
+  await pruneDueRows(database.db)
+  expect(await listDue()).toEqual([])
+  expect(await findUnlisted(database.pool)).toEqual([])
+  expect(await countEntries()).toBe(2)
+})
+
+test('a key that names an erased person is taken out of its list', async () => {
+  await query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
+               values ('a', 'jane@b.example', 'not_found', now(), now()), ('a', 'joe@b.example', 'not_found', now(), now())`)
+  await database.db.transaction().execute(async (tx) => {
+    const rows = await findByPattern(tx, 'rows', 'jane@b')
+    await eraseByPattern(tx, { rows, changes: [], written: [], skipped: [] }, 'jane@b')
+  })
+  expect(await query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
+    { keys: ['joe@b.example'] },
+  ])
+})
