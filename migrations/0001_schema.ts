@@ -470,6 +470,13 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       settled_at timestamptz,
       check (body is not null or raw is not null)
     )`.execute(db)
+  // Where Postgres is built with it. Its own method takes several times as long, a twentieth of its work for a row in bulk.
+  const { rows } = await sql<{ hasLz4: boolean }>`
+    select 'lz4' = any(enumvals) as "hasLz4" from pg_settings where name = 'default_toast_compression'`.execute(
+    db,
+  )
+  if (rows[0]?.hasLz4 === true)
+    await sql`alter table fillrate.deliveries alter column body set compression lz4`.execute(db)
   await sql`create index deliveries_received on fillrate.deliveries (received_at) where state = 'received'`.execute(
     db,
   )

@@ -28,6 +28,13 @@ test('migrating twice does nothing the second time', async () => {
   expect(await pendingMigrations(database.db)).toEqual([])
 })
 
+test('bodies of deliveries are compressed with lz4 where Postgres has it', async () => {
+  const { rows } = await database.pool.query<{ used: string; has_lz4: boolean }>(`
+    select attcompression as used, (select 'lz4' = any(enumvals) from pg_settings where name = 'default_toast_compression') as has_lz4
+      from pg_attribute where attrelid = 'fillrate.deliveries'::regclass and attname = 'body'`)
+  expect(rows[0]?.used).toBe(rows[0]?.has_lz4 === true ? 'l' : '')
+})
+
 test('several processes that migrate at once create one schema', async () => {
   await database.pool.query('drop schema fillrate cascade')
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))
