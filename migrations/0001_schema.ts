@@ -10,6 +10,9 @@ import { sql, type Kysely } from 'kysely'
  * `on delete set null` would do is done by one trigger per statement. `changes.lookup_id`, `changes.undone_by_change_id` and
  * `lookups.job_key` may point at a deleted row.
  *
+ * Texts that an index has are compared by their bytes (`C`): an upgrade of the operating system changes the order of other
+ * collations, and an index in the old order finds nothing and lets a lookup be stored, and paid, twice. It is also the fastest.
+ *
  * The schema itself exists already, because the Migrator keeps its tables in it. `create schema if not exists` would
  * require the right to create one even where an administrator has created it.
  */
@@ -63,7 +66,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   // died, and those of live sync in one day.
   await sql`
     create table fillrate.budgets (
-      name text primary key,
+      name text collate "C" primary key,
       lookups_spent bigint not null default 0 check (lookups_spent >= 0),
       spent_by_source jsonb not null default '{}',
       created_at timestamptz not null default now()
@@ -73,7 +76,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   // `schedule` is its own.
   await sql`
     create table fillrate.scheduled_runs (
-      schedule text not null,
+      schedule text collate "C" not null,
       at timestamptz not null,
       sources text[] not null,
       state text not null check (state in ('waiting', 'running', 'done', 'skipped')),
@@ -107,7 +110,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.services (
       id smallint primary key check (id >= 0),
-      host text not null unique,
+      host text collate "C" not null unique,
       first_seen_at timestamptz not null default now()
     )`.execute(db)
 
@@ -122,8 +125,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.lookups (
       id bigint generated always as identity primary key,
-      kind text not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
-      key text not null,
+      kind text collate "C" not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
+      key text collate "C" not null,
       service_id smallint not null default 0,
       input jsonb not null,
       state text not null check (state in
@@ -218,8 +221,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // that is stored.
   await sql`
     create table fillrate.suppressions (
-      kind text not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
-      hash text not null,
+      kind text collate "C" not null check (kind in ('email', 'linkedin_url', 'name_company', 'domain')),
+      hash text collate "C" not null,
       created_at timestamptz not null default now(),
       primary key (kind, hash)
     )`.execute(db)
@@ -238,14 +241,14 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // all other rows: `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched.
   await sql`
     create table fillrate.rows (
-      source text not null,
-      key text not null,
+      source text collate "C" not null,
+      key text collate "C" not null,
       lookup_id bigint,
       missed_lookup_ids bigint[] not null default '{}',
       is_dry_run boolean not null default false,
       service_id smallint not null default 0,
       input_hash text,
-      state text not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
+      state text collate "C" not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
         'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')),
       reason text,
       run_id bigint,
@@ -259,7 +262,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       settled_at timestamptz,
       due_at timestamptz,
       is_requeued boolean generated always as (case when state = 'waiting' and lookup_id is null then true end) stored,
-      failure text generated always as (case when state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
+      failure text collate "C" generated always as (case when state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
         then state end) stored,
       primary key (source, key),
       check ((state = 'waiting') = (settled_at is null)),
@@ -286,8 +289,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // back, and erased after a while unless `is_kept`. `lookup_ids`: the lookups that such a row still needs.
   await sql`
     create table fillrate.deleted_rows (
-      source text not null,
-      key text not null,
+      source text collate "C" not null,
+      key text collate "C" not null,
       lookup_ids bigint[] not null,
       is_kept boolean not null,
       stored_row jsonb not null,
@@ -305,7 +308,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.due_rows (
       id bigint generated always as identity primary key,
-      source text not null,
+      source text collate "C" not null,
       due_at timestamptz not null,
       keys text[] not null
     )`.execute(db)
@@ -318,8 +321,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // folds the rows of many statements into one.
   await sql`
     create table fillrate.row_counts (
-      source text not null,
-      state text not null,
+      source text collate "C" not null,
+      state text collate "C" not null,
       run_id bigint,
       rows bigint not null
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
@@ -367,9 +370,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // and is deleted with it.
   await sql`
     create table fillrate.skipped_cells (
-      source text not null,
-      key text not null,
-      "column" text not null,
+      source text collate "C" not null,
+      key text collate "C" not null,
+      "column" text collate "C" not null,
       run_id bigint,
       lookup_id bigint,
       reason text not null,
@@ -386,8 +389,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     create table fillrate.changes (
       id bigint generated always as identity primary key,
       run_id bigint,
-      source text not null,
-      key text not null,
+      source text collate "C" not null,
+      key text collate "C" not null,
       lookup_id bigint,
       before jsonb not null,
       after jsonb not null,
@@ -413,7 +416,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
-      job_id text,
+      job_id text collate "C",
       scope text,
       state text not null check (state in
         ('submitting', 'submitted', 'completed', 'failed', 'in_doubt', 'rejected', 'expired')),
@@ -458,9 +461,9 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   // One verified webhook event. `quarantined_results` counts results that match no input of the job and were not used.
   await sql`
     create table fillrate.deliveries (
-      event_id text primary key,
+      event_id text collate "C" primary key,
       job_key uuid,
-      job_id text,
+      job_id text collate "C",
       state text not null check (state in ('received', 'settled', 'orphaned', 'quarantined')),
       reason text,
       quarantined_results integer not null default 0,
@@ -500,8 +503,8 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
     create table fillrate.spend (
       run_id bigint not null,
       day date not null,
-      source text not null,
-      endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
+      source text collate "C" not null,
+      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
       calls bigint not null,
       retried bigint not null,
       throttled bigint not null,
@@ -522,8 +525,8 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
     create table fillrate.spend_entries (
       run_id bigint not null,
       day date not null default (now() at time zone 'UTC')::date,
-      source text not null,
-      endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
+      source text collate "C" not null,
+      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
       calls bigint not null default 0,
       retried bigint not null default 0,
       throttled bigint not null default 0,
@@ -568,7 +571,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // Leases by which one process is elected: the leader of a scope, or the process that runs live sync.
   await sql`
     create table fillrate.leases (
-      scope text primary key,
+      scope text collate "C" primary key,
       lease_token uuid not null,
       leased_until timestamptz not null,
       acquired_at timestamptz not null default now(),
@@ -580,7 +583,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // `usage_at`. `status`: the leader's latest report, which `fillrate status` shows.
   await sql`
     create table fillrate.rate_limits (
-      scope text primary key,
+      scope text collate "C" primary key,
       "limit" bigint not null check ("limit" >= 0),
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
@@ -596,7 +599,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // How the limit of a scope has changed: one row a minute at most, for ninety days.
   await sql`
     create table fillrate.rate_limit_history (
-      scope text not null,
+      scope text collate "C" not null,
       at timestamptz not null,
       "limit" bigint not null check ("limit" >= 0),
       window_ms bigint check (window_ms > 0),
@@ -606,7 +609,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // Open circuit breakers: the service is down, and is probed at `probe_at`. `is_unreachable`: it does not respond at all.
   await sql`
     create table fillrate.circuit_breakers (
-      scope text primary key,
+      scope text collate "C" primary key,
       opened_at timestamptz not null default now(),
       probe_at timestamptz not null,
       backoff_ms integer not null check (backoff_ms > 0),
@@ -618,7 +621,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`.
   await sql`
     create table fillrate.processes (
-      owner text primary key,
+      owner text collate "C" primary key,
       role text not null check (role in ('start', 'serve', 'run')),
       host text not null,
       pid integer not null,
@@ -634,7 +637,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   // Sources that a user has paused. `resume_at`: when the pause ends by itself; its row stays until the next change.
   await sql`
     create table fillrate.paused_sources (
-      source text primary key,
+      source text collate "C" primary key,
       paused_at timestamptz not null default now(),
       paused_by text not null,
       reason text,
@@ -676,7 +679,7 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   // and the last full pass.
   await sql`
     create table fillrate.source_cursors (
-      source text primary key,
+      source text collate "C" primary key,
       mapping_hash text not null,
       changed_until timestamptz not null,
       started_at timestamptz not null,
@@ -714,7 +717,7 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
   // later ones are compared with.
   await sql`
     create table fillrate.fill_rate_samples (
-      source text not null,
+      source text collate "C" not null,
       at timestamptz not null default now(),
       eligible bigint not null check (eligible >= 0),
       filled jsonb not null,
@@ -727,8 +730,8 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.request_counts (
       at timestamptz not null,
-      endpoint text not null check (endpoint in ('person', 'company', 'bulk')),
-      status text not null,
+      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
+      status text collate "C" not null,
       calls integer not null check (calls >= 0),
       durations integer[] not null default '{}',
       max_ms integer not null default 0,
@@ -738,8 +741,8 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
   // Prometheus counters by name and labels, summed over all processes, past ones included.
   await sql`
     create table fillrate.metric_counters (
-      name text not null,
-      labels text not null,
+      name text collate "C" not null,
+      labels text collate "C" not null,
       value double precision not null,
       primary key (name, labels)
     ) with (fillfactor = 70)`.execute(db)
@@ -751,8 +754,8 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.troubles (
       id bigint generated always as identity primary key,
-      code text not null,
-      subject text not null,
+      code text collate "C" not null,
+      subject text collate "C" not null,
       severity text not null check (severity in ('error', 'warning')),
       details jsonb not null default '{}',
       began_at timestamptz not null,
@@ -781,9 +784,9 @@ async function createNotifications(db: Kysely<unknown>): Promise<void> {
     create table fillrate.notifications (
       id bigint generated always as identity primary key,
       event_id uuid not null,
-      event text not null,
-      about text not null,
-      target text not null,
+      event text collate "C" not null,
+      about text collate "C" not null,
+      target text collate "C" not null,
       host text not null,
       body json not null,
       state text not null default 'pending' check (state in ('pending', 'delivered', 'given_up')),

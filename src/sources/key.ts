@@ -14,7 +14,7 @@ function keyColumnTextSql({ name, columnType }: KeyColumn, alias: string): strin
   const { kind } = columnType.fit
   const text = `${alias}.${quoteName(name)}::text`
   // In the collation of Fillrate's tables: their indexes find nothing in another.
-  if (kind === 'text' || kind === 'other') return `(${text} collate "default")`
+  if (kind === 'text' || kind === 'other') return `(${text} collate "C")`
   if (!/^(?:date|timestamp|timestamptz)$/.test(kind)) return text
   return `(${cellJsonSql({ column: name, attribute: name, path: [], type: columnType }, alias)} #>> '{}')`
 }

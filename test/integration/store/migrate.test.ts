@@ -35,6 +35,18 @@ test('bodies of deliveries are compressed with lz4 where Postgres has it', async
   expect(rows[0]?.used).toBe(rows[0]?.has_lz4 === true ? 'l' : '')
 })
 
+test('no index depends on a collation that an upgrade of the operating system can change', async () => {
+  const { rows } = await database.pool.query<{ column: string }>(`
+    select distinct format('%s.%s', c.relname, a.attname) as column
+      from pg_index i
+      join pg_class c on c.oid = i.indrelid and c.relnamespace = 'fillrate'::regnamespace and c.relname not like 'migration%'
+      join pg_attribute x on x.attrelid = i.indexrelid
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[x.attnum - 1]
+     where x.attcollation not in (0, 'pg_catalog."C"'::regcollation)
+     order by 1`)
+  expect(rows.map(({ column }) => column)).toEqual([])
+})
+
 test('several processes that migrate at once create one schema', async () => {
   await database.pool.query('drop schema fillrate cascade')
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))
