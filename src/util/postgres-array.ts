@@ -1,17 +1,18 @@
 /** A type whose arrays can be sent, by its name in SQL. */
 export type ArrayType = keyof typeof TYPES
 
-interface ElementType {
+type ElementType = FixedType | TextType
+
+interface FixedType {
   readonly oid: number
-  /** Bytes of a value; null: those of its text. */
-  readonly size: number | null
+  /** Bytes of a value. */
+  readonly size: number
   readonly write: (into: Buffer, value: never, at: number) => void
-  /** The text of a value, where its size is that. */
-  readonly text?: (value: never) => string
 }
 
-const writeText = (into: Buffer, text: string, at: number): void => {
-  into.write(text, at)
+interface TextType {
+  readonly oid: number
+  readonly text: (value: never) => string
 }
 
 /** Identifiers of types and formats of values: src/include/catalog/pg_type.dat and the `*_recv` functions of Postgres. */
@@ -29,20 +30,10 @@ const TYPES = {
     size: 8,
     write: (into, value: number, at) => void into.writeDoubleBE(value, at),
   },
-  text: { oid: 25, size: null, write: writeText, text: (value: string) => value },
-  json: {
-    oid: 114,
-    size: null,
-    write: writeText,
-    text: (value: unknown) => cleanJson(JSON.stringify(value)),
-  },
+  text: { oid: 25, text: (value: string) => value },
+  json: { oid: 114, text: (value: unknown) => cleanJson(JSON.stringify(value)) },
   // The format of jsonb has a version before the text.
-  jsonb: {
-    oid: 3802,
-    size: null,
-    write: writeText,
-    text: (value: unknown) => `\u0001${JSON.stringify(value)}`,
-  },
+  jsonb: { oid: 3802, text: (value: unknown) => `\u0001${JSON.stringify(value)}` },
   uuid: {
     oid: 2950,
     size: 16,
@@ -103,6 +94,14 @@ function writeInt64(into: Buffer, value: number, at: number): void {
 }
 
 const HEADER_BYTES = 20
+const EMPTY_BYTES = 12
+
+/** Bytes of a UTF-16 code unit in UTF-8, at most. */
+const MAX_UTF8_BYTES = 3
+
+/** Encoded into in turn by all batches that fit. */
+const SCRATCH_BYTES = 4 * 1024 * 1024
+let scratch: Buffer | null = null
 
 /**
  * An array as a parameter in Postgres's binary format: nothing is escaped here and no text of a whole batch is parsed there,
@@ -114,37 +113,69 @@ const HEADER_BYTES = 20
  * @see https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_recv in arrayfuncs.c
  */
 export function postgresArray(type: ArrayType, values: readonly unknown[]): Buffer {
-  const { oid, size, write, text }: ElementType = TYPES[type]
-  const isEmpty = values.every(isMissing)
-  const texts = size === null && !isEmpty ? values.map((value) => textOf(value, text)) : null
-  let bytes = isEmpty ? HEADER_BYTES - 8 : HEADER_BYTES
-  const sizes = isEmpty
-    ? []
-    : values.map((value, n) => {
-        const own = isMissing(value) ? -1 : (size ?? Buffer.byteLength(texts?.[n] ?? ''))
-        bytes += 4 + Math.max(own, 0)
-        return own
-      })
-  const buffer = Buffer.allocUnsafe(bytes)
-  buffer.writeInt32BE(isEmpty ? 0 : 1, 0)
-  buffer.writeInt32BE(sizes.includes(-1) ? 1 : 0, 4)
-  buffer.writeUInt32BE(oid, 8)
-  if (isEmpty) return buffer
-  buffer.writeInt32BE(values.length, 12)
-  buffer.writeInt32BE(1, 16)
+  const element: ElementType = TYPES[type]
+  const missing = values.reduce<number>((count, value) => (isMissing(value) ? count + 1 : count), 0)
+  if (missing === values.length) return writeHeader(Buffer.allocUnsafe(EMPTY_BYTES), element.oid, null, false)
+  return 'text' in element ? writeTexts(element, values, missing > 0) : writeFixed(element, values, missing)
+}
+
+function writeFixed({ oid, size, write }: FixedType, values: readonly unknown[], missing: number): Buffer {
+  const buffer = Buffer.allocUnsafe(HEADER_BYTES + 4 * values.length + size * (values.length - missing))
+  writeHeader(buffer, oid, values.length, missing > 0)
   let at = HEADER_BYTES
-  for (const [n, own] of sizes.entries()) {
-    buffer.writeInt32BE(own, at)
-    at += 4
-    if (own === -1) continue
-    write(buffer, (texts === null ? values[n] : texts[n]) as never, at)
-    at += own
+  for (const value of values) {
+    const isNull = isMissing(value)
+    buffer.writeInt32BE(isNull ? -1 : size, at)
+    if (!isNull) write(buffer, value as never, at + 4)
+    at += isNull ? 4 : 4 + size
   }
   return buffer
 }
 
-const textOf = (value: unknown, text: ElementType['text']): string =>
-  isMissing(value) || text === undefined ? '' : text(value as never)
+/**
+ * Encodes texts into a buffer that is large enough for any characters, and copies what they take: to count their bytes first
+ * takes as long as to write them.
+ */
+function writeTexts({ oid, text }: TextType, values: readonly unknown[], hasMissing: boolean): Buffer {
+  const texts = values.map((value) => (isMissing(value) ? null : text(value as never)))
+  let room = HEADER_BYTES
+  for (const one of texts) room += 4 + (one === null ? 0 : MAX_UTF8_BYTES * one.length)
+  const buffer =
+    room > SCRATCH_BYTES ? Buffer.allocUnsafeSlow(room) : (scratch ??= Buffer.allocUnsafeSlow(SCRATCH_BYTES))
+  writeHeader(buffer, oid, values.length, hasMissing)
+  let at = HEADER_BYTES
+  for (const one of texts) {
+    const bytes = one === null ? -1 : writeText(buffer, one, at + 4)
+    buffer.writeInt32BE(bytes, at)
+    at += 4 + Math.max(bytes, 0)
+  }
+  return Buffer.from(buffer.subarray(0, at))
+}
+
+/** The characters of a short text are written faster here than by a call into Node, if they are ASCII. */
+const SHORT_TEXT = 40
+
+function writeText(into: Buffer, text: string, at: number): number {
+  const { length } = text
+  if (length > SHORT_TEXT) return into.write(text, at)
+  for (let n = 0; n < length; n++) {
+    const code = text.charCodeAt(n)
+    if (code > 0x7f) return into.write(text, at)
+    into[at + n] = code
+  }
+  return length
+}
+
+/** @param length null: no element, and no dimension */
+function writeHeader(into: Buffer, oid: number, length: number | null, hasNull: boolean): Buffer {
+  into.writeInt32BE(length === null ? 0 : 1, 0)
+  into.writeInt32BE(hasNull ? 1 : 0, 4)
+  into.writeUInt32BE(oid, 8)
+  if (length === null) return into
+  into.writeInt32BE(length, 12)
+  into.writeInt32BE(1, 16)
+  return into
+}
 
 const isMissing = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === 'number' && !Number.isFinite(value))

@@ -42,6 +42,16 @@ describe('arrays in binary format', () => {
     expect(await asRead(type, values)).toEqual(expected)
   })
 
+  test('of texts of any length are kept', async () => {
+    const texts = [39, 40, 41, 100_000, 2_000_000].flatMap((length) => [
+      'a'.repeat(length),
+      `${'a'.repeat(length - 1)}é`,
+      '🏙'.repeat(length),
+    ])
+    expect(await asRead('text', texts)).toEqual(texts)
+    expect(await asRead('text', ['short', null, 'é'])).toEqual(['short', null, 'é'])
+  })
+
   test('of times are exact to the microsecond', async () => {
     const { rows } = await database.pool.query<{ text: string; json: string; at: Date }>(`
       select at::text as text, to_json(at) #>> '{}' as json, date_trunc('milliseconds', at) as at
