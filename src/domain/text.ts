@@ -84,6 +84,7 @@ const BLANK = /[\s\p{Cc}\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufef
 
 /** Removes blank characters at both ends. Linear in the length. */
 export function trimBlank(text: string): string {
+  if (isVisibleAscii(text.charCodeAt(0)) && isVisibleAscii(text.charCodeAt(text.length - 1))) return text
   // Two indices instead of `/[…]+$/`, which takes quadratic time on a long run of spaces inside a value.
   let start = 0
   let end = text.length
@@ -91,6 +92,8 @@ export function trimBlank(text: string): string {
   while (end > start && BLANK.test(text.charAt(end - 1))) end--
   return text.slice(start, end)
 }
+
+const isVisibleAscii = (code: number): boolean => code > 0x20 && code < 0x7f
 
 /** Trims, and replaces every run of white space, control characters and lone surrogates by one space. */
 export function collapseWhitespace(text: string): string {

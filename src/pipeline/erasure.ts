@@ -144,29 +144,31 @@ export function redactBody(body: string, erasedIndexes: ReadonlySet<number>): st
 /** Finds every person identifier among the strings of a value: email addresses and profile URLs. */
 export function findIdentifiers(value: unknown): SubjectIdentifier[] {
   const found = new Map<string, SubjectIdentifier>()
-  forEachString(value, (text) => {
-    for (const identifier of parseIdentifiers(text))
-      found.set(`${identifier.kind}\n${identifier.key}`, identifier)
-  })
+  collectIdentifiers(value, found)
   return [...found.values()]
 }
 
-function parseIdentifiers(text: string): SubjectIdentifier[] {
-  const email = text.includes('@') ? normalizeEmail(text) : null
-  if (email?.ok) return [{ kind: 'email', key: email.key }]
-  // Each text of each record comes by: most have no dot.
-  const profile = text.includes('.') && /linkedin\.com/i.test(text) ? normalizeProfileUrl(text) : null
-  return profile?.ok ? [{ kind: 'linkedin_url', key: profile.key }] : []
-}
-
-function forEachString(value: unknown, visit: (text: string) => void): void {
-  if (typeof value === 'string') visit(value)
-  else if (Array.isArray(value)) for (const item of value) forEachString(item, visit)
+function collectIdentifiers(value: unknown, found: Map<string, SubjectIdentifier>): void {
+  if (typeof value === 'string') {
+    const identifier = parseIdentifier(value)
+    if (identifier !== null) found.set(`${identifier.kind}\n${identifier.key}`, identifier)
+  } else if (Array.isArray(value)) for (const item of value) collectIdentifiers(item, found)
   else if (isObject(value))
     for (const field of Object.keys(value)) {
-      visit(field)
-      forEachString(value[field], visit)
+      collectIdentifiers(field, found)
+      collectIdentifiers(value[field], found)
     }
+}
+
+function parseIdentifier(text: string): SubjectIdentifier | null {
+  // The shortest address is `a@b.c`.
+  if (text.length < 5) return null
+  const email = text.includes('@') ? normalizeEmail(text) : null
+  if (email?.ok) return { kind: 'email', key: email.key }
+  // Each text of each record comes by: most have no dot.
+  const profile =
+    text.length > 12 && text.includes('.') && /linkedin\.com/i.test(text) ? normalizeProfileUrl(text) : null
+  return profile?.ok ? { kind: 'linkedin_url', key: profile.key } : null
 }
 
 /**

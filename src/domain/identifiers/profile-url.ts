@@ -14,6 +14,9 @@ const GENERATED_SLUG = /^ACoA[\w-]{20,}$/
 
 const COMPANY_PAGES: ReadonlySet<string> = new Set(['company', 'school', 'showcase', 'organization'])
 
+/** What nearly every profile looks like, as services send it: nothing to convert, and nothing to reject. */
+const ORDINARY_PROFILE = /^(?:https?:\/\/)?(?:www\.)?linkedin\.com\/in\/([a-z\d][a-z\d-]{0,199})\/?$/
+
 const rejectProfileUrl = (reason: string) => ({ ok: false, reason, input: 'linkedin_url' }) as const
 
 /**
@@ -23,6 +26,8 @@ const rejectProfileUrl = (reason: string) => ({ ok: false, reason, input: 'linke
 export function normalizeProfileUrl(raw: string | null): NormalizedInput<{ linkedin_url: string }> {
   const text = trimBlank(raw ?? '')
   if (text === '') return null
+  const ordinary = ORDINARY_PROFILE.exec(text)?.[1]
+  if (ordinary !== undefined) return toProfile(ordinary, ordinary)
   if (text.length > MAX_PROFILE_URL_LENGTH) return rejectProfileUrl('over 4,096 characters')
   if (/\s/.test(text)) return rejectProfileUrl('white space inside')
   const { hasScheme, authority, path } = splitUrl(text)
@@ -44,13 +49,14 @@ export function normalizeProfileUrl(raw: string | null): NormalizedInput<{ linke
   if (!/[\p{L}\p{N}]/u.test(slug)) return rejectProfileUrl('no profile in the address')
   if (slug.length > MAX_SLUG_LENGTH) return rejectProfileUrl('profile name over 200 characters')
   const folded = slug.toLowerCase().normalize('NFC')
-  const sent = encodeURIComponent(GENERATED_SLUG.test(slug) ? slug : folded)
-  return {
-    ok: true,
-    key: `linkedin.com/in/${folded}`,
-    input: { linkedin_url: `https://www.linkedin.com/in/${sent}` },
-  }
+  return toProfile(folded, encodeURIComponent(GENERATED_SLUG.test(slug) ? slug : folded))
 }
+
+const toProfile = (folded: string, sent: string): NormalizedInput<{ linkedin_url: string }> => ({
+  ok: true,
+  key: `linkedin.com/in/${folded}`,
+  input: { linkedin_url: `https://www.linkedin.com/in/${sent}` },
+})
 
 function isLinkedInHost(host: string): boolean {
   return host === 'linkedin.com' || /^(?:[a-z0-9-]{1,63}\.){1,4}linkedin\.com$/.test(host)

@@ -36,6 +36,14 @@ describe('a profile URL', () => {
     })
   })
 
+  test('an ordinary one is that of the same address written in another way', () => {
+    for (const slug of ['a', '7', 'jane-doe', 'jane-doe-', '-jane', '-', 'x'.repeat(200), 'x'.repeat(201)])
+      for (const before of ['', 'https://www.', 'http://', 'www.'])
+        expect(normalizeProfileUrl(`${before}linkedin.com/in/${slug}`)).toEqual(
+          normalizeProfileUrl(`${before}linkedin.com/in/${slug}?trk=a`),
+        )
+  })
+
   test('a generated identifier keeps its case in the request, not in the key', () => {
     const slug = 'ACoAABcDeFgHiJkLmNoPqRsTuVwXyZ0123456789'
     expect(normalizeProfileUrl(`https://www.linkedin.com/in/${slug}`)).toEqual({
