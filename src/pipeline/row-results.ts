@@ -11,7 +11,7 @@ import { maskWords } from '../util/text.ts'
 
 /** An answered row with the values for its columns. */
 export interface FittedRow {
-  readonly row: writeBackQueue.AnsweredRow
+  readonly row: PlacedRow
   readonly write: WriteRow
   /** Outputs without a value to write. */
   readonly skipped: readonly SkippedCell[]
@@ -20,7 +20,7 @@ export interface FittedRow {
 /** Separates answered rows that have a record to write from those that finish without a write. */
 export function partitionAnswered(
   source: Source,
-  answered: readonly writeBackQueue.AnsweredRow[],
+  answered: readonly PlacedRow[],
 ): { finished: writeBackQueue.FinishedRow[]; fitted: FittedRow[] } {
   const finished: writeBackQueue.FinishedRow[] = []
   const toWrite: FittedRow[] = []
@@ -34,17 +34,23 @@ export function partitionAnswered(
   return { finished, fitted: toWrite }
 }
 
-function fitRow(source: Source, row: writeBackQueue.AnsweredRow): FittedRow {
+function fitRow(source: Source, row: PlacedRow): FittedRow {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
-  const misfits = skipped.filter(({ reason }) => reason !== 'absent').map(({ column }) => column)
+  const misfits = skipped.filter((cell) => !isAbsent(cell)).map(({ column }) => column)
   return { row, skipped, write: { key, inputHash, values, misfits, lastWritten: written, confidence } }
 }
 
+const isAbsent = ({ reason }: SkippedCell): boolean => reason === 'absent'
+
 const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
 
-const baseResult = (row: writeBackQueue.AnsweredRow) => ({
+/** An answered row, and where it is, if it is locked. */
+type PlacedRow = writeBackQueue.AnsweredRow & Partial<Pick<writeBackQueue.ClaimedRow, 'ctid'>>
+
+const baseResult = (row: PlacedRow) => ({
   key: row.key,
+  ctid: row.ctid,
   change: null,
   notes: null,
   nextAt: row.dueAt,
@@ -70,12 +76,17 @@ export function toFinishedRow(
       nextAt: null,
     }
   const change = toChange(row, result)
+  const isMissing = result.outcome === 'row_missing'
   return {
-    ...baseResult(row),
-    ...finished,
+    key: row.key,
+    ctid: row.ctid,
+    state: finished.state,
+    reason: finished.reason,
     change,
     ownWrites: result.ownWrites ?? null,
-    ...(result.outcome === 'row_missing' && { isMissing: true, nextAt: null }),
+    notes: null,
+    nextAt: isMissing ? null : row.dueAt,
+    ...(isMissing && { isMissing }),
     cells: {
       written: Object.keys(change?.after ?? {}).filter((column) => Object.hasOwn(write.values, column))
         .length,
@@ -117,6 +128,8 @@ export function listSkippedCells(
   result: WriteResult,
 ): SkippedCell[] {
   if (result.outcome === 'row_missing') return []
+  // Nearly always.
+  if (result.outcome !== 'rejected' && result.skipped.length === 0 && skipped.every(isAbsent)) return []
   const accountedFor = new Set([...result.protectedColumns, ...result.skipped.map(({ column }) => column)])
   const rejected: WriteResult['skipped'] =
     result.outcome === 'rejected' && result.reason !== null
@@ -126,7 +139,7 @@ export function listSkippedCells(
       : []
   const fields = new Map(source.outputs.map((output) => [output.column, output.mapping.field]))
   return [
-    ...skipped.filter((cell) => cell.reason !== 'absent' && !result.protectedColumns.includes(cell.column)),
+    ...skipped.filter((cell) => !isAbsent(cell) && !result.protectedColumns.includes(cell.column)),
     ...[...result.skipped, ...rejected].map((cell) => ({
       ...cell,
       value: cell.value ?? readField(row.record, fields.get(cell.column) ?? '') ?? null,

@@ -149,9 +149,7 @@ function writeClaimed(
       }
       finished.push(toFinishedRow(source, one, result))
     }
-    const ctids = new Map(claimed.map((row) => [row.key, row.ctid]))
-    const placed = finished.map((row) => ({ ...row, ctid: ctids.get(row.key) }))
-    await writeBackQueue.finishRows(tx, source.name, placed, untrackedColumns(source))
+    await writeBackQueue.finishRows(tx, source.name, finished, untrackedColumns(source))
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
     return {
@@ -201,7 +199,8 @@ async function rejectRow(
   const finished = toFinishedRow(source, one, { ...rejected, key: one.row.key, skipped: [] })
   const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
-    await writeBackQueue.finishRows(tx, source.name, [finished])
+    // Its place is that of the transaction that was cancelled: since then it may have moved.
+    await writeBackQueue.finishRows(tx, source.name, [{ ...finished, ctid: undefined }])
     await writeBackQueue.dequeueWritten(tx, entries)
     return true
   })

@@ -19,19 +19,19 @@ export interface CoercedRecord {
  * @param confidence 0..1, or null if the record has none: companies have none, and no bound applies to them
  */
 export function coerceRecord(source: Source, record: unknown, confidence: number | null): CoercedRecord {
-  const clean = cleanText(record)
-  const fitted = source.outputs.map((output) => ({
-    output,
-    fitting: coerceOutput(source, output, clean, confidence),
-  }))
+  const fitted = source.outputs.map((output) => {
+    // Only what is written: most of a record is not.
+    const found = cleanText(readField(record, output.mapping.field))
+    return { output, found, fitting: coerceOutput(source, output, found, confidence) }
+  })
   const broken = new Set(
     fitted.filter(({ fitting }) => !fitting.ok).map(({ output }) => output.mapping.group),
   )
   const values: Record<string, unknown> = {}
   const skipped: SkippedCell[] = []
-  for (const { output, fitting } of fitted) {
+  for (const { output, found, fitting } of fitted) {
     const { column, mapping } = output
-    const value = readField(clean, mapping.field) ?? null
+    const value = found ?? null
     if (!fitting.ok) skipped.push({ column, reason: fitting.reason, detail: fitting.detail, value })
     else if (mapping.group !== null && broken.has(mapping.group))
       skipped.push({ column, reason: 'group_incomplete', detail: null, value })
@@ -43,11 +43,10 @@ export function coerceRecord(source: Source, record: unknown, confidence: number
 function coerceOutput(
   source: Source,
   output: MappedOutput,
-  record: unknown,
+  found: unknown,
   confidence: number | null,
 ): Coercion {
   const { mapping } = output
-  const found = readField(record, mapping.field)
   if (isEmptyValue(found)) return notCoerced('absent')
   const bound = mapping.minConfidence ?? source.mapping.minConfidence
   if (confidence !== null && confidence < bound) return notCoerced('below_confidence', String(bound))

@@ -124,7 +124,10 @@ const toBatchRow = (
   index,
   key,
   hash: inputHash,
-  values: { ...values, ...Object.fromEntries(misfits.map((column) => [column, null])) },
+  values:
+    misfits.length === 0
+      ? values
+      : { ...values, ...Object.fromEntries(misfits.map((column) => [column, null])) },
   lastWritten: lastWritten ?? {},
   confidence,
 })
@@ -181,9 +184,12 @@ function toWriteResult(
   }
   // The record may have a value that does not fit: the batch then has null.
   const protectedColumns = (result.protected ?? []).filter((column) => Object.hasOwn(row.values, column))
-  const refused = rejected
-    .flatMap((cells) => toSkippedCells(source, cells, { ...pickPlainValues(source, row), ...made }))
-    .filter(({ column }) => !protectedColumns.includes(column))
+  const refused =
+    rejected.length === 0
+      ? []
+      : rejected
+          .flatMap((cells) => toSkippedCells(source, cells, { ...pickPlainValues(source, row), ...made }))
+          .filter(({ column }) => !protectedColumns.includes(column))
   const common = {
     key,
     protectedCount: protectedColumns.length,

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { undoRun } from '../../../src/actions/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back.ts'
@@ -150,6 +151,22 @@ describe('a slow table', () => {
       reason: expect.stringMatching(/alone took longer than 1 s.*triggers/) as string,
     })
     expect(await titles('title is null')).toHaveLength(1)
+  })
+
+  test('rejects the row wherever it was moved when its batch was cancelled', async () => {
+    const people = await answeredPeople(database, 1, { sourceTimeoutMs: 1_000 })
+    await trigger('perform pg_sleep(60);')
+    const over = new AbortController()
+    const move = async (): Promise<void> => {
+      while (!over.signal.aborted) {
+        // Waits for the batch, and then gives the row another place.
+        await database.pool.query(`update fillrate.rows set notes = notes where state = 'waiting'`)
+        await sleep(100)
+      }
+    }
+    const written = writeAll(people).finally(() => over.abort())
+    expect(await Promise.all([written, move()])).toMatchObject([{ rows: 1, deferred: 0 }, undefined])
+    expect(await stateOf('1')).toMatchObject({ state: 'write_rejected' })
   })
 })
 
