@@ -3,7 +3,7 @@ import fastify, { type FastifyInstance } from 'fastify'
 import type { Log } from '../util/log.ts'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
 import { cached } from '../util/cached.ts'
-import { registerDashboard, type DashboardServerOptions } from './dashboard-routes.ts'
+import type { DashboardServerOptions } from './dashboard-routes.ts'
 import { limitConnections } from './connections.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { SignatureScheme } from '../domain/service/service.ts'
@@ -73,7 +73,11 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
         ),
     })
   registerHealth(server, options)
-  if (options.dashboard) registerDashboard(server, { ...options.dashboard, host: options.host })
+  if (options.dashboard) {
+    // Only here: the receiver of a run has none.
+    const { registerDashboard } = await import('./dashboard-routes.ts')
+    registerDashboard(server, { ...options.dashboard, host: options.host })
+  }
   await server.listen({ host: options.host, port: options.port })
   const address = server.server.address()
   const port = typeof address === 'object' && address ? address.port : options.port
