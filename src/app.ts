@@ -378,9 +378,8 @@ function buildApp(
     },
     close: async () => {
       // What a single run has queued: the next process would send it too, perhaps tomorrow.
-      await Promise.race([notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
-      await client?.close()
-      await metrics.close()
+      const sent = Promise.race([notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
+      await Promise.all([sent, client?.close(), metrics.close()])
       await db.destroy()
     },
   }

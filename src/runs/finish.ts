@@ -68,8 +68,7 @@ export async function finishRun(
     giveUp: expiresAfterAbort(options.signal, LEASE_MS),
     onWait: logWait(deps.log, { step: 'end' }),
   }
-  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), retryOptions)
-  const reason =
+  const describe = (otherScopes: readonly string[]): string | null =>
     [
       statusReason,
       describeOtherRuns(run.observations, options),
@@ -78,14 +77,14 @@ export async function finishRun(
       describeUnread(run.observations),
       describePaused(run.observations),
       ...describeDeleted(run.observations),
-      describeOtherScopes(scopes),
+      describeOtherScopes(otherScopes),
     ]
       .filter((text) => text !== null)
       .join('; ') || null
   const input = {
     id: run.id,
     status,
-    reason,
+    reason: null,
     rowsSkipped: run.budget.rowsSkipped,
     unread: [...run.observations.unreadSources].sort(),
     unreadOverBudget: run.budget.unreadSources,
@@ -96,7 +95,15 @@ export async function finishRun(
     durationMs: performance.now() - run.startedAt,
     preview: options.dryRun ? (run.observations.preview ?? EMPTY_PREVIEW) : null,
   }
-  const report = await retryWhileUnavailable(() => createRunReport(deps.db, input), retryOptions)
+  const readReport = async (): Promise<RunReport> => {
+    const [counted, otherScopes] = await Promise.all([
+      createRunReport(deps.db, input),
+      runs.listOtherScopes(deps.db, run.id),
+    ])
+    return { ...counted, reason: describe(otherScopes) }
+  }
+  const report = await retryWhileUnavailable(readReport, retryOptions)
+  const { reason } = report
   const state =
     status === 'failed' || status === 'unauthorized'
       ? Run.failed

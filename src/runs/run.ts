@@ -244,19 +244,27 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   )
   if (cancelled.signal.aborted) await finishWorkUnderWay(deps, id)
   detach()
-  await deps.metrics?.flush()
-  if (!isDryRun && !interrupted.aborted)
+  const sampleLast = async (): Promise<void> => {
+    if (isDryRun || interrupted.aborted) return
     await sampleFillRates(deps, options.sources, {
       run: id,
       minAgeMs: 0,
       startedAt: deps.now() - (performance.now() - startedAt),
       ...counted,
     })
-  return finishRun(
-    deps,
-    { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },
-    options,
-  )
+  }
+  // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
+  const [ended] = await Promise.allSettled([
+    finishRun(
+      deps,
+      { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },
+      options,
+    ),
+    sampleLast(),
+    deps.metrics?.flush(),
+  ])
+  if (ended.status === 'rejected') throw ended.reason
+  return ended.value
 }
 
 /** Waits for what a cancelled run has in flight: its workers may be shared, or belong to another process. */
