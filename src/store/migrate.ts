@@ -105,9 +105,7 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
  */
 export async function pendingMigrations(db: Database): Promise<string[]> {
   const applied = await readApplied(db)
-  return Object.keys(await readMigrations())
-    .filter((name) => !applied.includes(name))
-    .toSorted()
+  return (await listMigrations()).filter((name) => !applied.includes(name)).toSorted()
 }
 
 /** The names of applied migrations, including those of a newer version. */
@@ -166,11 +164,21 @@ async function findLockHolders(db: Database): Promise<string[]> {
   )
 }
 
+async function listMigrationFiles(): Promise<string[]> {
+  return (await readdir(fileURLToPath(FOLDER))).filter((file) => /^\d{4}_\w+\.(ts|js)$/.test(file))
+}
+
+const toMigrationName = (file: string): string => file.replace(/\.(ts|js)$/, '')
+
+/** Their names, without loading them. */
+async function listMigrations(): Promise<string[]> {
+  return (await listMigrationFiles()).map(toMigrationName)
+}
+
 async function readMigrations(): Promise<Migrations> {
-  const files = (await readdir(fileURLToPath(FOLDER))).filter((file) => /^\d{4}_\w+\.(ts|js)$/.test(file))
   const entries = await Promise.all(
-    files.map(async (file) => [
-      file.replace(/\.(ts|js)$/, ''),
+    (await listMigrationFiles()).map(async (file) => [
+      toMigrationName(file),
       (await import(new URL(file, FOLDER).href)) as Migration,
     ]),
   )
