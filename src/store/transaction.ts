@@ -31,12 +31,20 @@ export async function inTransaction<T>(
 ): Promise<T> {
   const timeouts = { statement: statementTimeoutMs, lock: lockTimeoutMs }
   for (let attempt = 1; ; attempt++) {
+    let failure: unknown = null
+    const actOnce = (tx: Tx): Promise<T> =>
+      act(tx).catch((error: unknown) => {
+        failure = error
+        throw error
+      })
     try {
       return await transactionTimeouts.run(timeouts, () =>
-        db.transaction().setIsolationLevel('read committed').execute(act),
+        db.transaction().setIsolationLevel('read committed').execute(actOnce),
       )
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
+      // The rollback fails too where the error has closed the connection, and says only that.
+      const cause = failure ?? error
+      if (attempt === MAX_ATTEMPTS || !isConflict(cause)) throw cause
       await sleep(20 * attempt * attempt * (0.5 + Math.random()))
     }
   }
@@ -48,6 +56,7 @@ export async function inTransaction<T>(
  */
 const RETRYABLE = new Set(['40P01', '40001', '55P03'])
 const QUERY_CANCELED = '57014'
+const TRANSACTION_TIMEOUT = '25P04'
 
 const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
 
@@ -124,7 +133,11 @@ export function inTableTransaction<T>(
                set_config('statement_timeout', ${String(Math.round(laterMs))}, true)`.execute(tx)
       return did
     })
-  return inTransaction(db, begin, tableMs, LOCK_TIMEOUT_MS)
+  return inTransaction(db, begin, tableMs, LOCK_TIMEOUT_MS).catch((error: unknown) => {
+    // Postgres bounds the time of whole transactions (`transaction_timeout`, from 17 on), and has closed the connection.
+    if (sqlStateOf(error) === TRANSACTION_TIMEOUT) throw new TableBusyError('slow', error as Error)
+    throw error
+  })
 }
 
 /** @throws TableBusyError after a timeout or a conflict */
