@@ -175,7 +175,8 @@ async function callWhileLeader(
       fullTick: JOBS_PER_TICK,
       tick: async () => {
         let done = 0
-        for (const run of await listRunning()) {
+        const listed = await listRunning()
+        for (const run of listed) {
           if (signal.aborted) break
           const hasMore = (fullUntil.get(run.id) ?? 0) > performance.now()
           const result = await submitJobs(deps, run, { signal, hasMore })
@@ -183,6 +184,9 @@ async function callWhileLeader(
           else if (!hasMore) fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
           done += result.calls
           if (result.answered > 0) options.wakeSettling?.()
+          // What is left when all rows are picked is requested singly now, and not up to a second later.
+          const isPicking = run.picking && options.isCurrent(listed)
+          if (result.calls > 0 && !isPicking) options.lookUpSignal.notify()
           options.onSubmitted?.(result)
           options.countFor(run.id, (counters) => {
             counters.submitted += result.emails
