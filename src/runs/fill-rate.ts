@@ -9,7 +9,7 @@ import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
 /** Counting reads the whole table; longer than this is not worth it. */
 const COUNT_TIMEOUT_MS = 30_000
 /** If counting takes longer than this (milliseconds), spend at most 1/COST_FACTOR of the time on it. */
-const CHEAP_COUNT_MS = 500
+const CHEAP_COUNT_MS = 100
 const COST_FACTOR = 100
 /** Nor is it spent, within a day, on a run that has written less than this share of the rows. */
 const MIN_SHARE = 0.01
