@@ -32,12 +32,15 @@ export const setAllAside = (deps: DeletionDeps, source: Source, signal: AbortSig
  * @returns how many
  * @throws TableBusyError if another transaction has locked the table
  */
-export const restoreAllReturned = (
+export async function restoreAllReturned(
   deps: DeletionDeps,
   source: Source,
   signal: AbortSignal,
-): Promise<number> =>
-  compareAll(deps, source, 'deleted_rows', (range) => restoreReturned(deps, source, range), signal)
+): Promise<number> {
+  // Mostly none.
+  if ((await store.countDeletedRows(deps.db, [source.name])).length === 0) return 0
+  return compareAll(deps, source, 'deleted_rows', (range) => restoreReturned(deps, source, range), signal)
+}
 
 async function compareAll(
   { db }: DeletionDeps,

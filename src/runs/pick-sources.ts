@@ -19,7 +19,7 @@ import { awaitsAnswers } from '../store/run-progress.ts'
 import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
-import { type DeletedRowsReport, reconcileDeleted } from './reconcile-deleted.ts'
+import { type DeletedRowsReport, reconcileDeleted, restoreReturned } from './reconcile-deleted.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random'>
 
@@ -58,14 +58,15 @@ export async function pickSources(
   const onWait = logWait(deps.log, { step: 'pick' })
   const { budget } = run
   const passes: PickPass[] = []
+  /** Of the sources that are read as a whole: rows that were set aside, and are back. */
+  const restoredRows = new Map<PickPass, number>()
   for (const [n, source] of options.sources.entries()) {
     const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
     pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
     passes.push(pass)
     if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
-      const reconcile = (): Promise<DeletedRowsReport> => reconcileDeleted(deps, source, signal)
-      const report = await retryWhileUnavailable(reconcile, { signal, onWait })
-      observations.deletedRows.set(source.name, report)
+      const restore = (): Promise<number> => restoreReturned(deps, source, signal)
+      restoredRows.set(pass, await retryWhileUnavailable(restore, { signal, onWait }))
     }
     if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) continue
     const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
@@ -76,6 +77,13 @@ export async function pickSources(
   for (const pass of passes) {
     await pickSource(pass)
     if (run.isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
+  }
+  for (const [pass, restored] of restoredRows) {
+    if (signal.aborted) break
+    const counted = { known: pass.known, restored }
+    const reconcile = (): Promise<DeletedRowsReport> => reconcileDeleted(deps, pass.source, counted, signal)
+    const report = await retryWhileUnavailable(reconcile, { signal, onWait })
+    observations.deletedRows.set(pass.source.name, report)
   }
 
   async function pickSource(pass: PickPass): Promise<void> {

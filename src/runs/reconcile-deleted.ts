@@ -26,32 +26,65 @@ export interface DeletedRowsReport {
 }
 
 /**
- * Compares all rows that Fillrate knows of a source with its table: sets aside those that were deleted, restores those
- * that are back, and erases what was deleted long enough ago. A locked table is left to the next full pass.
+ * Restores the rows of a source that were set aside and are back in its table, before a pass would pick them anew.
+ * @returns how many
+ */
+export async function restoreReturned(
+  deps: ReconcileDeps,
+  source: Source,
+  signal: AbortSignal,
+): Promise<number> {
+  let restored = 0
+  await unlessBusy(deps, source, async () => {
+    restored = await restoreAllReturned(deps, source, signal)
+  })
+  return restored
+}
+
+/**
+ * After a full pass: sets aside those rows that Fillrate knows of a source and its table no longer has, and erases what was
+ * deleted long enough ago. A locked table is left to the next full pass.
+ * @param pass.known rows that Fillrate knows, of those that were read. If that is all of them, none was deleted, and their keys
+ *   are not compared with the table: that takes half as long as reading it. A row that was forgotten after it was read may
+ *   hide a deleted one until the next pass.
  */
 export async function reconcileDeleted(
   deps: ReconcileDeps,
   source: Source,
+  { known, restored }: { readonly known: number; readonly restored: number },
   signal: AbortSignal,
 ): Promise<DeletedRowsReport> {
   const { name } = source
-  const done = { deleted: 0, restored: 0 }
-  try {
+  let deleted = 0
+  await unlessBusy(deps, source, async () => {
     await markDeletedRowsKept(deps.db, name, source.mapping.onDelete === 'keep')
-    done.deleted = await setAllAside(deps, source, signal)
-    done.restored = await restoreAllReturned(deps, source, signal)
+    if ((await countSourceDeletions(deps.db, name)).known !== known)
+      deleted = await setAllAside(deps, source, signal)
     await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
+  })
+  if (deleted + restored > 0)
+    deps.log.info(
+      { event: 'rows_deleted', source: name, deleted, restored },
+      'rows were deleted, or came back',
+    )
+  const counts = await countSourceDeletions(deps.db, name)
+  return { deleted, restored, held: isEraseHeld(counts) ? describeHeldErase(name, counts) : null }
+}
+
+async function unlessBusy(
+  { log }: Pick<Deps, 'log'>,
+  { name }: Source,
+  act: () => Promise<void>,
+): Promise<void> {
+  try {
+    await act()
   } catch (error) {
     if (!(error instanceof TableBusyError)) throw error
-    deps.log.info(
+    log.info(
       { event: 'rows_not_compared', source: name, reason: error.message },
       'deleted rows are left to the next full pass',
     )
   }
-  if (done.deleted + done.restored > 0)
-    deps.log.info({ event: 'rows_deleted', source: name, ...done }, 'rows were deleted, or came back')
-  const counts = await countSourceDeletions(deps.db, name)
-  return { ...done, held: isEraseHeld(counts) ? describeHeldErase(name, counts) : null }
 }
 
 /** Records as a trouble that erasing waits for a confirmation, or that it does no longer. */

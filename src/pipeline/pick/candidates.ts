@@ -58,6 +58,14 @@ export interface CandidatePage {
   readonly densest: number
 }
 
+/** A page that was read from the table. */
+export interface ScannedPage extends CandidatePage {
+  /** Of the rows scanned, those that Fillrate knows. */
+  readonly known: number
+  /** Candidates that it does not know. */
+  readonly newcomers: number
+}
+
 export interface ReadOptions {
   readonly after: string | null
   /** The last key to read; absent: to the end. */
@@ -82,7 +90,7 @@ export async function readCandidates(
   db: Database | Tx,
   source: Source,
   options: ReadOptions,
-): Promise<CandidatePage> {
+): Promise<ScannedPage> {
   const { size, service, dry: isDryRun = false } = options
   const page = pageQuery(source, { ...options, limit: size, ...lastWrittenSql(source) })
   const runningIds = sql`${[...options.live]}::bigint[]`
@@ -96,6 +104,7 @@ export async function readCandidates(
   // which is the last of them because `page` is ordered (to search it took a tenth of the statement), and once for the join.
   // The counts are a row of their own: as a column of each candidate they were computed, sent and parsed for each, and the last
   // key was searched among all of them. An outer join to nothing gives that row the columns' types and collations.
+  // A row that Fillrate does not know is never settled: what it knows of a page is counted as what is left, at no cost.
   const disposition = sql`case when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                else ${finishedDispositionSql(source, service)} end`
@@ -106,17 +115,18 @@ export async function readCandidates(
     ),
     unsettled as materialized (
       select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
-             ${isDueSql} as "isDue", ${disposition} as disposition
+             ${isDueSql} as "isDue", ${disposition} as disposition, r.key is null as "isNew"
         from page full join (
           select ${rowColumnsSql(source)} from fillrate.rows
            where source = (select ${source.name}::text) and key = any((select keys from scanned)::text[]) offset 0
         ) r on r.key = page.key
-       where coalesce(page.lacks::int, -1) >= 0 and ${disposition} not in ('fresh', 'complete')
+       where coalesce(page.lacks::int, -1) >= 0 and (r.key is null or ${disposition} not in ('fresh', 'complete'))
     ), counted as (
       select json_build_object(
                'scanned', rows, 'lacking', lacking, 'last', keys[rows],
                'unsettled', (select json_agg(by_disposition)
-                               from (select disposition, count(*) as rows, count(*) filter (where lacks) as lacking
+                               from (select disposition, count(*) as rows, count(*) filter (where lacks) as lacking,
+                                            count(*) filter (where "isNew") as new
                                        from unsettled group by disposition) by_disposition)) as counts
         from scanned
     )
@@ -127,7 +137,12 @@ export async function readCandidates(
   const { scanned, lacking, last, unsettled } = rows.findLast(isCounts)?.counts ?? NO_ROWS
   let [fresh, complete] = [lacking, scanned - lacking]
   const dispositions: Partial<Record<Disposition, number>> = {}
+  let known = scanned
+  let newcomers = 0
   for (const one of unsettled ?? []) {
+    known -= one.new
+    if (one.disposition === 'complete') continue
+    if (one.disposition === 'eligible') newcomers = one.new
     dispositions[one.disposition] = one.rows
     fresh -= one.lacking
     complete -= one.rows - one.lacking
@@ -139,6 +154,8 @@ export async function readCandidates(
     last,
     next: scanned === size ? last : null,
     scanned,
+    known,
+    newcomers,
     densest: candidates.length,
   }
 }
@@ -155,9 +172,14 @@ interface PageCounts {
   readonly scanned: number
   readonly lacking: number
   readonly last: string | null
-  /** Rows that are neither fresh nor complete, and how many of them lack something. */
+  /** Rows that are neither fresh nor complete, or not known; how many of them lack something, and are not known. */
   readonly unsettled:
-    | readonly { readonly disposition: Disposition; readonly rows: number; readonly lacking: number }[]
+    | readonly {
+        readonly disposition: Disposition
+        readonly rows: number
+        readonly lacking: number
+        readonly new: number
+      }[]
     | null
 }
 const NO_ROWS: PageCounts = { scanned: 0, lacking: 0, last: null, unsettled: null }

@@ -72,6 +72,11 @@ export interface PickPass {
   skippedInPhase: number
   /** Of these, rows that count towards the limit. */
   skippedWithinLimit: number
+  /**
+   * Rows of the source that Fillrate knows by now, as far as the table was read. NaN: not counted, because a page was not
+   * claimed as a whole.
+   */
+  known: number
   /** Read only what has changed since then. Null: read the whole table. */
   readonly changedSince: Date | null
   /** Set with `changedAt` and without a condition of the run's own. */
@@ -107,6 +112,7 @@ export const createEmptyPass = (
   skipped: 0,
   skippedInPhase: 0,
   skippedWithinLimit: 0,
+  known: 0,
   changedSince: null,
   cursorPass: null,
 })

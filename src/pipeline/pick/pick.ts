@@ -12,7 +12,7 @@ import {
 } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
-import type { CandidatePage, PickCandidate } from './candidates.ts'
+import type { PickCandidate, ScannedPage } from './candidates.ts'
 import { claimCandidates, type ClaimBounds } from './claim.ts'
 import {
   createEmptyPass,
@@ -60,14 +60,16 @@ export async function pickPage(
   const { limit } = options
   const { changedSince } = pass
   const isFree = pass.phase === 'scan' && pass.skippedInPhase === 0
-  const readAhead = async (): Promise<CandidatePage | null> =>
+  const readAhead = async (): Promise<ScannedPage | null> =>
     isFree && isStretch(size, { limit, changedSince })
       ? readStretch(deps, pass.source, scanOptions(run, runningIds, pass, options, size))
       : null
-  const claimPage = async (tx: Tx, onTable: OnTable, stretch: CandidatePage | null) => {
+  const claimPage = async (tx: Tx, onTable: OnTable, stretch: ScannedPage | null) => {
     const {
       candidates,
       gone: missing,
+      known,
+      newcomers,
       next,
       scanned,
       densest,
@@ -93,6 +95,7 @@ export async function pickPage(
       ...claim,
       next: isCut ? (candidates[claim.considered - 1]?.key ?? null) : next,
       isCut,
+      known: isCut || (newcomers > 0 && claim.picked < candidates.length) ? Number.NaN : known + newcomers,
       scanned,
       densest,
       claimMs: performance.now() - startedAt,
@@ -132,6 +135,7 @@ export async function pickPage(
   const takenBefore = run.budget.rowsTaken(pass.source.name)
   if (takenBefore !== null) run.budget.setRowsTaken(pass.source.name, takenBefore + picked)
   if (pass.phase === 'scan' && pass.skippedInPhase > 0) pass.readAhead.add(scanned, page.pickedWithLookup)
+  pass.known += page.known
   countSkipped(run, pass, page.skipped)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
   if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)

@@ -4,16 +4,16 @@ import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
 import { toMissingRow } from '../row-results.ts'
 import {
-  type CandidatePage,
   type PickCandidate,
   readCandidates,
   readCandidatesByKey,
   type ReadOptions,
+  type ScannedPage,
 } from './candidates.ts'
 import type { PickContext, PickOptions, PickPass } from './pass.ts'
 import { settleStamped } from './stamped.ts'
 
-interface PhasePage {
+interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers'> {
   readonly candidates: PickCandidate[]
   /** Rows that wait and are no longer in the source. */
   readonly gone: writeBackQueue.FinishedRow[]
@@ -52,7 +52,7 @@ export async function readPhase(
     size,
     allowed,
     stretch,
-  }: { readonly size: number; readonly allowed: number; readonly stretch: CandidatePage | null },
+  }: { readonly size: number; readonly allowed: number; readonly stretch: ScannedPage | null },
 ): Promise<PhasePage> {
   if (stretch !== null)
     return { ...stretch, candidates: await settleStamped(tx, pass.source, stretch.candidates), gone: [] }
@@ -72,6 +72,8 @@ export async function readPhase(
   return {
     candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
     gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
+    known: 0,
+    newcomers: 0,
     next: keys.length === listed ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
     densest: candidates.length,

@@ -2,7 +2,7 @@ import { pageEndQuery } from '../../sources/page.ts'
 import type { Source } from '../../sources/source.ts'
 import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
-import { type CandidatePage, type Disposition, readCandidates, type ReadOptions } from './candidates.ts'
+import { type Disposition, readCandidates, type ReadOptions, type ScannedPage } from './candidates.ts'
 import { FEW_CANDIDATES, MAX_SCAN_PAGE } from './pass.ts'
 
 /** Pages that are read at once: the second connection keeps Postgres busy between two statements of the first. */
@@ -29,9 +29,9 @@ export async function readStretch(
   { db, policy: { sourceTimeoutMs } }: Pick<Deps, 'db' | 'policy'>,
   source: Source,
   options: ReadOptions,
-): Promise<CandidatePage> {
+): Promise<ScannedPage> {
   const until = performance.now() + STRETCH_MS
-  const pages: CandidatePage[] = []
+  const pages: ScannedPage[] = []
   const underWay: ReturnType<typeof startPage>[] = []
   let after = options.after
   let isStarted = false
@@ -85,21 +85,25 @@ export async function readStretch(
   return joinPages(pages)
 }
 
-const densest = (pages: readonly CandidatePage[]): number =>
+const densest = (pages: readonly ScannedPage[]): number =>
   Math.max(0, ...pages.map(({ candidates }) => candidates.length))
 
-function joinPages(pages: readonly CandidatePage[]): CandidatePage {
+function joinPages(pages: readonly ScannedPage[]): ScannedPage {
   const dispositions: Partial<Record<Disposition, number>> = {}
   for (const page of pages)
     for (const [disposition, rows] of Object.entries(page.dispositions) as [Disposition, number][])
       dispositions[disposition] = (dispositions[disposition] ?? 0) + rows
   const lastPage = pages.at(-1)
+  const sum = (count: 'scanned' | 'known' | 'newcomers'): number =>
+    pages.reduce((total, page) => total + page[count], 0)
   return {
     candidates: pages.flatMap(({ candidates }) => candidates),
     dispositions,
     last: lastPage?.last ?? null,
     next: lastPage?.next ?? null,
-    scanned: pages.reduce((sum, { scanned }) => sum + scanned, 0),
+    scanned: sum('scanned'),
+    known: sum('known'),
+    newcomers: sum('newcomers'),
     densest: densest(pages),
   }
 }

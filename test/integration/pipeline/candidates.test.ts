@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CandidatePage, readCandidates } from '../../../src/pipeline/pick/candidates.ts'
+import { readCandidates, type ScannedPage } from '../../../src/pipeline/pick/candidates.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping } from '../sources/mapping.ts'
@@ -12,7 +12,7 @@ beforeEach(async () => {
 })
 afterEach(() => database.drop())
 
-async function read(after: string | null, size: number): Promise<CandidatePage> {
+async function read(after: string | null, size: number): Promise<ScannedPage> {
   const source = await openSource(database.db, mapping())
   const options = { after, size, where: null, changedSince: null, live: [7], service: 0 }
   return readCandidates(database.db, source, options)
@@ -36,7 +36,7 @@ test('a page has its candidates in key order, and counts of the other rows', asy
     ['k6', 'eligible'],
     ['k7', 'eligible'],
   ])
-  expect(page).toMatchObject({ scanned: 7, last: 'k7', next: 'k7', densest: 4 })
+  expect(page).toMatchObject({ scanned: 7, last: 'k7', next: 'k7', densest: 4, known: 3, newcomers: 3 })
   expect(page.dispositions).toEqual({ eligible: 3, abandoned: 1, held: 1, fresh: 1, complete: 1 })
   expect(await read('k7', 7)).toMatchObject({
     scanned: 2,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { type CandidatePage, readCandidates } from '../../../src/pipeline/pick/candidates.ts'
+import { readCandidates, type ScannedPage } from '../../../src/pipeline/pick/candidates.ts'
 import { readStretch } from '../../../src/pipeline/pick/stretch.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -38,10 +38,10 @@ async function readAll(
   source: Source,
   size: number,
   range: { readonly until?: string } = {},
-): Promise<CandidatePage[]> {
-  const pages: CandidatePage[] = []
+): Promise<ScannedPage[]> {
+  const pages: ScannedPage[] = []
   for (let after: string | null = null; ;) {
-    const page: CandidatePage = await readStretch(
+    const page: ScannedPage = await readStretch(
       { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<typeof readStretch>[0],
       source,
       { ...read, ...range, after, size },
@@ -52,7 +52,7 @@ async function readAll(
   }
 }
 
-const sum = (pages: readonly CandidatePage[], of: (page: CandidatePage) => number | undefined): number =>
+const sum = (pages: readonly ScannedPage[], of: (page: ScannedPage) => number | undefined): number =>
   pages.reduce((total, page) => total + (of(page) ?? 0), 0)
 
 test.each([
@@ -74,7 +74,8 @@ test.each([
     )
     for (const disposition of ['fresh', 'complete', 'eligible'] as const)
       expect(sum(pages, (page) => page.dispositions[disposition])).toBe(whole.dispositions[disposition])
-    expect(sum(pages, (page) => page.scanned)).toBe(whole.scanned)
+    for (const count of ['scanned', 'known', 'newcomers'] as const)
+      expect(sum(pages, (page) => page[count])).toBe(whole[count])
   }
   const [bounded] = await readAll(source, 3, { until: whole.candidates[4]?.key ?? '' })
   expect(bounded?.candidates.at(-1)?.key).toBe(whole.candidates[4]?.key)
@@ -88,10 +89,10 @@ test('ends before a page that fails, which fails in its turn', async () => {
       inputs: { email: `case when t.b = 9 then (1 / (t.b - 9))::text end` },
     } as object),
   )
-  const pages: CandidatePage[] = []
+  const pages: ScannedPage[] = []
   const reading = async (): Promise<void> => {
     for (let after: string | null = null; ;) {
-      const page: CandidatePage = await readStretch(
+      const page: ScannedPage = await readStretch(
         { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<typeof readStretch>[0],
         source,
         { ...read, after, size: 10 },

@@ -98,6 +98,29 @@ test('a deleted row leaves every count at the next pass, and its data is erased 
   expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, lookups: { requested: 1 } })
 })
 
+test('deleted rows are noticed beside as many new ones', async () => {
+  await run()
+  await query(`delete from crm.contacts where id in (5, 6, 7)`)
+  await query(`
+    insert into crm.contacts (email, first_name)
+    values ('new1@example.com', 'Ada'), ('new2@example.com', 'Ada'), ('no address', 'Ada')`)
+  expect((await run()).reason).toBe('contacts: 3 rows were deleted from the table, and are no longer counted')
+  expect((await counted()).deleted).toMatchObject([{ rows: 3 }])
+})
+
+test('a deleted row that waits for a dead run is erased with its lookup', async () => {
+  await run('bulk')
+  await query(`update fillrate.rows set state = 'waiting', settled_at = null, run_id = null where key = '5'`)
+  await query(`delete from crm.contacts where id = 5`)
+  expect(await run()).toMatchObject({ rows: { picked: 0 } })
+  expect(await query('select key, cardinality(lookup_ids) as lookups from fillrate.deleted_rows')).toEqual([
+    { key: '5', lookups: 1 },
+  ])
+  await wait()
+  await run()
+  expect(await namesOf('person5@example.com')).toEqual([])
+})
+
 test('a row that comes back is restored, and costs nothing', async () => {
   await run()
   const states = `select key, state, lookup_id, last_written from fillrate.rows where key in ('1', '2') order by key`
