@@ -87,13 +87,18 @@ class FillrateClient extends pg.Client {
   }
 }
 
-/** A name for each text: two texts of one name are an error. */
-const statementNames = new Map<string, string>()
+/** Texts that are prepared, and how often each was sent. */
+const preparedTexts = new Map<string, { readonly id: number; uses: number }>()
 
+/**
+ * A name for each text: two texts of one name are an error. A new one whenever it was sent four times as often, so that it is planned
+ * again: a plan for the few rows of a run's beginning reads tables whole, and Postgres keeps it until they are analyzed.
+ */
 function statementName(text: string): string {
-  const name = statementNames.get(text) ?? `fillrate_${statementNames.size}`
-  statementNames.set(text, name)
-  return name
+  const prepared = preparedTexts.get(text) ?? { id: preparedTexts.size, uses: 0 }
+  preparedTexts.set(text, prepared)
+  prepared.uses++
+  return `fillrate_${prepared.id}_${Math.floor(Math.log2(prepared.uses) / 2)}`
 }
 
 /**

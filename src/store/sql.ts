@@ -51,8 +51,8 @@ export function unnestByRow(
 
 /**
  * Begins a statement that connections prepare (`open.ts`). Only for those that are sent many times a second with few rows each:
- * planning them was more than a third of what they cost. A plan is kept until the table is analyzed: one that was made for a
- * small table and reads it whole is slow for up to a minute after an import.
+ * planning them was more than a third of what they cost. A plan is kept until the table is analyzed, or the statement was sent four
+ * times as often: one that was made for a small table, and reads it whole, is slow for up to a minute after an import.
  */
 export const PREPARED_MARK = '/* prepared */'
 export const PREPARED = sql.raw(PREPARED_MARK)

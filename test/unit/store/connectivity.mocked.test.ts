@@ -38,10 +38,13 @@ describe('an error of Postgres', () => {
       expect([isConflict(error), isTransient(error)]).toEqual([true, false])
     },
   )
-  test.each(['08006', '57P01', '53300', '25006', '25P03', '25P04', 'ECONNREFUSED'])('%s is transient', (code) => {
-    const error = Object.assign(new Error('made on purpose'), { code })
-    expect([isConflict(error), isTransient(error)]).toEqual([false, true])
-  })
+  test.each(['08006', '57P01', '53300', '25006', '25P03', '25P04', 'ECONNREFUSED'])(
+    '%s is transient',
+    (code) => {
+      const error = Object.assign(new Error('made on purpose'), { code })
+      expect([isConflict(error), isTransient(error)]).toEqual([false, true])
+    },
+  )
 })
 
 describe('retryWhileUnavailable', () => {
