@@ -5,6 +5,9 @@ import type { Connection, Tx } from './transaction.ts'
 // Finished rows that may be picked again from a time on. `due_rows` lists their keys by hour, so that `rows` needs no index
 // of that time; `rows.due_at` decides.
 
+/** Entries that are due, of up to four thousand keys each: of more, sorting the keys for each page takes longer than walking `rows`. */
+const MANY_ENTRIES = 50
+
 /** Rows of a source that are due again, for a pass that does not read the whole table. @param after keyset: keys after this one */
 export async function listDueRows(
   db: Connection,
@@ -12,14 +15,25 @@ export async function listDueRows(
   after: string,
   limit: number,
 ): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
+  const { rows: counted } = await sql<{ entries: number }>`
+    select count(*) as entries from fillrate.due_rows where source = ${source} and due_at <= now()`.execute(
+    db,
+  )
+  const entries = counted[0]?.entries ?? 0
+  if (entries === 0) return []
+  const isDue = opaque(sql`due_at <= now() and state <> 'waiting'`)
+  const { rows } = await (
+    entries > MANY_ENTRIES
+      ? sql<{ key: string }>`
+    select key from fillrate.rows where source = ${source} and key > ${after} and ${isDue} order by key limit ${limit}`
+      : sql<{ key: string }>`
     select listed.key
       from (select distinct k.key from fillrate.due_rows d cross join unnest(d.keys) as k (key)
              where d.source = ${source} and d.due_at <= now() and k.key > ${after} order by k.key) listed
      cross join lateral (
-       select from fillrate.rows
-        where source = ${source} and key = listed.key and ${opaque(sql`due_at <= now() and state <> 'waiting'`)} offset 0) r
-     order by listed.key limit ${limit}`.execute(db)
+       select from fillrate.rows where source = ${source} and key = listed.key and ${isDue} offset 0) r
+     order by listed.key limit ${limit}`
+  ).execute(db)
   return rows.map((row) => row.key)
 }
 
@@ -36,7 +50,7 @@ export async function postponeDueRows(
      where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }
 
-/** Entries that are read at a time, the oldest first. */
+/** Entries that are read at a time: any, because the oldest may list rows of a paused source for weeks. */
 const PRUNED_ENTRIES = 100
 
 /**
@@ -46,7 +60,7 @@ const PRUNED_ENTRIES = 100
 export async function pruneDueRows(db: Connection): Promise<void> {
   await sql`
     delete from fillrate.due_rows where id = any(array(
-      select d.id from (select * from fillrate.due_rows where due_at <= now() order by due_at limit ${PRUNED_ENTRIES}) d
+      select d.id from (select * from fillrate.due_rows where due_at <= now() order by random() limit ${PRUNED_ENTRIES}) d
        where not exists (
          select from unnest(d.keys) as k (key)
           cross join lateral (

@@ -122,6 +122,21 @@ export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): 
   )
 }
 
+/**
+ * Corrects the kept counts where they are not those of the rows: after a restore of the data alone, say, or a change by a session
+ * without triggers. In one statement, whose snapshot has both: what is committed meanwhile counts itself.
+ * @returns how many differed
+ */
+export async function recountRows(db: Connection): Promise<number> {
+  const { numAffectedRows } = await sql`
+    insert into fillrate.row_counts (source, state, run_id, rows)
+    select source, state, run_id, sum(n)
+      from (select source, state, case when state = 'waiting' then run_id end as run_id, 1 as n from fillrate.rows
+            union all select source, state, run_id, -rows from fillrate.row_counts) c
+     group by source, state, run_id having sum(n) <> 0`.execute(db)
+  return Number(numAffectedRows ?? 0)
+}
+
 /** How many rows of a source a run has claimed. */
 export async function countRunRows(db: Connection, source: string, run: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`

@@ -23,13 +23,19 @@ export const migrateCommand = defineCommand(
           `${stderr.paint('warn', 'Waiting for a lock,')} retrying: ${blockers.join('; ') || 'its holder has ended'}.`,
         )
       const { migrate: apply } = await import('../../store/migrate.ts')
-      const applied = await withDatabase(context, (db) => apply(db, { onBlocked }))
+      const { recountRows } = await import('../../store/rows.ts')
+      const { applied, corrected } = await withDatabase(context, async (db) => {
+        const applied = await apply(db, { onBlocked })
+        // A dump restored without the schema counts its rows twice.
+        return { applied, corrected: applied.length === 0 ? await recountRows(db) : 0 }
+      })
       if (flags.json) {
         writeJson(stdout, { applied })
         return Exit.done
       }
       const where = `the schema "fillrate" in ${databaseAddress(env['DATABASE_URL'])}`
-      if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
+      if (corrected > 0) stdout.line(`Corrected ${pluralize(corrected, 'count')} of rows in ${where}.`)
+      else if (applied.length === 0) stdout.line(`Nothing to do: ${where} is up to date.`)
       else {
         stdout.line(
           `${stdout.paint('good', '✓')} Upgraded ${where} with ${pluralize(applied.length, 'migration')}:`,

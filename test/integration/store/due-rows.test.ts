@@ -36,6 +36,13 @@ test('a row is listed from the moment that it is due, once, and no longer when i
   expect(await findUnlisted(database.pool)).toEqual([])
 })
 
+test('many entries are listed in the same way', async () => {
+  for (let n = 1; n <= 60; n++) await finish(n, n, `now() - interval '1 minute'`)
+  const all = Array.from({ length: 60 }, (_, n) => String(n + 1).padStart(3, '0'))
+  expect(await listDue()).toEqual(all)
+  expect(await listDue('003', 2)).toEqual(['004', '005'])
+})
+
 test('every kind of statement lists what it makes due', async () => {
   await query(`
     insert into fillrate.rows (source, key, state, settled_at, due_at) select 'a', n, 'failed', now(), now() from generate_series(101, 120) n

@@ -47,6 +47,20 @@ test('no index depends on a collation that an upgrade of the operating system ca
   expect(rows.map(({ column }) => column)).toEqual([])
 })
 
+test('the command corrects counts of rows that a restore has doubled', async () => {
+  const cwd = await mkdtemp(join(tmpdir(), 'fillrate-'))
+  const migrateNow = () => runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'migrate')
+  await database.pool.query(
+    `insert into fillrate.row_counts (source, state, rows) values ('a', 'waiting', 5)`,
+  )
+  expect(await migrateNow()).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^Corrected 1 count of rows/),
+  })
+  expect(await migrateNow()).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Nothing to do/) })
+  await rm(cwd, { recursive: true })
+})
+
 test('several processes that migrate at once create one schema', async () => {
   await database.pool.query('drop schema fillrate cascade')
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))

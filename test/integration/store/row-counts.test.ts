@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { countRowStates, foldRowCounts } from '../../../src/store/rows.ts'
+import { FAILURE_STATES, ROW_STATES } from '../../../src/domain/row.ts'
+import { countRowStates, foldRowCounts, recountRows } from '../../../src/store/rows.ts'
 import { findMiscounted } from '../../chaos/invariants.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -68,6 +69,29 @@ test('concurrent writers and folds neither wait for one another nor lose a count
     { source: 'a', state: 'failed', run: null, rows: 1 },
     { source: 'a', state: 'waiting', run: null, rows: 59 },
   ])
+})
+
+test('counts that are not those of the rows are corrected, while others count', async () => {
+  await query(
+    `insert into fillrate.row_counts (source, state, run_id, rows) values ('a', 'waiting', 7, 5), ('a', 'failed', null, -3)`,
+  )
+  const held = await database.pool.connect()
+  try {
+    await held.query(`begin; update fillrate.rows set state = 'enriched', settled_at = now() where key = '1'`)
+    expect(await recountRows(database.db)).toBe(2)
+    await held.query('commit')
+  } finally {
+    held.release()
+  }
+  await expectExact()
+  expect(await recountRows(database.db)).toBe(0)
+})
+
+test('the column of failures has the states that count as one', async () => {
+  await query(`insert into fillrate.rows (source, key, state, settled_at)
+               select 'b', state, state, now() from unnest('{${ROW_STATES.filter((state) => state !== 'waiting').join(',')}}'::text[]) state`)
+  const failures = await query(`select failure from fillrate.rows where failure is not null order by 1`)
+  expect(failures.map(({ failure }) => failure)).toEqual([...FAILURE_STATES].toSorted())
 })
 
 test('few counts are not folded', async () => {
