@@ -50,23 +50,36 @@ export async function postponeDueRows(
      where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }
 
-/** Entries that are read at a time: any, because the oldest may list rows of a paused source for weeks. */
+/** Entries that are read at a time, and of these that are due the ones whose rows are searched. */
+const READ_ENTRIES = 1_000
 const PRUNED_ENTRIES = 100
+
+/** SQL: where to begin, so that each entry is read as often; all entries if they are few. */
+const startSql = sql`
+  (select min(id) + case when max(id) - min(id) < ${READ_ENTRIES} then 0
+                         else floor(random() * (max(id) - min(id) + ${READ_ENTRIES})) - ${READ_ENTRIES - 1} end
+     from fillrate.due_rows)::bigint`
 
 /**
  * Deletes entries that are due and list no row of their hour any more: what they listed was picked, and is listed by the entry of
- * its next time.
+ * its next time. Chosen at random: rows that stay due, because none of their cells is empty or their source is no longer
+ * read, keep their entries for ever, and these would be the oldest each time. By `id`, the only order of the entries of all sources.
  */
 export async function pruneDueRows(db: Connection): Promise<void> {
+  const hasRows = sql`exists (
+    select from unnest(d.keys) as k (key)
+     cross join lateral (
+       select from fillrate.rows
+        where source = d.source and key = k.key
+          and ${opaque(sql`state <> 'waiting' and due_at >= d.due_at and due_at < d.due_at + interval '1 hour'`)} offset 0) r)`
   await sql`
+    with page as materialized (
+      select * from fillrate.due_rows where id >= ${startSql} order by id limit ${READ_ENTRIES}
+    ), chosen as materialized (
+      select * from page where due_at <= now() order by random() limit ${PRUNED_ENTRIES}
+    )
     delete from fillrate.due_rows where id = any(array(
-      select d.id from (select * from fillrate.due_rows where due_at <= now() order by random() limit ${PRUNED_ENTRIES}) d
-       where not exists (
-         select from unnest(d.keys) as k (key)
-          cross join lateral (
-            select from fillrate.rows
-             where source = d.source and key = k.key
-               and ${opaque(sql`state <> 'waiting' and due_at >= d.due_at and due_at < d.due_at + interval '1 hour'`)} offset 0) r)))`.execute(
+      select id from fillrate.due_rows where id = any(array(select id from chosen d where not ${hasRows})) for update skip locked))`.execute(
     db,
   )
 }

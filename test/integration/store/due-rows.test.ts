@@ -81,6 +81,37 @@ test('an entry is pruned when none of its rows is due in its hour', async () => 
   expect(await countEntries()).toBe(2)
 })
 
+test('entries whose rows stay due do not keep others from being pruned', async () => {
+  await finish(1, 1, `now() - interval '3 hours'`)
+  await query(`insert into fillrate.due_rows (source, due_at, keys)
+               select 'a', date_trunc('hour', now() - interval '3 hours'), '{001}' from generate_series(1, 3000)`)
+  await query(
+    `insert into fillrate.due_rows (source, due_at, keys) values ('a', now() - interval '1 hour', '{002}')`,
+  )
+  const isKept = async () => (await query(`select from fillrate.due_rows where keys = '{002}'`)).length > 0
+  for (let n = 0; n < 1_000 && (await isKept()); n++) await pruneDueRows(database.db)
+  expect(await isKept()).toBe(false)
+  expect(await countEntries()).toBe(3_001)
+})
+
+test('an entry that another transaction has locked is pruned later', async () => {
+  await finish(1, 1, `now() - interval '1 minute'`)
+  await query(
+    `update fillrate.rows set state = 'waiting', settled_at = null, due_at = null where key = '001'`,
+  )
+  const held = await database.pool.connect()
+  try {
+    await held.query('begin; update fillrate.due_rows set keys = keys')
+    await pruneDueRows(database.db)
+    await held.query('commit')
+  } finally {
+    held.release()
+  }
+  expect(await countEntries()).toBe(1)
+  await pruneDueRows(database.db)
+  expect(await countEntries()).toBe(0)
+})
+
 test('a key that names an erased person is taken out of its list', async () => {
   await query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
                values ('a', 'jane@b.example', 'not_found', now(), now()), ('a', 'joe@b.example', 'not_found', now(), now())`)
