@@ -226,6 +226,12 @@ export async function eraseRows(
   const these = sql`source = ${source} and key = any(${[...keys]}::text[])`
   const ids = sql`${[...lookupIds]}::bigint[]`
   await removeFromUnsentJobs(tx, lookupIds)
+  // A key may be an address. Only entries of a past time are pruned: a row was due at the next refresh.
+  await sql`
+    update fillrate.due_rows set keys = array(select k.key from unnest(keys) as k (key) where k.key <> all(${[...keys]}::text[]))
+     where source = ${source} and exists (select from unnest(keys) as k (key) where k.key = any(${[...keys]}::text[]))`.execute(
+    tx,
+  )
   const { rows } = await sql<ErasedRows>`
     with changes as (delete from fillrate.changes where ${these} returning 1),
       skipped as (delete from fillrate.skipped_cells where ${these}),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { eraseRows, setRowsAside } from '../../../src/store/deleted-rows.ts'
 import { eraseByPattern, findByPattern } from '../../../src/store/erase.ts'
 import { listDueRows, postponeDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { findUnlisted } from '../../chaos/invariants.ts'
@@ -110,6 +111,19 @@ test('an entry that another transaction has locked is pruned later', async () =>
   expect(await countEntries()).toBe(1)
   await pruneDueRows(database.db)
   expect(await countEntries()).toBe(0)
+})
+
+test('a key of an erased row is taken out of its list', async () => {
+  await query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
+               select 'a', n || '@b.example', 'not_found', now(), now() + interval '90 days' from generate_series(1, 20) n`)
+  const keys = Array.from({ length: 19 }, (_, n) => `${n + 1}@b.example`)
+  await database.db.transaction().execute(async (tx) => {
+    await setRowsAside(tx, 'a', keys, false)
+    await eraseRows(tx, 'a', keys, [])
+  })
+  expect(await query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
+    { keys: ['20@b.example'] },
+  ])
 })
 
 test('a key that names an erased person is taken out of its list', async () => {
