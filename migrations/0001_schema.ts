@@ -310,7 +310,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       id bigint generated always as identity primary key,
       source text collate "C" not null,
       due_at timestamptz not null,
-      keys text[] not null
+      keys text[] collate "C" not null
     )`.execute(db)
   await sql`alter table fillrate.due_rows alter column keys set storage external`.execute(db)
   await sql`create index due_rows_by_source on fillrate.due_rows (source, due_at)`.execute(db)

@@ -167,12 +167,15 @@ export async function replaceDeliveryBodies(
   )
 }
 
+/** SQL: a text in the collation of the database. In that of the indexed columns, only ASCII letters match in any case. */
+const inAnyCaseSql = (text: RawBuilder<unknown>): RawBuilder<unknown> => sql`(${text} collate "default")`
+
 /** Stored text about rows that may name a person. */
 const SEARCHED_TEXT = {
-  rows: sql`key`,
-  changes: sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`,
-  written: sql`concat_ws(' ', last_written::text, own_writes::text)`,
-  skipped: sql`concat_ws(' ', key, detail, value::text)`,
+  rows: inAnyCaseSql(sql`key`),
+  changes: inAnyCaseSql(sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`),
+  written: inAnyCaseSql(sql`concat_ws(' ', last_written::text, own_writes::text)`),
+  skipped: inAnyCaseSql(sql`concat_ws(' ', key, detail, value::text)`),
 } as const
 
 const SEARCHED_TABLE = {
@@ -212,9 +215,10 @@ export async function eraseByPattern(
   )
   const { rows } = await sql<{ source: string; key: string }>`
     delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
+  const isNamed = sql`${inAnyCaseSql(sql`key`)} ~* ${pattern}`
   await sql`
-    update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where key !~* ${pattern})
-     where exists (select from unnest(keys) as k (key) where key ~* ${pattern})`.execute(tx)
+    update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where not ${isNamed})
+     where exists (select from unnest(keys) as k (key) where ${isNamed})`.execute(tx)
   const { numAffectedRows: changes } = await sql`
     delete from fillrate.changes where ${isAt('changes')}`.execute(tx)
   await sql`delete from fillrate.skipped_cells where ${isAt('skipped')}`.execute(tx)
@@ -246,7 +250,7 @@ export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
 }
 
 const columnTextSql = ({ column, type }: TextColumn) =>
-  type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`
+  inAnyCaseSql(type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`)
 
 /** The number of rows whose column matches a pattern. */
 export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
@@ -261,7 +265,7 @@ export async function findMatches(tx: Tx, column: TextColumn, pattern: string): 
   if (column.isKey || !REDACTABLE.has(column.type)) return []
   const { rows } = await sql<{ place: string }>`
     select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
-     where ${sql.ref(column.column)}::text ~* ${pattern}`.execute(tx)
+     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
   return rows.map((row) => row.place)
 }
 
@@ -278,10 +282,11 @@ export async function redactColumn(
 ): Promise<number> {
   if (places.length === 0) return 0
   const name = sql.ref(column.column)
+  const text = columnTextSql(column)
   const result = await sql`
     update ${sql.table(`fillrate.${column.table}`)}
-       set ${name} = regexp_replace(${name}::text, ${pattern}, '[erased]', 'gi')::${sql.raw(column.type)}
-     where ctid = any(${[...places]}::tid[]) and ${name}::text ~* ${pattern}`.execute(tx)
+       set ${name} = regexp_replace(${text}, ${pattern}, '[erased]', 'gi')::${sql.raw(column.type)}
+     where ctid = any(${[...places]}::tid[]) and ${text} ~* ${pattern}`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 
