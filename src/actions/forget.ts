@@ -149,6 +149,7 @@ const PERSON_TABLES: ReadonlySet<string> = new Set([
   'changes',
   'skipped_cells',
   'rows',
+  'due_rows',
   'jobs',
 ])
 

@@ -205,6 +205,13 @@ test('a company is erased by its domain, and others are not', async () => {
   expect(await mentions('company2.example')).toEqual({ lookups: 1 })
 })
 
+test('a key that is the domain of an erased company stays, and is not reported', async () => {
+  await harness.database.pool.query(`
+    insert into fillrate.rows (source, key, state, settled_at, due_at) values ('domains', 'company3.example', 'not_found', now(), now())`)
+  expect(await erase('domain', 'company3.example')).toMatchObject({ remaining: [] })
+  await harness.database.pool.query(`delete from fillrate.rows where source = 'domains'`)
+})
+
 test('a call without an identifier, or with an invalid one, changes nothing', async () => {
   expect((await cli.run('forget')).code).toBe(2)
   const wrong = await cli.run('forget', '--email', 'not an address')
