@@ -3,6 +3,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { FAILURE_STATES, type RowState } from '../domain/row.ts'
 import { sharedReasonSql } from './failures.ts'
 import type { Database } from './open.ts'
+import type { Tx } from './transaction.ts'
 import { runsWithWaitingSql } from './waiting-rows.ts'
 
 /** Which rows; null is any. */
@@ -94,10 +95,11 @@ export async function searchRows(
         : sql`${place} ${beyond} (${cursor.at}::timestamptz, ${cursor.source}, ${cursor.key})`
   return db.transaction().execute(async (tx) => {
     await sql`set local statement_timeout = ${sql.lit(SEARCH_TIMEOUT)}`.execute(tx)
+    const waitingRuns = filter.state === 'waiting' ? await listRunsWithWaiting(tx, filter.source) : []
     const { rows } = await sql<Omit<FoundRow, 'cursor'> & { cursorAt: string }>`
       with page as (
         select r.source, r.key, r.state, r.reason, r.run_id, r.lookup_id, r.cells_written, ${atSql} as at, r.due_at
-          from fillrate.rows r where ${matchesSql(filter)} and ${bound}
+          from fillrate.rows r where ${matchesSql(filter, waitingRuns)} and ${bound}
          order by ${columns} limit ${limit}
       )
       select r.source, r.key, r.state, r.reason, r.run_id as run, l.kind as "lookupKind", l.key as "lookupKey",
@@ -114,12 +116,20 @@ export async function searchRows(
   })
 }
 
-function matchesSql(filter: RowFilter): RawBuilder<unknown> {
+/** Read first: the planner then knows how many rows these runs have. Of runs that it does not see it expects all rows. */
+async function listRunsWithWaiting(tx: Tx, source: string | null): Promise<Array<number | null>> {
+  const { rows } = await sql<{ run_id: number | null }>`
+    select run_id from ${runsWithWaitingSql(source === null ? null : [source])} u`.execute(tx)
+  return rows.map((row) => row.run_id)
+}
+
+function matchesSql(filter: RowFilter, waitingRuns: ReadonlyArray<number | null>): RawBuilder<unknown> {
   const { source, state, reason, run, from, to, timezone, identity } = filter
   const states = state === 'not_enriched' ? FAILURE_STATES : state === null ? null : [state]
   const conditions = [
     source !== null && sql`r.source = ${source}`,
-    state === 'waiting' && sql`(r.run_id = any(array(${runsWithWaitingSql()})) or r.run_id is null)`,
+    state === 'waiting' &&
+      sql`(r.run_id = any(${waitingRuns.filter((one) => one !== null)}::bigint[])${waitingRuns.includes(null) ? sql` or r.run_id is null` : sql``})`,
     // An index has these alone; literals, because it is used only where the planner sees them.
     states !== null &&
       sql`${sql.ref(isFailure(states) ? 'r.failure' : 'r.state')} in (${sql.join(states.map((one) => sql.lit(one)))})`,
