@@ -29,6 +29,8 @@ export interface PickSourcesOptions extends PickOptions {
   readonly waitMs: number
   /** Called when rows wait for credits: what was picked so far must be requested, however little it is. */
   readonly onAwaitingCredits?: () => Promise<void>
+  /** A user ends the run. If anything else does, such as a rejected key, its known rows are still compared with their tables. */
+  readonly interrupted?: AbortSignal
 }
 
 /** What a run observes while it picks. */
@@ -60,30 +62,41 @@ export async function pickSources(
   const passes: PickPass[] = []
   /** Of the sources that are read as a whole: rows that were set aside, and are back. */
   const restoredRows = new Map<PickPass, number>()
-  for (const [n, source] of options.sources.entries()) {
-    const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
-    pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
-    passes.push(pass)
-    if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
-      const restore = (): Promise<number> => restoreReturned(deps, source, signal)
-      restoredRows.set(pass, await retryWhileUnavailable(restore, { signal, onWait }))
+  const [picked] = await Promise.allSettled([pickAll()])
+  // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
+  const [reconciled] = await Promise.allSettled([reconcileAll(options.interrupted ?? signal)])
+  for (const one of [picked, reconciled]) if (one.status === 'rejected') throw one.reason
+
+  async function pickAll(): Promise<void> {
+    for (const [n, source] of options.sources.entries()) {
+      const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
+      pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
+      passes.push(pass)
+      if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
+        const restore = (): Promise<number> => restoreReturned(deps, source, signal)
+        restoredRows.set(pass, await retryWhileUnavailable(restore, { signal, onWait }))
+      }
+      if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) continue
+      const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
+      budget.startShare(spent.lookups, options.sources.length - n)
+      await pickSource(pass)
     }
-    if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) continue
-    const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
-    budget.startShare(spent.lookups, options.sources.length - n)
-    await pickSource(pass)
+    budget.endShares()
+    for (const pass of passes) {
+      await pickSource(pass)
+      if (run.isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
+    }
   }
-  budget.endShares()
-  for (const pass of passes) {
-    await pickSource(pass)
-    if (run.isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
-  }
-  for (const [pass, restored] of restoredRows) {
-    if (signal.aborted) break
-    const counted = { known: pass.known, restored }
-    const reconcile = (): Promise<DeletedRowsReport> => reconcileDeleted(deps, pass.source, counted, signal)
-    const report = await retryWhileUnavailable(reconcile, { signal, onWait })
-    observations.deletedRows.set(pass.source.name, report)
+
+  async function reconcileAll(interrupted: AbortSignal): Promise<void> {
+    for (const [pass, restored] of restoredRows) {
+      if (interrupted.aborted) break
+      const counted = { known: pass.known, restored }
+      const reconcile = (): Promise<DeletedRowsReport> =>
+        reconcileDeleted(deps, pass.source, counted, interrupted)
+      const report = await retryWhileUnavailable(reconcile, { signal: interrupted, onWait })
+      observations.deletedRows.set(pass.source.name, report)
+    }
   }
 
   async function pickSource(pass: PickPass): Promise<void> {

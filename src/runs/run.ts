@@ -117,6 +117,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   )
 
   const finished = new AbortController()
+  /** Ends the heartbeat: after `finished`, keys may be compared for longer than the lease lasts. */
+  const idle = new AbortController()
   const cancelled = new AbortController()
   const interrupted = AbortSignal.any([options.signal, cancelled.signal])
   const stopping = AbortSignal.any([finished.signal, interrupted])
@@ -137,6 +139,10 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       ...(options.deliveries && { deliveries: options.deliveries }),
     })
   const { wakeCalls, wakeWriters } = workers
+  const onFailure = (error: unknown): void => {
+    observations.failures.push(error)
+    finished.abort()
+  }
   const detach = workers.attach({
     run: id,
     sources: options.sources.map((source) => source.name),
@@ -146,23 +152,22 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       observations.fatalError ??= error
       finished.abort()
     },
-    onFailure: (error) => {
-      observations.failures.push(error)
-      finished.abort()
-    },
+    onFailure,
   })
   options.onStarted?.(id)
 
+  const scope = (): string => deps.elector.scope
+  const beating = heartbeat({ ...deps, scope }, id, token, idle.signal, (by) => {
+    observations.cancelledBy = by
+    cancelled.abort()
+  }).catch(onFailure)
   const tasks = [
-    heartbeat({ ...deps, scope: () => deps.elector.scope }, id, token, finished.signal, (by) => {
-      observations.cancelledBy = by
-      cancelled.abort()
-    }),
     pickSources(
       deps,
       { id, budget, isDryRun, service: deps.service },
       {
         ...options,
+        interrupted,
         onAwaitingCredits: async () => {
           await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: stopping })
           wakeCalls()
@@ -234,14 +239,9 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       })
       .finally(() => finished.abort()),
   ]
-  await Promise.all(
-    tasks.map((step) =>
-      step.catch((error: unknown) => {
-        observations.failures.push(error)
-        finished.abort()
-      }),
-    ),
-  )
+  await Promise.all(tasks.map((step) => step.catch(onFailure)))
+  idle.abort()
+  await beating
   if (cancelled.signal.aborted) await finishWorkUnderWay(deps, id)
   detach()
   const sampleLast = async (): Promise<void> => {
