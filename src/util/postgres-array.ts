@@ -30,7 +30,7 @@ const TYPES = {
     size: 8,
     write: (into, value: number, at) => void into.writeDoubleBE(value, at),
   },
-  text: { oid: 25, text: (value: string) => value },
+  text: { oid: 25, text: requireText },
   json: { oid: 114, text: (value: unknown) => cleanJson(JSON.stringify(value)) },
   // The format of jsonb has a version before the text.
   jsonb: { oid: 3802, text: (value: unknown) => `\u0001${JSON.stringify(value)}` },
@@ -79,6 +79,12 @@ function microsecondsOf(time: Date | string): number {
   if (Number.isNaN(ms)) throw new RangeError(`not a time: ${String(time)}`)
   const below = time instanceof Date ? '' : (/\.\d{3}(\d{1,3})/.exec(time)?.[1] ?? '')
   return ms * 1_000 + Number(below.padEnd(3, '0'))
+}
+
+/** Of anything else, what is encoded depends on its `length`. */
+function requireText(value: unknown): string {
+  if (typeof value !== 'string') throw new RangeError(`not a text: ${typeof value}`)
+  return value
 }
 
 /** Node writes the whole part of a fraction, and zero for NaN. */

@@ -76,6 +76,9 @@ describe('arrays in binary format', () => {
 
   test.each<[ArrayType, unknown]>([
     ['integer', 1.5],
+    ['text', 5],
+    ['text', ['a']],
+    ['text', new Date()],
     ['bigint', 2 ** 60],
     ['smallint', 40_000],
     ['uuid', 'xyz'],
