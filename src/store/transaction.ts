@@ -147,6 +147,7 @@ async function guardTable<T>(timeoutMs: number, act: () => Promise<T>): Promise<
     return await act()
   } catch (error) {
     if (isConflict(error)) throw new TableBusyError('locked', error as Error)
+    if (sqlStateOf(error) === TRANSACTION_TIMEOUT) throw new TableBusyError('slow', error as Error)
     if (sqlStateOf(error) !== QUERY_CANCELED) throw error
     // Canceled early: by an administrator, which says nothing about the rows.
     throw new TableBusyError(performance.now() - began < timeoutMs ? 'locked' : 'slow', error as Error)

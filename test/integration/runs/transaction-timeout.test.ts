@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { isTransient } from '../../../src/store/connectivity.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
+import { inTransaction, withTableTimeouts } from '../../../src/store/transaction.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
@@ -37,6 +37,18 @@ test('a transaction that was ended because it paused too long is tried again', a
   })
   const error = await paused.catch((thrown: unknown) => thrown)
   expect(isTransient(error)).toBe(true)
+})
+
+// As unavailable, the same page would be read for ever.
+test('a table that is read for longer than a transaction may last is slow', async (context) => {
+  if (!hasTimeout) context.skip()
+  const read = inTransaction(harness.database.db, async (tx) => {
+    await sql`set local transaction_timeout = '100ms'`.execute(tx)
+    return withTableTimeouts(tx, 30_000, () => sql`select pg_sleep(5)`.execute(tx))
+  })
+  const error = await read.catch((thrown: unknown) => thrown)
+  expect(error).toMatchObject({ name: 'TableBusyError', reason: 'slow' })
+  expect(isTransient(error)).toBe(false)
 })
 
 test('rows are written in smaller batches where Postgres bounds the time of a transaction', async (context) => {
