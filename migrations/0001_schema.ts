@@ -304,7 +304,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
 
   // The keys of finished rows that have a `due_at`, an entry for each statement and hour: an index of it would be written
   // whenever a row is finished, and the row's other indexes with it. `rows.due_at` decides; `due_at` here is the hour in
-  // which it is. What an entry lists and is no longer due has been picked since, or is listed by a later one.
+  // which it is. A row whose `due_at` has changed is listed by another entry; one that lacks nothing stays due.
   await sql`
     create table fillrate.due_rows (
       id bigint generated always as identity primary key,
@@ -315,7 +315,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`alter table fillrate.due_rows alter column keys set storage external`.execute(db)
   await sql`create index due_rows_by_source on fillrate.due_rows (source, due_at)`.execute(db)
 
-  // How many rows are in each state: the sum of `rows` over a source and state. Every statement that changes states appends
+  // How many rows are in each state, and of those that wait for each run: the sum of `rows`. Every statement that changes states appends
   // what it has changed, in its own transaction, so that the sum is exact after any crash. Updating one row for each state
   // would make concurrent writers wait for one another, and deadlock; counting four million rows takes seconds. Recovery
   // folds the rows of many statements into one.

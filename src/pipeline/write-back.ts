@@ -199,7 +199,7 @@ async function rejectRow(
   const finished = toFinishedRow(source, one, { ...rejected, key: one.row.key, skipped: [] })
   const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
-    // Its place is that of the transaction that was cancelled: since then it may have moved.
+    // Its place was read by the transaction that was cancelled: since then it may have moved.
     await writeBackQueue.finishRows(tx, source.name, [{ ...finished, ctid: undefined }])
     await writeBackQueue.dequeueWritten(tx, entries)
     return true

@@ -13,7 +13,7 @@ export const keyTextSql = (source: Pick<Source, 'keyColumns'>, alias = 't'): str
 function keyColumnTextSql({ name, columnType }: KeyColumn, alias: string): string {
   const { kind } = columnType.fit
   const text = `${alias}.${quoteName(name)}::text`
-  // In the collation of Fillrate's tables: their indexes find nothing in another.
+  // In the collation of Fillrate's tables: by a text in another collation their indexes find nothing.
   if (kind === 'text' || kind === 'other') return `(${text} collate "C")`
   if (!/^(?:date|timestamp|timestamptz)$/.test(kind)) return text
   return `(${cellJsonSql({ column: name, attribute: name, path: [], type: columnType }, alias)} #>> '{}')`
