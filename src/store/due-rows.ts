@@ -5,25 +5,29 @@ import type { Connection, Tx } from './transaction.ts'
 // Finished rows that may be picked again from a time on. `due_rows` lists their keys by hour, so that `rows` needs no index
 // of that time; `rows.due_at` decides.
 
-/** Entries that are due, of up to four thousand keys each: of more, sorting the keys for each page takes longer than walking `rows`. */
-const MANY_ENTRIES = 50
+/** Of more keys than that, sorting them for each page takes longer than walking `rows`. */
+const MANY_KEYS = 200_000
 
-/** Rows of a source that are due again, for a pass that does not read the whole table. @param after keyset: keys after this one */
+/**
+ * Rows of a source that are due again, for a pass that does not read the whole table.
+ * @param after keyset: keys after this one
+ * @param most listed keys that are sorted; of more, the rows are read in their order
+ */
 export async function listDueRows(
   db: Connection,
   source: string,
   after: string,
   limit: number,
+  most = MANY_KEYS,
 ): Promise<string[]> {
-  const { rows: counted } = await sql<{ entries: number }>`
-    select count(*) as entries from fillrate.due_rows where source = ${source} and due_at <= now()`.execute(
-    db,
-  )
-  const entries = counted[0]?.entries ?? 0
-  if (entries === 0) return []
+  const { rows: counted } = await sql<{ listed: number }>`
+    select coalesce(sum(cardinality(keys)), 0)::bigint as listed from fillrate.due_rows
+     where source = ${source} and due_at <= now()`.execute(db)
+  const listed = counted[0]?.listed ?? 0
+  if (listed === 0) return []
   const isDue = opaque(sql`due_at <= now() and state <> 'waiting'`)
   const { rows } = await (
-    entries > MANY_ENTRIES
+    listed > most
       ? sql<{ key: string }>`
     select key from fillrate.rows where source = ${source} and key > ${after} and ${isDue} order by key limit ${limit}`
       : sql<{ key: string }>`

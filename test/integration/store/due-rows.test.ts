@@ -37,12 +37,16 @@ test('a row is listed from the moment that it is due, once, and no longer when i
   expect(await findUnlisted(database.pool)).toEqual([])
 })
 
-test('many entries are listed in the same way', async () => {
-  for (let n = 1; n <= 60; n++) await finish(n, n, `now() - interval '1 minute'`)
-  const all = Array.from({ length: 60 }, (_, n) => String(n + 1).padStart(3, '0'))
-  expect(await listDue()).toEqual(all)
-  expect(await listDue('003', 2)).toEqual(['004', '005'])
-})
+test.each([100, 10])(
+  'due rows are listed in the order of their keys, however many (%i are sorted)',
+  async (most) => {
+    for (let n = 60; n >= 1; n--) await finish(n, n, `now() - interval '1 minute'`)
+    await finish(61, 70, `now() + interval '1 minute'`)
+    const all = Array.from({ length: 60 }, (_, n) => String(n + 1).padStart(3, '0'))
+    expect(await listDueRows(database.db, 'a', '', 1_000, most)).toEqual(all)
+    expect(await listDueRows(database.db, 'a', '003', 2, most)).toEqual(['004', '005'])
+  },
+)
 
 test('every kind of statement lists what it makes due', async () => {
   await query(`
