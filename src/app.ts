@@ -378,10 +378,9 @@ function buildApp(
     },
     close: async () => {
       // What a single run has queued: the next process would send it too, perhaps tomorrow.
-      const sent = Promise.race([notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
-      // In turn: a call in flight is counted when it ends.
-      const closed = Promise.resolve(client?.close()).then(() => metrics.close())
-      await Promise.all([sent, closed])
+      await Promise.race([notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
+      await client?.close()
+      await metrics.close()
       await db.destroy()
     },
   }

@@ -68,7 +68,8 @@ export async function finishRun(
     giveUp: expiresAfterAbort(options.signal, LEASE_MS),
     onWait: logWait(deps.log, { step: 'end' }),
   }
-  const describe = (otherScopes: readonly string[]): string | null =>
+  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), retryOptions)
+  const reason =
     [
       statusReason,
       describeOtherRuns(run.observations, options),
@@ -77,14 +78,14 @@ export async function finishRun(
       describeUnread(run.observations),
       describePaused(run.observations),
       ...describeDeleted(run.observations),
-      describeOtherScopes(otherScopes),
+      describeOtherScopes(scopes),
     ]
       .filter((text) => text !== null)
       .join('; ') || null
   const input = {
     id: run.id,
     status,
-    reason: null,
+    reason,
     rowsSkipped: run.budget.rowsSkipped,
     unread: [...run.observations.unreadSources].sort(),
     unreadOverBudget: run.budget.unreadSources,
@@ -95,15 +96,7 @@ export async function finishRun(
     durationMs: performance.now() - run.startedAt,
     preview: options.dryRun ? (run.observations.preview ?? EMPTY_PREVIEW) : null,
   }
-  const readReport = async (): Promise<RunReport> => {
-    const [counted, otherScopes] = await Promise.all([
-      createRunReport(deps.db, input),
-      runs.listOtherScopes(deps.db, run.id),
-    ])
-    return { ...counted, reason: describe(otherScopes) }
-  }
-  const report = await retryWhileUnavailable(readReport, retryOptions)
-  const { reason } = report
+  const report = await retryWhileUnavailable(() => createRunReport(deps.db, input), retryOptions)
   const state =
     status === 'failed' || status === 'unauthorized'
       ? Run.failed

@@ -121,12 +121,12 @@ export async function listAbandonedChanges(
   limit: number,
 ): Promise<AbandonedRow[]> {
   const { rows } = await sql<AbandonedRow>`
-    with u as materialized (
+    with dead_run as materialized (
       select id, trigger from fillrate.runs
        where options ->> 'follow' = 'true' and (state <> 'running' or leased_until < now())
          and started_at > now() - interval '7 days' and cancelled_at is null and id in ${runsWithWaitingSql(sources)}
     )
-    select r.source, r.key, u.trigger from u cross join lateral ${waitingRowsSql('u.id', sources)} r
+    select r.source, r.key, d.trigger from dead_run d cross join lateral ${waitingRowsSql('d.id', sources)} r
      where not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
      limit ${limit}`.execute(db)
   return rows

@@ -43,18 +43,18 @@ export async function listAbandonedRows(
   // Compared as a whole: only the index of rows by run has this order. By its parts, so has the primary key, which would read all
   // rows of the source.
   const { rows } = await sql<{ key: string }>`
-    with run as materialized ${runsWithWaitingSql([source])}
+    with holder as materialized ${runsWithWaitingSql([source])}
     select key from (
-      select w.key from run cross join lateral (
+      select w.key from holder cross join lateral (
         select key from fillrate.rows
-         where (run_id, key) > (run.run_id, ${after}) and run_id <= run.run_id and source = ${source} and ${isAbandoned}
+         where (run_id, key) > (holder.run_id, ${after}) and run_id <= holder.run_id and source = ${source} and ${isAbandoned}
          order by run_id, key limit ${limit}) w
-       where run.run_id <> all(${[...runningRuns]}::bigint[])
+       where holder.run_id <> all(${[...runningRuns]}::bigint[])
       union all
-      select w.key from run cross join lateral (
+      select w.key from holder cross join lateral (
         select key from fillrate.rows where run_id is null and source = ${source} and key > ${after} and ${isAbandoned}
          order by key limit ${limit}) w
-       where run.run_id is null
+       where holder.run_id is null
     ) found
      where not exists (select from fillrate.paused_sources p where p.source = ${source} and ${isPauseActiveSql(sql`p`)})
      order by key limit ${limit}`.execute(db)
