@@ -1,9 +1,9 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
 import { recordBatch } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
 export interface PickedRow {
   readonly key: string
@@ -20,9 +20,11 @@ export interface PickedRow {
 }
 
 /**
- * Claims rows for a run. Skips rows that another running run holds.
+ * Claims rows for a run. Skips rows that another running run holds. An insert with `on conflict` costs a third more: it is left out
+ * where no row is known.
  * @param options.dry waiting rows are written only once a run without `dry` has claimed them
  * @returns the claimed keys
+ * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
  */
 export async function claimRows(
   tx: Tx,
@@ -38,6 +40,10 @@ export async function claimRows(
 ): Promise<string[]> {
   if (picked.length === 0) return []
   const { dry, service } = options
+  const { rows: found } = await sql<{ known: number }>`
+    select count(*) as known from fillrate.rows
+     where source = ${source} and key = any(${picked.map(({ key }) => key)}::text[])`.execute(tx)
+  const isKnown = found[0] === undefined || found[0].known > 0
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
@@ -60,13 +66,10 @@ export async function claimRows(
         },
       )}
      order by v.key
-    on conflict (source, key) do update set
-      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
-      state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
-      cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
-    where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
-    returning r.key`.execute(tx)
-  const claimed = rows.map((row) => row.key)
+    ${isKnown ? sql`${claimKnownSql(run, runningRuns)} returning r.key` : sql``}`
+    .execute(tx)
+    .catch(throwAsConflict)
+  const claimed = isKnown ? rows.map((row) => row.key) : picked.map(({ key }) => key)
   // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
   const finished = new Set(picked.filter((row) => row.state !== 'waiting').map((row) => row.key))
   await deleteSkippedCells(
@@ -76,6 +79,14 @@ export async function claimRows(
   )
   return claimed
 }
+
+/** SQL: a row that is known already is claimed too, unless another running run holds it. */
+const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
+    on conflict (source, key) do update set
+      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
+      cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
+    where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])`
 
 /** What happened to a row's output cells. */
 export interface CellCounts {

@@ -51,11 +51,22 @@ export async function inTransaction<T>(
 }
 
 /**
+ * For an insert without `on conflict`: another transaction has inserted the same row since the caller looked, and a retry finds it.
+ * @throws ConflictError for a violated unique key, and the error itself for any other
+ */
+export function throwAsConflict(error: unknown): never {
+  if (sqlStateOf(error) === UNIQUE_VIOLATION)
+    throw new ConflictError('another transaction has inserted the same row', { cause: error })
+  throw error
+}
+
+/**
  * Retryable conflicts: deadlock, serialization failure, lock timeout. Postgres is available, so retrying helps and
  * waiting for it does not.
  */
 const RETRYABLE = new Set(['40P01', '40001', '55P03'])
 const QUERY_CANCELED = '57014'
+const UNIQUE_VIOLATION = '23505'
 const TRANSACTION_TIMEOUT = '25P04'
 
 const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
