@@ -95,7 +95,7 @@ export function settleDelivery(
     { id, kind }: DeliveryJob['members'][number],
     result: Parameters<typeof afterResult>[0],
   ): DeliveredResult {
-    const fields = { id, job: job.id, ...afterResult(result, freshness, now) }
+    const fields = { id, job: job.id, requestedAt: job.createdAt, ...afterResult(result, freshness, now) }
     const credits = service?.credits
     if (!credits || credits.isFlat || kind === null) return fields
     const record = result.type === 'found' ? (result.record as Record<string, unknown>) : null

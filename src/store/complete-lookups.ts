@@ -66,6 +66,8 @@ export async function storeLateRecords(
 export interface DeliveredResult extends LookupFields {
   readonly id: number
   readonly job: string
+  /** When its job was made. */
+  readonly requestedAt: Date
   /** What it cost. Missing: one credit, counted when its job was accepted. */
   readonly credits?: number
 }
@@ -78,7 +80,7 @@ export async function completeFromDelivery(tx: Tx, results: readonly DeliveredRe
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
-             lease_token = null, leased_until = null,
+             lease_token = null, leased_until = null, requested_at = coalesce(l.requested_at, v."requestedAt"),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${resultsSql(results)}

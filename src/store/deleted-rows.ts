@@ -2,6 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { removeFromUnsentJobs } from './erase.ts'
+import { isSubmittedSql } from './lookups.ts'
+import { clearJobKeys } from './pending-lookups.ts'
 import type { Schema } from './schema.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -82,11 +84,12 @@ export async function setRowsAside(
            noticed_at = excluded.noticed_at
     returning key`.execute(tx)
   const aside = rows.map((row) => row.key)
+  const ofAside = sql`select unnest(lookup_ids) from fillrate.deleted_rows where source = ${source} and key = any(${aside}::text[])`
+  await clearJobKeys(tx, ofAside)
   await sql`
     delete from fillrate.lookups l
-     where l.id in (select unnest(lookup_ids) from fillrate.deleted_rows
-                     where source = ${source} and key = any(${aside}::text[]))
-       and l.state = ${Lookup.pending} and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
+     where l.id in (${ofAside})
+       and l.state = ${Lookup.pending} and not ${isSubmittedSql} and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)`.execute(tx)
   return aside
 }
@@ -170,7 +173,7 @@ export async function lockErasableRows(
      where source = ${source} and (not is_kept or ${options.includeKept})
        and noticed_at <= now() - ${intervalSql(options.minAgeMs)}
        and not exists (select from fillrate.lookups l
-                        where l.id = any(d.lookup_ids) and l.state in (${Lookup.leased}, ${Lookup.submitted}))
+                        where l.id = any(d.lookup_ids) and (l.state = ${Lookup.leased} or ${isSubmittedSql}))
      order by noticed_at, key limit ${options.limit} for update skip locked`.execute(tx)
   return rows.map((row) => row.key)
 }
@@ -189,12 +192,15 @@ export async function lockUnneededLookups(
   keys: readonly string[],
 ): Promise<UnneededLookup[]> {
   const these = sql`source = ${source} and key = any(${[...keys]}::text[])`
+  const ids = sql`
+    select unnest(lookup_ids) from fillrate.deleted_rows where ${these}
+     union select lookup_id from fillrate.changes where ${these}
+     union select lookup_id from fillrate.skipped_cells where ${these}`
+  await clearJobKeys(tx, ids)
   const { rows } = await sql<UnneededLookup>`
     select id, kind, key from fillrate.lookups l
-     where id in (select unnest(lookup_ids) from fillrate.deleted_rows where ${these}
-                   union select lookup_id from fillrate.changes where ${these}
-                   union select lookup_id from fillrate.skipped_cells where ${these})
-       and state not in (${Lookup.leased}, ${Lookup.submitted})
+     where id in (${ids})
+       and state <> ${Lookup.leased} and not ${isSubmittedSql}
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)
        and not exists (select from fillrate.rows r
                         where r.missed_lookup_ids <> '{}' and r.missed_lookup_ids @> array[l.id])

@@ -10,6 +10,7 @@ export interface DeliveryJob {
   readonly jobId: string | null
   readonly state: JobState
   readonly requestIds: unknown
+  readonly createdAt: Date
   /** A single lookup that the service accepted for later. */
   readonly single: boolean
   /** In the order of submission. An erased one keeps its place, without a kind and an address. */
@@ -28,10 +29,10 @@ export async function lockJobsForDeliveries(
   jobIds: readonly string[],
 ): Promise<DeliveryJob[]> {
   const { rows } = await sql<DeliveryJob>`
-    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.is_async_answer as single,
+    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single,
            (select json_agg(member)
               from (select m.id, l.kind, coalesce(l.input ->> 'email', '') as email,
-                           coalesce(l.state = 'submitted' and l.job_key = j.key, false) as open
+                           coalesce(l.state in ('submitted', 'pending') and l.job_key = j.key, false) as open
                       from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id
                      order by m.n) member) as members
       from fillrate.jobs j

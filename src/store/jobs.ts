@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { CallCost } from '../domain/lookup.ts'
-import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql } from './pending-lookups.ts'
+import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql, openPendingSql } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
@@ -51,38 +51,48 @@ export async function createJobs(
   },
 ): Promise<OutgoingJob[]> {
   const { run, ids, least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
+  const keys = sql`(${[...ids]}::uuid[])`
   const { rows } = await sql<OutgoingJob>`
-    with ${claimPendingSql(run, ids.length * size, {
+    with ${openPendingSql(run, ids.length * size, {
       columns: sql`l.source, l.credits_reserved, l.input ->> 'email' as email`,
       emails: sql`true`,
       others: false,
-    })}, chosen as materialized (
-      select id, tid, source, credits_reserved, email, (n - 1) / ${size}::integer as job
+    })}, whole as materialized (
+      select entry from open where is_ready and job_key is not null
+       group by entry having count(*) = ${size}::integer order by entry limit ${ids.length}::integer
+    ), claimed as (${claimPendingSql(
+      sql`(${ids.length}::integer - (select count(*) from whole)) * ${size}::integer`,
+      sql`entry not in (select entry from whole)`,
+    )}
+    ), chosen as materialized (
+      select id, null::tid as tid, job_key as key, source, credits_reserved, email
+        from open where entry in (select entry from whole)
+      union all
+      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1], source, credits_reserved, email
         from (select *, row_number() over () as n, count(*) over () as total from claimed) numbered
        where total - (n - 1) / ${size}::integer * ${size}::integer >= ${Math.min(least, size)}::integer
     ), ${dequeuePendingSql('chosen')}, job as materialized (
-      select job, (${[...ids]}::uuid[])[job + 1] as key, count(*) as size, array_agg(id) as lookup_ids, array_agg(email) as emails
-        from chosen group by job
+      select key, min(id) as first, count(*) as size, array_agg(id) as lookup_ids, array_agg(email) as emails from chosen group by key
     ), of_source as (
-      select job, jsonb_object_agg(source, members) as members,
+      select key, jsonb_object_agg(source, members) as members,
              case when sum(reserved) > 0 then jsonb_object_agg(source, credits) end as credits
-        from (select job, coalesce(source, '') as source, count(*) as members,
+        from (select key, coalesce(source, '') as source, count(*) as members,
                      sum(coalesce(credits_reserved, 1)) as credits, count(credits_reserved) as reserved
-                from chosen group by job, coalesce(source, '')) s
-       group by job
+                from chosen group by key, coalesce(source, '')) s
+       group by key
     ), made as (
       insert into fillrate.jobs
              (key, state, size, run_id, scope, lookup_ids, members_by_source, credits_by_source, lease_token, leased_until,
               deadline_at)
       select key, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
              members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
-        from job join of_source using (job)
+        from job join of_source using (key)
     ), moved as (
       update fillrate.lookups l
-         set state = 'submitted', job_key = (${[...ids]}::uuid[])[chosen.job + 1], requested_at = now()
+         set state = 'submitted', job_key = chosen.key, requested_at = now()
         from chosen where l.ctid = chosen.tid
     )
-    select key as id, 1 as attempts, ${run}::bigint as run, emails from job`.execute(db)
+    select key as id, 1 as attempts, ${run}::bigint as run, emails from job order by first`.execute(db)
   return rows
 }
 

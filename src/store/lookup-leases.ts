@@ -9,6 +9,7 @@ import {
   dequeuePendingSql,
   enqueuePendingSql,
   hasPendingEmailsSql,
+  openPendingSql,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
 import { countCallsSql, countCreditsSql } from './spend.ts'
@@ -62,14 +63,14 @@ export async function leaseLookups(
       ? sql<boolean>`not ${hasPendingEmailsSql(run, emails)}`
       : sql<boolean>`${emails}::boolean`
   const { rows } = await sql<Omit<LeasedLookup, 'token'>>`${PREPARED}
-    with ${claimPendingSql(run, limit, {
+    with ${openPendingSql(run, limit, {
       emails: areEmailsTaken,
       others: true,
       endpoint,
       condition: untried ? sql`l.reason is null` : sql`true`,
-    })}, ${dequeuePendingSql('claimed')}, leased as (
+    })}, claimed as (${claimPendingSql(sql`${limit}::integer`)}), ${dequeuePendingSql('claimed')}, leased as (
       update fillrate.lookups l
-         set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
+         set state = 'leased', job_key = null, lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
         from claimed where l.ctid = claimed.tid
       returning l.id, l.kind, l.input, l.attempts
     ), listed as (

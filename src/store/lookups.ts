@@ -1,9 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Lookup, type LookupState, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
-import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
+import { clearJobKeys, enqueuePendingSql, isUnkeyedSql, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, jsonBatch, opaque, recordBatch } from './sql.ts'
+import { intervalSql, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
@@ -17,107 +16,17 @@ export const enqueueWriteBackSql = (lookups: string): RawBuilder<unknown> => sql
       select array_agg(id order by id) from ${sql.ref(lookups)} where state in (${ANSWERED_STATES}) having count(*) > 0
     )`
 
-export interface LookupSpec {
-  readonly kind: LookupKind
-  readonly key: string
-  readonly input: object
-  /** The most that it may cost. Missing: one credit, whatever it finds. */
-  readonly credits?: number
-}
-
-export interface UpsertedLookup {
-  readonly id: number
-  readonly kind: LookupKind
-  readonly key: string
-  readonly state: LookupState
-  /** This run makes the call: the lookup is new, due for a refresh, or was left pending by a dead run. */
-  readonly claimed: boolean
-}
-
-/** SQL: the lookup `l` has a result that is due for a refresh, or is pending for a run that is no longer running. */
-const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
-  (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now())
-  or (l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[])))
-)`
-
 /**
- * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
- * dead run left pending keeps its attempts and the time of its next try.
- * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
+ * SQL: the lookup `l` is a member of a job. Most are members without a change of their state, which would be one more version of
+ * every lookup: they have the key of an entry of `pending_lookups`, and that entry has become the job.
  */
-export async function upsertLookups(
-  tx: Tx,
-  lookups: readonly LookupSpec[],
-  source: string,
-  run: number,
-  runningRuns: readonly number[],
-  service: number,
-): Promise<UpsertedLookup[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await sql<UpsertedLookup>`
-    with upserted as (
-    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved)
-    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits
-      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
-     order by v.kind, v.key
-    on conflict (kind, key, service_id) do update set
-      state       = case when ${claimableSql(runningRuns)} then 'pending' else l.state end,
-      run_id      = case when ${claimableSql(runningRuns)} then excluded.run_id else l.run_id end,
-      source      = case when ${claimableSql(runningRuns)} then excluded.source else l.source end,
-      credits_reserved = case when ${claimableSql(runningRuns)} then excluded.credits_reserved else l.credits_reserved end,
-      reason      = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then null else l.reason end,
-      attempts    = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then 0 else l.attempts end,
-      not_before  = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then null else l.not_before end,
-      sync_only   = case when ${claimableSql(runningRuns)} then l.sync_only and l.state = 'pending' else l.sync_only end,
-      unconfirmed_calls = case when ${claimableSql(runningRuns)} and l.state <> 'pending' then 0 else l.unconfirmed_calls end,
-      requested_at = case when ${claimableSql(runningRuns)} then null else l.requested_at end,
-      enqueued_at = case when ${claimableSql(runningRuns)} then now() else l.enqueued_at end,
-      resolved_at = case when ${claimableSql(runningRuns)} then null else l.resolved_at end,
-      refresh_at  = case when ${claimableSql(runningRuns)} then null else l.refresh_at end
-    returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}
-    select id, kind, key, state, claimed from upserted`.execute(tx)
-  return rows
-}
+export const isSubmittedSql = sql<boolean>`(
+  l.state = 'submitted' or (l.state = 'pending' and exists (select from fillrate.jobs j where j.key = l.job_key)))`
 
-/** Which of these lookups `upsertLookups` would claim for a run, in the same order. Each of them costs a call. */
-export async function needCall(
-  db: Connection,
-  lookups: readonly LookupSpec[],
-  runningRuns: readonly number[],
-  service: number,
-): Promise<boolean[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await sql<{ costs: boolean }>`
-    select l.id is null or coalesce(${claimableSql(runningRuns)}, false) as costs
-      from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
-           as w (n integer, kind text, key text)
-      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
-     order by w.n`.execute(db)
-  return rows.map((row) => row.costs)
-}
-
-/**
- * Which of these lookups are pending for a dead run that shared this run's budget, in the same order: they are charged
- * already. Locks them, so that nothing changes them before the caller commits.
- */
-export async function findAlreadyPaid(
-  tx: Tx,
-  lookups: readonly LookupSpec[],
-  run: number,
-): Promise<boolean[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await sql<{ n: number }>`
-    select w.n from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
-           as w (n integer, kind text, key text)
-      join fillrate.runs mine on mine.id = ${run}
-      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
-      join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
-     where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
-     order by l.kind, l.key for no key update of l`.execute(tx)
-  const paid = new Set(rows.map((row) => row.n))
-  return lookups.map((_, n) => paid.has(n))
-}
+/** SQL: the lookup `l` is pending, is in no job, and none of these runs requests it. */
+export const isOrphanedSql = (runningRuns: readonly number[]): RawBuilder<boolean> => sql`(
+  l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))
+  and not exists (select from fillrate.jobs j where j.key = l.job_key))`
 
 export interface SyncRetry {
   readonly reason: string
@@ -141,13 +50,13 @@ export async function requeueSingly(
   const { rows } = await sql<{ count: number }>`
     with stored as (
       update fillrate.lookups l
-         set state = case when ${isFailed} then 'failed' else 'pending' end, sync_only = true,
+         set state = case when ${isFailed} then 'failed' else 'pending' end, sync_only = true, ${LEFT_JOB},
              reason = case when ${isFailed} then ${retry.reason} || ', ' || l.attempts || case when l.attempts = 1 then ' attempt' else ' attempts' end else ${retry.reason} end,
              unconfirmed_calls = l.unconfirmed_calls + ${retry.mayBeBilled}::boolean::integer, not_before = null,
              resolved_at = case when ${isFailed} then now() end,
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
         from ${membersSql(jobs)}
-       where l.id = member.id and l.job_key = member.job_key and l.state = 'submitted'
+       where ${IS_MEMBER}
       returning ${QUEUED_COLUMNS}
     ), ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
     select count(*) as count from stored`.execute(tx)
@@ -163,9 +72,9 @@ export async function requeueMembers(
   if (jobs.length === 0) return 0
   const { rows } = await sql<{ count: number }>`
     with stored as (
-      update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null
+      update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null, ${LEFT_JOB}
         from ${membersSql(jobs)}
-       where l.id = member.id and l.job_key = member.job_key and l.state = 'submitted'
+       where ${IS_MEMBER}
       returning ${QUEUED_COLUMNS}
     ), ${enqueuePendingSql('stored')}
     select count(*) as count from stored`.execute(tx)
@@ -174,8 +83,14 @@ export async function requeueMembers(
 
 /** SQL: the members of jobs. One may belong to another job since. */
 const membersSql = (jobs: readonly string[]): RawBuilder<unknown> => sql`(
-         select m.id, j.key as job_key from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
+         select m.id, j.key as job_key, j.created_at from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
           where j.key = any(${[...jobs]}::uuid[])) as member`
+
+/** SQL: the lookup `l` still waits for the result of the job of `member`. */
+const IS_MEMBER = sql`l.id = member.id and l.job_key = member.job_key and l.state in ('submitted', 'pending')`
+
+/** SQL: what a lookup that leaves its job is given. A key that is kept would count it as submitted. */
+const LEFT_JOB = sql`job_key = null, requested_at = coalesce(l.requested_at, member.created_at)`
 
 /** Adds one unconfirmed call to the members of jobs that are submitted again: the first submission may have been billed. */
 export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[]): Promise<void> {
@@ -183,7 +98,7 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
   await sql`
     update fillrate.lookups l set unconfirmed_calls = l.unconfirmed_calls + 1
       from ${membersSql(jobs)}
-     where l.id = member.id and l.job_key = member.job_key and l.state = 'submitted'`.execute(tx)
+     where ${IS_MEMBER}`.execute(tx)
 }
 
 export interface ExpiredLeases {
@@ -250,12 +165,17 @@ const ADOPT_BATCH_SIZE = 1_000
  * @returns how many, and the credits to be charged by source
  */
 export async function adoptLookups(
-  tx: Connection,
+  tx: Tx,
   run: number,
   runningRuns: readonly number[],
   left: { readonly all: number; readonly bySource: Readonly<Record<string, number>> },
 ): Promise<{ readonly adopted: number; readonly costs: ReadonlyMap<string, number> }> {
-  const orphaned = sql`l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))`
+  const orphaned = sql`${isOrphanedSql(runningRuns)} and ${isUnkeyedSql}`
+  await clearJobKeys(
+    tx,
+    sql`select lookup_id from fillrate.rows where run_id = ${run} and ${opaque(sql`state = 'waiting'`)}`,
+    runningRuns,
+  )
   const { rows } = await sql<{ source: string; adopted: number; costs: number }>`
     with orphan as (
       select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, 1) as credits, before.budget_name is null
@@ -273,7 +193,7 @@ export async function adoptLookups(
       select id, source, costs, credits from payable where cost <= ${left.all}::bigint
        order by costs, id limit ${ADOPT_BATCH_SIZE}
     ), moved as (
-      update fillrate.lookups l set run_id = ${run}, source = chosen.source, enqueued_at = now(), requested_at = null
+      update fillrate.lookups l set run_id = ${run}, source = chosen.source, job_key = null, enqueued_at = now(), requested_at = null
         from chosen where l.id = chosen.id and ${orphaned}
       returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
     ), ${enqueuePendingSql('moved')}

@@ -1,13 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import { JOB_SIZE } from '../domain/job.ts'
 import { opaque } from './sql.ts'
-import type { Connection } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // The queue `pending_lookups`. Only the leader that serves a run takes from it; a second one waits for the first one's
 // statement, and then finds what that has left.
 
 /** Columns that a statement has to return for `enqueuePendingSql`. */
-export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
+export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before, l.job_key')
 
 /**
  * SQL: appends those of `lookups` that are pending to the queue of their run. A run that is gone has none: its lookups are
@@ -18,13 +18,13 @@ export const enqueuePendingSql = (
   lookups: string,
   condition = sql`true`,
 ): RawBuilder<unknown> => sql`pended as (
-      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, not_before, size, lookup_ids)
-      select run_id, is_bulk, is_company, not_before, count(*), array_agg(id order by id)
-        from (select id, run_id, is_bulk, is_company, not_before,
-                     (row_number() over (partition by run_id, is_bulk, is_company, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
-                from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company
+      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, not_before, job_key, size, lookup_ids)
+      select run_id, is_bulk, is_company, not_before, job_key, count(*), array_agg(id order by id)
+        from (select id, run_id, is_bulk, is_company, not_before, job_key,
+                     (row_number() over (partition by run_id, is_bulk, is_company, not_before, job_key order by id) - 1) / ${JOB_SIZE}::integer as part
+                from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company, job_key
                         from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) p) parts
-       group by run_id, is_bulk, is_company, not_before, part order by min(id)
+       group by run_id, is_bulk, is_company, not_before, job_key, part order by min(id)
     )`
 
 /** SQL: entries of a run that are due. */
@@ -54,14 +54,16 @@ export async function hasPendingLookups(
 }
 
 /**
- * SQL: the CTE `claimed (id, tid, …)`, locked pending lookups of a run, oldest first; those that never go in bulk come
- * first. `tid` is where each is, for an update. Needs `dequeuePendingSql` in the same statement.
- * @param options.columns those of the lookup `l` that `claimed` has too
+ * SQL: the CTE `open (entry, is_bulk, job_key, id, tid, is_ready, …)`, the pending lookups that the oldest entries of a run list; those that
+ * never go in bulk come first. `tid` is where each is, for an update. Locks the entries, and needs `dequeuePendingSql` in the
+ * same statement.
+ * @param limit takes no more entries than list as many lookups
+ * @param options.columns those of the lookup `l` that `open` has too
  * @param options.emails whether to take lookups that can go in bulk
  * @param options.others whether to take the others
  * @param options.condition on the lookup `l`
  */
-export const claimPendingSql = (
+export const openPendingSql = (
   run: number,
   limit: number,
   options: {
@@ -78,36 +80,44 @@ export const claimPendingSql = (
     ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
     : sql<boolean>`(is_bulk and ${emails})`
   // Behind a million lookups, statistics know nothing of a new run: its index then looks cheaper than the primary key.
-  const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
-  // Takes no more entries than list `limit` lookups: each is read whole, and lists one at least. One scan of the primary key
-  // finds the lookups of an entry, which are then locked where they were found. One that has changed since the statement
-  // began is elsewhere: it is not taken and stays listed, like one that another transaction has locked. Postgres may lock it
-  // there all the same, so that its place is compared. One that two entries list is taken once.
+  const isPending = opaque(
+    sql`l.state = 'pending' and l.run_id = ${run} and l.job_key is not distinct from entry.job_key`,
+  )
+  // Each entry is read whole, and lists one lookup at least. One scan of the primary key finds the lookups of an entry.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
         from (select id, is_bulk, size from ${dueEntriesSql(run, kinds)}
                order by is_bulk, id limit ${limit}::integer) due
     ), entry as materialized (
-      select id, is_bulk, lookup_ids from fillrate.pending_lookups
+      select id, is_bulk, job_key, lookup_ids from fillrate.pending_lookups
        where id = any(array(select id from sized where before < ${limit}::integer)) order by is_bulk, id for update
     ), open as materialized (
-      select entry.id as entry, entry.is_bulk, l.*
+      select entry.id as entry, entry.is_bulk, entry.job_key, l.*
         from entry
        cross join lateral (
          select l.id, l.ctid as tid, (l.not_before is null or l.not_before <= now()) and ${condition} as is_ready
                 ${columns === undefined ? sql`` : sql`, ${columns}`}
            from fillrate.lookups l where l.id = any(entry.lookup_ids) and ${isPending} offset 0) l
-    ), claimed as (
-      select w.*
-        from (select * from (select distinct on (id) * from open where is_ready order by id, entry) once
-               order by is_bulk, entry, id limit ${limit}::integer) w
-       cross join lateral (
-         select l.ctid from fillrate.lookups l where l.ctid = w.tid for no key update skip locked offset 0) l
-       where l.ctid = w.tid
     )`
 }
 
-/** SQL: the CTEs that remove what was taken from the entries that `claimPendingSql` has read. @param taken a relation of `id` */
+/**
+ * SQL: locked lookups of `open`, in the order of its entries, where they were found. One that has changed since the statement
+ * began is elsewhere: it is not taken and stays listed, like one that another transaction has locked. Postgres may lock it
+ * there all the same, so that its place is compared. One that two entries list is taken once.
+ */
+export const claimPendingSql = (
+  limit: RawBuilder<number>,
+  condition = sql<boolean>`true`,
+): RawBuilder<unknown> => sql`
+      select w.*
+        from (select * from (select distinct on (id) * from open where is_ready and ${condition} order by id, entry) once
+               order by is_bulk, entry, id limit ${limit}) w
+       cross join lateral (
+         select l.ctid from fillrate.lookups l where l.ctid = w.tid for no key update skip locked offset 0) l
+       where l.ctid = w.tid`
+
+/** SQL: the CTEs that remove what was taken from the entries that `openPendingSql` has read. @param taken a relation of `id` */
 export const dequeuePendingSql = (taken: string): RawBuilder<unknown> => sql`remaining as (
       select entry as id, array_agg(id order by id) as lookup_ids from open
        where id not in (select id from ${sql.ref(taken)}) group by entry
@@ -119,6 +129,42 @@ export const dequeuePendingSql = (taken: string): RawBuilder<unknown> => sql`rem
         from remaining join entry using (id)
        where p.id = remaining.id and cardinality(remaining.lookup_ids) < cardinality(entry.lookup_ids)
     )`
+
+/**
+ * Replaces the entries that list these lookups, and would become jobs as they are, by entries without a key. Before the caller
+ * deletes such a lookup, or lets another run request it: while it holds these entries none of them becomes a job, and its next
+ * statement sees those that have. To lock them is not enough: the statement that makes a job, and has waited for the
+ * lock, reads the lookups as they were before.
+ * @param ids a query of the lookups' ids
+ * @param keptRuns keep their entries
+ */
+export async function clearJobKeys(
+  tx: Tx,
+  ids: RawBuilder<unknown>,
+  keptRuns: readonly number[] = [],
+): Promise<void> {
+  await sql`
+    with replaced as (
+      delete from fillrate.pending_lookups where id = any(array(
+        select id from fillrate.pending_lookups
+         where run_id <> all(${[...keptRuns]}::bigint[])
+           and job_key in (select job_key from fillrate.lookups where id in (${ids}) and ${opaque(sql`state = 'pending'`)})
+         order by id for update))
+      returning job_key, lookup_ids
+    ), cleared as (
+      update fillrate.lookups l set job_key = null
+        from (select job_key, unnest(lookup_ids) as id from replaced) listed
+       where l.id = listed.id and l.job_key = listed.job_key and ${opaque(sql`l.state = 'pending'`)}
+      returning ${QUEUED_COLUMNS}
+    ), ${enqueuePendingSql('cleared')}
+    select`.execute(tx)
+}
+
+/**
+ * SQL: no entry of the queue may become a job with the lookup `l`. Where another run takes it although `clearJobKeys` has not
+ * seen it, it would be requested, and paid, twice.
+ */
+export const isUnkeyedSql = sql<boolean>`not exists (select from fillrate.pending_lookups p where p.job_key = l.job_key)`
 
 /** Removes the queues of runs that are over: their lookups are adopted by the rows that need them. */
 export async function prunePending(db: Connection): Promise<void> {

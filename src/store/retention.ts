@@ -50,7 +50,7 @@ export async function deleteJobs(db: Database, keepMs: number, batch: number): P
       select key from fillrate.jobs j
        where finished_at < now() - ${intervalSql(keepMs)}
          and not exists (select from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
-                          where l.job_key = j.key and l.state = 'submitted')
+                          where l.job_key = j.key and l.state in ('submitted', 'pending'))
        limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

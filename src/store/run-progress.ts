@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
-import { ANSWERED_STATES } from './lookups.ts'
+import { ANSWERED_STATES, isSubmittedSql } from './lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
@@ -99,7 +99,7 @@ export async function countAwaitedJobs(db: Connection, run: number): Promise<num
        and exists (
          select from unnest(j.lookup_ids) as m (id)
           cross join lateral (
-            select from fillrate.lookups l where l.id = m.id and l.state = 'submitted' and l.job_key = j.key offset 0) l
+            select from fillrate.lookups l where l.id = m.id and l.state in ('submitted', 'pending') and l.job_key = j.key offset 0) l
           cross join lateral (
             select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`.execute(
     db,
@@ -160,8 +160,8 @@ export async function readWaitingCounts(
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
   const { rows } = await sql<WaitingCounts & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
-           count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
-           count(*) filter (where ${mine} and l.state = 'pending'
+           count(*) filter (where ${mine} and ${isSubmittedSql}) as "forDelivery",
+           count(*) filter (where ${mine} and l.state = 'pending' and not ${isSubmittedSql}
                               and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
@@ -208,13 +208,13 @@ export interface LookupTotals {
 /** What a run requested, and the results. */
 export async function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
   const { rows } = await sql<LookupTotals>`
-    select count(*) filter (where requested_at is not null) as requested,
+    select count(*) filter (where requested_at is not null or ${isSubmittedSql}) as requested,
            count(*) filter (where state = 'found') as found,
            count(*) filter (where state = 'not_found') as "notFound",
            count(*) filter (where state = 'rejected') as rejected,
            count(*) filter (where state = 'failed') as failed,
            coalesce(sum(unconfirmed_calls), 0)::bigint as "inDoubt"
-      from fillrate.lookups where run_id = ${run}`.execute(db)
+      from fillrate.lookups l where run_id = ${run}`.execute(db)
   return rows[0] ?? { requested: 0, found: 0, notFound: 0, rejected: 0, failed: 0, inDoubt: 0 }
 }
 

@@ -96,6 +96,7 @@ export interface Schema {
     not_before: Date | null
     size: number
     lookup_ids: number[]
+    job_key: string | null
   }
   'fillrate.lookup_leases': { lease_token: string; lookup_ids: number[] }
   'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }

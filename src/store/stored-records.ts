@@ -1,7 +1,8 @@
 import { sql } from 'kysely'
-import { ANSWERED_STATES, type LookupSpec } from './lookups.ts'
+import { ANSWERED_STATES } from './lookups.ts'
 import { jsonBatch, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
+import type { LookupSpec } from './upsert-lookups.ts'
 import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
 
 const isFreshSql = sql`(l.refresh_at is null or l.refresh_at > now())`

@@ -55,7 +55,7 @@ export interface ChaosFixture {
 /** Prepares a CRM, runs once without faults, and records each point that the run passes. */
 export async function prepareFixture(server: string): Promise<ChaosFixture> {
   const database = await cloneDatabase(server)
-  await createCrm(database.pool, 60, 12)
+  await createCrm(database.pool, 120, 12)
   await database.pool.query(
     `insert into crm.contacts (linkedin) select 'https://www.linkedin.com/in/chaos-' || n from generate_series(1, 12) n`,
   )

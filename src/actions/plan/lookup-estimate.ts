@@ -1,7 +1,7 @@
 import { hash as sha } from 'node:crypto'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
-import type { LookupSpec } from '../../store/lookups.ts'
+import type { LookupSpec } from '../../store/upsert-lookups.ts'
 
 const IS_WANTED = 1
 const IS_REQUESTED = 2

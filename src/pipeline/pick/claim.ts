@@ -2,10 +2,11 @@ import { Row } from '../../domain/row.ts'
 import type { Source } from '../../sources/source.ts'
 import * as budgets from '../../store/budgets.ts'
 import { ERASED_REASON } from '../../store/erase.ts'
-import * as lookups from '../../store/lookups.ts'
+import { adoptLookups } from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
 import { ConflictError, inTransaction, type Tx } from '../../store/transaction.ts'
+import * as lookups from '../../store/upsert-lookups.ts'
 import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
 import type { PickCandidate } from './candidates.ts'
@@ -72,6 +73,8 @@ export async function claimCandidates(
     readonly budget: RunBudget
     readonly isDryRun: boolean
     readonly service: number
+    /** Emails of a full job. */
+    readonly jobSize: number
   },
   candidates: readonly PickCandidate[],
   bounds = UNBOUNDED,
@@ -106,6 +109,7 @@ export async function claimCandidates(
     run.id,
     run.live,
     run.service,
+    run.jobSize,
   )
   const claimed = upserted.filter((lookup) => lookup.claimed)
   const ids = new LookupMap<number>()
@@ -185,7 +189,7 @@ export function adoptAbandonedLookups(
 ): Promise<number> {
   return inTransaction(db, async (tx) => {
     const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id))
-    const { adopted, costs } = await lookups.adoptLookups(tx, run.id, live, left)
+    const { adopted, costs } = await adoptLookups(tx, run.id, live, left)
     for (const [source, cost] of costs) await chargeLookups(tx, run, source, cost)
     return adopted
   })

@@ -8,7 +8,7 @@ import { restoreRows, setRowsAside } from '../../store/deleted-rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
-import type { Deps } from '../deps.ts'
+import { type Deps, jobSizeOf } from '../deps.ts'
 import { toMissingRow } from '../row-results.ts'
 import type { RunBudget } from './budget.ts'
 import {
@@ -53,7 +53,7 @@ const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
  * expression fails is left to the next run of its source, which reports it; the others are picked.
  */
 export async function pickChangedKeys(
-  deps: Pick<Deps, 'db' | 'policy' | 'log'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'adapter'>,
   run: LiveRunPick,
   source: Source,
   keys: readonly string[],
@@ -64,7 +64,11 @@ export async function pickChangedKeys(
     const { sourceTimeoutMs } = deps.policy
     return await inTransaction(
       deps.db,
-      (tx) => claimKeys(tx, run, source, keys, { ...options, timeoutMs: sourceTimeoutMs }),
+      (tx) =>
+        claimKeys(tx, { ...run, jobSize: jobSizeOf(deps) }, source, keys, {
+          ...options,
+          timeoutMs: sourceTimeoutMs,
+        }),
       sourceTimeoutMs,
     )
   } catch (error) {
@@ -94,7 +98,7 @@ const isDataError = (error: unknown): boolean =>
 
 async function claimKeys(
   tx: Tx,
-  run: LiveRunPick,
+  run: LiveRunPick & { readonly jobSize: number },
   source: Source,
   keys: readonly string[],
   { finishMissing = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
@@ -120,12 +124,7 @@ async function claimKeys(
     found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned'),
   )
   if (candidates.length === 0) return NOTHING
-  const claimed = await claimCandidates(
-    tx,
-    source,
-    { id: run.id, live: runningIds, budget: run.budget, isDryRun: false, service: run.service },
-    candidates,
-  )
+  const claimed = await claimCandidates(tx, source, { ...run, live: runningIds, isDryRun: false }, candidates)
   return {
     picked: claimed.picked,
     claimed: claimed.claimedLookups,

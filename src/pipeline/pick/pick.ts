@@ -11,7 +11,7 @@ import {
   type Tx,
 } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
-import type { Deps } from '../deps.ts'
+import { type Deps, jobSizeOf } from '../deps.ts'
 import type { PickCandidate, ScannedPage } from './candidates.ts'
 import { claimCandidates, type ClaimBounds } from './claim.ts'
 import {
@@ -45,7 +45,7 @@ const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
  * @throws TableBusy if another transaction has locked the table
  */
 export async function pickPage(
-  deps: Pick<Deps, 'db' | 'policy' | 'log'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'adapter'>,
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
@@ -88,7 +88,8 @@ export async function pickPage(
     const live = stretch === null ? runningIds : (await runs.listRunning(tx)).map((one) => one.id)
     const startedAt = performance.now()
     const bounds = claimBounds(run, pass, allowed, options)
-    const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, bounds)
+    const claiming = { ...run, live, jobSize: jobSizeOf(deps) }
+    const claim = await claimCandidates(tx, pass.source, claiming, candidates, bounds)
     // The rest of a page that was not considered to its end is read again.
     const isCut = claim.considered < candidates.length
     return {
@@ -214,7 +215,7 @@ async function rowsAllowed(
  * limit allows.
  */
 export async function repick(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
   run: PickContext,
   source: Source,
   options: {

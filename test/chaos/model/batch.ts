@@ -13,6 +13,7 @@ import { openSource, type Source } from '../../../src/sources/source.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import { findMiscounted } from '../invariants.ts'
 import { Calls, type Leased } from './calls.ts'
@@ -25,7 +26,7 @@ import {
   type SharedCommand,
   type WorldCommand,
 } from './commands.ts'
-import { Jobs } from './jobs.ts'
+import { Jobs, SERVICE } from './jobs.ts'
 import { People } from './people.ts'
 import {
   config,
@@ -89,6 +90,7 @@ export class Batch {
       random: () => 0,
       policy: RULES,
       service: 0,
+      adapter: SERVICE,
     }
     for (let world = 0; world < count; world++)
       for (const row of [0, 1, 2])
@@ -237,7 +239,9 @@ export class Batch {
     const { signal } = new AbortController()
     const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
     const run = this.#runOf(worker)
-    await lookups.adoptLookups(this.#deps.db, run.id, live, { all: 10_000, bySource: {} })
+    await inTransaction(this.#deps.db, (tx) =>
+      lookups.adoptLookups(tx, run.id, live, { all: 10_000, bySource: {} }),
+    )
     await repick(this.#deps, run, this.#source, { includeAbandoned: true, signal })
   }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterSubmit, type SubmitEvent } from '../../../src/domain/job.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createWebhookReceiver, type ReceiveWebhook } from '../../../src/pipeline/receive.ts'
 import * as store from '../../../src/store/jobs.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
@@ -9,6 +10,12 @@ import type { ModelState } from './model-state.ts'
 import { HOUR, lookupKey, record, RULES, type Service } from './model-state.ts'
 
 const SECRET = 'model-secret'
+
+/** Emails of a job: so few that most become jobs as they were picked, and some jobs are made of what was left over. */
+const JOB_SIZE = 3
+const JOBS_PER_STEP = 100
+const { bulk } = BUILT_IN_SERVICE
+export const SERVICE = { ...BUILT_IN_SERVICE, bulk: bulk && { ...bulk, size: JOB_SIZE } }
 
 interface OpenJob {
   readonly id: string
@@ -37,7 +44,8 @@ export class Jobs {
     const token = randomUUID()
     const made = await store.createJobs(this.#database.db, {
       run,
-      ids: [randomUUID(), randomUUID()],
+      ids: Array.from({ length: JOBS_PER_STEP }, () => randomUUID()),
+      size: JOB_SIZE,
       least: 1,
       token,
       leaseMs: HOUR,

@@ -59,7 +59,7 @@ test('a run with --wait 0 leaves its deliveries to the next one, which requests 
   expect(without.status).toBe('completed')
   // The service retries until a receiver answers: here, the receiver on another address is gone for good.
   const { rows } = await harness.database.pool.query<{ count: number }>(
-    `select count(*)::int as count from fillrate.lookups where state = 'submitted'`,
+    `select sum(size)::int as count from fillrate.jobs where state = 'submitted'`,
   )
   expect(rows[0]?.count).toBe(360)
 })

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import * as lookups from '../../../src/store/lookups.ts'
+import * as lookups from '../../../src/store/upsert-lookups.ts'
 import * as rows from '../../../src/store/rows.ts'
 import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'

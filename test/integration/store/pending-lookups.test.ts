@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
+import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
 import { hasPendingLookups, prunePending } from '../../../src/store/pending-lookups.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -24,7 +25,7 @@ const MINUTE = 60_000
 
 const want = (count: number, kind: 'email' | 'domain' = 'email') =>
   database.db.transaction().execute((tx) =>
-    lookups.upsertLookups(
+    upsertLookups(
       tx,
       Array.from({ length: count }, (_, n) => ({
         kind,

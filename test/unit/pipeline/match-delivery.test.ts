@@ -17,6 +17,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     jobId,
     state: 'submitted',
     requestIds,
+    createdAt: new Date(0),
     single: false,
     members: addresses.map((email) => ({
       id: service.people.indexOf(email),

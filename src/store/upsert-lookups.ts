@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto'
+import { type RawBuilder, sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { JOB_SIZE } from '../domain/job.ts'
+import type { LookupState } from '../domain/lookup.ts'
+import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
+import { clearJobKeys, enqueuePendingSql, isUnkeyedSql, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { jsonBatch, opaque, recordBatch } from './sql.ts'
+import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
+
+export interface LookupSpec {
+  readonly kind: LookupKind
+  readonly key: string
+  readonly input: object
+  /** The most that it may cost. Missing: one credit, whatever it finds. */
+  readonly credits?: number
+}
+
+export interface UpsertedLookup {
+  readonly id: number
+  readonly kind: LookupKind
+  readonly key: string
+  readonly state: LookupState
+  /** This run makes the call: the lookup is new, due for a refresh, or was left pending by a dead run. */
+  readonly claimed: boolean
+}
+
+/** SQL: the lookup `l` has a result that is due for a refresh, or is pending for a run that is no longer running. */
+const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
+  (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now()) or ${isOrphanedSql(runningRuns)})`
+
+/**
+ * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
+ * dead run left pending keeps its attempts and the time of its next try.
+ * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
+ * As many new emails as a job has get the key of the job that they become together, unless some of them are requested otherwise.
+ * To insert with `on conflict` costs a fifth more: it is left out where no lookup is known.
+ * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
+ */
+export async function upsertLookups(
+  tx: Tx,
+  lookups: readonly LookupSpec[],
+  source: string,
+  run: number,
+  runningRuns: readonly number[],
+  service: number,
+  jobSize = JOB_SIZE,
+): Promise<UpsertedLookup[]> {
+  if (lookups.length === 0) return []
+  const ofBatch = sql`key = any(${lookups.map(({ key }) => key)}::text[]) and service_id = ${service}`
+  const { rows: found } = await sql<{ known: number; keyed: number }>`
+    select count(*) as known, count(*) filter (where state = 'pending' and job_key is not null) as keyed
+      from fillrate.lookups where ${ofBatch}`.execute(tx)
+  const { known, keyed } = found[0] ?? { known: 0, keyed: 0 }
+  if (keyed > 0) await clearJobKeys(tx, sql`select id from fillrate.lookups where ${ofBatch}`, runningRuns)
+  // An entry of the queue lists at most a hundred.
+  const emails = jobSize > JOB_SIZE ? 0 : lookups.filter(({ kind }) => kind === 'email').length
+  const jobKeys = Array.from({ length: Math.floor(emails / jobSize) }, () => randomUUID())
+  const { rows } = await sql<UpsertedLookup>`
+    with upserted as (
+    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved, job_key)
+    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits,
+           case when v.kind = 'email'
+                then (${jobKeys}::uuid[])[(row_number() over (partition by v.kind order by v.key) - 1) / ${jobSize}::integer + 1] end
+      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
+     order by v.kind, v.key
+    ${known > 0 ? claimKnownSql(runningRuns) : sql``}
+    returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}
+    select id, kind, key, state, claimed from upserted`
+    .execute(tx)
+    .catch(throwAsConflict)
+  return rows
+}
+
+/** SQL: what becomes of a lookup that exists already: claimed if it needs a call, and only locked otherwise. */
+const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => sql`
+    on conflict (kind, key, service_id) do update
+       set (state, job_key, run_id, source, credits_reserved, requested_at, enqueued_at, resolved_at, refresh_at,
+            sync_only, reason, attempts, not_before, unconfirmed_calls) = (
+             select case when is_claimed then 'pending' else l.state end,
+                    case when is_claimed then null else l.job_key end,
+                    case when is_claimed then excluded.run_id else l.run_id end,
+                    case when is_claimed then excluded.source else l.source end,
+                    case when is_claimed then excluded.credits_reserved else l.credits_reserved end,
+                    case when is_claimed then null else l.requested_at end,
+                    case when is_claimed then now() else l.enqueued_at end,
+                    case when is_claimed then null else l.resolved_at end,
+                    case when is_claimed then null else l.refresh_at end,
+                    case when is_claimed then l.sync_only and l.state = 'pending' else l.sync_only end,
+                    case when is_renewed then null else l.reason end,
+                    case when is_renewed then 0 else l.attempts end,
+                    case when is_renewed then null else l.not_before end,
+                    case when is_renewed then 0 else l.unconfirmed_calls end
+               from (select is_claimed, is_claimed and l.state <> 'pending' as is_renewed
+                       from (select coalesce(${claimableSql(runningRuns)} and ${isUnkeyedSql}, false) as is_claimed offset 0) c) c)`
+
+/** Which of these lookups `upsertLookups` would claim for a run, in the same order. Each of them costs a call. */
+export async function needCall(
+  db: Connection,
+  lookups: readonly LookupSpec[],
+  runningRuns: readonly number[],
+  service: number,
+): Promise<boolean[]> {
+  if (lookups.length === 0) return []
+  const { rows } = await sql<{ costs: boolean }>`
+    select l.id is null or coalesce(${claimableSql(runningRuns)}, false) as costs
+      from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
+           as w (n integer, kind text, key text)
+      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
+     order by w.n`.execute(db)
+  return rows.map((row) => row.costs)
+}
+
+/**
+ * Which of these lookups are pending for a dead run that shared this run's budget, in the same order: they are charged
+ * already. Locks them, so that nothing changes them before the caller commits.
+ */
+export async function findAlreadyPaid(
+  tx: Tx,
+  lookups: readonly LookupSpec[],
+  run: number,
+): Promise<boolean[]> {
+  if (lookups.length === 0) return []
+  const { rows } = await sql<{ n: number }>`
+    select w.n from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
+           as w (n integer, kind text, key text)
+      join fillrate.runs mine on mine.id = ${run}
+      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
+      join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
+     where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
+     order by l.kind, l.key for no key update of l`.execute(tx)
+  const paid = new Set(rows.map((row) => row.n))
+  return lookups.map((_, n) => paid.has(n))
+}
