@@ -273,5 +273,5 @@ export async function revertRows(
              ifLast(sql`${undo.run}`, 'run_id'),
            ])}
       from ${unnestByRow(source, rows, { columns: 'jsonb', written: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
-     where r.ctid = target.ctid`.execute(tx)
+     where r.ctid = v.ctid`.execute(tx)
 }

@@ -51,7 +51,7 @@ export async function postponeDueRows(
   await sql`
     update fillrate.rows r set due_at = v.until
       from ${unnestByRow(source, values, { until: 'timestamptz' })}
-     where r.ctid = target.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
+     where r.ctid = v.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }
 
 /** Entries that are read at a time, and of these that are due the ones whose rows are searched. */

@@ -73,7 +73,7 @@ export async function makeRowsDue(
   await sql`
     update fillrate.rows r set due_at = now()
       from ${unnestByRow(source, rows, { lookup: 'bigint' })}
-     where r.ctid = target.ctid
+     where r.ctid = v.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
 }
 
@@ -152,7 +152,7 @@ export async function requeueRowsForWrite(
        set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', lookup: 'bigint' })}
-     where r.ctid = target.ctid
+     where r.ctid = v.ctid
        and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> 'waiting'
     returning r.lookup_id as lookup`.execute(tx)
   await sql`

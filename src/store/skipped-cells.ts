@@ -77,7 +77,7 @@ export async function replaceSkippedCells(
   const records = rows.map(({ key, lookup }) => ({ key, lookup }))
   const { rows: locked } = await sql<{ key: string }>`
     select r.key
-      from ${unnestByRow(source, records, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = target.ctid
+      from ${unnestByRow(source, records, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = v.ctid
      where r.lookup_id = v.lookup and r.state <> 'waiting'
        for no key update of r skip locked`.execute(tx)
   const held = new Set(locked.map((row) => row.key))

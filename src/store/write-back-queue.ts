@@ -171,7 +171,7 @@ export async function finishRows(
            notes = coalesce(v.notes, r.notes), cells_written = coalesce(v."cellsWritten", 0),
            cells_protected = coalesce(v."cellsProtected", 0), cells_skipped = coalesce(v."cellsSkipped", 0)
       from ${records}
-     where r.ctid = target.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
+     where r.ctid = v.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
     returning r.run_id, r.key, r.lookup_id, v.before, v.after, v."writtenBefore"
     )
     insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)

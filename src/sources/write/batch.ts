@@ -100,8 +100,10 @@ const textOf = (value: unknown): string | null =>
  */
 export function batchSql(source: Source): string {
   const columns = batchColumns(source)
-  const arrays = columns.map(({ type }, n) => `(select $${n + 1}::${type}[])`)
-  return `unnest(${arrays.join(', ')}) as b(${columns.map(({ name }) => quoteName(name)).join(', ')})`
+  const arrays = columns.map(
+    ({ name, type }, n) => `unnest((select $${n + 1}::${type}[])) as ${quoteName(name)}`,
+  )
+  return `(select ${arrays.join(', ')}) as b`
 }
 
 /** An array for each column: nothing is escaped and parsed, and no object is searched for each value. */
@@ -123,7 +125,7 @@ interface BatchSql {
 }
 
 export const BATCH_IN_ARRAYS: BatchSql = {
-  keys: `unnest((select $1::integer[]), (select $2::text[])) as "~batch"("~row", "~key")`,
+  keys: `(select unnest((select $1::integer[])) as "~row", unnest((select $2::text[])) as "~key") as "~batch"`,
   length: 'cardinality($1::integer[])',
 }
 
