@@ -388,10 +388,11 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index skipped_cells_by_lookup on fillrate.skipped_cells (lookup_id)`.execute(db)
   await sql`create index skipped_cells_by_run on fillrate.skipped_cells (run_id)`.execute(db)
 
-  // One write to one row, with the values before and after.
+  // One write to one row, with the values before and after. Found by its row or by its run, never by its id alone: an index of
+  // that, beside one of the row, took a seventeenth of finishing a row.
   await sql`
     create table fillrate.changes (
-      id bigint generated always as identity primary key,
+      id bigint generated always as identity,
       run_id bigint,
       source text collate "C" not null,
       key text collate "C" not null,
@@ -400,9 +401,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       after jsonb not null,
       last_written_before jsonb,
       written_at timestamptz not null default now(),
-      undone_by_change_id bigint
+      undone_by_change_id bigint,
+      primary key (key, source, id)
     )`.execute(db)
-  await sql`create index changes_by_row on fillrate.changes (key, source)`.execute(db)
   await sql`create index changes_by_run on fillrate.changes (run_id, id)`.execute(db)
   await sql`create index changes_by_undoing_change on fillrate.changes (undone_by_change_id) where undone_by_change_id is not null`.execute(
     db,

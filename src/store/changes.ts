@@ -71,11 +71,11 @@ export async function listUndoable(
 
 const parseValues = (text: string): Values => parseExactJson(text) as Values
 
-/** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
-export async function lockUndoable(tx: Tx, ids: readonly number[]): Promise<Set<number>> {
+/** Locks changes of a run, so that two processes never undo the same one. @returns those that can still be undone */
+export async function lockUndoable(tx: Tx, run: number, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes
-     where id = any(${[...ids]}::bigint[]) and undone_by_change_id is null
+     where run_id = ${run} and id = any(${[...ids]}::bigint[]) and undone_by_change_id is null
      order by id desc for no key update`.execute(tx)
   return new Set(rows.map((row) => row.id))
 }
@@ -105,7 +105,10 @@ export async function insertReverting(
       returning id, key
     )
     update fillrate.changes c set undone_by_change_id = made.id
-      from undoing join made using (key) where c.id = undoing.undoes`.execute(tx)
+      from undoing join made using (key)
+     cross join lateral (
+       select ctid from fillrate.changes where key = undoing.key and source = ${source} and id = undoing.undoes offset 0) as target
+     where c.ctid = target.ctid`.execute(tx)
 }
 
 /** SQL: the change `c` of run `r` is not undone, and is no undo itself (undoing an undo counts as a write). */
@@ -199,7 +202,8 @@ export async function summarizeRunChanges(db: Connection, run: number): Promise<
   const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
     select c.source, count(*) as total, count(c.undone_by_change_id) as undone,
            coalesce(jsonb_agg(distinct u.run_id) filter (where u.run_id is not null), '[]') as by
-      from fillrate.changes c left join fillrate.changes u on u.id = c.undone_by_change_id
+      from fillrate.changes c
+      left join fillrate.changes u on u.key = c.key and u.source = c.source and u.id = c.undone_by_change_id
      where c.run_id = ${run} group by c.source`.execute(db)
   return {
     total: rows.reduce((sum, row) => sum + row.total, 0),

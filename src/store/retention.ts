@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { intervalSql, opaque } from './sql.ts'
 
@@ -55,12 +55,17 @@ export async function deleteJobs(db: Database, keepMs: number, batch: number): P
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Deletes changes. @returns how many were deleted */
+/** Deletes changes, those of each run in the order of their ids: no index has the ids of all runs. @returns how many were deleted */
 export async function deleteChanges(db: Database, keepMs: number, batch: number): Promise<number> {
+  const expired = (run: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+    select ctid from (select ctid, written_at from fillrate.changes where run_id ${run} order by id limit ${batch}) oldest
+     where written_at < now() - ${intervalSql(keepMs)}`
   const result = await sql`
-    delete from fillrate.changes where id in (
-      select id from (select id, written_at from fillrate.changes order by id limit ${batch}) oldest
-       where written_at < now() - ${intervalSql(keepMs)})`.execute(db)
+    delete from fillrate.changes where ctid = any(array(
+      select expired.ctid from fillrate.runs r cross join lateral (${expired(sql`= r.id`)} offset 0) expired
+       where r.started_at < now() - ${intervalSql(keepMs)}
+       union all (${expired(sql`is null`)})
+       limit ${batch}))`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }
 

@@ -141,7 +141,8 @@ export async function listChangeHistory(db: Database, source: string, key: strin
     select c.id, c.run_id as run, c.written_at, c.before, c.after, b.run_id as undone_by,
            coalesce((select jsonb_agg(k) from jsonb_object_keys(b.after) k), '[]') as undone,
            (select u.run_id from fillrate.changes u where u.undone_by_change_id = c.id order by u.id desc limit 1) as undoes
-      from fillrate.changes c left join fillrate.changes b on b.id = c.undone_by_change_id
+      from fillrate.changes c
+      left join fillrate.changes b on b.key = c.key and b.source = c.source and b.id = c.undone_by_change_id
      where c.source = ${source} and c.key = ${key} order by c.id desc`.execute(db)
   return rows
 }

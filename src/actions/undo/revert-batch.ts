@@ -57,7 +57,7 @@ export function revertBatch(
     deps.db,
     async (tx) => {
       const ids = batch.map((change) => change.id)
-      const open = await changes.lockUndoable(tx, ids)
+      const open = await changes.lockUndoable(tx, context.undoes, ids)
       const undoable = batch.filter((change) => open.has(change.id))
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)

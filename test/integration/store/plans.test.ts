@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SkippedCell } from '../../../src/domain/skipped-cell.ts'
+import * as changes from '../../../src/store/changes.ts'
 import { completeFromDelivery } from '../../../src/store/complete-lookups.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
@@ -10,6 +11,8 @@ import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import { listDueRows } from '../../../src/store/due-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
+import { deleteChanges } from '../../../src/store/retention.ts'
+import { listChangeHistory } from '../../../src/store/row-history.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../../src/store/waiting-rows.ts'
 import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
 import { listAnsweredDryRows } from '../../../src/store/stored-records.ts'
@@ -30,7 +33,7 @@ import { openSource } from '../../../src/sources/source.ts'
 import { mapping } from '../sources/mapping.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
-const TABLES = ['lookups', 'rows', 'write_back_queue', 'pending_lookups', 'skipped_cells']
+const TABLES = ['lookups', 'rows', 'changes', 'write_back_queue', 'pending_lookups', 'skipped_cells']
 
 /** Rows that were written long ago, and waiting rows, whose lookups have the highest ids. */
 const WRITTEN = 20_000
@@ -48,6 +51,10 @@ const insertFound = (run: number, from: number, to: number): string => `
   select 'email', 'p' || n || '@example.com', '{}', 'found', ${run}, '{"title": "Engineer"}', now(), now(), now() + interval '90 days'
     from generate_series(${from}, ${to}) n`
 
+const insertChanges = (run: number, from: number, to: number): string => `
+  insert into fillrate.changes (run_id, source, key, before, after)
+  select ${run}, 'contacts', n, '{}', '{"title": "Engineer"}' from generate_series(${from}, ${to}) n`
+
 async function createTables(analyzedBefore: readonly string[]): Promise<void> {
   database = await createTestDatabase()
   const analyze = analyzedBefore.map((table) => `analyze fillrate.${table};`).join(' ')
@@ -59,7 +66,9 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
     insert into fillrate.skipped_cells (source, key, "column", reason)
     select 'contacts', n, 'phone', 'too_long' from generate_series(1, ${WRITTEN}) n;
+    ${insertChanges(1, 1, WRITTEN + WAITING)};
     ${analyze}
+    ${insertChanges(RUN, WRITTEN + 1, WRITTEN + WAITING)};
     ${insertFound(RUN, WRITTEN + 1, WRITTEN + WAITING)};
     insert into fillrate.rows (source, key, lookup_id, state, run_id)
     select 'contacts', n, n, 'waiting', ${RUN} from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
@@ -106,6 +115,11 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   cells: { written: 1, protected: 0, skipped: 0 },
   skipped: [skip],
 }))
+/** The changes of the run, and their undo. */
+const values = { before: {}, after: { title: 'Engineer' }, writtenBefore: null }
+const written = keys.map((key) => ({ ...values, id: Number(key) + WAITING, key }))
+const reverting = written.map(({ id, ...change }) => ({ ...change, run: RUN, lookup: null, undoes: id }))
+
 const options = { run: RUN, emails: true, limit: PENDING, leaseMs: 60_000 }
 
 // A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
@@ -215,8 +229,34 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       'check for rows to write again',
       (tx) => requeueRows.hasRowsToWrite(tx, 'contacts', RUN, { left: true }),
     ],
+    [
+      'lock changes to undo',
+      async (tx) => {
+        const ids = written.map(({ id }) => id)
+        expect(await changes.lockUndoable(tx, RUN, ids)).toEqual(new Set(ids))
+      },
+    ],
+    [
+      'record an undo, and read it',
+      async (tx) => {
+        await changes.insertReverting(tx, 'contacts', reverting)
+        expect(await changes.summarizeRunChanges(tx, RUN)).toMatchObject({ undone: WAITING, undoneBy: [RUN] })
+        expect(await listChangeHistory(tx, 'contacts', keys[0] ?? '')).toMatchObject([
+          { undone_by: null, undoes: RUN },
+          { undone_by: RUN },
+          { undone_by: null },
+        ])
+      },
+    ],
     ['check for pending lookups of live sync', (tx) => hasPendingLookups(tx, RUN)],
     ['release expired lookups', (tx) => lookups.releaseExpiredLookups(tx, 1_000)],
+    [
+      'delete old changes, which were analyzed long ago',
+      async (tx) => {
+        await sql`analyze fillrate.changes`.execute(tx)
+        expect(await deleteChanges(tx, 0, WAITING)).toBe(WAITING)
+      },
+    ],
   ])('%s', async (name, step) => {
     // A prepared statement is planned without its parameters after a while.
     for (const planning of name.startsWith('lease') || name.startsWith('create')
