@@ -28,18 +28,33 @@ export async function lockJobsForDeliveries(
   ids: readonly string[],
   jobIds: readonly string[],
 ): Promise<DeliveryJob[]> {
-  const { rows } = await sql<DeliveryJob>`
-    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single,
-           (select json_agg(member)
-              from (select m.id, l.kind, coalesce(l.input ->> 'email', '') as email,
-                           coalesce(l.state in ('submitted', 'pending') and l.job_key = j.key, false) as open
-                      from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id
-                     order by m.n) member) as members
+  const { rows } = await sql<
+    Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
+  >`
+    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, to_json(j.lookup_ids) as lookups,
+           (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(l.input ->> 'email'),
+                                    array_agg(l.state in ('submitted', 'pending') and l.job_key = j.key))
+              from fillrate.lookups l where l.id = any(j.lookup_ids)) as found
       from fillrate.jobs j
      where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
      order by j.key for no key update of j`.execute(tx)
-  return rows.map((row) => ({ ...row, members: row.members ?? [] }))
+  return rows.map(({ lookups, found: [stored, kinds, emails, open], ...job }) => {
+    const places = new Map(stored?.map((id, n) => [id, n]))
+    const members = lookups.map((id) => {
+      const n = places.get(id) ?? -1
+      return { id, kind: kinds?.[n] ?? null, email: emails?.[n] ?? '', open: open?.[n] ?? false }
+    })
+    return { ...job, members }
+  })
 }
+
+/** Ids, kinds, addresses, and whether they are open, of the lookups of a job that are stored, in any order; null: none. */
+type Members = readonly [
+  readonly number[] | null,
+  readonly LookupKind[] | null,
+  readonly (string | null)[] | null,
+  readonly (boolean | null)[] | null,
+]
 
 export interface DeliveredJob {
   readonly id: string
