@@ -6,24 +6,29 @@ import { settleCreditsSql } from './spend.ts'
 import { jsonBatch, opaque, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
+/** Columns of a result that a delivery sets. Each column costs up to a fifteenth of what it takes to store the result. */
+const DELIVERED_COLUMNS = {
+  id: 'bigint',
+  state: 'text',
+  reason: 'text',
+  resolvedAt: 'timestamptz',
+  refreshAt: 'timestamptz',
+  record: 'json',
+  confidence: 'double precision',
+  credits: 'integer',
+} as const
+
 /** SQL: results as `v`, by the id of their lookup. */
 export const resultsSql = (results: readonly { readonly id: number }[]) =>
   recordBatch(results, {
-    id: 'bigint',
+    ...DELIVERED_COLUMNS,
     token: 'uuid',
-    state: 'text',
-    reason: 'text',
     attempts: 'integer',
     notBefore: 'timestamptz',
     requestedAt: 'timestamptz',
-    resolvedAt: 'timestamptz',
-    refreshAt: 'timestamptz',
-    record: 'json',
-    confidence: 'double precision',
     hashes: 'jsonb',
     unconfirmedCalls: 'integer',
     call: 'text',
-    credits: 'integer',
   })
 
 /**
@@ -83,7 +88,7 @@ export async function completeFromDelivery(tx: Tx, results: readonly DeliveredRe
              lease_token = null, leased_until = null, requested_at = coalesce(l.requested_at, v."requestedAt"),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${resultsSql(results)}
+        from ${recordBatch(results, DELIVERED_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
       returning l.id, l.state ${hasCredits ? sql`, ${creditedSql}, l.requested_at, l.sync_only, l.run_id, l.source, l.kind` : sql``}
     ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}
