@@ -212,10 +212,11 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   await sql`alter table fillrate.write_back_queue alter column lookup_ids set storage external`.execute(db)
 
   // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
-  // Deleted with the lookup, because a body may hold personal data.
+  // Deleted with the lookup, because a body may hold personal data. By the trigger: for a foreign key, Postgres would read the old
+  // version of a lookup at each of its updates.
   await sql`
     create table fillrate.malformed_responses (
-      lookup_id bigint primary key references fillrate.lookups (id) on delete cascade,
+      lookup_id bigint primary key,
       received_at timestamptz not null default clock_timestamp(),
       status integer not null,
       body text not null
@@ -861,6 +862,7 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     begin
       update fillrate.rows set lookup_id = null where lookup_id in (select id from deleted);
       delete from fillrate.skipped_cells where lookup_id in (select id from deleted);
+      delete from fillrate.malformed_responses where lookup_id in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`

@@ -112,7 +112,10 @@ export interface MalformedResponse {
 /** Keep the latest 1,000: a broken service would fill the table. */
 const MAX_MALFORMED_RESPONSES = 1_000
 
-/** Stores malformed responses, the latest one of each lookup, and deletes the oldest. */
+/**
+ * Stores malformed responses, the latest one of each lookup, and deletes the oldest. Locks the lookups: one that is being erased
+ * at this moment gets none.
+ */
 export async function storeMalformedResponses(
   db: Database,
   results: readonly MalformedResponse[],
@@ -124,6 +127,7 @@ export async function storeMalformedResponses(
       from jsonb_to_recordset(${jsonBatch(results)}) as v (lookup bigint, status integer, body text)
       join fillrate.lookups l on l.id = v.lookup
      order by v.lookup
+       for key share of l
     on conflict (lookup_id) do update
        set status = excluded.status, body = excluded.body, received_at = excluded.received_at`.execute(db)
   await sql`

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { renderRowHistory } from '../../../src/cli/views/explain.ts'
 import { storeMalformedResponses } from '../../../src/store/complete-lookups.ts'
@@ -84,3 +85,33 @@ test('the latest malformed responses stay, one per lookup, and are deleted with 
   await pool.query(`delete from fillrate.lookups where kind = 'domain'`)
   expect(await counts()).toEqual([0, 0])
 })
+
+test('a lookup that is being erased gets no malformed response', async () => {
+  const { pool, db } = harness.database
+  await pool.query(
+    `insert into fillrate.lookups (kind, key, input, state) values ('domain', 'erased', '{}', 'pending')`,
+  )
+  const id = await scalar<number>(pool, `select id::int from fillrate.lookups where key = 'erased'`)
+  const erasing = await pool.connect()
+  try {
+    await erasing.query(`begin; delete from fillrate.lookups where id = ${id}`)
+    const storing = storeMalformedResponses(db, [{ lookup: id, status: 200, body: 'late' }])
+    await untilBlocked(pool)
+    await erasing.query('commit')
+    await storing
+  } finally {
+    erasing.release()
+  }
+  expect(
+    await scalar(pool, `select count(*)::int from fillrate.malformed_responses where body = 'late'`),
+  ).toBe(0)
+})
+
+async function untilBlocked(pool: pg.Pool): Promise<void> {
+  for (;;) {
+    const { rowCount } = await pool.query(
+      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0',
+    )
+    if (rowCount) return
+  }
+}
