@@ -7,24 +7,31 @@ import type { Connection, Tx } from './transaction.ts'
 // statement, and then finds what that has left.
 
 /** Columns that a statement has to return for `enqueuePendingSql`. */
-export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before, l.job_key')
+export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
 
 /**
- * SQL: appends those of `lookups` that are pending to the queue of their run. A run that is gone has none: its lookups are
- * adopted by the rows that need them.
+ * SQL: appends those of `lookups` that are pending, and have no key of a job, to the queue of their run. A run that is gone has
+ * none: its lookups are adopted by the rows that need them.
  * @param lookups a relation of `QUEUED_COLUMNS`
  */
 export const enqueuePendingSql = (
   lookups: string,
   condition = sql`true`,
 ): RawBuilder<unknown> => sql`pended as (
-      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, not_before, job_key, size, lookup_ids)
-      select run_id, is_bulk, is_company, not_before, job_key, count(*), array_agg(id order by id)
-        from (select id, run_id, is_bulk, is_company, not_before, job_key,
-                     (row_number() over (partition by run_id, is_bulk, is_company, not_before, job_key order by id) - 1) / ${JOB_SIZE}::integer as part
-                from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company, job_key
+      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, not_before, size, lookup_ids)
+      select run_id, is_bulk, is_company, not_before, count(*), array_agg(id order by id)
+        from (select id, run_id, is_bulk, is_company, not_before,
+                     (row_number() over (partition by run_id, is_bulk, is_company, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
+                from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company
                         from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) p) parts
-       group by run_id, is_bulk, is_company, not_before, job_key, part order by min(id)
+       group by run_id, is_bulk, is_company, not_before, part order by min(id)
+    )`
+
+/** SQL: appends those of `lookups` that have the key of a job, an entry a job. @param lookups a relation of `QUEUED_COLUMNS` and `job_key` */
+export const enqueueKeyedSql = (lookups: string): RawBuilder<unknown> => sql`keyed as (
+      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, job_key, size, lookup_ids)
+      select min(run_id), true, false, job_key, count(*), array_agg(id)
+        from ${sql.ref(lookups)} where state = 'pending' and job_key is not null group by job_key order by min(id)
     )`
 
 /** SQL: entries of a run that are due. */

@@ -65,7 +65,7 @@ export async function claimRows(
           nextAt: 'timestamptz',
         },
       )}
-     order by v.key
+     order by v.key collate "C"
     ${isKnown ? sql`${claimKnownSql(run, runningRuns)} returning r.key` : sql``}`
     .execute(tx)
     .catch(throwAsConflict)

@@ -4,7 +4,13 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { JOB_SIZE } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
-import { clearJobKeys, enqueuePendingSql, isUnkeyedSql, QUEUED_COLUMNS } from './pending-lookups.ts'
+import {
+  clearJobKeys,
+  enqueueKeyedSql,
+  enqueuePendingSql,
+  isUnkeyedSql,
+  QUEUED_COLUMNS,
+} from './pending-lookups.ts'
 import { jsonBatch, opaque, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
@@ -56,17 +62,21 @@ export async function upsertLookups(
   // An entry of the queue lists at most a hundred.
   const emails = jobSize > JOB_SIZE ? 0 : lookups.filter(({ kind }) => kind === 'email').length
   const jobKeys = Array.from({ length: Math.floor(emails / jobSize) }, () => randomUUID())
+  // The order of the index, and the same for all: two transactions that insert the same lookups wait for each other in turn.
+  const order = sql`v.key collate "C", v.kind collate "C"`
+  const emailsBefore = sql`count(*) filter (where v.kind = 'email') over (order by ${order} rows unbounded preceding) - 1`
+  const jobKey = sql`case when v.kind = 'email' then (${jobKeys}::uuid[])[(${emailsBefore}) / ${jobSize}::integer + 1] end`
   const { rows } = await sql<UpsertedLookup>`
     with upserted as (
     insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved, job_key)
     select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits,
-           case when v.kind = 'email'
-                then (${jobKeys}::uuid[])[(row_number() over (partition by v.kind order by v.key) - 1) / ${jobSize}::integer + 1] end
+           ${jobKeys.length === 0 ? sql`null` : jobKey}
       from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
-     order by v.kind, v.key
+     order by ${order}
     ${known > 0 ? claimKnownSql(runningRuns) : sql``}
-    returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}
+    returning ${QUEUED_COLUMNS}, l.key, l.job_key, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed and job_key is null`)}
+    ${jobKeys.length === 0 ? sql`` : sql`, added as (select * from upserted where claimed), ${enqueueKeyedSql('added')}`}
     select id, kind, key, state, claimed from upserted`
     .execute(tx)
     .catch(throwAsConflict)
