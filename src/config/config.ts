@@ -29,7 +29,7 @@ export interface Config {
   /** The interface of the service. Missing: the built-in one. */
   readonly adapter?: Service
   readonly service: {
-    /** The maximum number of concurrent calls. */
+    /** The maximum number of concurrent calls, over up to a quarter more connections. */
     readonly concurrency: number
     readonly timeoutMs: number
     /** 0 to 0.9: the share of the rate limit reserved for urgent lookups. */

@@ -180,7 +180,7 @@ export interface ConfigInput<
     | {
         /** The service, or the path of a module that exports one by default. Default: the built-in interface. */
         readonly adapter?: Adapter | string
-        /** The maximum number of concurrent calls. Default: 32. */
+        /** The maximum number of concurrent calls, over up to a quarter more connections. Default: 32. */
         readonly concurrency?: number
         /** Timeout of one call. Default: 30s. */
         readonly timeout?: Duration

@@ -134,7 +134,9 @@ export const createConfigSchema = (fields: ServiceFields) =>
           {
             concurrency: integerBetween(1, 1024)
               .optional()
-              .describe('The maximum number of concurrent calls. Default: 32.'),
+              .describe(
+                'The maximum number of concurrent calls, over up to a quarter more connections. Default: 32.',
+              ),
             timeout: durationText(1).optional().describe('Timeout of one call. Default: 30s.'),
             reserve: fraction(0.9)
               .optional()
