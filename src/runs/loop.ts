@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../util/log.ts'
-import { isTransient } from '../store/connectivity.ts'
+import { isTransient, TransactionTimeouts } from '../store/connectivity.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 
@@ -53,13 +53,16 @@ export async function runLoop(options: LoopOptions): Promise<void> {
   const enough = options.gather?.enough.listen()
   let pollMs = MIN_POLL_MS
   let failures = 0
+  const timeouts = new TransactionTimeouts()
   while (!signal.aborted) {
     let done: number
     try {
       done = await options.tick()
       failures = 0
+      timeouts.reset()
     } catch (error) {
       if (signal.aborted && isAbort(error)) return
+      timeouts.add(error)
       const isConflicting = isConflict(error) || error instanceof TableBusyError
       if (!isConflicting && !isTransient(error)) throw error
       const ms = Math.min(5_000, 200 * 2 ** failures++)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isConflict } from './transaction.ts'
+import { isConflict, isTransactionTimeout } from './transaction.ts'
 
 /**
  * SQLSTATEs of a server that is unreachable, starting, stopping, out of resources, or read-only for now (a standby after
@@ -25,6 +25,37 @@ export function isTransient(error: unknown): boolean {
   return (
     UNAVAILABLE_STATE.test(code) || UNAVAILABLE_SYSTEM.has(code) || UNAVAILABLE_MESSAGE.test(error.message)
   )
+}
+
+/** Transactions that Postgres ends because they took too long, one after another: about half a minute. */
+const MAX_TIMEOUTS = 10
+
+/** Postgres allows a transaction less time than it takes here, and would end it each time. */
+export class TransactionTimeoutError extends Error {
+  override readonly name = 'TransactionTimeoutError'
+
+  constructor(cause: Error) {
+    super(
+      `Postgres ended a transaction ${MAX_TIMEOUTS} times in a row because it took longer than transaction_timeout ` +
+        'allows: set that to 0 for the role that Fillrate connects as (`alter role … set transaction_timeout = 0`)',
+      { cause },
+    )
+  }
+}
+
+/** Counts the failures of one step by `transaction_timeout`, which a busy moment explains, and many in a row do not. */
+export class TransactionTimeouts {
+  #inARow = 0
+
+  /** @throws TransactionTimeoutError where the error is one too many */
+  add(error: unknown): void {
+    this.#inARow = isTransactionTimeout(error) ? this.#inARow + 1 : 0
+    if (this.#inARow === MAX_TIMEOUTS) throw new TransactionTimeoutError(error as Error)
+  }
+
+  reset(): void {
+    this.#inARow = 0
+  }
 }
 
 /**
@@ -102,9 +133,9 @@ const MAX_CONFLICTS = 20
 
 /**
  * Runs `act` until it succeeds while Postgres is unavailable, up to five seconds apart, and a limited number of times
- * after conflicts with other transactions. `act` must be idempotent: the first attempt may have committed and only its
+ * after conflicts with other transactions and after `transaction_timeout`. `act` must be idempotent: the first attempt may have committed and only its
  * answer been lost.
- * @param options.conflicts retries of conflicts; paid results are retried without limit
+ * @param options.conflicts retries of conflicts; paid results are retried without limit, also after `transaction_timeout`
  * @param options.onWait called before each wait for Postgres, with its length in milliseconds
  */
 export async function retryWhileUnavailable<T>(
@@ -118,10 +149,12 @@ export async function retryWhileUnavailable<T>(
   },
 ): Promise<T> {
   let conflicts = 0
+  const timeouts = options.conflicts === Number.POSITIVE_INFINITY ? null : new TransactionTimeouts()
   for (let attempt = 0; ; attempt++) {
     try {
       return await act()
     } catch (error) {
+      timeouts?.add(error)
       const isAgain = isConflict(error) && conflicts++ < (options.conflicts ?? MAX_CONFLICTS)
       if ((!isAgain && !isTransient(error)) || options.signal?.aborted || options.giveUp?.(error)) throw error
       const ms = isAgain ? Math.min(2_000, 50 * 2 ** conflicts) : Math.min(5_000, 100 * 2 ** attempt)

@@ -75,6 +75,10 @@ const sqlStateOf = (error: unknown): string => (error as { code?: string } | nul
 export const isConflict = (error: unknown): boolean =>
   error instanceof Error && RETRYABLE.has(sqlStateOf(error))
 
+/** Whether Postgres ended a transaction because it took longer than `transaction_timeout` (from 17 on) allows. */
+export const isTransactionTimeout = (error: unknown): boolean =>
+  error instanceof Error && sqlStateOf(error) === TRANSACTION_TIMEOUT
+
 /** Longer than a user should wait for us, and not longer than `deadlock_timeout`. */
 export const LOCK_TIMEOUT_MS = 500
 
@@ -146,7 +150,7 @@ export function inTableTransaction<T>(
     })
   return inTransaction(db, begin, tableMs, LOCK_TIMEOUT_MS).catch((error: unknown) => {
     // Postgres bounds the time of whole transactions (`transaction_timeout`, from 17 on), and has closed the connection.
-    if (sqlStateOf(error) === TRANSACTION_TIMEOUT) throw new TableBusyError('slow', error as Error)
+    if (isTransactionTimeout(error)) throw new TableBusyError('slow', error as Error)
     throw error
   })
 }
@@ -158,7 +162,7 @@ async function guardTable<T>(timeoutMs: number, act: () => Promise<T>): Promise<
     return await act()
   } catch (error) {
     if (isConflict(error)) throw new TableBusyError('locked', error as Error)
-    if (sqlStateOf(error) === TRANSACTION_TIMEOUT) throw new TableBusyError('slow', error as Error)
+    if (isTransactionTimeout(error)) throw new TableBusyError('slow', error as Error)
     if (sqlStateOf(error) !== QUERY_CANCELED) throw error
     // Canceled early: by an administrator, which says nothing about the rows.
     throw new TableBusyError(performance.now() - began < timeoutMs ? 'locked' : 'slow', error as Error)

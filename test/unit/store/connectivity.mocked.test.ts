@@ -5,6 +5,7 @@ import {
   releaseWithin,
   retryWhileStarting,
   retryWhileUnavailable,
+  TransactionTimeoutError,
 } from '../../../src/store/connectivity.ts'
 import { isConflict } from '../../../src/store/transaction.ts'
 
@@ -61,6 +62,32 @@ describe('retryWhileUnavailable', () => {
     expect(await retryWhileUnavailable(failingFor(HOUR, '55P03'), { conflicts })).toBe('done')
     clock.ms = 0
     expect(await retryWhileUnavailable(failingFor(HOUR, 'ECONNREFUSED'), {})).toBe('done')
+  })
+
+  test('ends when Postgres gives a transaction less time than it takes, and says which setting', async () => {
+    const act = failingFor(HOUR, '25P04')
+    const ended = await retryWhileUnavailable(act, {}).catch((error: unknown) => error)
+    expect(ended).toBeInstanceOf(TransactionTimeoutError)
+    expect(ended).toMatchObject({
+      message: expect.stringContaining('transaction_timeout = 0'),
+      cause: { code: '25P04' },
+    })
+    expect(isTransient(ended)).toBe(false)
+    expect(clock.ms).toBeGreaterThan(20_000)
+    expect(clock.ms).toBeLessThan(60_000)
+    const conflicts = Number.POSITIVE_INFINITY
+    expect(await retryWhileUnavailable(failingFor(2 * HOUR, '25P04'), { conflicts })).toBe('done')
+  })
+
+  test('an outage between two of its transactions that took too long ends the count', async () => {
+    let calls = 0
+    const act = vi.fn<() => Promise<string>>(() => {
+      const code = ++calls % 9 === 0 ? 'ECONNREFUSED' : '25P04'
+      return calls > 50
+        ? Promise.resolve('done')
+        : Promise.reject(Object.assign(new Error('made on purpose'), { code }))
+    })
+    expect(await retryWhileUnavailable(act, {})).toBe('done')
   })
 
   test('gives up when the lease has expired by itself, so that a shutdown ends while Postgres is unavailable', async () => {
