@@ -9,7 +9,7 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { type RunDeps, executeRun } from '../runs/run.ts'
 import type { WorkerTask } from '../runs/loop.ts'
 import { Workers } from '../runs/workers.ts'
-import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
+import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
 import type { Notifier } from './notifier.ts'
 import { createRequestExecutor } from './requests.ts'
@@ -96,9 +96,13 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   await schedule.stop()
   const onWait = (error: Error): void =>
     log.debug({ event: 'postgres_waiting', reason: error.message }, 'waiting for Postgres')
-  // Otherwise its lease expires, and its runs are found dead: a shutdown does not wait for Postgres to return.
+  // Otherwise its lease expires, and its runs are found dead: a shutdown does not wait for Postgres to return, nor fail with it.
   if (sources.length > 0)
-    await retryWhileUnavailable(() => follow.stop(), { onWait, giveUp: expiresAfter(LEASE_MS) })
+    await retryWhileUnavailable(() => follow.stop(), { onWait, giveUp: expiresAfter(LEASE_MS) }).catch(
+      (error: unknown) => {
+        if (!isTransient(error)) throw error
+      },
+    )
 }
 
 async function pollSchedule(schedule: Scheduler, signal: AbortSignal): Promise<number> {

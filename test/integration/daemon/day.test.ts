@@ -200,3 +200,16 @@ test('at the end of the day the money is what the service has counted, to the lo
     `Billed ${billed} = counted ${spend.today.lookups}; in doubt ${spend.today.in_doubt}; ${spend.today.cost?.amount} EUR`,
   )
 })
+
+test('a daemon that is stopped while Postgres is away ends, although its live sync run stays open', async () => {
+  const daemon = await day.start(config)
+  const before = await countAnswered(day)
+  await insertContacts(day, 31, 31)
+  await expect.poll(() => countAnswered(day)).toBe(before + 1)
+  const isOpen = `select from fillrate.runs where trigger = 'follow' and state = 'running'`
+  expect(await day.query(isOpen)).toHaveLength(1)
+  day.daemons.splice(day.daemons.indexOf(daemon), 1)
+  await daemon.toDatabase.pull()
+  await daemon.stop()
+  expect(await day.query(isOpen)).toHaveLength(1)
+})
