@@ -131,8 +131,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       key text collate "C" not null,
       service_id smallint not null default 0,
       input jsonb not null,
-      state text not null check (state in
-        ('pending', 'leased', 'submitted', 'found', 'not_found', 'rejected', 'failed')),
+      state text collate "C" not null,
       reason text,
       attempts integer not null default 0 check (attempts >= 0),
       sync_only boolean not null default false,
@@ -150,11 +149,15 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       resolved_at timestamptz,
       refresh_at timestamptz,
       unconfirmed_calls integer not null default 0 check (unconfirmed_calls >= 0),
-      check ((state = 'leased') = (lease_token is not null)),
-      check ((lease_token is null) = (leased_until is null)),
-      check (state <> 'submitted' or job_key is not null),
-      check (state <> 'found' or record is not null),
-      check ((state in ('found', 'not_found', 'rejected', 'failed')) = (resolved_at is not null))
+      constraint lookups_state check (case state
+        when 'pending' then lease_token is null and leased_until is null and resolved_at is null
+        when 'found' then lease_token is null and leased_until is null and resolved_at is not null and record is not null
+        when 'leased' then lease_token is not null and leased_until is not null and resolved_at is null
+        when 'submitted' then lease_token is null and leased_until is null and resolved_at is null and job_key is not null
+        when 'not_found' then lease_token is null and leased_until is null and resolved_at is not null
+        when 'rejected' then lease_token is null and leased_until is null and resolved_at is not null
+        when 'failed' then lease_token is null and leased_until is null and resolved_at is not null
+        else false end)
     ) with (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
@@ -253,8 +256,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       is_dry_run boolean not null default false,
       service_id smallint not null default 0,
       input_hash text,
-      state text collate "C" not null check (state in ('waiting', 'enriched', 'unchanged', 'not_found', 'below_confidence',
-        'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')),
+      state text collate "C" not null,
       reason text,
       run_id bigint,
       last_written jsonb,
@@ -270,8 +272,11 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       failure text collate "C" generated always as (case when state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
         then state end) stored,
       primary key (source, key),
-      check ((state = 'waiting') = (settled_at is null)),
-      check (not is_dry_run or state = 'waiting')
+      constraint rows_state check (case
+        when state = 'waiting' then settled_at is null
+        when is_dry_run or settled_at is null then false
+        else state in ('enriched', 'unchanged', 'not_found', 'below_confidence', 'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')
+        end)
     ) with (fillfactor = 33, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
   )
