@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { recordBatch } from './sql.ts'
+import { keysSql, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -42,7 +42,7 @@ export async function claimRows(
   const { dry, service } = options
   const { rows: found } = await sql<{ known: number }>`
     select count(*) as known from fillrate.rows
-     where source = ${source} and key = any(${picked.map(({ key }) => key)}::text[])`.execute(tx)
+     where source = ${source} and key = any(${keysSql(picked.map(({ key }) => key))})`.execute(tx)
   const isKnown = found[0] === undefined || found[0].known > 0
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r

@@ -23,7 +23,7 @@ export type BatchColumns = Readonly<Record<string, ArrayType>>
  *       from ${recordBatch(records, { id: 'bigint', state: 'text' })} where l.id = v.id`
  */
 export const recordBatch = (records: readonly object[], columns: BatchColumns): RawBuilder<unknown> =>
-  unnestColumns(records, columns, (type) => type === 'json' || type === 'jsonb')
+  unnestColumns(records, columns, () => true)
 
 /** @param isHidden by a sub-select: the planner does not know the array's length, nor copy it ten times, as it does with any constant */
 function unnestColumns(
@@ -38,6 +38,10 @@ function unnestColumns(
   })
   return sql`(select ${sql.join(unnested)}) as v`
 }
+
+/** SQL: keys to be searched in an index, for `= any(…)`. Hidden: the planner would look at each of thousands. */
+export const keysSql = (keys: readonly string[]): RawBuilder<unknown> =>
+  sql`(select ${postgresArray('text', keys)}::text[])::text[]`
 
 /**
  * A batch of records `v` for the rows of a source that they name, each with the row's physical place: for an update of

@@ -11,7 +11,7 @@ import {
   isUnkeyedSql,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
-import { jsonBatch, opaque, recordBatch } from './sql.ts'
+import { jsonBatch, keysSql, opaque, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
 export interface LookupSpec {
@@ -53,7 +53,7 @@ export async function upsertLookups(
   jobSize = JOB_SIZE,
 ): Promise<UpsertedLookup[]> {
   if (lookups.length === 0) return []
-  const ofBatch = sql`key = any(${lookups.map(({ key }) => key)}::text[]) and service_id = ${service}`
+  const ofBatch = sql`key = any(${keysSql(lookups.map(({ key }) => key))}) and service_id = ${service}`
   const { rows: found } = await sql<{ known: number; keyed: number }>`
     select count(*) as known, count(*) filter (where state = 'pending' and job_key is not null) as keyed
       from fillrate.lookups where ${ofBatch}`.execute(tx)
