@@ -36,8 +36,12 @@ export async function recoverAbandoned(
 ): Promise<RecoverResult> {
   const ownIds = ownRuns === null ? [] : [ownRuns].flat()
   const interrupted = await runs.interruptExpired(deps.db, ownIds)
-  const expiredLeases = await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
-  await lookups.pruneLeases(deps.db)
+  // A run in bulk has none, and planning the search for expired ones takes longer than all else here.
+  const hasLeases = await lookups.hasLeases(deps.db)
+  const expiredLeases = hasLeases
+    ? await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
+    : { inDoubt: 0, uncalled: 0 }
+  if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
   const doubtfulJobs = await jobs.markAbandonedInDoubt(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {

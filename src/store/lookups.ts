@@ -108,6 +108,15 @@ export interface ExpiredLeases {
   readonly uncalled: number
 }
 
+/** Whether there are lists of leases, or marks of their calls, from any process. */
+export async function hasLeases(db: Connection): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.lookup_leases) or exists (select from fillrate.in_flight_marks) as any`.execute(
+    db,
+  )
+  return rows[0]?.any ?? false
+}
+
 /** Returns lookups with an expired lease to the queue. */
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
   const { rows } = await sql<ExpiredLeases>`

@@ -21,7 +21,7 @@ export interface PickedRow {
 
 /**
  * Claims rows for a run. Skips rows that another running run holds. An insert with `on conflict` costs a third more: it is left out
- * where no row is known.
+ * where no row is known, and so is the order, in which known rows are locked.
  * @param options.dry waiting rows are written only once a run without `dry` has claimed them
  * @returns the claimed keys
  * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
@@ -65,8 +65,7 @@ export async function claimRows(
           nextAt: 'timestamptz',
         },
       )}
-     order by v.key collate "C"
-    ${isKnown ? sql`${claimKnownSql(run, runningRuns)} returning r.key` : sql``}`
+    ${isKnown ? sql`order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key` : sql``}`
     .execute(tx)
     .catch(throwAsConflict)
   const claimed = isKnown ? rows.map((row) => row.key) : picked.map(({ key }) => key)
