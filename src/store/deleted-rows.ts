@@ -84,13 +84,12 @@ export async function setRowsAside(
            noticed_at = excluded.noticed_at
     returning key`.execute(tx)
   const aside = rows.map((row) => row.key)
-  const ofAside = sql`select unnest(lookup_ids) from fillrate.deleted_rows where source = ${source} and key = any(${aside}::text[])`
-  await clearJobKeys(tx, ofAside)
-  await sql`
-    delete from fillrate.lookups l
-     where l.id in (${ofAside})
+  const isWithdrawn = sql`
+    l.id in (select unnest(lookup_ids) from fillrate.deleted_rows where source = ${source} and key = any(${aside}::text[]))
        and l.state = ${Lookup.pending} and not ${isSubmittedSql} and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
-       and not exists (select from fillrate.rows r where r.lookup_id = l.id)`.execute(tx)
+       and not exists (select from fillrate.rows r where r.lookup_id = l.id)`
+  await clearJobKeys(tx, sql`select l.id from fillrate.lookups l where ${isWithdrawn}`)
+  await sql`delete from fillrate.lookups l where ${isWithdrawn}`.execute(tx)
   return aside
 }
 
@@ -192,22 +191,22 @@ export async function lockUnneededLookups(
   keys: readonly string[],
 ): Promise<UnneededLookup[]> {
   const these = sql`source = ${source} and key = any(${[...keys]}::text[])`
-  const ids = sql`
-    select unnest(lookup_ids) from fillrate.deleted_rows where ${these}
-     union select lookup_id from fillrate.changes where ${these}
-     union select lookup_id from fillrate.skipped_cells where ${these}`
-  await clearJobKeys(tx, ids)
-  const { rows } = await sql<UnneededLookup>`
-    select id, kind, key from fillrate.lookups l
-     where id in (${ids})
+  const isUnneeded = sql`
+    id in (select unnest(lookup_ids) from fillrate.deleted_rows where ${these}
+           union select lookup_id from fillrate.changes where ${these}
+           union select lookup_id from fillrate.skipped_cells where ${these})
        and state <> ${Lookup.leased} and not ${isSubmittedSql}
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)
        and not exists (select from fillrate.rows r
                         where r.missed_lookup_ids <> '{}' and r.missed_lookup_ids @> array[l.id])
        and not exists (select from fillrate.deleted_rows d
                         where d.lookup_ids @> array[l.id]
-                          and not (d.source = ${source} and d.key = any(${[...keys]}::text[])))
-     order by id for update skip locked`.execute(tx)
+                          and not (d.source = ${source} and d.key = any(${[...keys]}::text[])))`
+  await clearJobKeys(tx, sql`select id from fillrate.lookups l where ${isUnneeded}`)
+  const { rows } = await sql<UnneededLookup>`
+    select id, kind, key from fillrate.lookups l where ${isUnneeded} order by id for update skip locked`.execute(
+    tx,
+  )
   return rows
 }
 

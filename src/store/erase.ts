@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { clearJobKeys } from './pending-lookups.ts'
 import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
 
@@ -86,6 +87,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )
     select count(*) as changes from deleted`.execute(tx)
+  await clearJobKeys(tx, sql`select unnest(${these})`)
   await removeFromUnsentJobs(tx, ids)
   const { rows: lookups } = await sql<{ kind: LookupKind; key: string; record: boolean }>`
     delete from fillrate.lookups where id = any(${these})

@@ -3,8 +3,8 @@ import { JOB_SIZE } from '../domain/job.ts'
 import { opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-// The queue `pending_lookups`. Only the leader that serves a run takes from it; a second one waits for the first one's
-// statement, and then finds what that has left.
+// The queue `pending_lookups`. Only the leader that serves a run takes from it to call; a second one waits for the first one's
+// statement, and then finds what that has left. Any process may replace an entry (`clearJobKeys`).
 
 /** Columns that a statement has to return for `enqueuePendingSql`. */
 export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
@@ -158,20 +158,27 @@ export async function clearJobKeys(
            and job_key in (select job_key from fillrate.lookups where id in (${ids}) and ${opaque(sql`state = 'pending'`)})
          order by id for update))
       returning job_key, lookup_ids
+    ), held as materialized (
+      select l.id from fillrate.lookups l join (select job_key, unnest(lookup_ids) as id from replaced) listed on listed.id = l.id
+       where l.job_key = listed.job_key and ${opaque(sql`l.state = 'pending'`)}
+       order by l.id for no key update of l
     ), cleared as (
-      update fillrate.lookups l set job_key = null
-        from (select job_key, unnest(lookup_ids) as id from replaced) listed
-       where l.id = listed.id and l.job_key = listed.job_key and ${opaque(sql`l.state = 'pending'`)}
+      update fillrate.lookups l set job_key = null from held
+       where l.id = held.id and ${opaque(sql`l.state = 'pending'`)}
       returning ${QUEUED_COLUMNS}
     ), ${enqueuePendingSql('cleared')}
     select`.execute(tx)
 }
 
 /**
- * SQL: no entry of the queue may become a job with the lookup `l`. Where another run takes it although `clearJobKeys` has not
- * seen it, it would be requested, and paid, twice.
+ * SQL: the lookup `l` has no key with which an entry of the queue may still become a job: a run that took it would request, and
+ * pay, it a second time. An insert that has waited for another transaction sees a lookup newer than all else that it reads, and not
+ * the entry that lists it: a key that its snapshot does not show counts as one of an entry.
  */
-export const isUnkeyedSql = sql<boolean>`not exists (select from fillrate.pending_lookups p where p.job_key = l.job_key)`
+export const isUnkeyedSql = sql<boolean>`(
+  l.job_key is null
+  or (exists (select from fillrate.lookups s where s.id = l.id and s.job_key = l.job_key)
+      and not exists (select from fillrate.pending_lookups p where p.job_key = l.job_key)))`
 
 /** Removes the queues of runs that are over: their lookups are adopted by the rows that need them. */
 export async function prunePending(db: Connection): Promise<void> {

@@ -13,28 +13,19 @@ export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
 export type BatchColumns = Readonly<Record<string, ArrayType>>
 
 /**
- * A batch of records `v`, an array for each column. The planner knows the length of an array; every `jsonb_to_recordset`
- * it estimates at a hundred rows, and then reads the whole table for one record, or a thousand records for each of a
- * thousand rows. Unnested in a select list: `unnest` of several arrays in
+ * A batch of records `v`, an array for each column, hidden from the planner by a sub-select: it copies a constant about ten times.
+ * It expects a few records then, and searches an index for each, as it should: for every `jsonb_to_recordset` it expects a
+ * hundred, and reads the whole table for one record. Unnested in a select list: `unnest` of several arrays in
  * FROM copies each of them twice, and answers took 1.09 times as long to store.
  * @param records a missing column becomes NULL
  * @example
  * sql`update fillrate.lookups l set state = v.state
  *       from ${recordBatch(records, { id: 'bigint', state: 'text' })} where l.id = v.id`
  */
-export const recordBatch = (records: readonly object[], columns: BatchColumns): RawBuilder<unknown> =>
-  unnestColumns(records, columns, () => true)
-
-/** @param isHidden by a sub-select: the planner does not know the array's length, nor copy it ten times, as it does with any constant */
-function unnestColumns(
-  records: readonly object[],
-  columns: BatchColumns,
-  isHidden: (type: ArrayType) => boolean,
-): RawBuilder<unknown> {
+export function recordBatch(records: readonly object[], columns: BatchColumns): RawBuilder<unknown> {
   const unnested = Object.entries(columns).map(([name, type]) => {
     const values = records.map((record) => (record as Readonly<Record<string, unknown>>)[name])
-    const array = sql`${postgresArray(type, values)}::${sql.raw(type)}[]`
-    return sql`unnest(${isHidden(type) ? sql`(select ${array})` : array}) as ${sql.id(name)}`
+    return sql`unnest((select ${postgresArray(type, values)}::${sql.raw(type)}[])) as ${sql.id(name)}`
   })
   return sql`(select ${sql.join(unnested)}) as v`
 }
@@ -57,10 +48,10 @@ export function unnestByRow(
   columns: BatchColumns,
 ): RawBuilder<unknown> {
   if (records.every(({ ctid }) => ctid !== undefined))
-    return unnestColumns(records, { key: 'text', ctid: 'tid', ...columns }, () => true)
+    return recordBatch(records, { key: 'text', ctid: 'tid', ...columns })
   return sql`(
     select v.*, (select ctid from fillrate.rows where source = ${source} and key = v.key) as ctid
-      from ${unnestColumns(records, { key: 'text', ...columns }, () => true)} offset 0) as v`
+      from ${recordBatch(records, { key: 'text', ...columns })} offset 0) as v`
 }
 
 /**

@@ -139,7 +139,7 @@ export async function findAlreadyPaid(
       join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
       join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
      where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
-     order by l.kind, l.key for no key update of l`.execute(tx)
+     order by l.key, l.kind for no key update of l`.execute(tx)
   const paid = new Set(rows.map((row) => row.n))
   return lookups.map((_, n) => paid.has(n))
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { setRowsAside } from '../../../src/store/deleted-rows.ts'
+import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
@@ -198,6 +199,33 @@ test.each(takers)('%s waits for a hundred that become a job, and takes none of t
   await submitting.commit().execute()
   expect(await taken).toBe(0)
   expect(await states()).toEqual({ pending: 100 })
+})
+
+test('a lookup that another transaction inserts at the same moment, beside one that is known, is left to it', async () => {
+  await inTransaction(database.db, async (tx) => upsertLookups(tx, [known], 's', OTHER, [OTHER], 0))
+  const first = await begin()
+  await want(first, 100)
+  const second = await begin()
+  const wanted = upsertLookups(second, [...emails(8).slice(7), known], 's', OTHER, [OTHER], 0)
+  await untilWaiting()
+  await first.commit().execute()
+  expect((await wanted).map(({ claimed }) => claimed)).toEqual([false, false])
+  expect(sizes(await createJobs())).toEqual([100])
+  await second.commit().execute()
+  expect(sizes(await createJobs(OTHER))).toEqual([1])
+})
+
+const known = { kind: 'email' as const, key: 'known@x.example', input: { email: 'known@x.example' } }
+
+test('an address that is being erased is in no job', async () => {
+  await inTransaction(database.db, (tx) => want(tx, 100))
+  const erasing = await begin()
+  await eraseLookups(erasing, [7])
+  const made = createJobs()
+  await untilWaiting()
+  await erasing.commit().execute()
+  expect(await made).toEqual([])
+  expect(sizes(await createJobs())).toEqual([99])
 })
 
 test('a lookup that another transaction inserts at the same moment is a conflict, and the next attempt finds it', async () => {
