@@ -65,11 +65,13 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
   const these = sql`${[...ids]}::bigint[]`
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
   const { rows } = await sql<{ source: string; key: string }>`
+    with erased as (
     update fillrate.rows r
        set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null, own_writes = null,
            notes = null, settled_at = now(), due_at = null
      where lookup_id = any(${these}) or missed_lookup_ids && ${these}
-    returning source, key`.execute(tx)
+    returning source, key
+    ) select source, key from erased order by source, key`.execute(tx)
   const { rows: deleted } = await sql<{ changes: number }>`
     with keys as (
       select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)
