@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
+import { isOpenMemberSql } from './lookups.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // What an operator sees of jobs, and does with one.
@@ -45,7 +46,7 @@ export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
   const { rows } = await sql<LockedJob>`
     select j.key as id, j.state, j.lease_token is not null and j.leased_until > now() as held,
            (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
-             where l.job_key = j.key and l.state in ('submitted', 'pending')) as open
+             where ${isOpenMemberSql('j.key')}) as open
       from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
      order by j.created_at desc limit 1 for no key update of j`.execute(tx)
   return rows[0] ?? null

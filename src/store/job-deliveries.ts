@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type JobState } from '../domain/job.ts'
+import { isOpenMemberSql } from './lookups.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import { closeDeliveriesSql, type SettledDelivery } from './deliveries.ts'
 import type { Tx } from './transaction.ts'
@@ -33,7 +34,7 @@ export async function lockJobsForDeliveries(
   >`
     select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, to_json(j.lookup_ids) as lookups,
            (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(l.input ->> 'email'),
-                                    array_agg(l.state in ('submitted', 'pending') and l.job_key = j.key))
+                                    array_agg(${isOpenMemberSql('j.key')}))
               from fillrate.lookups l where l.id = any(j.lookup_ids)) as found
       from fillrate.jobs j
      where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])

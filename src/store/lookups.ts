@@ -23,6 +23,10 @@ export const enqueueWriteBackSql = (lookups: string): RawBuilder<unknown> => sql
 export const isSubmittedSql = sql<boolean>`(
   l.state = 'submitted' or (l.state = 'pending' and exists (select from fillrate.jobs j where j.key = l.job_key)))`
 
+/** SQL: the lookup `l` still waits for the result of the job with the key in this column: whether it was written as submitted or not. */
+export const isOpenMemberSql = (jobKey: string): RawBuilder<boolean> => sql`(
+  l.job_key = ${sql.ref(jobKey)} and l.state in ('submitted', 'pending'))`
+
 /** SQL: the lookup `l` is pending, is in no job, and none of these runs requests it. */
 export const isOrphanedSql = (runningRuns: readonly number[]): RawBuilder<boolean> => sql`(
   l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))
@@ -56,7 +60,7 @@ export async function requeueSingly(
              resolved_at = case when ${isFailed} then now() end,
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
         from ${membersSql(jobs)}
-       where ${IS_MEMBER}
+       where l.id = member.id and ${isOpenMemberSql('member.job_key')}
       returning ${QUEUED_COLUMNS}
     ), ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
     select count(*) as count from stored`.execute(tx)
@@ -74,7 +78,7 @@ export async function requeueMembers(
     with stored as (
       update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null, ${LEFT_JOB}
         from ${membersSql(jobs)}
-       where ${IS_MEMBER}
+       where l.id = member.id and ${isOpenMemberSql('member.job_key')}
       returning ${QUEUED_COLUMNS}
     ), ${enqueuePendingSql('stored')}
     select count(*) as count from stored`.execute(tx)
@@ -86,9 +90,6 @@ const membersSql = (jobs: readonly string[]): RawBuilder<unknown> => sql`(
          select m.id, j.key as job_key, j.created_at from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
           where j.key = any(${[...jobs]}::uuid[])) as member`
 
-/** SQL: the lookup `l` still waits for the result of the job of `member`. */
-const IS_MEMBER = sql`l.id = member.id and l.job_key = member.job_key and l.state in ('submitted', 'pending')`
-
 /** SQL: what a lookup that leaves its job is given. A key that is kept would count it as submitted. */
 const LEFT_JOB = sql`job_key = null, requested_at = coalesce(l.requested_at, member.created_at)`
 
@@ -98,7 +99,7 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
   await sql`
     update fillrate.lookups l set unconfirmed_calls = l.unconfirmed_calls + 1
       from ${membersSql(jobs)}
-     where ${IS_MEMBER}`.execute(tx)
+     where l.id = member.id and ${isOpenMemberSql('member.job_key')}`.execute(tx)
 }
 
 export interface ExpiredLeases {

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
+import { isOpenMemberSql } from './lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
@@ -50,7 +51,7 @@ export async function deleteJobs(db: Database, keepMs: number, batch: number): P
       select key from fillrate.jobs j
        where finished_at < now() - ${intervalSql(keepMs)}
          and not exists (select from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
-                          where l.job_key = j.key and l.state in ('submitted', 'pending'))
+                          where ${isOpenMemberSql('j.key')})
        limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)
 }

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
-import { ANSWERED_STATES, isSubmittedSql } from './lookups.ts'
+import { ANSWERED_STATES, isOpenMemberSql, isSubmittedSql } from './lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
@@ -99,7 +99,7 @@ export async function countAwaitedJobs(db: Connection, run: number): Promise<num
        and exists (
          select from unnest(j.lookup_ids) as m (id)
           cross join lateral (
-            select from fillrate.lookups l where l.id = m.id and l.state in ('submitted', 'pending') and l.job_key = j.key offset 0) l
+            select from fillrate.lookups l where l.id = m.id and ${isOpenMemberSql('j.key')} offset 0) l
           cross join lateral (
             select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`.execute(
     db,
