@@ -111,7 +111,7 @@ export async function createSettledTable(
   await restoreIndexes()
   await client.query(`
     reset session_replication_role;
-    alter table fillrate.lookups set (fillfactor = 20);
+    alter table fillrate.lookups set (fillfactor = 19);
     delete from fillrate.row_counts;
     insert into fillrate.row_counts (source, state, rows) select source, state, count(*) from fillrate.rows group by 1, 2;
     truncate fillrate.due_rows;

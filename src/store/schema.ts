@@ -64,28 +64,28 @@ export interface Schema {
   }
   'fillrate.lookups': {
     id: Generated<number>
+    enqueued_at: Generated<Date>
+    run_id: number | null
+    unconfirmed_calls: Generated<number>
+    service_id: Generated<number>
+    sync_only: Generated<boolean>
     kind: LookupKind
     key: string
-    service_id: Generated<number>
     input: Json
-    state: LookupState
-    reason: string | null
-    attempts: Generated<number>
-    sync_only: Generated<boolean>
-    not_before: Date | null
-    lease_token: string | null
-    leased_until: Date | null
-    run_id: number | null
     source: string | null
     job_key: string | null
     credits_reserved: number | null
-    record: Json | null
-    confidence: number | null
-    enqueued_at: Generated<Date>
+    attempts: Generated<number>
+    state: LookupState
+    reason: string | null
+    not_before: Date | null
+    lease_token: string | null
+    leased_until: Date | null
     requested_at: Date | null
     resolved_at: Date | null
     refresh_at: Date | null
-    unconfirmed_calls: Generated<number>
+    confidence: number | null
+    record: Json | null
   }
   'fillrate.in_flight_marks': { lease_token: string; through_lookup_id: number; marked_at: Generated<Date> }
   'fillrate.pending_lookups': {
@@ -101,25 +101,25 @@ export interface Schema {
   'fillrate.lookup_leases': { lease_token: string; lookup_ids: number[] }
   'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }
   'fillrate.rows': {
+    lookup_id: number | null
+    run_id: number | null
+    picked_at: Generated<Date>
+    service_id: Generated<number>
+    is_dry_run: Generated<boolean>
     source: string
     key: string
-    lookup_id: number | null
-    missed_lookup_ids: Generated<number[]>
-    is_dry_run: Generated<boolean>
-    service_id: Generated<number>
     input_hash: string | null
     state: RowState
+    due_at: Date | null
+    settled_at: Date | null
     reason: string | null
-    run_id: number | null
-    last_written: Json | null
-    own_writes: Json | null
-    notes: Json | null
     cells_written: Generated<number>
     cells_protected: Generated<number>
     cells_skipped: Generated<number>
-    picked_at: Generated<Date>
-    settled_at: Date | null
-    due_at: Date | null
+    missed_lookup_ids: Generated<number[]>
+    notes: Json | null
+    own_writes: Json | null
+    last_written: Json | null
     is_requeued: GeneratedAlways<boolean | null>
     failure: GeneratedAlways<RowState | null>
   }
@@ -192,13 +192,13 @@ export interface Schema {
   'fillrate.changes': {
     id: Generated<number>
     run_id: number | null
+    lookup_id: number | null
+    written_at: Generated<Date>
     source: string
     key: string
-    lookup_id: number | null
     before: Json
     after: Json
     last_written_before: Json | null
-    written_at: Generated<Date>
     undone_by_change_id: number | null
   }
   'fillrate.suppressions': { kind: LookupKind; hash: string; created_at: Generated<Date> }
