@@ -242,7 +242,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createRows(db: Kysely<unknown>): Promise<void> {
-  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups of a cascade that found nothing.
+  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups of a cascade that found nothing; null: none.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column. `own_writes`: what its writes left in columns that
   // inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when the row may be
@@ -268,7 +268,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       cells_written smallint not null default 0,
       cells_protected smallint not null default 0,
       cells_skipped smallint not null default 0,
-      missed_lookup_ids bigint[] not null default '{}',
+      missed_lookup_ids bigint[],
       notes jsonb,
       own_writes jsonb,
       last_written jsonb,
@@ -297,7 +297,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // Lookups that a cascade has passed, to find out whether any row still needs one.
   await sql`
     create index rows_by_missed_lookup on fillrate.rows using gin (missed_lookup_ids)
-      where missed_lookup_ids <> '{}'`.execute(db)
+      where missed_lookup_ids is not null`.execute(db)
 
   // Rows that their table no longer has, as they were in `rows`, and so in no count. They are restored if they come
   // back, and erased after a while unless `is_kept`. `lookup_ids`: the lookups that such a row still needs.

@@ -197,8 +197,7 @@ export async function lockUnneededLookups(
            union select lookup_id from fillrate.skipped_cells where ${these})
        and state <> ${Lookup.leased} and not ${isSubmittedSql}
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)
-       and not exists (select from fillrate.rows r
-                        where r.missed_lookup_ids <> '{}' and r.missed_lookup_ids @> array[l.id])
+       and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id])
        and not exists (select from fillrate.deleted_rows d
                         where d.lookup_ids @> array[l.id]
                           and not (d.source = ${source} and d.key = any(${[...keys]}::text[])))`

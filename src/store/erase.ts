@@ -67,7 +67,7 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
   const { rows } = await sql<{ source: string; key: string }>`
     with erased as (
     update fillrate.rows r
-       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = '{}', is_dry_run = false, last_written = null, own_writes = null,
+       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, own_writes = null,
            notes = null, settled_at = now(), due_at = null
      where lookup_id = any(${these}) or missed_lookup_ids && ${these}
     returning source, key

@@ -156,5 +156,5 @@ function hasIdentitySql({ key, lookups }: RowIdentity): RawBuilder<unknown> {
     select x.source, x.key from fillrate.rows x where x.lookup_id = any(array(${ids}))
     union
     select x.source, x.key from fillrate.rows x
-     where x.missed_lookup_ids <> '{}' and x.missed_lookup_ids && array(${ids}))`
+     where x.missed_lookup_ids && array(${ids}))`
 }

@@ -231,7 +231,7 @@ export async function countDistinctLookups(
       select id, bool_or(is_own) as is_own from (
         select id, true as is_own from fillrate.lookups where run_id = ${run} and requested_at is not null
         union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
-        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids <> '{}'
+        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
       ) needed group by id
     )
     select count(*) filter (where wanted.is_own or l.state is not null) as distinct,

@@ -116,7 +116,7 @@ export interface Schema {
     cells_written: Generated<number>
     cells_protected: Generated<number>
     cells_skipped: Generated<number>
-    missed_lookup_ids: Generated<number[]>
+    missed_lookup_ids: number[] | null
     notes: Json | null
     own_writes: Json | null
     last_written: Json | null

@@ -256,7 +256,7 @@ function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
 export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
-  sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids <> '{}'))`
+  sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
 export function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLookups | null> {
