@@ -119,9 +119,8 @@ export async function createRunReport(
   },
 ): Promise<RunReport> {
   const { preview = null, unreadOverBudget = [] } = run
-  const [bySource, lookups, requests, spend, jobStates, cells, skipped] = await Promise.all([
+  const [bySource, lookups, spend, jobStates, cells, skipped] = await Promise.all([
     countRunRowsBySource(db, run.id),
-    lookupTotals.countDistinctLookups(db, run.id),
     lookupTotals.readLookupTotals(db, run.id),
     listRunSpend(db, [run.id]),
     jobs.countJobStates(db, run.id),
@@ -144,12 +143,12 @@ export async function createRunReport(
     lookups: {
       distinct: lookups.distinct,
       stored: lookups.stored,
-      requested: requests.requested,
-      found: requests.found,
-      not_found: requests.notFound,
-      rejected: requests.rejected,
-      failed: requests.failed,
-      in_doubt: requests.inDoubt,
+      requested: lookups.requested,
+      found: lookups.found,
+      not_found: lookups.notFound,
+      rejected: lookups.rejected,
+      failed: lookups.failed,
+      in_doubt: lookups.inDoubt,
     },
     requests: countRequests(spend),
     spend: sumSpend(spend, run.price),

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import { clearJobKeys, enqueuePendingSql, isUnkeyedSql, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { listForRunSql } from './run-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -206,7 +207,7 @@ export async function adoptLookups(
       update fillrate.lookups l set run_id = ${run}, source = chosen.source, job_key = null, enqueued_at = now(), requested_at = null
         from chosen where l.id = chosen.id and ${orphaned}
       returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
-    ), ${enqueuePendingSql('moved')}
+    ), ${enqueuePendingSql('moved')}, ${listForRunSql(['pended'])}
     select source, count(*) as adopted, coalesce(sum(credits) filter (where costs), 0)::bigint as costs from moved group by source order by source`.execute(
     tx,
   )

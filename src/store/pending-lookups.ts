@@ -12,7 +12,7 @@ export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_o
 /**
  * SQL: appends those of `lookups` that are pending, and have no key of a job, to the queue of their run. A run that is gone has
  * none: its lookups are adopted by the rows that need them.
- * @param lookups a relation of `QUEUED_COLUMNS`
+ * @param lookups a relation of `QUEUED_COLUMNS`. The CTE `pended (run_id, lookup_ids)` has the entries
  */
 export const enqueuePendingSql = (
   lookups: string,
@@ -25,13 +25,18 @@ export const enqueuePendingSql = (
                 from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company
                         from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) p) parts
        group by run_id, is_bulk, is_company, not_before, part order by min(id)
+      returning run_id, lookup_ids
     )`
 
-/** SQL: appends those of `lookups` that have the key of a job, an entry a job. @param lookups a relation of `QUEUED_COLUMNS` and `job_key` */
+/**
+ * SQL: appends those of `lookups` that have the key of a job, an entry a job.
+ * @param lookups a relation of `QUEUED_COLUMNS` and `job_key`. The CTE `keyed (run_id, lookup_ids)` has the entries
+ */
 export const enqueueKeyedSql = (lookups: string): RawBuilder<unknown> => sql`keyed as (
       insert into fillrate.pending_lookups (run_id, is_bulk, is_company, job_key, size, lookup_ids)
       select min(run_id), true, false, job_key, count(*), array_agg(id)
         from ${sql.ref(lookups)} where state = 'pending' and job_key is not null group by job_key order by min(id)
+      returning run_id, lookup_ids
     )`
 
 /** SQL: entries of a run that are due. */
@@ -86,7 +91,7 @@ export const openPendingSql = (
   const kinds = others
     ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
     : sql<boolean>`(is_bulk and ${emails})`
-  // Behind a million lookups, statistics know nothing of a new run: its index then looks cheaper than the primary key.
+  // Behind a million lookups, statistics know nothing of a new run: it would seem to have none, and joins with them to cost nothing.
   const isPending = opaque(
     sql`l.state = 'pending' and l.run_id = ${run} and l.job_key is not distinct from entry.job_key`,
   )

@@ -77,7 +77,7 @@ export async function deleteRuns(db: Database, keepMs: number, batch: number): P
       select id from fillrate.runs r
        where finished_at < now() - ${intervalSql(keepMs)}
          and not exists (select from fillrate.rows where run_id = r.id)
-         and not exists (select from fillrate.lookups where run_id = r.id)
+         and not exists (select from fillrate.run_lookups where run_id = r.id)
          and not exists (select from fillrate.jobs where run_id = r.id)
          and not exists (select from fillrate.changes where run_id = r.id)
        order by id limit ${batch} for update skip locked)`.execute(db)

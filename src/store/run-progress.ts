@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { ANSWERED_STATES, isOpenMemberSql, isSubmittedSql } from './lookups.ts'
+import { isOfRunSql } from './run-lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
@@ -188,15 +189,23 @@ const NO_WAITING = {
   awaited: 0,
 }
 
-/** Whether any call of a run has a result. */
+/** Whether any call of a run has a result. Reads its lookups up to the first that has, the oldest first. */
 export async function hasAnsweredLookups(db: Connection, run: number): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.lookups where run_id = ${run} and state in (${ANSWERED_STATES})
-                      and requested_at is not null) as any`.execute(db)
+    select exists (
+      select from (select lookup_ids from fillrate.run_lookups where run_id = ${run} order by id) listed
+       cross join lateral (
+         select from fillrate.lookups l
+          where l.id = any(listed.lookup_ids) and l.run_id = ${run} and l.state in (${ANSWERED_STATES})
+            and l.requested_at is not null offset 0) l) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
 export interface LookupTotals {
+  /** The distinct lookups that the run's rows needed, misses included. */
+  readonly distinct: number
+  /** Those of them that were stored already. */
+  readonly stored: number
   readonly requested: number
   readonly found: number
   readonly notFound: number
@@ -205,42 +214,45 @@ export interface LookupTotals {
   readonly inDoubt: number
 }
 
-/** What a run requested, and the results. */
+/**
+ * What a run needed and requested, and the results. A lookup that the run requested itself, as it usually has all, is read once, and
+ * was not stored, whatever its state.
+ */
 export async function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
   const { rows } = await sql<LookupTotals>`
-    select count(*) filter (where requested_at is not null or ${isSubmittedSql}) as requested,
-           count(*) filter (where state = 'found') as found,
-           count(*) filter (where state = 'not_found') as "notFound",
-           count(*) filter (where state = 'rejected') as rejected,
-           count(*) filter (where state = 'failed') as failed,
-           coalesce(sum(unconfirmed_calls), 0)::bigint as "inDoubt"
-      from fillrate.lookups l where run_id = ${run}`.execute(db)
-  return rows[0] ?? { requested: 0, found: 0, notFound: 0, rejected: 0, failed: 0, inDoubt: 0 }
+    with own as materialized (
+      select l.id, l.state, l.requested_at is not null or ${isSubmittedSql} as is_requested, l.unconfirmed_calls
+        from fillrate.lookups l where ${isOfRunSql(run)}
+    ), total as (
+      select count(*) filter (where is_requested) as requested,
+             count(*) filter (where state = 'found') as found,
+             count(*) filter (where state = 'not_found') as "notFound",
+             count(*) filter (where state = 'rejected') as rejected,
+             count(*) filter (where state = 'failed') as failed,
+             coalesce(sum(unconfirmed_calls), 0)::bigint as "inDoubt"
+        from own
+    ), other as (
+      (select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null
+        union all select unnest(missed_lookup_ids) from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null)
+      except select id from own where is_requested
+    )
+    select total.*, total.requested + needed.distinct as distinct, needed.stored
+      from total cross join (
+        select count(*) as distinct, count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
+          from other cross join lateral (select state from fillrate.lookups where id = other.id offset 0) l
+      ) needed`.execute(db)
+  return rows[0] ?? NO_TOTALS
 }
 
-/**
- * The distinct lookups that a run's rows needed, misses included, and how many of them were stored already. Of those that the
- * run requested itself, usually all, no second read is made: they were not stored, whatever their state.
- */
-export async function countDistinctLookups(
-  db: Connection,
-  run: number,
-): Promise<{ distinct: number; stored: number }> {
-  const { rows } = await sql<{ distinct: number; stored: number }>`
-    with wanted as (
-      select id, bool_or(is_own) as is_own from (
-        select id, true as is_own from fillrate.lookups where run_id = ${run} and requested_at is not null
-        union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
-        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
-      ) needed group by id
-    )
-    select count(*) filter (where wanted.is_own or l.state is not null) as distinct,
-           count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
-      from wanted
-      left join lateral (select state from fillrate.lookups where id = wanted.id and not wanted.is_own offset 0) l on true`.execute(
-    db,
-  )
-  return rows[0] ?? { distinct: 0, stored: 0 }
+const NO_TOTALS: LookupTotals = {
+  distinct: 0,
+  stored: 0,
+  requested: 0,
+  found: 0,
+  notFound: 0,
+  rejected: 0,
+  failed: 0,
+  inDoubt: 0,
 }
 
 /** Lookups from which the share of matches is estimated: its error is then half a percent, whatever is to come. */

@@ -98,6 +98,7 @@ export interface Schema {
     lookup_ids: number[]
     job_key: string | null
   }
+  'fillrate.run_lookups': { run_id: number; id: Generated<number>; lookup_ids: number[] }
   'fillrate.lookup_leases': { lease_token: string; lookup_ids: number[] }
   'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }
   'fillrate.rows': {

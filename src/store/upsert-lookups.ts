@@ -11,6 +11,7 @@ import {
   isUnkeyedSql,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
+import { listForRunSql } from './run-lookups.ts'
 import { jsonBatch, keysSql, opaque, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
@@ -76,7 +77,8 @@ export async function upsertLookups(
     ${known > 0 ? claimKnownSql(runningRuns) : sql``}
     returning ${QUEUED_COLUMNS}, l.key, l.job_key, l.run_id = ${run} and l.enqueued_at = now() as claimed
     ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed and job_key is null`)}
-    ${jobKeys.length === 0 ? sql`` : sql`, added as (select * from upserted where claimed), ${enqueueKeyedSql('added')}`}
+    ${jobKeys.length === 0 ? sql`` : sql`, added as (select * from upserted where claimed), ${enqueueKeyedSql('added')}`},
+    ${listForRunSql(jobKeys.length === 0 ? ['pended'] : ['keyed', 'pended'])}
     select id, kind, key, state, claimed from upserted`
     .execute(tx)
     .catch(throwAsConflict)

@@ -11,7 +11,7 @@ import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import { listDueRows } from '../../../src/store/due-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
-import { deleteChanges } from '../../../src/store/retention.ts'
+import { deleteChanges, deleteRuns } from '../../../src/store/retention.ts'
 import { listChangeHistory } from '../../../src/store/row-history.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../../src/store/waiting-rows.ts'
 import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
@@ -21,19 +21,28 @@ import {
   awaitsAnswers,
   countAwaitedJobs,
   findWaitingRows,
+  hasAnsweredLookups,
   hasWorkUnderWay,
+  readLookupTotals,
   readWaitingCounts,
 } from '../../../src/store/run-progress.ts'
+import { pruneRunLookups } from '../../../src/store/run-lookups.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { readCandidates } from '../../../src/pipeline/pick/candidates.ts'
-import { openSource } from '../../../src/sources/source.ts'
-import { mapping } from '../sources/mapping.ts'
-import { QUEUE_PENDING } from '../../support/queue-pending.ts'
+import { LIST_FOR_RUNS, QUEUE_PENDING } from '../../support/queue-pending.ts'
+import { tuplesReadSoFar } from '../../support/tuples-read.ts'
 
-const TABLES = ['lookups', 'rows', 'changes', 'write_back_queue', 'pending_lookups', 'skipped_cells']
+const TABLES = [
+  'lookups',
+  'rows',
+  'changes',
+  'write_back_queue',
+  'pending_lookups',
+  'run_lookups',
+  'skipped_cells',
+]
 
 /** Rows that were written long ago, and waiting rows, whose lookups have the highest ids. */
 const WRITTEN = 20_000
@@ -62,6 +71,7 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until)
     select 'follow', '{contacts}', '{"follow": true}', 'running', 'test', gen_random_uuid(), now() - interval '1 hour' from generate_series(1, ${RUN});
     ${insertFound(1, 1, WRITTEN)};
+    ${LIST_FOR_RUNS};
     insert into fillrate.rows (source, key, lookup_id, state, run_id, settled_at)
     select 'contacts', n, n, 'enriched', 1, now() from generate_series(1, ${WRITTEN}) n;
     insert into fillrate.skipped_cells (source, key, "column", reason)
@@ -76,15 +86,7 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     select array_agg(n) from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', 'q' || n || '@example.com', '{}', 'pending', ${RUN} from generate_series(1, ${PENDING}) n`)
-  await database.pool.query(QUEUE_PENDING)
-}
-
-/** Of this connection, since its last report to the server's statistics. */
-async function tuplesReadSoFar(tx: Tx): Promise<number> {
-  const { rows: reported } = await sql<{ reads: number }>`
-    select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as reads
-      from pg_stat_xact_user_tables where schemaname = 'fillrate'`.execute(tx)
-  return reported[0]?.reads ?? 0
+  await database.pool.query(`${QUEUE_PENDING}; ${LIST_FOR_RUNS}`)
 }
 
 /** The number of rows of our tables that a step reads. It is rolled back. */
@@ -213,6 +215,33 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     ['check for awaited answers', (tx) => awaitsAnswers(tx, RUN)],
     ['count awaited jobs', (tx) => countAwaitedJobs(tx, RUN)],
     [
+      'count the lookups of a run',
+      async (tx) => {
+        const counted = { distinct: WAITING, stored: 0, requested: WAITING, found: WAITING }
+        expect(await readLookupTotals(tx, RUN)).toMatchObject(counted)
+      },
+    ],
+    [
+      'check for answered lookups',
+      async (tx) => {
+        expect(await hasAnsweredLookups(tx, RUN)).toBe(true)
+        await sql`update fillrate.lookups set requested_at = null where id = any(${keys}::bigint[])`.execute(
+          tx,
+        )
+        expect(await hasAnsweredLookups(tx, RUN)).toBe(false)
+      },
+    ],
+    [
+      'prune the lists of runs, and check for runs to delete',
+      async (tx) => {
+        await sql`truncate fillrate.run_lookups`.execute(tx)
+        await sql`insert into fillrate.run_lookups (run_id, lookup_ids)
+                  values (${RUN}, ${keys}::bigint[]), (1, ${keys}::bigint[])`.execute(tx)
+        expect(await pruneRunLookups(tx)).toBe(1)
+        expect(await deleteRuns(tx, 0, 500)).toBe(0)
+      },
+    ],
+    [
       'adopt lookups',
       (tx) => lookups.adoptLookups(tx, RUN, [1], { all: 1_000, bySource: { contacts: 500 } }),
     ],
@@ -264,33 +293,12 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       : ['auto'])
       expect(await countTuplesRead(step, planning)).toBeLessThan(10 * WAITING)
   })
-})
 
-describe.each([
-  ['a table without statistics', ''],
-  ['one whose statistics are from before it was filled', 'analyze fillrate.rows;'],
-])('a page of a source reads the state of each row once, in %s', (_, analyze) => {
-  test.each([
-    ['a number', 'bigint'],
-    ['a text of another collation', 'text collate "C"'],
-  ])('and with %s as its key', async (_type, type) => {
-    const other = await createTestDatabase()
-    try {
-      await other.pool.query(`
-        create table people (id ${type} primary key, email text, title text);
-        insert into people (id, email) select n, n || '@example.com' from generate_series(1, 20000) n;
-        insert into fillrate.rows (source, key, state, settled_at) select 'others', n, 'enriched', now() from generate_series(1, 20000) n;
-        ${analyze}
-        insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 20000) n`)
-      const source = await openSource(other.db, mapping())
-      const read = { after: null, size: 1_000, where: null, changedSince: null, live: [], service: 0 }
-      await inTransaction(other.db, async (tx) => {
-        const before = await tuplesReadSoFar(tx)
-        expect(await readCandidates(tx, source, read)).toMatchObject({ scanned: 1_000 })
-        expect((await tuplesReadSoFar(tx)) - before).toBe(1_000)
-      })
-    } finally {
-      await other.drop()
-    }
+  test('a run that is deleted lets go of its lookups', async () => {
+    await inTransaction(database.db, async (tx) => {
+      const before = await tuplesReadSoFar(tx, 'lookups')
+      await sql`delete from fillrate.runs where id = ${RUN}`.execute(tx)
+      expect((await tuplesReadSoFar(tx, 'lookups')) - before).toBeLessThan(10 * WAITING)
+    })
   })
 })

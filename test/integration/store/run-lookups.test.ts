@@ -1,0 +1,243 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { enforceRetention } from '../../../src/pipeline/retention.ts'
+import { eraseLookups } from '../../../src/store/erase.ts'
+import { adoptLookups } from '../../../src/store/lookups.ts'
+import { pruneRunLookups } from '../../../src/store/run-lookups.ts'
+import { hasAnsweredLookups, readLookupTotals } from '../../../src/store/run-progress.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
+import { findUnlistedLookups } from '../../chaos/invariants.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+beforeEach(async () => {
+  await query(`
+    truncate fillrate.lookups, fillrate.run_lookups, fillrate.pending_lookups, fillrate.jobs, fillrate.runs, fillrate.rows,
+             fillrate.suppressions restart identity cascade;
+    insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+    select 'manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`)
+})
+
+const [RUN, OTHER] = [1, 2]
+const DAY = 86_400_000
+
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await database.pool.query<Row>(text)).rows
+
+/** A run picks these people, as many of them as it has to request. */
+const want = (from: number, to: number, run = RUN, running: readonly number[] = [RUN, OTHER]) =>
+  inTransaction(database.db, (tx) =>
+    upsertLookups(
+      tx,
+      Array.from({ length: to - from + 1 }, (_, n) => {
+        const email = `${String(from + n).padStart(4, '0')}@x.example`
+        return { kind: 'email' as const, key: email, input: { email } }
+      }),
+      's',
+      run,
+      running,
+      0,
+    ),
+  )
+
+const answer = (ids: string, state = 'found'): Promise<unknown> =>
+  query(`
+    update fillrate.lookups set state = '${state}', record = '{}', job_key = null, requested_at = now(), resolved_at = now(),
+           refresh_at = now() + interval '1 day'
+     where id in (${ids})`)
+
+const addRows = (run: number, ids: string): Promise<unknown> =>
+  query(`
+    insert into fillrate.rows (source, key, lookup_id, state, run_id)
+    select 's', concat_ws(' ', ${run}, id), id, 'waiting', ${run} from fillrate.lookups where id in (${ids})`)
+
+const makeDue = (ids: string): Promise<unknown> =>
+  query(`update fillrate.lookups set refresh_at = now() where id in (${ids})`)
+
+/** The lookups that each run's entries list, without those that are no longer its own. */
+const listed = (run: number): Promise<number[]> =>
+  query<{ id: number }>(
+    `select id::int from (select unnest(lookup_ids) as id from fillrate.run_lookups where run_id = ${run}) e order by id`,
+  ).then((rows) => rows.map(({ id }) => id))
+
+const totals = (run: number) => readLookupTotals(database.db, run)
+
+test('what a run requests is listed by the hundred, and no lookup that it does not', async () => {
+  await want(1, 3, OTHER)
+  await want(1, 250)
+  expect(
+    await query(`select run_id::int as run, cardinality(lookup_ids) as size from fillrate.run_lookups`),
+  ).toEqual([
+    { run: OTHER, size: 3 },
+    { run: RUN, size: 97 },
+    { run: RUN, size: 100 },
+    { run: RUN, size: 50 },
+  ])
+  expect(await findUnlistedLookups(database.pool)).toEqual([])
+  await want(1, 250)
+  expect(await listed(RUN)).toHaveLength(247)
+})
+
+test('a lookup that a run requests twice counts once', async () => {
+  await want(1, 4)
+  await answer('1, 2')
+  await makeDue('1')
+  await want(1, 4)
+  expect(await listed(RUN)).toEqual([1, 1, 2, 3, 4])
+  await answer('1', 'not_found')
+  expect(await totals(RUN)).toMatchObject({ requested: 2, found: 1, notFound: 1 })
+})
+
+test('a lookup counts for the run that requested it last', async () => {
+  await want(1, 3)
+  await answer('1, 2, 3')
+  await makeDue('2')
+  await want(2, 2, OTHER)
+  await answer('2', 'rejected')
+  expect(await totals(RUN)).toMatchObject({ requested: 2, found: 2, rejected: 0 })
+  expect(await totals(OTHER)).toMatchObject({ requested: 1, found: 0, rejected: 1 })
+  expect(await findUnlistedLookups(database.pool)).toEqual([])
+
+  // And again for the first, whose entry lists it already.
+  await makeDue('2')
+  await want(2, 2, RUN)
+  await answer('2', 'failed')
+  expect(await totals(RUN)).toMatchObject({ requested: 3, found: 2, failed: 1 })
+  expect(await totals(OTHER)).toMatchObject({ requested: 0, rejected: 0 })
+})
+
+test('an adopted lookup counts for the run that adopted it', async () => {
+  await want(1, 4)
+  await answer('1')
+  await addRows(OTHER, '2, 3')
+  const left = { all: 1_000, bySource: {} }
+  const { adopted } = await inTransaction(database.db, (tx) => adoptLookups(tx, OTHER, [OTHER], left))
+  expect(adopted).toBe(2)
+  expect(await listed(OTHER)).toEqual([2, 3])
+  await answer('2, 3')
+  expect(await totals(RUN)).toMatchObject({ requested: 1, found: 1 })
+  expect(await totals(OTHER)).toMatchObject({ requested: 2, found: 2 })
+  expect(await findUnlistedLookups(database.pool)).toEqual([])
+})
+
+test('a deleted lookup counts no more, and its identifier is found under no other', async () => {
+  await want(1, 3)
+  await answer('1, 2, 3')
+  await inTransaction(database.db, (tx) => eraseLookups(tx, [1]))
+  await query('delete from fillrate.lookups where id = 2')
+  expect(await totals(RUN)).toMatchObject({ distinct: 1, requested: 1, found: 1 })
+})
+
+test('the lookups that the rows of a run needed are counted once, and those of them that were stored', async () => {
+  await want(1, 6, OTHER)
+  await answer('1, 2')
+  await answer('3', 'not_found')
+  await want(7, 9)
+  await answer('7')
+  await answer('8', 'not_found')
+  await query(`
+    insert into fillrate.rows (source, key, lookup_id, missed_lookup_ids, state, run_id) values
+      ('s', 'own', 7, '{}', 'waiting', ${RUN}), ('s', 'own too', 7, '{8}', 'waiting', ${RUN}),
+      ('s', 'stored', 1, '{3}', 'waiting', ${RUN}), ('s', 'stored too', 1, '{3,8}', 'waiting', ${RUN}),
+      ('s', 'of another', 4, '{}', 'waiting', ${RUN}), ('s', 'not requested yet', 9, '{}', 'waiting', ${RUN}),
+      ('s', 'deleted', 99, '{98}', 'waiting', ${RUN}), ('s', 'of no run', 2, '{}', 'waiting', ${OTHER})`)
+  // 1 and 3 were stored; 4 is requested by the other run; 7 and 8 by this one, and 9 will be.
+  expect(await totals(RUN)).toEqual({
+    distinct: 6,
+    stored: 2,
+    requested: 2,
+    found: 1,
+    notFound: 1,
+    rejected: 0,
+    failed: 0,
+    inDoubt: 0,
+  })
+  expect(await totals(99)).toMatchObject({ distinct: 0, stored: 0, requested: 0, inDoubt: 0 })
+})
+
+test('a run has an answer once one of its own lookups has', async () => {
+  await want(1, 150)
+  expect(await hasAnsweredLookups(database.db, RUN)).toBe(false)
+  await want(151, 152, OTHER)
+  await answer('151')
+  expect(await hasAnsweredLookups(database.db, RUN)).toBe(false)
+  await answer('150', 'not_found')
+  expect(await hasAnsweredLookups(database.db, RUN)).toBe(true)
+})
+
+test('a run that is deleted takes its list along, and lets go of its lookups', async () => {
+  await want(1, 150)
+  await want(151, 152, OTHER)
+  await query(`delete from fillrate.runs where id = ${RUN}`)
+  expect(
+    await query(
+      'select run_id::int as run, count(*)::int as count from fillrate.lookups group by 1 order by 1',
+    ),
+  ).toEqual([
+    { run: OTHER, count: 2 },
+    { run: null, count: 150 },
+  ])
+  expect(await query('select distinct run_id::int as run from fillrate.run_lookups')).toEqual([
+    { run: OTHER },
+  ])
+})
+
+test('entries whose lookups are gone are deleted, and those of which half are left are shortened', async () => {
+  await want(1, 100)
+  await want(101, 200)
+  await want(201, 300)
+  await query('delete from fillrate.lookups where id <= 100 or id between 101 and 149')
+  expect(await pruneRunLookups(database.db)).toBe(1)
+  expect(await listed(RUN)).toHaveLength(200)
+  await answer('150')
+  await makeDue('150')
+  await want(150, 150, OTHER)
+  expect(await pruneRunLookups(database.db)).toBe(1)
+  expect(await listed(RUN)).toEqual(Array.from({ length: 150 }, (_, n) => 151 + n))
+  expect(await pruneRunLookups(database.db)).toBe(0)
+  expect(await findUnlistedLookups(database.pool)).toEqual([])
+})
+
+test('of a large table a part is read at a time, and every entry by and by', async () => {
+  await want(1, 1)
+  await query(`
+    insert into fillrate.run_lookups (run_id, lookup_ids)
+    select ${OTHER}, array_fill(0::bigint, array[100]) from generate_series(1, 200);
+    insert into fillrate.run_lookups (run_id, lookup_ids) values (${RUN}, '{1}')`)
+  const pruned: number[] = []
+  for (let n = 0; n < 1_000 && pruned.reduce((sum, count) => sum + count, 0) < 200; n++)
+    pruned.push(await pruneRunLookups(database.db))
+  expect(Math.max(...pruned)).toBeLessThan(100)
+  expect(await query('select run_id::int as run from fillrate.run_lookups')).toEqual([
+    { run: RUN },
+    { run: RUN },
+  ])
+})
+
+test('retention keeps a run while it has a lookup, and deletes it afterwards', async () => {
+  const keep = { recordsMs: 7 * DAY, deliveriesMs: 3 * DAY, changesMs: 5 * DAY }
+  const sweep = async (): Promise<number> => {
+    let deleted = 0
+    for (let more = true, cursor = { after: 0 }; more;) {
+      const done = await enforceRetention({ db: database.db }, keep, cursor)
+      deleted += done.deleted.runs
+      more = done.more
+    }
+    return deleted
+  }
+  await want(1, 2)
+  await answer('1, 2')
+  await query(
+    `update fillrate.runs set state = 'completed', finished_at = now() - interval '6 days' where id = ${RUN}`,
+  )
+  await query(`update fillrate.lookups set resolved_at = now() - interval '8 days' where id = 1`)
+  expect(await sweep()).toBe(0)
+  expect(await listed(RUN)).toEqual([2])
+  await query(`update fillrate.lookups set resolved_at = now() - interval '8 days' where id = 2`)
+  expect(await sweep()).toBe(1)
+  expect(await query('select from fillrate.run_lookups')).toEqual([])
+})
