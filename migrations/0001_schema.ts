@@ -7,8 +7,8 @@ import { sql, type Kysely } from 'kysely'
  * `lookups`, `rows` and `changes`, of which there are millions, refer to other tables without a foreign key: Postgres
  * would read and lock the referenced row for each inserted row, which was half of the cost of a row. A reference never
  * points at an identifier that did not exist, because identifiers come from the same statement or the one before. What
- * `on delete set null` would do is done by one trigger per statement. `changes.lookup_id`, `changes.undone_by_change_id` and
- * `lookups.job_key` may point at a deleted row.
+ * `on delete set null` would do is done by one trigger per statement. `changes.lookup_id`, `changes.undone_by_change_id`,
+ * `lookups.run_id` and `lookups.job_key` may point at a deleted row.
  *
  * Their columns are in the order in which they cost least. First what is always there and has a fixed width: Postgres finds such a
  * column without reading those before it, and 8-byte ones side by side need no padding. Last what an answer or a write changes: of a new
@@ -186,17 +186,17 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
   await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, is_bulk, id)`.execute(db)
 
-  // Which lookups each run requests, for its report: an entry lists at most 100. `lookups.run_id` decides; an entry may list lookups
+  // Which lookups each running run requests, for its report: an entry lists at most 100. `lookups.run_id` decides; an entry may list lookups
   // that are deleted or that another run has requested since, and one lookup may be in several. Every statement that sets `run_id`
   // appends what it has set. An index of `run_id` wrote 64 bytes of WAL in place of 9 for each new lookup, and 213 more for each that
-  // another run requests, which was no HOT update. Entries whose lookups are gone are deleted by and by, and all of a run with it.
+  // another run requests, which was no HOT update. Deleted when the run ends: its report is stored then.
   await sql`
     create table fillrate.run_lookups (
       run_id bigint not null,
       id bigint generated always as identity,
       lookup_ids bigint[] not null,
       primary key (run_id, id)
-    )`.execute(db)
+    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
 
   // Which lookups were leased under a token, so that leases are found without an index on lookups. The lookups themselves
   // say which of them still are.
@@ -892,9 +892,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.detach_runs() returns trigger language plpgsql as $$
     begin
-      update fillrate.lookups set run_id = null
-       where id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id in (select id from deleted)))
-         and run_id in (select id from deleted);
       delete from fillrate.run_lookups where run_id in (select id from deleted);
       update fillrate.rows set run_id = null where run_id in (select id from deleted);
       update fillrate.changes set run_id = null where run_id in (select id from deleted);
@@ -905,10 +902,23 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     create trigger on_delete_cascade after delete on fillrate.runs referencing old table as deleted
       for each statement execute function fillrate.detach_runs()`.execute(db)
 
+  // Whatever ends a run: its own process, another that finds it dead, or a person's SQL.
+  await sql`
+    create function fillrate.delete_run_lookups() returns trigger language plpgsql as $$
+    begin
+      delete from fillrate.run_lookups where run_id = new.id;
+      return null;
+    end $$`.execute(db)
+  await sql`
+    create trigger on_end_cascade after update of state on fillrate.runs
+      for each row when (old.state = 'running' and new.state <> 'running')
+      execute function fillrate.delete_run_lookups()`.execute(db)
+
   // No function of this schema is for others to execute: a trigger fires without that privilege.
   for (const name of [
     'detach_lookups',
     'detach_runs',
+    'delete_run_lookups',
     'count_rows',
     'count_job_spend',
     'count_ended_run',

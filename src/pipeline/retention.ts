@@ -2,7 +2,6 @@ import { deleteAuditEvents } from '../store/audit.ts'
 import * as budgets from '../store/budgets.ts'
 import { deleteNotifications } from '../store/notifications.ts'
 import * as store from '../store/retention.ts'
-import { pruneRunLookups } from '../store/run-lookups.ts'
 import type { Deps } from './deps.ts'
 
 /** How long data is kept, in milliseconds. Null: forever. */
@@ -53,7 +52,6 @@ export async function enforceRetention(
       ? { dropped: 0, next: null }
       : await store.deleteRecords(db, policy.recordsMs, cursor.after, BATCH_SIZE)
   cursor.after = records.next ?? 0
-  const prunedEntries = await pruneRunLookups(db)
   const runsMs = Math.max(policy.deliveriesMs, policy.changesMs ?? 0)
   const deleted: DeletedCounts = {
     records: records.dropped,
@@ -67,5 +65,5 @@ export async function enforceRetention(
     auditEvents: await deleteAuditEvents(db, AUDIT_MS, BATCH_SIZE),
   }
   const isFull = Object.values(deleted).some((count) => count === BATCH_SIZE)
-  return { deleted, more: isFull || records.next !== null || prunedEntries > 0 }
+  return { deleted, more: isFull || records.next !== null }
 }

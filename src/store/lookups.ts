@@ -1,7 +1,12 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
-import { clearJobKeys, enqueuePendingSql, isUnkeyedSql, QUEUED_COLUMNS } from './pending-lookups.ts'
-import { listForRunSql } from './run-lookups.ts'
+import {
+  clearJobKeys,
+  enqueuePendingSql,
+  isUnkeyedSql,
+  listForRunSql,
+  QUEUED_COLUMNS,
+} from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'

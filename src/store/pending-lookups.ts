@@ -39,6 +39,20 @@ export const enqueueKeyedSql = (lookups: string): RawBuilder<unknown> => sql`key
       returning run_id, lookup_ids
     )`
 
+/**
+ * SQL: lists the lookups of these entries of the queue for their runs, in `run_lookups`. A lookup that gets another run is pending, and so it is
+ * in one of those that the same statement has appended: grouping them once more would cost as much again.
+ * @param entries relations of `run_id` and `lookup_ids`, as `enqueuePendingSql` and `enqueueKeyedSql` return them: the queue has
+ *   them in the order in which they are read here
+ */
+export const listForRunSql = (entries: readonly string[]): RawBuilder<unknown> => sql`listed as (
+      insert into fillrate.run_lookups (run_id, lookup_ids)
+      ${sql.join(
+        entries.map((relation) => sql`select run_id, lookup_ids from ${sql.ref(relation)}`),
+        sql` union all `,
+      )}
+    )`
+
 /** SQL: entries of a run that are due. */
 const dueEntriesSql = (run: number, isBulk: RawBuilder<boolean>): RawBuilder<unknown> => sql`
   fillrate.pending_lookups where run_id = ${run} and ${isBulk} and (not_before is null or not_before <= now())`

@@ -70,14 +70,13 @@ export async function deleteChanges(db: Database, keepMs: number, batch: number)
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Deletes runs without any row, lookup, job or change. @returns how many were deleted */
+/** Deletes runs without any row, job or change. A lookup may name one that is gone. @returns how many were deleted */
 export async function deleteRuns(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
     delete from fillrate.runs where id in (
       select id from fillrate.runs r
        where finished_at < now() - ${intervalSql(keepMs)}
          and not exists (select from fillrate.rows where run_id = r.id)
-         and not exists (select from fillrate.run_lookups where run_id = r.id)
          and not exists (select from fillrate.jobs where run_id = r.id)
          and not exists (select from fillrate.changes where run_id = r.id)
        order by id limit ${batch} for update skip locked)`.execute(db)

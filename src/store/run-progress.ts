@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { ANSWERED_STATES, isOpenMemberSql, isSubmittedSql } from './lookups.ts'
-import { isOfRunSql } from './run-lookups.ts'
 import { intervalSql, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
@@ -188,6 +187,10 @@ const NO_WAITING = {
   others: 0,
   awaited: 0,
 }
+
+/** SQL: the lookup `l` is one of a run's. Each is met once, however many entries list it. */
+const isOfRunSql = (run: number): RawBuilder<boolean> => sql`(
+  l.id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id = ${run})) and l.run_id = ${run})`
 
 /** Whether any call of a run has a result. Reads its lookups up to the first that has, the oldest first. */
 export async function hasAnsweredLookups(db: Connection, run: number): Promise<boolean> {

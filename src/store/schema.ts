@@ -24,14 +24,6 @@ interface SpendColumns {
   returned: Generated<number>
 }
 
-interface ChangedRowColumns {
-  changed_at: Generated<Date>
-  id: Generated<string>
-  source: string
-  keys: string[]
-  is_import: boolean
-}
-
 export interface Schema {
   'fillrate.runs': {
     id: Generated<number>
@@ -235,8 +227,14 @@ export interface Schema {
     config_loaded_at: Generated<Date>
     seen_at: Generated<Date>
   }
-  'fillrate.changed_rows': ChangedRowColumns
-  'fillrate.changed_rows_spare': ChangedRowColumns
+  'fillrate.changed_rows': {
+    changed_at: Generated<Date>
+    id: Generated<string>
+    source: string
+    keys: string[]
+    is_import: boolean
+  }
+  'fillrate.changed_rows_spare': Schema['fillrate.changed_rows']
   'fillrate.scheduled_runs': {
     schedule: string
     at: Date

@@ -9,9 +9,9 @@ import {
   enqueueKeyedSql,
   enqueuePendingSql,
   isUnkeyedSql,
+  listForRunSql,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
-import { listForRunSql } from './run-lookups.ts'
 import { jsonBatch, keysSql, opaque, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 

@@ -107,11 +107,11 @@ export async function findUnlisted(pool: pg.Pool): Promise<string[]> {
   return rows.map(({ key }) => key)
 }
 
-/** Lookups that no entry of their run lists. */
+/** Lookups of running runs that no entry of their run lists. */
 export async function findUnlistedLookups(pool: pg.Pool): Promise<string[]> {
   const { rows } = await pool.query<{ id: string; run: string }>(`
     select l.id, l.run_id as run from fillrate.lookups l
-     where l.run_id is not null and (l.run_id, l.id) not in (select run_id, unnest(lookup_ids) from fillrate.run_lookups)`)
+     where l.run_id in (select id from fillrate.runs where state = 'running') and (l.run_id, l.id) not in (select run_id, unnest(lookup_ids) from fillrate.run_lookups)`)
   return rows.map(({ id, run }) => `lookup ${id} is not listed by run ${run}`)
 }
 

@@ -26,7 +26,6 @@ import {
   readLookupTotals,
   readWaitingCounts,
 } from '../../../src/store/run-progress.ts'
-import { pruneRunLookups } from '../../../src/store/run-lookups.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
@@ -232,12 +231,8 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       },
     ],
     [
-      'prune the lists of runs, and check for runs to delete',
+      'delete runs',
       async (tx) => {
-        await sql`truncate fillrate.run_lookups`.execute(tx)
-        await sql`insert into fillrate.run_lookups (run_id, lookup_ids)
-                  values (${RUN}, ${keys}::bigint[]), (1, ${keys}::bigint[])`.execute(tx)
-        expect(await pruneRunLookups(tx)).toBe(1)
         expect(await deleteRuns(tx, 0, 500)).toBe(0)
       },
     ],

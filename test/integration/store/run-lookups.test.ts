@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { enforceRetention } from '../../../src/pipeline/retention.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
 import { adoptLookups } from '../../../src/store/lookups.ts'
-import { pruneRunLookups } from '../../../src/store/run-lookups.ts'
 import { hasAnsweredLookups, readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
@@ -23,7 +21,6 @@ beforeEach(async () => {
 })
 
 const [RUN, OTHER] = [1, 2]
-const DAY = 86_400_000
 
 const query = async <Row extends object>(text: string): Promise<Row[]> =>
   (await database.pool.query<Row>(text)).rows
@@ -169,75 +166,26 @@ test('a run has an answer once one of its own lookups has', async () => {
   expect(await hasAnsweredLookups(database.db, RUN)).toBe(true)
 })
 
-test('a run that is deleted takes its list along, and lets go of its lookups', async () => {
+test.each([
+  ['is closed', `update fillrate.runs set state = 'completed', finished_at = now()`],
+  ['is found dead', `update fillrate.runs set state = 'interrupted', finished_at = now()`],
+  ['is deleted', 'delete from fillrate.runs'],
+])('a run that %s takes its list along', async (_, end) => {
   await want(1, 150)
   await want(151, 152, OTHER)
-  await query(`delete from fillrate.runs where id = ${RUN}`)
-  expect(
-    await query(
-      'select run_id::int as run, count(*)::int as count from fillrate.lookups group by 1 order by 1',
-    ),
-  ).toEqual([
-    { run: OTHER, count: 2 },
-    { run: null, count: 150 },
-  ])
+  await query(`${end} where id = ${RUN}`)
   expect(await query('select distinct run_id::int as run from fillrate.run_lookups')).toEqual([
     { run: OTHER },
   ])
 })
 
-test('entries whose lookups are gone are deleted, and those of which half are left are shortened', async () => {
-  await want(1, 100)
-  await want(101, 200)
-  await want(201, 300)
-  await query('delete from fillrate.lookups where id <= 100 or id between 101 and 149')
-  expect(await pruneRunLookups(database.db)).toBe(1)
-  expect(await listed(RUN)).toHaveLength(200)
-  await answer('150')
-  await makeDue('150')
-  await want(150, 150, OTHER)
-  expect(await pruneRunLookups(database.db)).toBe(1)
-  expect(await listed(RUN)).toEqual(Array.from({ length: 150 }, (_, n) => 151 + n))
-  expect(await pruneRunLookups(database.db)).toBe(0)
-  expect(await findUnlistedLookups(database.pool)).toEqual([])
-})
-
-test('of a large table a part is read at a time, and every entry by and by', async () => {
-  await want(1, 1)
-  await query(`
-    insert into fillrate.run_lookups (run_id, lookup_ids)
-    select ${OTHER}, array_fill(0::bigint, array[100]) from generate_series(1, 200);
-    insert into fillrate.run_lookups (run_id, lookup_ids) values (${RUN}, '{1}')`)
-  const pruned: number[] = []
-  for (let n = 0; n < 1_000 && pruned.reduce((sum, count) => sum + count, 0) < 200; n++)
-    pruned.push(await pruneRunLookups(database.db))
-  expect(Math.max(...pruned)).toBeLessThan(100)
-  expect(await query('select run_id::int as run from fillrate.run_lookups')).toEqual([
-    { run: RUN },
-    { run: RUN },
-  ])
-})
-
-test('retention keeps a run while it has a lookup, and deletes it afterwards', async () => {
-  const keep = { recordsMs: 7 * DAY, deliveriesMs: 3 * DAY, changesMs: 5 * DAY }
-  const sweep = async (): Promise<number> => {
-    let deleted = 0
-    for (let more = true, cursor = { after: 0 }; more;) {
-      const done = await enforceRetention({ db: database.db }, keep, cursor)
-      deleted += done.deleted.runs
-      more = done.more
-    }
-    return deleted
-  }
-  await want(1, 2)
-  await answer('1, 2')
-  await query(
-    `update fillrate.runs set state = 'completed', finished_at = now() - interval '6 days' where id = ${RUN}`,
-  )
-  await query(`update fillrate.lookups set resolved_at = now() - interval '8 days' where id = 1`)
-  expect(await sweep()).toBe(0)
-  expect(await listed(RUN)).toEqual([2])
-  await query(`update fillrate.lookups set resolved_at = now() - interval '8 days' where id = 2`)
-  expect(await sweep()).toBe(1)
-  expect(await query('select from fillrate.run_lookups')).toEqual([])
+test('what a run that was deleted has left pending is requested by the next one', async () => {
+  await want(1, 3)
+  await answer('1')
+  await query(`delete from fillrate.runs where id = ${RUN}`)
+  const upserted = await want(1, 3, OTHER, [OTHER])
+  expect(upserted.filter(({ claimed }) => claimed).map(({ id }) => id)).toEqual([2, 3])
+  expect(await listed(OTHER)).toEqual([2, 3])
+  await answer('2, 3')
+  expect(await totals(OTHER)).toMatchObject({ distinct: 2, requested: 2, found: 2 })
 })
