@@ -266,12 +266,12 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     create table fillrate.rows (
       lookup_id bigint,
       run_id bigint,
+      input_hash bigint,
       picked_at timestamptz not null default now(),
       service_id smallint not null default 0,
       is_dry_run boolean not null default false,
       source text collate "C" not null,
       key text collate "C" not null,
-      input_hash text,
       state text collate "C" not null,
       due_at timestamptz,
       settled_at timestamptz,

@@ -70,7 +70,7 @@ async function prepare(): Promise<string[]> {
   )
   await pool.query(
     `insert into fillrate.rows (source, key, lookup_id, input_hash, state)
-     select 'contacts', c.id, l.id, md5(c.email), 'waiting' from contacts c join fillrate.lookups l on l.key = c.email`,
+     select 'contacts', c.id, l.id, hashtextextended(c.email, 1), 'waiting' from contacts c join fillrate.lookups l on l.key = c.email`,
   )
   await pool.query('vacuum analyze')
   const { rows } = await pool.query<{ id: string }>(

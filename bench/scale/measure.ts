@@ -172,7 +172,7 @@ const FLOOR = `
   select t.id from crm.people t left join fillrate.rows r on r.source = 'people' and r.key = t.id::text
    where (t.title is null or t.phone is null or t.seniority is null or t.nickname is null)
      and (r.key is null or r.due_at <= now()
-          or r.input_hash is distinct from coalesce(hashtextextended(t.email collate "C", 1), 0)::text)`
+          or r.input_hash is distinct from coalesce(hashtextextended(t.email collate "C", 1), 0))`
 
 async function timeOf(act: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now()

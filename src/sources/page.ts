@@ -22,7 +22,7 @@ import type { Source } from './source-model.ts'
 export interface PageRow {
   /** The key as text; of several columns, a JSON array. */
   readonly key: string
-  /** Hash of the raw inputs, without what Fillrate wrote itself: the digits of a 64-bit integer. */
+  /** Hash of the raw inputs, without what Fillrate wrote itself: the digits of a bigint, most of which are beyond 2^53. */
   readonly input_hash: string
   /** The inputs that Fillrate filled itself: not requested with. Null or absent: none. */
   readonly filled?: Readonly<Partial<Record<InputName, string>>> | null
@@ -39,6 +39,9 @@ export interface PageRow {
   /** The stamp, as it is stored with what Fillrate wrote. Absent without `freshness`. */
   readonly stamp?: unknown
 }
+
+/** The same in SQL. There the hash is a bigint: the driver would read it as a rounded number, so that it is no column of this type. */
+type PageRelation = RawBuilder<Omit<PageRow, 'input_hash'>>
 
 /** A relation of `key text` and `written jsonb`: what Fillrate last wrote. Only `tracked` outputs need it. */
 export type LastWrittenRelation = RawBuilder<{ key: string; written: unknown }>
@@ -77,7 +80,7 @@ const pageColumns = (source: Source): readonly (keyof PageRow)[] => [
 export const pageColumnsSql = (source: Source): RawBuilder<unknown> =>
   sql.raw(
     pageColumns(source)
-      .map((column) => `page.${column}`)
+      .map((column) => (column === 'input_hash' ? 'page.input_hash::text' : `page.${column}`))
       .join(', '),
   )
 
@@ -87,7 +90,7 @@ export const pageColumnsSql = (source: Source): RawBuilder<unknown> =>
  * and a text that names the key: see `parseDuplicateKey`.
  * @throws SourceProblems if `where` is not an expression
  */
-export function pageQuery(source: Source, options: SourcePageOptions): RawBuilder<PageRow> {
+export function pageQuery(source: Source, options: SourcePageOptions): PageRelation {
   const conditions = pageConditions(source, options)
   const order = pageOrderSql(source, '')
   if (!mayRepeatKeys(source))
@@ -140,17 +143,17 @@ function changedAtBound(source: Source, since: Date): RawBuilder<unknown> {
   return source.changedAtType === 'date' ? sql`${anyZone}::date` : sql`${since}::timestamptz`
 }
 
-/** The same for given keys, unordered. Skips keys that are deleted or no longer in the source. */
+/** The same for given keys, unordered, without the columns of `pageOrderSql`. Skips keys that are deleted or no longer in the source. */
 export function keysQuery(
   source: Source,
   keys: readonly string[],
   written?: LastWrittenRelation,
-): RawBuilder<PageRow> {
+): PageRelation {
   const given = sql`(select distinct "~key" from unnest(${[...keys]}::text[]) as "~given"("~key"))`
   const matches = sql.raw(keyMatchesSql(source, '"~keys"."~key"'))
   const conditions = sql`${sql.raw(belongsSql(source))}`
   const rows = pageRelation(source, conditions, written, sql` join ${given} as "~keys" on ${matches}`)
-  return sql`select ${pageColumnsSql(source)} from (${rows}) as page`
+  return sql`select ${sql.join(pageColumns(source).map((column) => sql.ref(column)))} from (${rows}) as page`
 }
 
 function pageRelation(
@@ -158,7 +161,7 @@ function pageRelation(
   conditions: RawBuilder<unknown>,
   written: LastWrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
-): RawBuilder<PageRow> {
+): PageRelation {
   const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
   const inputs = rowInputsSql(source)
   const values: Readonly<Record<keyof PageRow, string>> = {

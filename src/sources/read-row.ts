@@ -88,7 +88,7 @@ export async function evaluateRow(db: Db, source: Source, key: string): Promise<
   const { values, hash: hashSql, filled: filledSql, from } = rowInputsSql(source)
   const columns = MAPPING_INPUTS.map((name) => `${values[name]} as ${name}`)
   const text = `
-    select ${columns.join(', ')}, ${hashSql} as hash, ${filledSql} as filled, ${belongsSql(source)} as eligible
+    select ${columns.join(', ')}, ${hashSql}::text as hash, ${filledSql} as filled, ${belongsSql(source)} as eligible
       from ${source.table.sql} as t ${joinsSql(source)} ${from} where ${keyMatchesSql(source, '$1::text')}`
   type Row = Record<InputName, string | null> &
     Pick<PageRow, 'filled'> & { hash: string; eligible: boolean | null }

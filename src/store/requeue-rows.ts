@@ -103,7 +103,7 @@ export async function listRemapRows(
   service: number | null,
 ): Promise<RemapRow[]> {
   const { rows } = await sql<Unparsed<RemapRow>>`
-    select r.key, r.input_hash as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written,
+    select r.key, r.input_hash::text as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written,
            coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and r.state <> 'waiting' and r.input_hash is not null
@@ -153,7 +153,7 @@ export async function requeueRowsForWrite(
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', lookup: 'bigint' })}
      where r.ctid = v.ctid
-       and r.lookup_id = v.lookup and r.input_hash = v."inputHash" and r.state <> 'waiting'
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.state <> 'waiting'
     returning r.lookup_id as lookup`.execute(tx)
   await sql`
     insert into fillrate.write_back_queue (lookup_ids)

@@ -94,7 +94,7 @@ export async function findRowHistory(
 ): Promise<RowHistoryRow | null> {
   const { rows } = await sql<RowHistoryRow>`
     select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
-           coalesce(to_jsonb(missed_lookup_ids), '[]') as tried, input_hash, last_written as written, picked_at, settled_at,
+           coalesce(to_jsonb(missed_lookup_ids), '[]') as tried, input_hash::text, last_written as written, picked_at, settled_at,
            due_at
       from (select * from fillrate.rows where source = ${source} and key = ${key}
             union all

@@ -47,7 +47,7 @@ export async function claimRows(
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
-    select ${source}, v.key, v.lookup, v.tried::bigint[], ${dry} and v.state = 'waiting', ${service}, v."inputHash", v.state,
+    select ${source}, v.key, v.lookup, v.tried::bigint[], ${dry} and v.state = 'waiting', ${service}, v."inputHash"::bigint, v.state,
            v.reason, ${run}, v.notes, now(), case when v.state = 'waiting' then null else now() end, v."nextAt"
       from ${recordBatch(
         picked.map(({ tried = [], ...row }) => ({

@@ -96,12 +96,13 @@ export interface Schema {
   'fillrate.rows': {
     lookup_id: number | null
     run_id: number | null
+    /** Read as text: most are beyond 2^53. */
+    input_hash: string | null
     picked_at: Generated<Date>
     service_id: Generated<number>
     is_dry_run: Generated<boolean>
     source: string
     key: string
-    input_hash: string | null
     state: RowState
     due_at: Date | null
     settled_at: Date | null

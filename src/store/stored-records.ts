@@ -58,7 +58,7 @@ export async function listAnsweredDryRows(
   limit: number,
 ): Promise<AnsweredRow[]> {
   const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select r.key, r.input_hash as "inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
+    select r.key, r.input_hash::text as "inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.run_id = ${run} and r.source = ${source} and r.key > ${after}

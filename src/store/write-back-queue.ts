@@ -82,7 +82,7 @@ export async function claimForWriteBack(tx: Tx, source: string, limit: number): 
         where id = any(u.lookup_ids) and ${opaque(sql`state in (${ANSWERED_STATES})`)} offset 0
      ) l
      cross join lateral (
-       select u.id as entry, ctid, key, input_hash as "inputHash", run_id, last_written from fillrate.rows
+       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written from fillrate.rows
         where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
@@ -247,7 +247,7 @@ export async function lockAnsweredRow(
   const { rows } = await sql`
     select key from fillrate.rows
      where source = ${source} and key = ${key} and state = 'waiting' and lookup_id = ${lookup}
-       and input_hash is not distinct from ${inputHash}
+       and input_hash is not distinct from ${inputHash}::bigint
        for no key update skip locked`.execute(tx)
   return rows.length > 0
 }

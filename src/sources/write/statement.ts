@@ -108,7 +108,7 @@ function stepsSql(
   const inputs = rowInputsSql(source, { recorded: true })
   return `from ${mayLoseRows(source) ? '' : `${locked} as `}"~locked" cross join lateral (select ${columns.join(', ')}) as t
        ${joinsSql(source)} ${inputs.from}
-       ${stepSql('writable', [`"~hash" = ${inputs.hash} as "~same"`, ...indexedColumns(cells, isWritableSql, 'writable')])}
+       ${stepSql('writable', [`"~hash" = ${inputs.hash}::text as "~same"`, ...indexedColumns(cells, isWritableSql, 'writable')])}
        ${stepSql(
          'cast',
          cells.map((cell) => `${castValueSql(cell, cells)} as ${castColumn(cell)}`),

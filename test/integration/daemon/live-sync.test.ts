@@ -184,7 +184,7 @@ test('a deleted row picked by a dead run waits no longer', async () => {
        returning id
      )
      insert into fillrate.rows (source, key, state, run_id, input_hash)
-     select 'contacts', '888888', 'waiting', id, '' from dead`,
+     select 'contacts', '888888', 'waiting', id, 0 from dead`,
   )
   await expect
     .poll(() => query(`select source from fillrate.deleted_rows where key = '888888'`), { interval: 50 })
@@ -214,7 +214,7 @@ test('rows of a dead run are picked again while a user locks one of them', async
                 'pending', dead.id from dead, generate_series(1, 4) n returning id, key, run_id
        )
        insert into fillrate.rows (source, key, lookup_id, state, run_id, input_hash)
-       select 'contacts', c.id, l.id, 'waiting', l.run_id, '' from lookups l join crm.contacts c on c.email = l.key`,
+       select 'contacts', c.id, l.id, 'waiting', l.run_id, 0 from lookups l join crm.contacts c on c.email = l.key`,
     )
     const pickedAgain = (): Promise<unknown> =>
       query(

@@ -27,7 +27,7 @@ test('a page has its candidates in key order, and counts of the other rows', asy
     insert into fillrate.rows (source, key, state, settled_at, run_id, input_hash)
     select 'people', t.id, case when t.id = 'k1' then 'unchanged' else 'waiting' end,
            case when t.id = 'k1' then now() end, case when t.id = 'k3' then 7 end,
-           coalesce(hashtextextended(t.email collate "C", 1), 0)::text
+           coalesce(hashtextextended(t.email collate "C", 1), 0)
       from people t where t.id in ('k1', 'k3', 'k4')`)
   const page = await read(null, 7)
   expect(page.candidates.map(({ key, disposition }) => [key, disposition])).toEqual([

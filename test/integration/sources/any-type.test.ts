@@ -13,7 +13,7 @@ import { writeBatch, type WriteResult } from '../../../src/sources/write/write.t
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
-import { prepare, type Writing } from './writing.ts'
+import { prepare, readPage, type Writing } from './writing.ts'
 
 let database: TestDatabase
 
@@ -309,9 +309,11 @@ describe('keys', () => {
       const seen = new Set<string>()
       let after: string | null = null
       do {
-        const page: PageRow[] = (
-          await pageQuery(source, { after, limit: 100, where: null, changedSince: null }).execute(database.db)
-        ).rows.slice()
+        const page: PageRow[] = await readPage(
+          database.db,
+          source,
+          pageQuery(source, { after, limit: 100, where: null, changedSince: null }),
+        )
         for (const row of page) seen.add(row.key)
         after = page.length === 100 ? (page.at(-1)?.key ?? null) : null
       } while (after !== null)

@@ -9,6 +9,7 @@ import { writeStatement } from '../../../src/sources/write/statement.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
+import { readPage } from './writing.ts'
 
 let database: TestDatabase
 
@@ -63,7 +64,7 @@ test('a batch as arrays gives what it gives as JSON', async () => {
     }),
   )
   const keys = ['1', '2', '3', '4', '5', '6']
-  const { rows } = await keysQuery(source, keys).execute(database.db)
+  const rows = await readPage(database.db, source, keysQuery(source, keys))
   const hashes = new Map(rows.map((row) => [row.key, row.input_hash]))
   const records = [
     RECORD,

@@ -9,6 +9,7 @@ import { writeBatch } from '../../../src/sources/write/write.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
+import { readPage } from './writing.ts'
 
 let database: TestDatabase
 
@@ -366,12 +367,8 @@ describe('privileges', () => {
     try {
       await database.pool.query(`insert into crm."Contacts" (email) values ('a@x.no')`)
       const source = await openSource(db, contacts())
-      const { rows } = await pageQuery(source, {
-        after: null,
-        limit: 5,
-        where: null,
-        changedSince: null,
-      }).execute(db)
+      const page = pageQuery(source, { after: null, limit: 5, where: null, changedSince: null })
+      const rows = await readPage(db, source, page)
       const batch = rows.map((row) => ({
         key: row.key,
         inputHash: row.input_hash,

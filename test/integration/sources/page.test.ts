@@ -15,7 +15,7 @@ import { SourceProblems } from '../../../src/sources/problems.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
-import { write } from './writing.ts'
+import { readPage, write } from './writing.ts'
 
 let database: TestDatabase
 
@@ -84,7 +84,7 @@ describe('a page', () => {
     // An input that the source does not have costs a column nothing.
     expect(second).not.toHaveProperty('linkedin_url')
     expect(first?.input_hash).toMatch(/^-?\d{1,19}$/)
-    const { rows } = await keysQuery(source, ['1', '1', '2', '77']).execute(database.db)
+    const rows = await readPage(database.db, source, keysQuery(source, ['1', '1', '2', '77']))
     expect(rows.toSorted((a, b) => Number(a.key) - Number(b.key))).toEqual([first, second])
   })
 
@@ -141,7 +141,7 @@ describe('a page', () => {
       hashes.add((await page(source))[0]?.input_hash)
     }
     expect(hashes.size).toBe(13)
-    expect((await keysQuery(source, ['1']).execute(database.db)).rows[0]?.input_hash).toBe('0')
+    expect((await readPage(database.db, source, keysQuery(source, ['1'])))[0]?.input_hash).toBe('0')
   })
 
   test('has the same hash when an input is mapped that the row does not have', async () => {

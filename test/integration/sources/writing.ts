@@ -1,14 +1,21 @@
-import type { Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
-import { keysQuery } from '../../../src/sources/page.ts'
+import { keysQuery, pageColumnsSql, type PageRow } from '../../../src/sources/page.ts'
 import type { Source } from '../../../src/sources/source.ts'
 import { writeBatch, type WriteResult, type WriteRow } from '../../../src/sources/write/write.ts'
+import type { Database } from '../../../src/store/open.ts'
 import type { Schema } from '../../../src/store/schema.ts'
 import type { TestDatabase } from '../../support/database.ts'
 
 export interface Writing {
   readonly written?: Record<string, unknown>
   readonly confidence?: number
+}
+
+/** The rows of a page with their hashes. */
+export async function readPage(db: Database, source: Source, page: RawBuilder<unknown>): Promise<PageRow[]> {
+  const { rows } = await sql<PageRow>`select ${pageColumnsSql(source)} from (${page}) as page`.execute(db)
+  return rows
 }
 
 /** Reads rows and coerces a record for them, as the pipeline does before it writes. */
@@ -19,7 +26,7 @@ export async function prepare(
   record: unknown,
   { written, confidence = 0.9 }: Writing = {},
 ): Promise<WriteRow[]> {
-  const { rows } = await keysQuery(source, keys).execute(database.db)
+  const rows = await readPage(database.db, source, keysQuery(source, keys))
   return keys.flatMap((key) =>
     rows
       .filter((row) => row.key === key)

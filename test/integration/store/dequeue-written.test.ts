@@ -37,7 +37,7 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
   const { promise: inserted, resolve: tellInserted } = Promise.withResolvers<void>()
   const picking = db.transaction().execute(async (tx) => {
     await lookups.upsertLookups(tx, [question], 's', run, [run], 0)
-    const row = { key: '2', inputHash: 'x', lookup: id, state: 'waiting', reason: null, notes: null } as const
+    const row = { key: '2', inputHash: '1', lookup: id, state: 'waiting', reason: null, notes: null } as const
     await rows.claimRows(tx, 's', run, [run], [row], { dry: false, service: 0 })
     tellInserted()
     await picked
