@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { PREPARED } from './sql.ts'
 import { hasSuppressionsSql } from './suppressions.ts'
-import type { Connection, Tx } from './transaction.ts'
+import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
+import { type KnownLookups, knownLookupsSql, type LookupSpec } from './upsert-lookups.ts'
 
 // Spending is counted in the database only: a counter in a process would be lost with it, and would be wrong after a
 // COMMIT whose answer was lost.
@@ -81,18 +82,30 @@ export async function readBudgetUsage(db: Connection, run: number): Promise<Budg
   return toUsage(rows[0])
 }
 
+interface BeforeClaim {
+  /** Whether anything was ever erased. */
+  readonly hasSuppressions: boolean
+  readonly known: KnownLookups
+}
+
 /**
- * The same, and whether anything was ever erased: what a claim has to know first, in one statement. The suppressions stay
- * locked until the transaction ends (`lockExclusively`).
+ * The same, and what else a claim of some lookups has to know first, in one statement, which also ends the wait for locks of a
+ * user's table (`OnTable`). The suppressions stay locked until the transaction ends (`lockExclusively`).
  */
 export async function readBeforeClaim(
   tx: Tx,
   run: number,
-): Promise<{ readonly spent: BudgetUsage; readonly hasSuppressions: boolean }> {
-  const { rows } = await usageSql(run, sql`, ${hasSuppressionsSql} as "hasSuppressions"`).execute(tx)
-  const [row] = rows as (UsageRow & { readonly hasSuppressions: boolean })[]
+  lookups: readonly LookupSpec[],
+  service: number,
+): Promise<BeforeClaim & { readonly spent: BudgetUsage }> {
+  const { rows } = await usageSql(
+    run,
+    sql`, ${END_LOCK_TIMEOUT}, ${hasSuppressionsSql} as "hasSuppressions", ${knownLookupsSql(lookups, service)} as known`,
+  ).execute(tx)
+  const [row] = rows as (UsageRow & BeforeClaim)[]
   // Without the run nothing is claimed.
-  return { spent: toUsage(row), hasSuppressions: row?.hasSuppressions ?? true }
+  const { hasSuppressions, known } = row ?? { hasSuppressions: true, known: { all: 1, keyed: 1 } }
+  return { spent: toUsage(row), hasSuppressions, known }
 }
 
 /** What a budget allows, in credits. Null is unlimited. */

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { keysSql, recordBatch } from './sql.ts'
+import { recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -22,6 +22,7 @@ export interface PickedRow {
 /**
  * Claims rows for a run. Skips rows that another running run holds. An insert with `on conflict` costs a third more: it is left out
  * where no row is known, and so is the order, in which known rows are locked.
+ * @param options.areNew this transaction has seen that no row is known
  * @param options.dry waiting rows are written only once a run without `dry` has claimed them
  * @returns the claimed keys
  * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
@@ -33,17 +34,14 @@ export async function claimRows(
   runningRuns: readonly number[],
   picked: readonly PickedRow[],
   options: {
+    readonly areNew: boolean
     readonly dry: boolean
     /** The service whose results they wait for. */
     readonly service: number
   },
 ): Promise<string[]> {
   if (picked.length === 0) return []
-  const { dry, service } = options
-  const { rows: found } = await sql<{ known: number }>`
-    select count(*) as known from fillrate.rows
-     where source = ${source} and key = any(${keysSql(picked.map(({ key }) => key))})`.execute(tx)
-  const isKnown = found[0] === undefined || found[0].known > 0
+  const { areNew, dry, service } = options
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
@@ -65,10 +63,10 @@ export async function claimRows(
           nextAt: 'timestamptz',
         },
       )}
-    ${isKnown ? sql`order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key` : sql``}`
+    ${areNew ? sql`` : sql`order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`}`
     .execute(tx)
     .catch(throwAsConflict)
-  const claimed = isKnown ? rows.map((row) => row.key) : picked.map(({ key }) => key)
+  const claimed = areNew ? picked.map(({ key }) => key) : rows.map((row) => row.key)
   // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
   const finished = new Set(picked.filter((row) => row.state !== 'waiting').map((row) => row.key))
   await deleteSkippedCells(

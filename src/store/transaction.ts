@@ -126,8 +126,15 @@ export async function withTableTimeouts<T>(
   return did
 }
 
-/** Runs what a transaction does on a user's table. */
-export type OnTable = <T>(part: () => Promise<T>) => Promise<T>
+/**
+ * Runs what a transaction does on a user's table.
+ * @param isEndedByNext whether the next statement, if there is one, ends the wait for locks itself (`END_LOCK_TIMEOUT`) and needs the
+ *   same timeout; default: a statement of its own ends both
+ */
+export type OnTable = <T>(part: () => Promise<T>, isEndedByNext?: (did: T) => boolean) => Promise<T>
+
+/** SQL, a column: waits for locks are bounded no longer, as on a user's table. */
+export const END_LOCK_TIMEOUT = sql`set_config('lock_timeout', '0', true)`
 
 /**
  * Runs a transaction that begins on a user's table, with the timeouts for it: `withTableTimeouts` would send them as a
@@ -141,11 +148,13 @@ export function inTableTransaction<T>(
   { tableMs, laterMs }: { readonly tableMs: number; readonly laterMs: number },
 ): Promise<T> {
   const begin = (tx: Tx): Promise<T> =>
-    act(tx, async (part) => {
+    act(tx, async (part, isEndedByNext = () => false) => {
       const did = await guardTable(tableMs, part)
-      await sql`
-        select set_config('lock_timeout', '0', true),
-               set_config('statement_timeout', ${String(Math.round(laterMs))}, true)`.execute(tx)
+      if (!isEndedByNext(did))
+        await sql`
+        select ${END_LOCK_TIMEOUT}, set_config('statement_timeout', ${String(Math.round(laterMs))}, true)`.execute(
+          tx,
+        )
       return did
     })
   return inTransaction(db, begin, tableMs, LOCK_TIMEOUT_MS).catch((error: unknown) => {

@@ -36,12 +36,30 @@ export interface UpsertedLookup {
 const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
   (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now()) or ${isOrphanedSql(runningRuns)})`
 
+/** How many of some lookups exist, and how many of these wait under the key of a job. */
+export interface KnownLookups {
+  readonly all: number
+  readonly keyed: number
+}
+
+const ofBatchSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<boolean> =>
+  sql`key = any(${keysSql(lookups.map(({ key }) => key))}) and service_id = ${service}`
+
+/** SQL, a column: `KnownLookups` of these. */
+export const knownLookupsSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<KnownLookups> =>
+  lookups.length === 0
+    ? sql`'{"all": 0, "keyed": 0}'::json`
+    : sql`(
+  select json_build_object('all', count(*), 'keyed', count(*) filter (where state = 'pending' and job_key is not null))
+    from fillrate.lookups where ${ofBatchSql(lookups, service)})`
+
 /**
  * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
  * dead run left pending keeps its attempts and the time of its next try.
  * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
  * As many new emails as a job has get the key of the job that they become together, unless some of them are requested otherwise.
  * To insert with `on conflict` costs a fifth more: it is left out where no lookup is known.
+ * @param known of these lookups, or of more; read by this transaction
  * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
  */
 export async function upsertLookups(
@@ -51,15 +69,16 @@ export async function upsertLookups(
   run: number,
   runningRuns: readonly number[],
   service: number,
+  known: KnownLookups,
   jobSize = JOB_SIZE,
 ): Promise<UpsertedLookup[]> {
   if (lookups.length === 0) return []
-  const ofBatch = sql`key = any(${keysSql(lookups.map(({ key }) => key))}) and service_id = ${service}`
-  const { rows: found } = await sql<{ known: number; keyed: number }>`
-    select count(*) as known, count(*) filter (where state = 'pending' and job_key is not null) as keyed
-      from fillrate.lookups where ${ofBatch}`.execute(tx)
-  const { known, keyed } = found[0] ?? { known: 0, keyed: 0 }
-  if (keyed > 0) await clearJobKeys(tx, sql`select id from fillrate.lookups where ${ofBatch}`, runningRuns)
+  if (known.keyed > 0)
+    await clearJobKeys(
+      tx,
+      sql`select id from fillrate.lookups where ${ofBatchSql(lookups, service)}`,
+      runningRuns,
+    )
   // An entry of the queue lists at most a hundred.
   const emails = jobSize > JOB_SIZE ? 0 : lookups.filter(({ kind }) => kind === 'email').length
   const jobKeys = Array.from({ length: Math.floor(emails / jobSize) }, () => randomUUID())
@@ -74,7 +93,7 @@ export async function upsertLookups(
            ${jobKeys.length === 0 ? sql`null` : jobKey}
       from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
      order by ${order}
-    ${known > 0 ? claimKnownSql(runningRuns) : sql``}
+    ${known.all > 0 ? claimKnownSql(runningRuns) : sql``}
     returning ${QUEUED_COLUMNS}, l.key, l.job_key, l.run_id = ${run} and l.enqueued_at = now() as claimed
     ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed and job_key is null`)}
     ${jobKeys.length === 0 ? sql`` : sql`, added as (select * from upserted where claimed), ${enqueueKeyedSql('added')}`},

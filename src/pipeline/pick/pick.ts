@@ -65,15 +65,7 @@ export async function pickPage(
       ? readStretch(deps, pass.source, scanOptions(run, runningIds, pass, options, size))
       : null
   const claimPage = async (tx: Tx, onTable: OnTable, stretch: ScannedPage | null) => {
-    const {
-      candidates,
-      gone: missing,
-      known,
-      newcomers,
-      next,
-      scanned,
-      densest,
-    } = await onTable(async () => {
+    const readPage = async (): ReturnType<typeof readPhase> => {
       for (;;) {
         size = pageRows(pass)
         const page = await readPhase(tx, run, runningIds, pass, options, { size, allowed, stretch })
@@ -82,14 +74,17 @@ export async function pickPage(
         if (!isList || page.scanned > 0 || options.onlyListed === true) return page
         await advancePhase(deps, run, pass, options)
       }
-    })
+    }
+    const page = await onTable(readPage, ({ gone }) => gone.length === 0)
+    const { candidates, gone: missing, known, newcomers, next, scanned, densest } = page
     if (missing.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, missing)
     // A run that began since the stretch was read keeps its rows.
     const live = stretch === null ? runningIds : (await runs.listRunning(tx)).map((one) => one.id)
     const startedAt = performance.now()
     const bounds = claimBounds(run, pass, allowed, options)
     const claiming = { ...run, live, jobSize: jobSizeOf(deps) }
-    const claim = await claimCandidates(tx, pass.source, claiming, candidates, bounds)
+    const areNew = stretch === null && newcomers === candidates.length
+    const claim = await claimCandidates(tx, pass.source, claiming, candidates, { bounds, areNew })
     // The rest of a page that was not considered to its end is read again.
     const isCut = claim.considered < candidates.length
     return {

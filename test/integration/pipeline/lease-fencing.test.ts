@@ -3,7 +3,6 @@ import * as recover from '../../../src/pipeline/recover.ts'
 import * as callers from '../../../src/store/leases.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
-import * as lookups from '../../../src/store/upsert-lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -11,6 +10,7 @@ import { afterCall } from '../../../src/domain/lookup.ts'
 import { readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+import { wantLookups } from '../../support/want-lookups.ts'
 
 const MINUTE = 60_000
 let database: TestDatabase
@@ -35,13 +35,12 @@ const startRun = (leaseMs = MINUTE): Promise<number> =>
 
 const want = (...emails: string[]) =>
   inTransaction(database.db, (tx) =>
-    lookups.upsertLookups(
+    wantLookups(
       tx,
       emails.map((email) => ({ kind: 'email' as const, key: email, input: { email } })),
       'contacts',
       run,
       [run],
-      0,
     ),
   )
 
@@ -226,12 +225,10 @@ test('a lookup of another running run is not taken over; that of a dead run is',
   const other = run
   run = await startRun()
   expect(
-    await inTransaction(database.db, (tx) =>
-      lookups.upsertLookups(tx, [aWanted], 'contacts', run, [other, run], 0),
-    ),
+    await inTransaction(database.db, (tx) => wantLookups(tx, [aWanted], 'contacts', run, [other, run])),
   ).toMatchObject([{ claimed: false }])
   expect(
-    await inTransaction(database.db, (tx) => lookups.upsertLookups(tx, [aWanted], 'contacts', run, [run], 0)),
+    await inTransaction(database.db, (tx) => wantLookups(tx, [aWanted], 'contacts', run, [run])),
   ).toMatchObject([{ claimed: true }])
 })
 const aWanted = { kind: 'email' as const, key: 'a@example.com', input: { email: 'a@example.com' } }

@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import * as lookups from '../../../src/store/upsert-lookups.ts'
 import * as rows from '../../../src/store/rows.ts'
 import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { wantLookups } from '../../support/want-lookups.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -21,9 +21,7 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
      values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
   )
   const run = runs[0]?.id ?? 0
-  const [lookup] = await db
-    .transaction()
-    .execute((tx) => lookups.upsertLookups(tx, [question], 's', run, [run], 0))
+  const [lookup] = await db.transaction().execute((tx) => wantLookups(tx, [question], 's', run, [run]))
   const id = lookup?.id ?? 0
   await pool.query(
     `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), refresh_at = now() + interval '90 days'
@@ -36,9 +34,13 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
   const { promise: picked, resolve: commit } = Promise.withResolvers<void>()
   const { promise: inserted, resolve: tellInserted } = Promise.withResolvers<void>()
   const picking = db.transaction().execute(async (tx) => {
-    await lookups.upsertLookups(tx, [question], 's', run, [run], 0)
+    await wantLookups(tx, [question], 's', run, [run])
     const row = { key: '2', inputHash: '1', lookup: id, state: 'waiting', reason: null, notes: null } as const
-    await rows.claimRows(tx, 's', run, [run], [row], { dry: false, service: 0 })
+    await rows.claimRows(tx, 's', run, [run], [row], {
+      areNew: false,
+      dry: false,
+      service: 0,
+    })
     tellInserted()
     await picked
   })

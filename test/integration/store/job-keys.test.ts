@@ -8,8 +8,8 @@ import * as lookups from '../../../src/store/lookups.ts'
 import { listLookupHistory } from '../../../src/store/row-history.ts'
 import { readLookupTotals, readWaitingCounts } from '../../../src/store/run-progress.ts'
 import { ConflictError, inTransaction, type Tx } from '../../../src/store/transaction.ts'
-import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { wantLookups } from '../../support/want-lookups.ts'
 
 // New emails are queued by the hundred under the key of the job that they become, and stay pending when they do.
 
@@ -50,7 +50,7 @@ const emails = (count: number) =>
   }))
 
 const want = (tx: Tx, count: number, run = RUN, running: readonly number[] = [RUN, OTHER]) =>
-  upsertLookups(tx, emails(count), 's', run, running, 0)
+  wantLookups(tx, emails(count), 's', run, running)
 
 const createJobs = (run = RUN, db: Parameters<typeof jobs.createJobs>[0] = database.db) =>
   jobs.createJobs(db, {
@@ -202,11 +202,11 @@ test.each(takers)('%s waits for a hundred that become a job, and takes none of t
 })
 
 test('a lookup that another transaction inserts at the same moment, beside one that is known, is left to it', async () => {
-  await inTransaction(database.db, async (tx) => upsertLookups(tx, [known], 's', OTHER, [OTHER], 0))
+  await inTransaction(database.db, async (tx) => wantLookups(tx, [known], 's', OTHER, [OTHER]))
   const first = await begin()
   await want(first, 100)
   const second = await begin()
-  const wanted = upsertLookups(second, [...emails(8).slice(7), known], 's', OTHER, [OTHER], 0)
+  const wanted = wantLookups(second, [...emails(8).slice(7), known], 's', OTHER, [OTHER])
   await untilWaiting()
   await first.commit().execute()
   expect((await wanted).map(({ claimed }) => claimed)).toEqual([false, false])

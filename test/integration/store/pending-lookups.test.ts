@@ -4,9 +4,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
-import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
 import { hasPendingLookups, prunePending } from '../../../src/store/pending-lookups.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { wantLookups } from '../../support/want-lookups.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -25,7 +25,7 @@ const MINUTE = 60_000
 
 const want = (count: number, kind: 'email' | 'domain' = 'email') =>
   database.db.transaction().execute((tx) =>
-    upsertLookups(
+    wantLookups(
       tx,
       Array.from({ length: count }, (_, n) => ({
         kind,
@@ -35,7 +35,6 @@ const want = (count: number, kind: 'email' | 'domain' = 'email') =>
       's',
       RUN,
       [RUN],
-      0,
     ),
   )
 

@@ -1,0 +1,138 @@
+import pino from 'pino'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
+import { createPass, type PickPass } from '../../../src/pipeline/pick/pass.ts'
+import { pickPage } from '../../../src/pipeline/pick/pick.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { LOCK_TIMEOUT_MS } from '../../../src/store/transaction.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { mapping } from '../sources/mapping.ts'
+
+// What a page of a pass sends: a run in bulk sends little else for most of its rows.
+
+let database: TestDatabase
+let pass: PickPass
+const [RUN, OTHER] = [1, 2]
+const options = { limit: null, where: null }
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+beforeEach(async () => {
+  await database.pool.query(`
+    drop table if exists people;
+    truncate fillrate.rows, fillrate.lookups, fillrate.pending_lookups, fillrate.runs restart identity cascade;
+    create table people (id int primary key, email text, title text, phone text);
+    insert into people select n, 'p' || n || '@x.example' from generate_series(1, 300) n;
+    insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+    select 'manual', '{people}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`)
+  pass = await createPass(deps(), await openSource(database.db, mapping()), options)
+})
+
+const deps = () => {
+  const policy = { sourceTimeoutMs: 30_000 } as Parameters<typeof pickPage>[0]['policy']
+  return { db: database.db, log: pino({ level: 'silent' }), policy, service: 0 }
+}
+
+const pick = (run = RUN) =>
+  pickPage(deps(), { id: run, budget: new RunBudget(null), isDryRun: false, service: 0 }, pass, options)
+
+/** What of a claim was sent since the last call, and what belongs to no claim. */
+const sent = (): string[] =>
+  database.statements().map((text) => STEPS.find(([, part]) => text.includes(part))?.[0] ?? text)
+
+const STEPS = [
+  ['begin', 'begin isolation level'],
+  ['running runs', 'service_id as service from fillrate.runs'],
+  ['abandoned rows', 'with holder as'],
+  ['page', 'with page as'],
+  ['what is known', '"hasSuppressions"'],
+  ['new lookups', 'insert into fillrate.lookups'],
+  ['rows', 'insert into fillrate.rows'],
+  ['charge', 'update fillrate.budgets'],
+  ['commit', 'commit'],
+] as const
+
+/** How many rows a run holds, and how many of them wait for a lookup of their own email. */
+const rowsOf = async (run: number): Promise<unknown> =>
+  (
+    await database.pool.query(
+      `select count(*)::int as rows, count(l.id)::int as matched
+         from fillrate.rows r join people p on p.id::text = r.key
+         left join fillrate.lookups l on l.id = r.lookup_id and l.key = p.email and r.state = 'waiting'
+        where r.run_id = $1`,
+      [run],
+    )
+  ).rows[0]
+
+test('a page of new rows reads in one statement what it has to know of them, and sends no timeouts', async () => {
+  sent()
+  expect(await pick()).toMatchObject({ picked: 250, claimed: 250 })
+  expect(sent()).toEqual([
+    'running runs',
+    'begin',
+    'abandoned rows',
+    'page',
+    'what is known',
+    'new lookups',
+    'rows',
+    'charge',
+    'commit',
+  ])
+  expect(await rowsOf(RUN)).toEqual({ rows: 250, matched: 250 })
+})
+
+test('rows and lookups of which some are known are claimed at the first attempt', async () => {
+  await database.pool.query(`
+    insert into fillrate.lookups (kind, key, input, state, run_id)
+    select 'email', email, '{}', 'pending', ${OTHER} from people where id <= 20;
+    insert into fillrate.rows (source, key, input_hash, state, run_id, settled_at)
+    select 'people', id, '', case when id <= 10 then 'waiting' else 'unchanged' end, ${OTHER}, case when id > 10 then now() end
+      from people where id <= 30`)
+  sent()
+  expect(await pick()).toMatchObject({ picked: 240, claimed: 230 })
+  expect(sent().filter((step) => step === 'begin')).toHaveLength(1)
+  expect(await rowsOf(RUN)).toEqual({ rows: 240, matched: 240 })
+  expect(await rowsOf(OTHER)).toEqual({ rows: 10, matched: 0 })
+})
+
+test('a row that another run inserts at the same moment is a conflict, and is left to it by the next attempt', async () => {
+  const other = await database.pool.connect()
+  await other.query(`begin; insert into fillrate.rows (source, key, input_hash, state, run_id)
+    values ('people', '7', '', 'waiting', ${OTHER})`)
+  sent()
+  const picking = pick()
+  await untilWaiting()
+  await other.query('commit')
+  other.release()
+  expect(await picking).toMatchObject({ picked: 249 })
+  expect(sent().filter((step) => step === 'begin')).toHaveLength(2)
+  expect(await rowsOf(OTHER)).toEqual({ rows: 1, matched: 0 })
+})
+
+test('a claim waits for a lookup that is locked, for longer than it would for a row of the table', async () => {
+  const other = await database.pool.connect()
+  await other.query(`begin; insert into fillrate.lookups (kind, key, input, state)
+    values ('email', 'p7@x.example', '{}', 'pending')`)
+  sent()
+  const picking = pick()
+  await untilWaiting()
+  await other.query(`select pg_sleep(${LOCK_TIMEOUT_MS / 1_000} + 0.2)`)
+  await other.query('rollback')
+  other.release()
+  expect(await picking).toMatchObject({ picked: 250 })
+  expect(sent().filter((step) => step === 'begin')).toHaveLength(1)
+})
+
+/** Until a statement of this database waits for another transaction. */
+const untilWaiting = (): Promise<void> =>
+  vi.waitFor(
+    async () => {
+      const { rowCount } = await database.pool.query(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      expect(rowCount).toBe(1)
+    },
+    { timeout: 10_000 },
+  )
