@@ -26,12 +26,14 @@ export interface RecoverResult {
   readonly attachedDeliveries: number
 }
 
+type RecoverDeps = Pick<Deps, 'db' | 'log'> & { readonly policy: Pick<RunPolicy, 'attempts'> }
+
 /**
  * Cleans up after dead processes: expired leases, abandoned jobs, missed deadlines. Every process does it every few
  * seconds, not only at start-up: the process that died may have been the last to start.
  */
 export async function recoverAbandoned(
-  deps: Pick<Deps, 'db' | 'log'> & { readonly policy: Pick<RunPolicy, 'attempts'> },
+  deps: RecoverDeps,
   ownRuns: number | readonly number[] | null,
 ): Promise<RecoverResult> {
   const ownIds = ownRuns === null ? [] : [ownRuns].flat()
@@ -43,6 +45,38 @@ export async function recoverAbandoned(
     : { inDoubt: 0, uncalled: 0 }
   if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
+  const recovered = (await jobs.hasRecoverable(deps.db)) ? await recoverJobs(deps) : NO_JOBS
+  await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
+  await foldRowCounts(deps.db)
+  await pruneDueRows(deps.db)
+  await foldSpend(deps.db)
+  const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
+  if (interrupted.length > 0)
+    deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')
+  if (expiredLeases.inDoubt > 0)
+    deps.log.warn(
+      { event: 'calls_in_doubt', lookups: expiredLeases.inDoubt },
+      'lease expired during a call; retrying (may be billed twice)',
+    )
+  const { expiredJobs } = recovered
+  if (expiredJobs > 0)
+    deps.log.warn(
+      { event: 'jobs_expired', jobs: expiredJobs },
+      'jobs not delivered in time; requesting their inputs one by one',
+    )
+  return {
+    expiredLeases,
+    interruptedRuns: interrupted.length,
+    ...recovered,
+    attachedDeliveries,
+  }
+}
+
+type RecoveredJobs = Pick<RecoverResult, 'doubtfulJobs' | 'dissolvedJobs' | 'expiredJobs' | 'releasedJobs'>
+
+const NO_JOBS: RecoveredJobs = { doubtfulJobs: 0, dissolvedJobs: 0, expiredJobs: 0, releasedJobs: 0 }
+
+async function recoverJobs(deps: RecoverDeps): Promise<RecoveredJobs> {
   const doubtfulJobs = await jobs.markAbandonedInDoubt(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {
     const dissolved = await jobs.cancelUnsubmitted(tx, RECOVER_BATCH_SIZE)
@@ -67,30 +101,5 @@ export async function recoverAbandoned(
     })
     return released.length
   })
-  await inTransaction(deps.db, (tx) => writeBackQueue.dequeueOrphaned(tx, RECOVER_BATCH_SIZE))
-  await foldRowCounts(deps.db)
-  await pruneDueRows(deps.db)
-  await foldSpend(deps.db)
-  const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
-  if (interrupted.length > 0)
-    deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')
-  if (expiredLeases.inDoubt > 0)
-    deps.log.warn(
-      { event: 'calls_in_doubt', lookups: expiredLeases.inDoubt },
-      'lease expired during a call; retrying (may be billed twice)',
-    )
-  if (expiredJobs > 0)
-    deps.log.warn(
-      { event: 'jobs_expired', jobs: expiredJobs },
-      'jobs not delivered in time; requesting their inputs one by one',
-    )
-  return {
-    expiredLeases,
-    interruptedRuns: interrupted.length,
-    doubtfulJobs,
-    dissolvedJobs,
-    expiredJobs,
-    releasedJobs,
-    attachedDeliveries,
-  }
+  return { doubtfulJobs, dissolvedJobs, expiredJobs, releasedJobs }
 }

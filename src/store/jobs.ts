@@ -198,6 +198,18 @@ export async function createFromAsyncAnswer(
       from made where l.id = ${lookup.id}`.execute(db)
 }
 
+/**
+ * Whether there may be jobs for the four functions that recover them, here and in `job-deliveries.ts`. Mostly there are none, and
+ * they sent ten statements every few seconds.
+ */
+export async function hasRecoverable(db: Connection): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
+        or exists (select from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now())
+        or exists (select from fillrate.jobs where release_at < now()) as any`.execute(db)
+  return rows[0]?.any ?? false
+}
+
 /** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */
 export async function markAbandonedInDoubt(db: Connection): Promise<number> {
   const result = await sql`

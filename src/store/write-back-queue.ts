@@ -190,7 +190,7 @@ export async function finishRows(
  * Removes lookups from entries of the queue unless a row that may be written still waits for them, and entries that are
  * empty then. Locks no lookup: a pick that lets a row wait for one meanwhile appends an entry of its own.
  */
-export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promise<void> {
+export async function dequeueWritten(db: Connection, entries: readonly number[]): Promise<void> {
   if (entries.length === 0) return
   await sql`
     with held as materialized (
@@ -206,7 +206,7 @@ export async function dequeueWritten(tx: Tx, entries: readonly number[]): Promis
     )
     update fillrate.write_back_queue u set lookup_ids = open.lookup_ids
       from open join held using (id)
-     where u.id = open.id and cardinality(open.lookup_ids) < cardinality(held.lookup_ids)`.execute(tx)
+     where u.id = open.id and cardinality(open.lookup_ids) < cardinality(held.lookup_ids)`.execute(db)
 }
 
 /**
@@ -223,13 +223,13 @@ const hasWaiterSql = sql<boolean>`exists (
  * @param limit entries
  * @returns in how many entries there were some
  */
-export async function dequeueOrphaned(tx: Tx, limit: number): Promise<number> {
+export async function dequeueOrphaned(db: Connection, limit: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
     select u.id from (select id, lookup_ids from fillrate.write_back_queue order by id) u
      where exists (select from unnest(u.lookup_ids) as q (lookup_id) where not ${hasWaiterSql})
-     limit ${limit}`.execute(tx)
+     limit ${limit}`.execute(db)
   await dequeueWritten(
-    tx,
+    db,
     rows.map((row) => row.id),
   )
   return rows.length

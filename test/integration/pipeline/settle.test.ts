@@ -248,3 +248,12 @@ async function acceptedSingles(): Promise<void> {
   for (const { id, kind, token } of rows)
     await createFromAsyncAnswer(database.db, { id: Number(id), token }, `single ${kind}`, null, 3_600_000)
 }
+
+test('where no job is to be recovered, no transaction is begun', async () => {
+  await submittedJob('job_1')
+  database.statements()
+  await recoverOnce()
+  expect(database.statements().filter((text) => text.startsWith('begin'))).toEqual([])
+  await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
+  expect(await recoverOnce()).toMatchObject({ expiredJobs: 1 })
+})
