@@ -1,11 +1,10 @@
 import { sql } from 'kysely'
-import { ERASE_AFTER_MS, isEraseHeld, type DeletedRowCounts } from '../domain/deleted-row.ts'
+import { ERASE_AFTER_MS, isEraseHeld } from '../domain/deleted-row.ts'
 import { deletedKeysSql, findDeletedKeys } from '../sources/deleted-keys.ts'
 import type { Source } from '../sources/source.ts'
 import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
-import { countRowStates } from '../store/rows.ts'
-import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
+import { inTransaction, withTableTimeouts, type Tx } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
 import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
 import { lockCandidateJobs } from './match-delivery.ts'
@@ -173,7 +172,7 @@ export async function eraseDeleted(
 ): Promise<ErasedDeletedRows> {
   const { name } = source
   return inTransaction(db, async (tx) => {
-    if (!isConfirmed && isEraseHeld(await countSourceDeletions(tx, name))) return NOTHING_ERASED
+    if (!isConfirmed && isEraseHeld(await store.countSourceDeletions(tx, name))) return NOTHING_ERASED
     const keys = await store.lockErasableRows(tx, name, {
       minAgeMs: isConfirmed ? 0 : ERASE_AFTER_MS,
       includeKept: isConfirmed,
@@ -201,16 +200,6 @@ const NOTHING_ERASED: ErasedDeletedRows = {
   changes: 0,
   results: 0,
   restored: 0,
-}
-
-/** How many rows of a source Fillrate knows, and how many of them are set aside to be erased. */
-export async function countSourceDeletions(db: Connection, source: string): Promise<DeletedRowCounts> {
-  const states = await countRowStates(db, { sources: [source] })
-  const aside = (await store.countDeletedRows(db, [source])).find((one) => !one.is_kept)
-  return {
-    known: Object.values(states).reduce((sum, count) => sum + count, 0),
-    deleted: aside?.rows ?? 0,
-  }
 }
 
 /** Matches nothing, in Postgres and in JavaScript: deliveries are found by their jobs. */

@@ -2,15 +2,9 @@ import { hostname } from 'node:os'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { ObservedTrouble } from '../domain/trouble.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import {
-  countSourceDeletions,
-  eraseDeleted,
-  type EraseOptions,
-  restoreAllReturned,
-  setAllAside,
-} from '../pipeline/deleted-rows.ts'
+import { eraseDeleted, type EraseOptions, restoreAllReturned, setAllAside } from '../pipeline/deleted-rows.ts'
 import type { Source } from '../sources/source.ts'
-import { markDeletedRowsKept } from '../store/deleted-rows.ts'
+import { countSourceDeletions, markDeletedRowsKept } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { reportTroubles } from '../store/troubles.ts'
 import { logTroubleChanges } from './trouble-log.ts'

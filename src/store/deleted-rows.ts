@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { removeFromUnsentJobs } from './erase.ts'
@@ -156,6 +157,16 @@ export async function countDeletedRows(db: Connection, sources: readonly string[
     db,
   )
   return rows
+}
+
+/** How many rows of a source Fillrate knows, and how many of them are set aside to be erased. */
+export async function countSourceDeletions(db: Connection, source: string): Promise<DeletedRowCounts> {
+  const { rows } = await sql<DeletedRowCounts>`
+    select (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where source = ${source}) as known,
+           (select count(*) from fillrate.deleted_rows where source = ${source} and not is_kept) as deleted`.execute(
+    db,
+  )
+  return rows[0] ?? { known: 0, deleted: 0 }
 }
 
 /**

@@ -88,7 +88,7 @@ test('rows and lookups of which some are known are claimed at the first attempt'
     insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', email, '{}', 'pending', ${OTHER} from people where id <= 20;
     insert into fillrate.rows (source, key, input_hash, state, run_id, settled_at)
-    select 'people', id, '', case when id <= 10 then 'waiting' else 'unchanged' end, ${OTHER}, case when id > 10 then now() end
+    select 'people', id, 0, case when id <= 10 then 'waiting' else 'unchanged' end, ${OTHER}, case when id > 10 then now() end
       from people where id <= 30`)
   sent()
   expect(await pick()).toMatchObject({ picked: 240, claimed: 230 })
@@ -100,7 +100,7 @@ test('rows and lookups of which some are known are claimed at the first attempt'
 test('a row that another run inserts at the same moment is a conflict, and is left to it by the next attempt', async () => {
   const other = await database.pool.connect()
   await other.query(`begin; insert into fillrate.rows (source, key, input_hash, state, run_id)
-    values ('people', '7', '', 'waiting', ${OTHER})`)
+    values ('people', '7', 0, 'waiting', ${OTHER})`)
   sent()
   const picking = pick()
   await untilWaiting()

@@ -3,9 +3,9 @@ import { eraseLookups } from '../../../src/store/erase.ts'
 import { adoptLookups } from '../../../src/store/lookups.ts'
 import { hasAnsweredLookups, readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
 import { findUnlistedLookups } from '../../chaos/invariants.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { wantLookups } from '../../support/want-lookups.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -28,7 +28,7 @@ const query = async <Row extends object>(text: string): Promise<Row[]> =>
 /** A run picks these people, as many of them as it has to request. */
 const want = (from: number, to: number, run = RUN, running: readonly number[] = [RUN, OTHER]) =>
   inTransaction(database.db, (tx) =>
-    upsertLookups(
+    wantLookups(
       tx,
       Array.from({ length: to - from + 1 }, (_, n) => {
         const email = `${String(from + n).padStart(4, '0')}@x.example`
@@ -37,7 +37,6 @@ const want = (from: number, to: number, run = RUN, running: readonly number[] = 
       's',
       run,
       running,
-      0,
     ),
   )
 
