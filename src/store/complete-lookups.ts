@@ -19,17 +19,16 @@ const DELIVERED_COLUMNS = {
   credits: 'integer',
 } as const
 
-/** SQL: results as `v`, by the id of their lookup. */
-export const resultsSql = (results: readonly { readonly id: number }[]) =>
-  recordBatch(results, {
-    ...DELIVERED_COLUMNS,
-    token: 'uuid',
-    attempts: 'integer',
-    notBefore: 'timestamptz',
-    hashes: 'jsonb',
-    unconfirmedCalls: 'integer',
-    call: 'text',
-  })
+/** Columns of the result of a call. */
+export const RESULT_COLUMNS = {
+  ...DELIVERED_COLUMNS,
+  token: 'uuid',
+  attempts: 'integer',
+  notBefore: 'timestamptz',
+  hashes: 'jsonb',
+  unconfirmedCalls: 'integer',
+  call: 'text',
+} as const
 
 /**
  * SQL: of an updated lookup `l` with the result `v`: what it cost, what was reserved for it, and what of that is returned to
@@ -58,7 +57,7 @@ export async function storeLateRecords(
       update fillrate.lookups l
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
              lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
-        from ${resultsSql(results)}
+        from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
     ), ${enqueueWriteBackSql('stored')}

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
-import { creditedSql, notSuppressedSql, resultsSql, storeLateRecords } from './complete-lookups.ts'
+import { creditedSql, notSuppressedSql, RESULT_COLUMNS, storeLateRecords } from './complete-lookups.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
 import {
@@ -13,7 +13,8 @@ import {
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
 import { countCallsSql, countCreditsSql } from './spend.ts'
-import { intervalSql, opaque, PREPARED } from './sql.ts'
+import { columnArrays, compileOnce, intervalSql, opaque, PREPARED, unnestColumns } from './sql.ts'
+import { postgresArray } from '../util/postgres-array.ts'
 
 export interface LeasedLookup {
   readonly id: number
@@ -121,22 +122,42 @@ export async function extendLookupLeases(
   return new Map(rows.map(({ token, ...counts }) => [token, counts]))
 }
 
+/** What a statement that marks lookups in flight is sent with. */
+interface MarkValues {
+  readonly markTokens: Buffer
+  readonly markIds: Buffer
+  readonly nextIds: Buffer
+}
+
 /** SQL fragments: mark lookups in flight, and select those whose lease we still hold. */
-function inFlightSql(lookups: readonly LeasedLookup[]): {
-  readonly marked: RawBuilder<unknown>
-  readonly held: RawBuilder<unknown>
-} {
+const inFlightSql = (
+  value: (name: keyof MarkValues) => RawBuilder<unknown>,
+): { readonly marked: RawBuilder<unknown>; readonly held: RawBuilder<unknown> } => ({
+  marked: sql`marked as (
+      insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
+      select * from unnest(${value('markTokens')}::uuid[], ${value('markIds')}::bigint[])
+    )`,
+  held: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
+                where id = any(${value('nextIds')}::bigint[]) and ${opaque(sql`leased_until > now()`)})`,
+})
+
+function toMarkValues(lookups: readonly LeasedLookup[]): MarkValues {
   const throughId = new Map<string, number>()
   for (const { id, token } of lookups) throughId.set(token, Math.max(id, throughId.get(token) ?? 0))
   return {
-    marked: sql`marked as (
-      insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
-      select * from unnest(${[...throughId.keys()]}::uuid[], ${[...throughId.values()]}::bigint[])
-    )`,
-    held: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
-                where id = any(${lookups.map(({ id }) => id)}::bigint[]) and ${opaque(sql`leased_until > now()`)})`,
+    markTokens: postgresArray('uuid', [...throughId.keys()]),
+    markIds: postgresArray('bigint', [...throughId.values()]),
+    nextIds: postgresArray(
+      'bigint',
+      lookups.map(({ id }) => id),
+    ),
   }
 }
+
+const markStatement = compileOnce<MarkValues, { held: LeaseHolders }>((value) => {
+  const { marked, held } = inFlightSql(value)
+  return sql`${PREPARED} with ${marked} select ${held} as held`
+})
 
 /**
  * Marks leased lookups in flight, before they are called, lowest ids first. If the process is killed, only marked
@@ -148,10 +169,7 @@ export async function markInFlight(
   lookups: readonly LeasedLookup[],
 ): Promise<readonly LeasedLookup[]> {
   if (lookups.length === 0) return []
-  const { marked, held } = inFlightSql(lookups)
-  const { rows } = await sql<{
-    held: LeaseHolders
-  }>`${PREPARED} with ${marked} select ${held} as held`.execute(db)
+  const { rows } = await markStatement(db, toMarkValues(lookups))
   return stillHeld(lookups, rows[0]?.held)
 }
 
@@ -180,6 +198,31 @@ export interface CompleteResult {
   readonly unstored: readonly LookupResult[]
 }
 
+type CompleteValues = Record<keyof typeof RESULT_COLUMNS, Buffer> & Partial<MarkValues>
+
+const completeStatement = (hasCredits: boolean, hasNext: boolean) =>
+  compileOnce<CompleteValues, { stored: number[] | null; held: LeaseHolders }>((value) => {
+    const { marked, held } = hasNext ? inFlightSql(value) : { marked: null, held: sql`null` }
+    return sql`${PREPARED}
+    with stored as (
+      update fillrate.lookups l
+         set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
+             requested_at = v."requestedAt", resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
+             lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
+             record = case when v.state = 'found' then v.record else l.record end,
+             confidence = case when v.state = 'found' then v.confidence else l.confidence end
+        from ${unnestColumns(RESULT_COLUMNS, value)}
+       where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
+         and ${notSuppressedSql}
+      returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
+                ${hasCredits ? sql`, ${creditedSql}, coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt` : sql``}
+    ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')} ${marked === null ? sql`` : sql`, ${marked}`}
+    select (select jsonb_agg(id) from stored) as stored, ${held} as held`
+  })
+
+const completeFlat = { alone: completeStatement(false, false), withNext: completeStatement(false, true) }
+const completeCredits = { alone: completeStatement(true, false), withNext: completeStatement(true, true) }
+
 /**
  * Stores the results of leased lookups and marks the next ones in flight in the same statement: a slot is idle for one
  * round trip and one commit instead of two. If the lease was lost, a record is still stored where there is none, and
@@ -193,22 +236,11 @@ export async function completeLookups(
 ): Promise<CompleteResult> {
   if (results.length === 0) return { started: await markInFlight(db, next), unstored: [] }
   const hasCredits = results.some(({ credits }) => credits !== undefined)
-  const { marked, held } = next.length === 0 ? { marked: null, held: sql`null` } : inFlightSql(next)
-  const { rows } = await sql<{ stored: number[] | null; held: LeaseHolders }>`${PREPARED}
-    with stored as (
-      update fillrate.lookups l
-         set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-             requested_at = v."requestedAt", resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
-             lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
-             record = case when v.state = 'found' then v.record else l.record end,
-             confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${resultsSql(results)}
-       where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
-         and ${notSuppressedSql}
-      returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
-                ${hasCredits ? sql`, ${creditedSql}, coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt` : sql``}
-    ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')} ${marked === null ? sql`` : sql`, ${marked}`}
-    select (select jsonb_agg(id) from stored) as stored, ${held} as held`.execute(db)
+  const statements = hasCredits ? completeCredits : completeFlat
+  const columns = columnArrays(results, RESULT_COLUMNS)
+  const { rows } = await (next.length === 0
+    ? statements.alone(db, columns)
+    : statements.withNext(db, { ...columns, ...toMarkValues(next) }))
   const stored = new Set(rows[0]?.stored)
   const unstored = results.filter((one) => !stored.has(one.id))
   await storeLateRecords(
