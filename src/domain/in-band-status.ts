@@ -45,6 +45,7 @@ export function readInBandStatus(value: JsonObject): InBandStatus | null {
     return { strength: 'error', reading: classifyFlag(value, `a status of ${status}`) }
   }
   const words = collectMessages(value)
+  if (words === '') return null
   if (mentionsMiss(words)) return { strength: 'words', reading: { outcome: 'not_found' } }
   if (FAULT.test(words) || OUTAGE.test(words))
     return { strength: 'words', reading: { outcome: 'unreadable', reason: 'an error message' } }

@@ -97,7 +97,8 @@ export function toIdentifier(value: unknown): string | null {
 /** A number as written in its JSON text; null for anything else. */
 export function toNumberText(value: unknown): string | null {
   if (typeof value === 'number') return String(value)
-  return isRawJson(value) ? value.rawJSON : null
+  // `isRawJson` is a call into V8: most values need none.
+  return typeof value === 'object' && isRawJson(value) ? value.rawJSON : null
 }
 
 /** Converts raw JSON numbers to plain ones, or to a string of their digits if a double cannot hold them. */

@@ -89,6 +89,7 @@ function readScaledConfidence(value: unknown, max: number): number | null {
 }
 
 function readNumber(value: unknown): number | null {
+  if (typeof value === 'number') return value
   const text = typeof value === 'string' && value.trim() !== '' ? value : toNumberText(value)
   return text === null ? null : Number(text)
 }
