@@ -11,7 +11,6 @@ import {
   readOwn,
   withMeaning,
 } from './read-response.ts'
-import type { HttpExchange } from './exchange.ts'
 import { errorDetails, isMissingRoute, statusError } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
@@ -110,8 +109,8 @@ export class EnrichmentClient {
    * @example
    * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
    */
-  async enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich(this.#require('person'), parsePersonInput(input), options)
+  enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
+    return this.#enrich('person', this.#service.person, () => parsePersonInput(input), options)
   }
 
   /**
@@ -119,8 +118,8 @@ export class EnrichmentClient {
    * @example
    * await client.findPerson('jane.doe@acme.com')
    */
-  async findPerson(email: string, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich(this.#require('personByEmail'), parseEmailInput(email), options)
+  findPerson(email: string, options: CallOptions = {}): Promise<LookupResponse> {
+    return this.#enrich('personByEmail', this.#service.personByEmail, () => parseEmailInput(email), options)
   }
 
   /**
@@ -128,8 +127,8 @@ export class EnrichmentClient {
    * @example
    * await client.enrichCompany({ domain: 'acme.com' })
    */
-  async enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich(this.#require('company'), parseCompanyInput(input), options)
+  enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<LookupResponse> {
+    return this.#enrich('company', this.#service.company, () => parseCompanyInput(input), options)
   }
 
   /**
@@ -191,26 +190,37 @@ export class EnrichmentClient {
   }
 
   /** @throws TypeError: the service has no such endpoint */
-  #require<Name extends 'person' | 'personByEmail' | 'company' | 'bulk' | 'poll'>(
-    name: Name,
-  ): NonNullable<Service[Name]> {
+  #require<Name extends 'bulk' | 'poll'>(name: Name): NonNullable<Service[Name]> {
     const found = this.#service[name]
-    if (found === null) throw new TypeError(`the service ${this.#service.name} has no endpoint \`${name}\``)
+    if (found === null) throw this.#missing(name)
     return found as NonNullable<Service[Name]>
   }
 
+  #missing(name: string): TypeError {
+    return new TypeError(`the service ${this.#service.name} has no endpoint \`${name}\``)
+  }
+
   async #enrich<Input>(
-    { endpoint, build, read, readRecord }: LookupCall<Input>,
-    input: Input,
+    name: string,
+    call: LookupCall<Input> | null,
+    parseInput: () => Input,
     options: CallOptions,
   ): Promise<LookupResponse> {
+    if (call === null) throw this.#missing(name)
+    const { endpoint, build, read } = call
+    const input = parseInput()
+    if (read === null)
+      return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
     let own: ServiceReading | null = null
-    const readHead = (answered: HttpExchange): HttpExchange['head'] => {
-      own = read && readOwn(read, answered)
+    const response = await this.#transport.send(endpoint, build(input), options, (answered) => {
+      own = readOwn(read, answered)
       return withMeaning(answered.head, own)
-    }
-    const response = await this.#transport.send(endpoint, build(input), options, read && readHead)
-    if (own !== null) return this.#toLookupResponse(own, response)
+    })
+    return own === null ? this.#readLookup(call, response) : this.#toLookupResponse(own, response)
+  }
+
+  /** @throws ServiceError for an answer that is none */
+  #readLookup<Input>({ readRecord }: LookupCall<Input>, response: RawResponse): LookupResponse {
     const { head, body } = response.exchange
     if (head.status === 404 && !isMissingRoute(head.headers, body)) return { outcome: 'not_found' }
     if (head.status === 202) {

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { AnswerHead, NormalizeHead } from '../domain/service/head.ts'
+import { addAbortListener, removeAbortListener } from '../util/abort-listeners.ts'
 
 export type ResponseHeaders = Record<string, string | string[] | undefined>
 
@@ -75,7 +76,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.end({ kind: 'timeout', cause: undefined }), timeoutMs)
     this.#onAbort = () => this.end({ kind: 'aborted', cause: signal?.reason })
     if (signal?.aborted === true) this.#onAbort()
-    else signal?.addEventListener('abort', this.#onAbort, { once: true })
+    else if (signal !== undefined) addAbortListener(signal, this.#onAbort)
   }
 
   get isFinished(): boolean {
@@ -111,7 +112,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, cause: Error): void {
-    this.end({ kind: isTimeout(cause) ? 'timeout' : 'connection', cause })
+    this.end({ kind: 'connection', cause })
   }
 
   /** Ends the exchange once; later events are ignored. */
@@ -119,7 +120,8 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (this.#isFinished) return
     this.#isFinished = true
     clearTimeout(this.#timer)
-    this.#options.signal?.removeEventListener('abort', this.#onAbort)
+    const { signal } = this.#options
+    if (signal !== undefined) removeAbortListener(signal, this.#onAbort)
     const wasSent = this.#controller !== null
     if (failure !== null) {
       if (wasSent && this.#head === null) this.#options.observer?.lost(Date.now())
@@ -130,10 +132,6 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.#resolve({ wasSent, head: this.#head, body, failure })
   }
 }
-
-/** undici's own timers, should one fire before the exchange's. */
-const isTimeout = (cause: Error): boolean =>
-  'code' in cause && (cause.code === 'UND_ERR_HEADERS_TIMEOUT' || cause.code === 'UND_ERR_BODY_TIMEOUT')
 
 /** The head of a response; header names are in lower case. */
 export type ResponseHead = AnswerHead & {

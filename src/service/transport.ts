@@ -26,6 +26,7 @@ import {
 } from './response-errors.ts'
 import { ForbiddenClassifier } from './forbidden.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
+import type { AnswerHead } from '../domain/service/head.ts'
 import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 
@@ -78,7 +79,19 @@ export type CallOptions = {
 }
 
 /** A response with a head, and the context that its errors need. */
-export type RawResponse = { exchange: HttpExchange & { head: { status: number } }; context: ErrorContext }
+export type RawResponse = { exchange: HttpExchange & { head: AnswerHead }; context: ErrorContext }
+
+/** A call that is answered, and what its answer is read with. */
+type SentCall = {
+  endpoint: ServiceEndpoint
+  parts: RequestParts
+  key: ApiKey
+  options: CallOptions
+  startMark: number
+}
+
+/** Errors that show that the key is accepted. */
+const ACCEPTING_STATUSES: ReadonlySet<number> = new Set([400, 404, 422])
 
 /** Far above any record or job; a larger body is a fault and must not fill the memory. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -120,8 +133,9 @@ export class Transport {
       // Over HTTP/2 all calls would share one connection; losing it would leave all of them in doubt.
       allowH2: false,
       connectTimeout: Math.min(this.#timeoutMs, 10_000),
-      headersTimeout: this.#timeoutMs,
-      bodyTimeout: this.#timeoutMs,
+      // The exchange's own timeout ends before they would: they cost a timer for each call.
+      headersTimeout: 0,
+      bodyTimeout: 0,
     })
   }
 
@@ -140,56 +154,50 @@ export class Transport {
     const end = this.keys.startCall()
     if (end === null) throw new KeyOnTrialError(endpoint)
     try {
-      return await this.#exchange(key, endpoint, parts, options, readHead)
+      const held = readHead && new HeldAnswer(options.observer)
+      const startMark = this.#forbidden.startCall()
+      const startedAt = performance.now()
+      const answered = await exchange(this.#dispatcher, this.#createRequest(endpoint, parts, key), {
+        timeoutMs: this.#timeoutMs,
+        maxBodyBytes: MAX_BODY_BYTES,
+        signal: options.signal,
+        observer: held ?? options.observer,
+        normalizeHead: this.#service.normalizeHead,
+      })
+      const completed = readHead && answered.head ? { ...answered, head: readHead(answered) } : answered
+      held?.release(completed.head)
+      this.#reportEnd(endpoint, completed, performance.now() - startedAt, options)
+      return this.#readAnswer({ endpoint, parts, key, options, startMark }, completed)
     } finally {
       end()
     }
   }
 
-  async #exchange(
-    key: ApiKey,
+  #reportEnd(
     endpoint: ServiceEndpoint,
-    parts: RequestParts,
-    options: CallOptions,
-    readHead: ReadHead | null,
-  ): Promise<RawResponse> {
-    const held = readHead && new HeldAnswer(options.observer)
-    const startMark = this.#forbidden.startCall()
-    const startedAt = performance.now()
-    const answered = await exchange(this.#dispatcher, this.#createRequest(endpoint, parts, key), {
-      timeoutMs: this.#timeoutMs,
-      maxBodyBytes: MAX_BODY_BYTES,
-      signal: options.signal,
-      observer: held ?? options.observer,
-      normalizeHead: this.#service.normalizeHead,
-    })
-    const completed = readHead && answered.head ? { ...answered, head: readHead(answered) } : answered
-    held?.release(completed.head)
-    const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
-    const { head, failure } = completed
-    const ended = {
-      endpoint,
-      kind: this.#kindOf(endpoint),
-      status: head?.status ?? null,
-      durationMs: performance.now() - startedAt,
-    }
+    { head }: HttpExchange,
+    durationMs: number,
+    { onEnd }: CallOptions,
+  ): void {
+    const ended = { endpoint, kind: this.#kindOf(endpoint), status: head?.status ?? null, durationMs }
     this.#onCallEnd?.(ended)
-    options.onEnd?.(ended)
-    if (head === null)
-      throw transportError(failure ?? { kind: 'connection', cause: undefined }, completed, context)
-    const response: RawResponse = { exchange: { ...completed, head }, context }
-    // The limiter knows of rejections of other calls, also those of the previous leader.
-    const isForRate = (): boolean =>
-      head.isBan === true ||
-      options.observer?.isBan === true ||
-      isRateLimitResponse(head.headers, completed.body)
-    const isLimited = head.status === 429 || (head.status === 403 && isForRate())
+    onEnd?.(ended)
+  }
+
+  /** Apart from `send`: what an asynchronous function may need later is kept for each call that waits. */
+  #readAnswer({ endpoint, parts, key, options, startMark }: SentCall, completed: HttpExchange): RawResponse {
+    const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
+    if (!hasHead(completed))
+      throw transportError(completed.failure ?? { kind: 'connection', cause: undefined }, completed, context)
+    const { head } = completed
+    const response: RawResponse = { exchange: completed, context }
+    const isLimited = head.status === 429 || (head.status === 403 && isForRate(completed, options.observer))
     if (isLimited) this.#forbidden.recordRateLimited(performance.now())
     else if (head.status === 401) throw this.#rejectKey(key, completed, context)
     else if (head.status === 403) {
       const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
       throw this.#classifyForbidden(key, response, { input, startMark })
-    } else if (head.status < 300 || [400, 404, 422].includes(head.status)) this.#acceptKey(key)
+    } else if (head.status < 300 || ACCEPTING_STATUSES.has(head.status)) this.#acceptKey(key)
     return response
   }
 
@@ -293,6 +301,12 @@ export class Transport {
 
 /** The head that counts, for a service whose bodies may say otherwise. Called if there is a head. */
 export type ReadHead = (answered: HttpExchange) => HttpExchange['head']
+
+const hasHead = (completed: HttpExchange): completed is RawResponse['exchange'] => completed.head !== null
+
+/** Whether a 403 is about the rate limit. The limiter knows of rejections of other calls, also those of the previous leader. */
+const isForRate = ({ head, body }: RawResponse['exchange'], observer: RequestObserver | undefined): boolean =>
+  head.isBan === true || observer?.isBan === true || isRateLimitResponse(head.headers, body)
 
 function requirePositiveInteger(name: string, value: number): number {
   if (Number.isInteger(value) && value > 0) return value

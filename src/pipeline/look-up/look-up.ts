@@ -9,6 +9,7 @@ import { retryLogLevel, retryWhileUnavailable } from '../../store/connectivity.t
 import * as jobs from '../../store/jobs.ts'
 import * as store from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
+import { addAbortListener, removeAbortListener } from '../../util/abort-listeners.ts'
 import { createBatcher, estimateJsonSize } from '../../util/batcher.ts'
 import { awaitResults, type CallDeps } from '../deps.ts'
 import { eraseLateAnswers, subjectHashes } from '../erasure.ts'
@@ -27,6 +28,8 @@ const CALLS_AVERAGED = 32
 
 /** What brings no answer to its lookup. */
 const UNANSWERED: ReadonlySet<CallEvent['type']> = new Set(['transient_error', 'not_sent', 'released'])
+
+type CallAnswer = Exclude<CallOutcome, { readonly event: null }>
 
 interface Answer {
   readonly result: store.LookupResult
@@ -87,6 +90,12 @@ export async function lookUpBatch(
   let isEnding = false
   /** Answers were stored, and not yet reported as the last ones. */
   let mayBeLast = false
+  /** Read several times a call: a combined signal looks at all that it combines each time. */
+  let isAborted = options.signal.aborted
+  const onAbort = (): void => {
+    isAborted = true
+  }
+  addAbortListener(options.signal, onAbort)
   const storeMalformed = createBatcher(async (results: malformedResponses.MalformedResponse[]) => {
     // For inspection only: a run does not fail for it.
     await malformedResponses.storeMalformedResponses(deps.db, results).catch((error: unknown) => {
@@ -106,7 +115,7 @@ export async function lookUpBatch(
 
   /** How many more calls may start. */
   const capacity = (): number =>
-    stop !== null || failure !== null || options.signal.aborted
+    stop !== null || failure !== null || isAborted
       ? 0
       : Math.min(options.limit() - counts.requested - inFlight.size, allowedByBreaker(deps, deps.now()))
 
@@ -155,15 +164,59 @@ export async function lookUpBatch(
     // Without an answer the slot is free when the call ends.
     let onEnd = (): void => deps.slots.release(1)
     try {
-      await request(lookup, permitted, (bytes) => {
-        onEnd = deps.slots.onAnswer(bytes)
-      })
+      const requestedAt = new Date(deps.now())
+      options.onRequest?.()
+      onWire++
+      const sentAt = performance.now()
+      let outcome: CallOutcome
+      try {
+        outcome = await callService(deps, lookup, permitted, leases.lostSignal(lookup.token))
+      } finally {
+        onWire--
+        callMs += (performance.now() - sentAt - callMs) / CALLS_AVERAGED
+      }
+      if (outcome.event === null) await storeJob(lookup, outcome.asyncJobId)
+      else {
+        stop ??= outcome.stop
+        if (!UNANSWERED.has(outcome.event.type)) counts.answered++
+        if (outcome.malformed !== null) await storeMalformed({ lookup: lookup.id, ...outcome.malformed })
+        const answer = toAnswer(lookup, requestedAt, outcome)
+        onEnd = deps.slots.onAnswer(answer.bytes)
+        await completeInBatch(answer)
+      }
+      counts.requested++
     } catch (error) {
       await recordFailure(lookup, error)
     } finally {
       onDone()
       leases.untrack(lookup.token)
       onEnd()
+    }
+  }
+
+  /** The service has made a job of one. */
+  const storeJob = (lookup: store.LeasedLookup, jobId: string | null): Promise<unknown> =>
+    retryWhileUnavailable(
+      () =>
+        jobs.createFromAsyncAnswer(
+          deps.db,
+          lookup,
+          jobId,
+          run.id,
+          deps.policy.bulkDeadlineMs,
+          awaitResults(deps, jobId)?.pollAt,
+        ),
+      retryOptions,
+    )
+
+  function toAnswer(lookup: store.LeasedLookup, requestedAt: Date, { event, cost }: CallAnswer): Answer {
+    const { id, token } = lookup
+    const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
+    const hashes = subjectHashes(fields.record)
+    const credits = toCredits(lookup, cost === 'billed' ? event : null)
+    return {
+      result: { id, token, requestedAt, ...fields, call: cost, credits, hashes },
+      bytes: fields.record === null ? 0 : estimateJsonSize(fields.record),
     }
   }
 
@@ -205,60 +258,6 @@ export async function lookUpBatch(
     )
   }
 
-  async function request(
-    lookup: store.LeasedLookup,
-    call: PermittedCall,
-    onAnswer: (bytes: number) => void,
-  ): Promise<void> {
-    const requestedAt = new Date(deps.now())
-    options.onRequest?.()
-    onWire++
-    const sentAt = performance.now()
-    let outcome: CallOutcome
-    try {
-      outcome = await callService(deps, lookup, call, leases.lostSignal(lookup.token))
-    } finally {
-      onWire--
-      callMs += (performance.now() - sentAt - callMs) / CALLS_AVERAGED
-    }
-    if (outcome.event === null) {
-      const { asyncJobId } = outcome
-      await retryWhileUnavailable(
-        () =>
-          jobs.createFromAsyncAnswer(
-            deps.db,
-            lookup,
-            asyncJobId,
-            run.id,
-            deps.policy.bulkDeadlineMs,
-            awaitResults(deps, asyncJobId)?.pollAt,
-          ),
-        retryOptions,
-      )
-    } else {
-      stop ??= outcome.stop
-      if (!UNANSWERED.has(outcome.event.type)) counts.answered++
-      if (outcome.malformed !== null) await storeMalformed({ lookup: lookup.id, ...outcome.malformed })
-      const fields = afterCall(lookup, outcome.event, deps.policy, deps.now(), deps.random())
-      const { id, token } = lookup
-      const bytes = fields.record === null ? 0 : estimateJsonSize(fields.record)
-      onAnswer(bytes)
-      await completeInBatch({
-        result: {
-          id,
-          token,
-          requestedAt,
-          ...fields,
-          call: outcome.cost,
-          credits: toCredits(lookup, outcome.cost === 'billed' ? outcome.event : null),
-          hashes: subjectHashes(fields.record),
-        },
-        bytes,
-      })
-    }
-    counts.requested++
-  }
-
   /** What a call cost; undefined where each lookup costs one credit. @param event null: it is not billed */
   function toCredits({ kind }: store.LeasedLookup, event: CallEvent | null): number | undefined {
     const { credits } = deps.adapter ?? BUILT_IN_SERVICE
@@ -277,7 +276,7 @@ export async function lookUpBatch(
       const permits = await deps.limiter
         .acquire(free, priority, options.signal, options.endpoint)
         .catch((error: unknown) => {
-          if (options.signal.aborted) return null
+          if (isAborted) return null
           throw error
         })
       if (permits === null) break
@@ -311,6 +310,7 @@ export async function lookUpBatch(
       failure ??= { error }
     })
     leases.stop()
+    removeAbortListener(options.signal, onAbort)
   }
   if (failure !== null) throw (failure as { error: unknown }).error
   return { ...counts, stop }

@@ -1,3 +1,5 @@
+import { addAbortListener, removeAbortListener } from '../../util/abort-listeners.ts'
+
 type Priority = 'urgent' | 'normal' | 'low'
 
 /**
@@ -104,11 +106,11 @@ export class PrioritySemaphore {
     const waiting = this.#waiters[toRank(priority, isBulk)]
     await new Promise<void>((resolve) => {
       const finish = (): void => {
-        signal.removeEventListener('abort', finish)
+        removeAbortListener(signal, finish)
         waiting.delete(finish)
         resolve()
       }
-      signal.addEventListener('abort', finish, { once: true })
+      addAbortListener(signal, finish)
       waiting.add(finish)
     })
   }

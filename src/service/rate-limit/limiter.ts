@@ -3,7 +3,7 @@ import type { CalledEndpoint } from '../../domain/spend.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { ExhaustionRecord, type PersistExhaustion } from './exhaustion.ts'
 import { RateLimitModel } from './model.ts'
-import { AcquireQueue, Permits, type PendingAcquire, type Priority } from './permits.ts'
+import { AcquireQueue, type CallCounters, Permits, type PendingAcquire, type Priority } from './permits.ts'
 import type { KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
 import { ChangeReporter, findLimit, reportRate } from './report.ts'
 import { AllowanceMeter } from './state.ts'
@@ -88,6 +88,7 @@ class BottleneckLimiter implements Limiter {
   readonly #allowance = new AllowanceMeter()
   readonly #exhaustion: ExhaustionRecord
   readonly #documented: DocumentedLimits | null
+  readonly #counters: CallCounters
   readonly #reserve: number
   readonly #reporter: ChangeReporter
   /** Turns queued or begun, and of these the ones whose permit is in the reservoir, each with what it may call. */
@@ -112,6 +113,12 @@ class BottleneckLimiter implements Limiter {
     const exhaustedUntil = exhaustedForMs > 0 ? now + exhaustedForMs : null
     this.#model = new RateLimitModel(isOutdated ? null : warm, exhaustedUntil, options.wasBanned)
     this.#exhaustion = new ExhaustionRecord(this.#model, persistExhaustion, () => this.#onModelChange())
+    this.#counters = {
+      model: this.#model,
+      documented: this.#documented,
+      now: this.#now,
+      onChange: () => this.#onModelChange(),
+    }
     this.#reserve = options.reserve ?? 0.1
   }
 
@@ -192,7 +199,7 @@ class BottleneckLimiter implements Limiter {
     if (this.#model.state(now) !== 'unlimited') return null
     this.#grant(upTo, null, now)
     this.#updateAllowance()
-    return this.#createPermits(upTo, null)
+    return new Permits(this.#counters, upTo, null)
   }
 
   /** Raises the reservoir by one for each pending acquire that the model has a permit for. */
@@ -220,11 +227,6 @@ class BottleneckLimiter implements Limiter {
     this.#documented?.grant(endpoint, count)
   }
 
-  #createPermits(count: number, endpoint: CalledEndpoint | null): Permits {
-    const [model, documented, now] = [this.#model, this.#documented, this.#now]
-    return new Permits({ model, documented, now, onChange: () => this.#onModelChange() }, count, endpoint)
-  }
-
   #queueTurn(): void {
     this.#queuedTurns++
     this.#bottleneck
@@ -248,7 +250,7 @@ class BottleneckLimiter implements Limiter {
       const more = this.#grantable(pending, pending.upTo - 1, now)
       if (more > 0) this.#grant(more, endpoint, now)
       this.#waitingSince = null
-      pending.resolve(this.#createPermits(1 + more, endpoint))
+      pending.resolve(new Permits(this.#counters, 1 + more, endpoint))
       this.#updateAllowance()
     }
     this.#advance()
