@@ -48,16 +48,32 @@ export function createBatcher<Item, Result = void>(
   /** When the oldest waiting items must be written, by `performance.now()`. */
   let dueAt = Number.POSITIVE_INFINITY
   let timer: NodeJS.Timeout | null = null
+  /** When it fires: most items are due after the first one, and need none of their own. */
+  let timerAt = 0
 
   const isDue = (): boolean =>
     pending.length >= fullAt() || pendingBytes >= maxBytes || performance.now() >= dueAt
 
   function start(): void {
     if (writing >= concurrency || pending.length === 0) return
+    if (isDue()) {
+      stopTimer()
+      void drain()
+    } else if (timer === null || dueAt < timerAt) {
+      stopTimer()
+      timerAt = dueAt
+      timer = setTimeout(onTimer, Math.max(1, dueAt - performance.now()))
+    }
+  }
+
+  function stopTimer(): void {
     if (timer !== null) clearTimeout(timer)
     timer = null
-    if (isDue()) void drain()
-    else timer = setTimeout(start, Math.max(1, dueAt - performance.now()))
+  }
+
+  function onTimer(): void {
+    timer = null
+    start()
   }
 
   async function drain(): Promise<void> {

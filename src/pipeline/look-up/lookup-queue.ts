@@ -188,7 +188,8 @@ export class LookupQueue {
   #takeReady(max: number): store.LeasedLookup[] {
     const oldest = performance.now() - MAX_READY_MS
     const isFresh = ({ markedAt }: { readonly markedAt: number }): boolean => markedAt >= oldest
-    if (!this.#ready.every(isFresh)) {
+    // The first is the oldest.
+    if (this.#ready[0] !== undefined && !isFresh(this.#ready[0])) {
       this.#buffer.unshift(this.#ready.filter((one) => !isFresh(one)).map((one) => one.lookup))
       this.#ready = this.#ready.filter(isFresh)
     }
