@@ -28,7 +28,7 @@ export function parseConfig(value: unknown, path: string | null, module: GivenSe
   // A mistake in the service leaves nothing to hold the outputs against.
   const fields = wrong.length > 0 ? ANY_FIELDS : fieldsOf(service)
   const schema = service === null && wrong.length === 0 ? configSchema : createConfigSchema(fields)
-  const parsed = schema.safeParse(config)
+  const parsed = schema.safeParse(config, { jitless: true })
   if (!parsed.success) {
     const usable = salvageConfig(config, schema)
     throw new InvalidConfig(

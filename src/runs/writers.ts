@@ -13,7 +13,7 @@ export type AnswerUrgency = 'last' | 'sync' | 'none'
 const WRITE_WITHIN_MS = 200
 const GATHER_MS = 1_000
 /** This number of answers waits for no more: what a batch costs besides its rows is a few percent of it then. */
-const GATHERED_ANSWERS = 500
+const GATHERED_ANSWERS = 1_000
 /** A batch that takes longer keeps answers waiting, in milliseconds. */
 const LONG_BATCH_MS = 500
 /** This number of answers waits for no others, and is worth a batch of the second writer when no others will come. */
