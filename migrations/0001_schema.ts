@@ -189,7 +189,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // Which lookups each running run requests, for its report: an entry lists at most 100. `lookups.run_id` decides; an entry may list lookups
   // that are deleted or that another run has requested since, and one lookup may be in several. Every statement that sets `run_id`
   // appends what it has set. An index of `run_id` wrote 64 bytes of WAL in place of 9 for each new lookup, and 213 more for each that
-  // another run requests, which was no HOT update. Deleted when the run ends: its report is stored then.
+  // another run requests, which was no HOT update. Deleted when the run ends: its report has been made then, or its process is dead.
   await sql`
     create table fillrate.run_lookups (
       run_id bigint not null,

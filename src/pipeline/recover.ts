@@ -45,7 +45,7 @@ export async function recoverAbandoned(
     : { inDoubt: 0, uncalled: 0 }
   if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
-  const recovered = (await jobs.hasRecoverable(deps.db)) ? await recoverJobs(deps) : NO_JOBS
+  const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
   await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
   await foldRowCounts(deps.db)
   await pruneDueRows(deps.db)

@@ -82,7 +82,7 @@ export type CallOptions = {
 export type RawResponse = { exchange: HttpExchange & { head: AnswerHead }; context: ErrorContext }
 
 /** A call that is answered, and what its answer is read with. */
-type SentCall = {
+type AnsweredCall = {
   endpoint: ServiceEndpoint
   parts: RequestParts
   key: ApiKey
@@ -185,7 +185,10 @@ export class Transport {
   }
 
   /** Apart from `send`: what an asynchronous function may need later is kept for each call that waits. */
-  #readAnswer({ endpoint, parts, key, options, startMark }: SentCall, completed: HttpExchange): RawResponse {
+  #readAnswer(
+    { endpoint, parts, key, options, startMark }: AnsweredCall,
+    completed: HttpExchange,
+  ): RawResponse {
     const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
     if (!hasHead(completed))
       throw transportError(completed.failure ?? { kind: 'connection', cause: undefined }, completed, context)

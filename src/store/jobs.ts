@@ -202,7 +202,7 @@ export async function createFromAsyncAnswer(
  * Whether there may be jobs for the four functions that recover them, here and in `job-deliveries.ts`. Mostly there are none, and
  * they sent ten statements every few seconds.
  */
-export async function hasRecoverable(db: Connection): Promise<boolean> {
+export async function hasRecoverableJobs(db: Connection): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
         or exists (select from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now())

@@ -10,8 +10,8 @@ import type { Connection, Tx } from './transaction.ts'
 export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
 
 /**
- * SQL: appends those of `lookups` that are pending, and have no key of a job, to the queue of their run. A run that is gone has
- * none: its lookups are adopted by the rows that need them.
+ * SQL: appends those of `lookups` that are pending, and have no key of a job, to the queue of their run. Entries of a run that
+ * is gone are pruned: its lookups are adopted by the rows that need them.
  * @param lookups a relation of `QUEUED_COLUMNS`. The CTE `pended (run_id, lookup_ids)` has the entries
  */
 export const enqueuePendingSql = (

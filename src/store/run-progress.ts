@@ -190,7 +190,7 @@ const NO_WAITING = {
 
 /** SQL: the lookup `l` is one of a run's. Each is met once, however many entries list it. */
 const isOfRunSql = (run: number): RawBuilder<boolean> => sql`(
-  l.id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id = ${run})) and l.run_id = ${run})`
+  l.id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id = ${run})) and ${opaque(sql`l.run_id = ${run}`)})`
 
 /** Whether any call of a run has a result. Reads its lookups up to the first that has, the oldest first. */
 export async function hasAnsweredLookups(db: Connection, run: number): Promise<boolean> {
@@ -218,8 +218,9 @@ export interface LookupTotals {
 }
 
 /**
- * What a run needed and requested, and the results. A lookup that the run requested itself, as it usually has all, is read once, and
- * was not stored, whatever its state.
+ * What a run needed and requested, and the results; nothing of a run that has ended, whose list is gone. A lookup that the run requested
+ * itself, as it usually has all, is read once, and was not stored, whatever its state. Grouped, because that spills to disk at any
+ * size; `except` keeps all identifiers in memory.
  */
 export async function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
   const { rows } = await sql<LookupTotals>`
@@ -235,9 +236,11 @@ export async function readLookupTotals(db: Connection, run: number): Promise<Loo
              coalesce(sum(unconfirmed_calls), 0)::bigint as "inDoubt"
         from own
     ), other as (
-      (select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null
-        union all select unnest(missed_lookup_ids) from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null)
-      except select id from own where is_requested
+      select id from (
+        select id, true as is_own from own where is_requested
+        union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
+        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
+      ) needed group by id having not bool_or(is_own)
     )
     select total.*, total.requested + needed.distinct as distinct, needed.stored
       from total cross join (

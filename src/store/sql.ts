@@ -91,7 +91,7 @@ export function unnestByRow(
 export const PREPARED_MARK = '/* prepared */'
 export const PREPARED = sql.raw(PREPARED_MARK)
 
-/** Where a value of a statement goes that is compiled once. */
+/** The place of a value in a statement that is compiled once. */
 class Placeholder {
   readonly name: string
 

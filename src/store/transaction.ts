@@ -133,7 +133,7 @@ export async function withTableTimeouts<T>(
  */
 export type OnTable = <T>(part: () => Promise<T>, isEndedByNext?: (did: T) => boolean) => Promise<T>
 
-/** SQL, a column: waits for locks are bounded no longer, as on a user's table. */
+/** SQL, a column: waits for locks are bounded no longer, as on a user's table. The locks of this statement's own tables still are. */
 export const END_LOCK_TIMEOUT = sql`set_config('lock_timeout', '0', true)`
 
 /**

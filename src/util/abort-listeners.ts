@@ -1,40 +1,40 @@
-/** What waits for a signal, and the one listener that they share. */
-interface Shared {
-  readonly acts: Set<() => void>
+/** The callbacks of a signal, and the one listener that they share. */
+interface SharedListener {
+  readonly callbacks: Set<() => void>
   readonly listener: () => void
 }
 
-const shared = new WeakMap<AbortSignal, Shared>()
+const shared = new WeakMap<AbortSignal, SharedListener>()
 
 /**
- * Runs `act` when the signal aborts, like a listener. All that wait for a signal share one: adding a listener for each call, and
+ * Runs a callback when the signal aborts, like a listener. All that wait for a signal share one: adding a listener for each call, and
  * removing it, was 2% of Node's time in a run one by one.
  * @param signal not aborted yet: nothing runs for one that is
- * @param act to be removed by `removeAbortListener` when it is needed no more; must not throw
+ * @param callback to be removed by `removeAbortListener` when it is needed no more; must not throw
  * @example
  * addAbortListener(signal, finish)
  * await answered
  * removeAbortListener(signal, finish)
  */
-export function addAbortListener(signal: AbortSignal, act: () => void): void {
+export function addAbortListener(signal: AbortSignal, callback: () => void): void {
   const found = shared.get(signal)
   if (found !== undefined) {
-    found.acts.add(act)
+    found.callbacks.add(callback)
     return
   }
-  const acts = new Set([act])
+  const callbacks = new Set([callback])
   const listener = (): void => {
-    for (const one of acts) one()
+    for (const one of callbacks) one()
     shared.delete(signal)
   }
-  shared.set(signal, { acts, listener })
+  shared.set(signal, { callbacks, listener })
   signal.addEventListener('abort', listener, { once: true })
 }
 
 /** Without anything that waits, no listener is left: Node keeps a combined signal in memory for as long as it has one. */
-export function removeAbortListener(signal: AbortSignal, act: () => void): void {
+export function removeAbortListener(signal: AbortSignal, callback: () => void): void {
   const found = shared.get(signal)
-  if (found === undefined || !found.acts.delete(act) || found.acts.size > 0) return
+  if (found === undefined || !found.callbacks.delete(callback) || found.callbacks.size > 0) return
   shared.delete(signal)
   signal.removeEventListener('abort', found.listener)
 }

@@ -194,7 +194,7 @@ export async function lookUpBatch(
     }
   }
 
-  /** The service has made a job of one. */
+  /** The service has made a job of the lookup, and answers later. */
   const storeJob = (lookup: store.LeasedLookup, jobId: string | null): Promise<unknown> =>
     retryWhileUnavailable(
       () =>
