@@ -199,7 +199,7 @@ export async function hasAnsweredLookups(db: Connection, run: number): Promise<b
       select from (select lookup_ids from fillrate.run_lookups where run_id = ${run} order by id) listed
        cross join lateral (
          select from fillrate.lookups l
-          where l.id = any(listed.lookup_ids) and l.run_id = ${run} and l.state in (${ANSWERED_STATES})
+          where l.id = any(listed.lookup_ids) and ${opaque(sql`l.run_id = ${run}`)} and l.state in (${ANSWERED_STATES})
             and l.requested_at is not null offset 0) l) as any`.execute(db)
   return rows[0]?.any ?? false
 }
