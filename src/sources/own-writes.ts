@@ -3,6 +3,7 @@ import {
   currentCellSql,
   holdsLastWrittenSql,
   isBlankValueSql,
+  isReachableSql,
   restoredValueSql,
 } from './cell.ts'
 import type { Column, Table } from './catalogue.ts'
@@ -77,16 +78,16 @@ function givenColumnSql(cells: readonly OwnCell[], alias: string): string {
     return `case ${when.join(' ')} else ${alias}.${quoteName(first.cell.attribute)} end`
   }
   // One pass over the value however many keys are written in it: a CASE a key would double with each. With an empty path,
-  // both functions change nothing.
-  return cells.reduce(
-    (value, one) => {
-      const given = `nullif(${givenSql(one)}, 'null')`
-      const path = (when: string): string =>
-        `case when ${when} and ${isOwnSql(one, alias)} then ${quoteList(one.cell.path)} else '{}' end`
-      return `(jsonb_set(${value}, ${path(`${given} is not null`)}, coalesce(${given}, 'null')) #- ${path(`${given} is null`)})`
-    },
-    `${alias}.${quoteName(cells[0]?.cell.attribute ?? '')}`,
-  )
+  // both functions change nothing, but they fail on a scalar, and on a key of an array.
+  const column = `${alias}.${quoteName(cells[0]?.cell.attribute ?? '')}`
+  const given = cells.reduce((value, one) => {
+    const given = `nullif(${givenSql(one)}, 'null')`
+    const isReachable = isReachableSql(one.cell, alias)
+    const path = (when: string): string =>
+      `case when ${when} and ${isOwnSql(one, alias)} and ${isReachable} then ${quoteList(one.cell.path)} else '{}' end`
+    return `(jsonb_set(${value}, ${path(`${given} is not null`)}, coalesce(${given}, 'null')) #- ${path(`${given} is null`)})`
+  }, column)
+  return `case when jsonb_typeof(${column}) = 'object' then ${given} else ${column} end`
 }
 
 const leftSql = ({ cell, own }: OwnCell): string =>
