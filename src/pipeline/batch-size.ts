@@ -86,5 +86,6 @@ export function describeTableBusy(
     return `writing this row alone took longer than ${limitMs / 1_000} s: check the triggers of its table, then run \`fillrate retry\``
   if (isTableLock) return 'another transaction has locked the table: retried when it ends'
   const { code = '' } = cause as { code?: string }
+  if (reason === 'exhausted') return `Postgres lacks resources (${code}): retried`
   return `conflict with another transaction (${code}): retried`
 }

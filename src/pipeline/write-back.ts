@@ -11,6 +11,7 @@ import {
 } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
+import { isRowWait } from '../util/sqlstates.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { type FittedRow, partitionAnswered, toFinishedRow, untrackedColumns } from './row-results.ts'
@@ -65,6 +66,9 @@ interface ClaimedBatch {
 const GUARDED_BATCHES = 10
 const guardedBatches = new WeakMap<Source, number>()
 
+/** Where a trigger rejects one row after another, each further one is tried less often. */
+const rejectedInARow = new WeakMap<Source, number>()
+
 async function writeWithRetries(
   deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
@@ -89,14 +93,18 @@ async function writeWithRetries(
         }))
       if (length > 0) batchSize.onBatch(length, tookMs, batch.bytes)
       if (length > 0) guardedBatches.set(source, Math.max(0, guarded - 1))
+      if (result.enriched > 0) rejectedInARow.delete(source)
       return { ...result, more: length >= limit / 2 && result.rows > 0 }
     } catch (error) {
-      if (guarded === 0 && isRowError(error)) {
+      const isBusy = error instanceof TableBusyError
+      if (guarded === 0 && (isRowError(error) || (isBusy && isRowWait(error.cause)))) {
         guardedBatches.set(source, GUARDED_BATCHES)
         continue
       }
-      if (!(error instanceof TableBusyError)) throw error
+      if (!isBusy) throw error
       const [first, ...others] = batch.fitted
+      // Nothing was done for the rows: the server lacks resources for Fillrate's own tables.
+      if (error.reason === 'exhausted' && first === undefined) throw error.cause
       if (error.isTableLock) return await deferRows(deps, source, batch.claimed, error)
       // A row alone in a batch of several had less time than it gets before it is rejected.
       const hadLess = statementTimeoutMs(limit, sourceTimeoutMs) < sourceTimeoutMs
@@ -104,10 +112,13 @@ async function writeWithRetries(
         batchSize.halve(batch.claimed.length)
         return { ...NOTHING_WRITTEN, more: true }
       }
-      if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES) await sleep(20 * attempt * attempt)
-      else if (error.raisedMessage !== null || error.reason === 'slow')
+      const rejected = rejectedInARow.get(source) ?? 0
+      if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES - rejected)
+        await sleep(20 * attempt * attempt)
+      else if (error.raisedMessage !== null || error.reason === 'slow') {
+        rejectedInARow.set(source, rejected + 1)
         return await rejectRow(deps, source, batch, first, error)
-      else return { ...(await deferRows(deps, source, [first.row], error)), more: true }
+      } else return { ...(await deferRows(deps, source, [first.row], error)), more: true }
     }
   }
 }
@@ -164,7 +175,8 @@ function writeClaimed(
 }
 
 /** Reason of a deferred row. */
-const LOCKED_REASON = 'another transaction has locked its row: written when it ends'
+const LOCKED_REASON =
+  'another transaction has locked its row, or what a trigger or a constraint needs for it: written when it ends'
 
 /** Defers the rows of a cancelled batch. */
 async function deferRows(

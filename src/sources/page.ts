@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { InputName } from '../domain/mapping.ts'
+import { NON_ROW_STATES } from '../util/sqlstates.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
 import { type Db, query, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
@@ -14,7 +15,7 @@ import {
   orderBySql,
   upToKeySql,
 } from './key.ts'
-import { isRowError, NON_ROW_CLASSES } from './pg-errors.ts'
+import { isRowError } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
@@ -271,7 +272,7 @@ begin
       perform count(p) from (select one as key offset 0) as k cross join lateral ${parts} as p;
       fine := fine || one;
     exception when others then
-      if left(sqlstate, 2) in (${NON_ROW_CLASSES.map((kind) => `'${kind}'`).join(', ')}) then raise; end if;
+      if sqlstate ~ '${NON_ROW_STATES}' then raise; end if;
     end;
   end loop;
   perform set_config('fillrate.fine', to_jsonb(fine)::text, true);

@@ -1,3 +1,4 @@
+import { NON_ROW_STATES } from '../util/sqlstates.ts'
 import { maskValues } from '../util/text.ts'
 
 /** An error from Postgres, in the fields of its protocol (protocol-error-fields). */
@@ -11,11 +12,7 @@ export interface DatabaseError {
   readonly type?: string | null | undefined
 }
 
-/**
- * SQLSTATE classes that never concern a row's values: the connection, a conflict with another transaction, resources, an
- * object in the wrong state, an operator.
- */
-export const NON_ROW_CLASSES = ['08', '40', '53', '55', '57']
+const NON_ROW = new RegExp(NON_ROW_STATES)
 
 /**
  * Classes that mostly concern the statement, its privileges or the system, but a row if its value alone raises them:
@@ -30,7 +27,7 @@ export const isRowError = (error: unknown): error is DatabaseError =>
   'code' in error &&
   typeof error.code === 'string' &&
   /^[\dA-Z]{5}$/.test(error.code) &&
-  !NON_ROW_CLASSES.includes(error.code.slice(0, 2))
+  !NON_ROW.test(error.code)
 
 /** Whether such an error must be checked without any row before a row is blamed. */
 export const isAmbiguousError = (error: DatabaseError): boolean =>

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isConflict, isTransactionTimeout } from './transaction.ts'
+import { isTransactionTimeout } from '../util/sqlstates.ts'
+import { isConflict } from './transaction.ts'
 
 /**
  * SQLSTATEs of a server that is unreachable, starting, stopping, out of resources, or read-only for now (a standby after
  * a failover), or that has ended a transaction because it took or paused too long: nothing is wrong with the statement.
  */
-const UNAVAILABLE_STATE = /^(08...|57P..|53...|25006|25P0[34])$/
+const UNAVAILABLE_STATE = /^(08...|57P..|53[0-3]..|25006|25P0[34])$/
 const UNAVAILABLE_SYSTEM = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

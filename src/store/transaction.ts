@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
+import {
+  isExhausted,
+  isRaised,
+  isTransactionTimeout,
+  LOCK_NOT_AVAILABLE,
+  QUERY_CANCELED,
+  sqlStateOf,
+} from '../util/sqlstates.ts'
 import { type Database, transactionTimeouts } from './open.ts'
 import type { Schema } from './schema.ts'
 
@@ -64,20 +72,12 @@ export function throwAsConflict(error: unknown): never {
  * Retryable conflicts: deadlock, serialization failure, lock timeout. Postgres is available, so retrying helps and
  * waiting for it does not.
  */
-const RETRYABLE = new Set(['40P01', '40001', '55P03'])
-const QUERY_CANCELED = '57014'
+const RETRYABLE = new Set(['40P01', '40001', LOCK_NOT_AVAILABLE])
 const UNIQUE_VIOLATION = '23505'
-const TRANSACTION_TIMEOUT = '25P04'
-
-const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
 
 /** Whether a statement failed because of a conflict with another transaction. */
 export const isConflict = (error: unknown): boolean =>
   error instanceof Error && RETRYABLE.has(sqlStateOf(error))
-
-/** Whether Postgres ended a transaction because it took longer than `transaction_timeout` (from 17 on) allows. */
-export const isTransactionTimeout = (error: unknown): boolean =>
-  error instanceof Error && sqlStateOf(error) === TRANSACTION_TIMEOUT
 
 /** Longer than a user should wait for us, and not longer than `deadlock_timeout`. */
 export const LOCK_TIMEOUT_MS = 500
@@ -85,24 +85,21 @@ export const LOCK_TIMEOUT_MS = 500
 /** A statement on a user's table was given up. */
 export class TableBusyError extends Error {
   override readonly name = 'TableBusyError'
-  /** `locked`: another transaction holds a lock. `slow`: it exceeded its timeout. */
-  readonly reason: 'locked' | 'slow'
+  /** `locked`: another transaction holds a lock. `slow`: it exceeded its timeout. `exhausted`: the server lacks resources. */
+  readonly reason: 'locked' | 'slow' | 'exhausted'
   /** The message, if a function of the user's has raised the error. */
   readonly raisedMessage: string | null
   /** The table itself is locked, not a row. */
   readonly isTableLock: boolean
 
-  constructor(why: 'locked' | 'slow', cause: Error) {
+  constructor(why: 'locked' | 'slow' | 'exhausted', cause: Error) {
     super(cause.message, { cause })
     this.reason = why
     const { where = '' } = cause as { where?: string }
-    this.raisedMessage = RAISE_CONTEXT.test(where) ? cause.message : null
-    this.isTableLock = why === 'locked' && sqlStateOf(cause) === '55P03' && where === ''
+    this.raisedMessage = isRaised(cause) ? cause.message : null
+    this.isTableLock = why === 'locked' && sqlStateOf(cause) === LOCK_NOT_AVAILABLE && where === ''
   }
 }
-
-/** First line of an error's context if RAISE made the error: a real conflict comes from a statement. */
-const RAISE_CONTEXT = /^PL\/pgSQL function [^\n]* at RAISE/
 
 /**
  * Runs `act` on a user's table with a timeout for each statement and for waits for locks. Local to the transaction, and
@@ -171,6 +168,7 @@ async function guardTable<T>(timeoutMs: number, act: () => Promise<T>): Promise<
     return await act()
   } catch (error) {
     if (isConflict(error)) throw new TableBusyError('locked', error as Error)
+    if (isExhausted(error)) throw new TableBusyError('exhausted', error as Error)
     if (isTransactionTimeout(error)) throw new TableBusyError('slow', error as Error)
     if (sqlStateOf(error) !== QUERY_CANCELED) throw error
     // Canceled early: by an administrator, which says nothing about the rows.

@@ -95,7 +95,7 @@ export class RevertQueue {
    * Handles the single change of a row that cannot be written, or that conflicts with another transaction each time.
    */
   #giveUpRow(batch: RevertBatch, tableBusy: TableBusyError): void {
-    if (tableBusy.raisedMessage === null && tableBusy.reason === 'locked') return this.#defer(batch)
+    if (tableBusy.raisedMessage === null && tableBusy.reason !== 'slow') return this.#defer(batch)
     const reason = describeTableBusy(tableBusy, this.#options.policy.sourceTimeoutMs)
     for (const { key } of batch.changes)
       this.#options.onOutcome({

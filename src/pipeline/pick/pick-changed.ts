@@ -3,6 +3,7 @@ import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
 import { findDeletedKeys } from '../../sources/deleted-keys.ts'
 import { keysQuery, pageColumnsSql } from '../../sources/page.ts'
+import { isAmbiguousError, isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source.ts'
 import { restoreRows, setRowsAside } from '../../store/deleted-rows.ts'
 import * as runs from '../../store/runs.ts'
@@ -73,7 +74,8 @@ export async function pickChangedKeys(
     )
   } catch (error) {
     const isSlow = error instanceof TableBusyError && error.reason === 'slow'
-    if (!isDataError(error) && !isSlow) throw error
+    const isOfRow = isRowError(error) && !isAmbiguousError(error)
+    if (!isOfRow && !isSlow) throw error
     if (keys.length === 1) {
       deps.log.warn(
         { event: 'row_unreadable', source: source.name, reason: (error as Error).message },
@@ -91,10 +93,6 @@ export async function pickChangedKeys(
     }
   }
 }
-
-/** SQLSTATE class 22: data on which an expression fails; 21: more than one row where one was expected. */
-const isDataError = (error: unknown): boolean =>
-  /^2[12]/.test((error as { code?: string } | null)?.code ?? '')
 
 async function claimKeys(
   tx: Tx,

@@ -1,6 +1,7 @@
 import { parseExactJson } from '../../domain/json.ts'
 import { type Db, query } from '../db.ts'
-import { type DatabaseError, NON_ROW_CLASSES } from '../pg-errors.ts'
+import { LOCK_NOT_AVAILABLE, NON_ROW_STATES, RAISED_LINE } from '../../util/sqlstates.ts'
+import type { DatabaseError } from '../pg-errors.ts'
 import { quoteLiteral } from '../quote.ts'
 
 /** A row that the database rejects, whichever of its cells are left out. */
@@ -29,8 +30,6 @@ export interface Trials {
   readonly units: readonly CellUnit[]
   /** By what an error names (`constraint x`, `column x`, `type x`): the units that it may mean. */
   readonly suspects: Readonly<Record<string, readonly number[]>>
-  /** Constraints that are checked at commit by default are checked at the end of each try. */
-  readonly hasDeferred: boolean
 }
 
 /*
@@ -47,8 +46,13 @@ export interface Trials {
  * `adding`: otherwise the units are added to those that are fine, half by half; rolled back each time.
  * `fine`: the row with all units that are fine.
  * A row takes at most four tries for each of its units.
+ *
+ * A row whose trigger or constraint waits for another transaction is reported with that error. Where three in a row do, a
+ * table is locked, and the rows after them are reported so without a try, each of which would wait.
+ *
+ * What is checked at commit, also by triggers of other tables, is checked at the end of each try.
  */
-const trialsSql = ({ statement, hasDeferred }: Trials): string => `
+const trialsSql = ({ statement }: Trials): string => `
 #variable_conflict use_column
 declare
   batch constant jsonb[] := array(
@@ -63,6 +67,8 @@ declare
   middle int;
   phase text := 'rows';
   is_rolled_back boolean;
+  is_done boolean;
+  waits int := 0;
   "~parameter" jsonb;
   "~results" text;
   results text[] := '{}';
@@ -84,6 +90,7 @@ declare
   failure jsonb;
   code text;
   message text;
+  context text;
   broken_constraint text;
   broken_column text;
   broken_type text;
@@ -116,27 +123,39 @@ begin
     end if;
     is_rolled_back := phase = 'adding' or (phase = 'suspects' and cardinality(removed) > 1);
     failure := null;
+    is_done := false;
     begin
-      ${hasDeferred ? 'set constraints all deferred;' : ''}
+      set constraints all deferred;
       ${statement.replaceAll('$1::jsonb', '"~parameter"')} into "~results";
-      ${hasDeferred ? 'set constraints all immediate;' : ''}
+      set constraints all immediate;
+      is_done := true;
       if is_rolled_back then
         raise exception using errcode = '${ROLLED_BACK}';
       end if;
     exception when others or assert_failure then
       get stacked diagnostics code = returned_sqlstate, message = message_text, broken_constraint = constraint_name,
-        broken_column = column_name, broken_type = pg_datatype_name;
-      if left(code, 2) in (${NON_ROW_CLASSES.map((kind) => `'${kind}'`).join(', ')}) then
+        broken_column = column_name, broken_type = pg_datatype_name, context = pg_exception_context;
+      if code ~ '${NON_ROW_STATES}'
+         and (code <> '${LOCK_NOT_AVAILABLE}' or split_part(context, chr(10), 1) ~ '${RAISED_LINE}') then
         raise;
-      elsif code <> '${ROLLED_BACK}' then
+      elsif not is_done then
         failure := jsonb_build_object(
           'code', code, 'message', message, 'constraint', nullif(broken_constraint, ''), 'column', nullif(broken_column, ''),
           'type', nullif(broken_type, ''));
       end if;
     end;
 
+    if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or one = last or waits >= ${MAX_WAITS}) then
+      results := results || (
+        select jsonb_agg(jsonb_build_object('index', item -> 'index', 'error', failure))::text
+          from unnest(case phase when 'rows' then batch[one:last] else array[bad_row] end) as item);
+      waits := waits + 1;
+      phase := 'rows';
+      continue;
+    end if;
     if phase = 'rows' then
       if failure is null then
+        waits := 0;
         results := results || "~results";
       elsif one < last then
         middle := (one + last) / 2;
@@ -236,7 +255,10 @@ begin
           set_config('fillrate.rejected', to_jsonb(rejected)::text, true);
 end`
 
-/** Ends a try whose writes must not stay. No class of SQLSTATE begins with FR. */
+/** Rows in a row that wait for another transaction, after which no further one is tried. */
+const MAX_WAITS = 3
+
+/** Ends a try whose writes must not stay. */
 const ROLLED_BACK = 'FRTRY'
 
 /** JSON null, and not no entry: the statement then still reports a cell that the policy protects. */

@@ -1,4 +1,5 @@
 import { parseExactJson } from '../../domain/json.ts'
+import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
 import { cellJsonSql } from '../cell.ts'
 import { type Db, query, tryQuery } from '../db.ts'
 import { keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
@@ -51,6 +52,8 @@ export interface RejectedCells extends CellUnit {
   readonly constraint: TableConstraint | null
 }
 
+type UntouchedRow<One> = (index: number, why: 'missing' | 'locked') => One
+
 export interface BatchResults<One> {
   /** By the index of each row. */
   readonly rows: ReadonlyMap<number, One | RejectedRow>
@@ -60,7 +63,8 @@ export interface BatchResults<One> {
 /**
  * Executes a statement for a batch. If the database rejects the batch, its rows and their cells are tried apart: what it
  * rejects is reported, the statement is executed for all else.
- * @param missingRow the result for a row whose key can no longer be a key of the source
+ * @param untouchedRow the result for a row whose key can no longer be a key of the source, or for which a trigger or a
+ *   constraint waits for another transaction
  * @param isUnguarded without a savepoint: an error of a row is thrown, and the caller rolls back and tries again with one
  */
 export async function executeBatch<Item extends BatchItem, One extends StatementResult>(
@@ -68,7 +72,7 @@ export async function executeBatch<Item extends BatchItem, One extends Statement
   source: Source,
   statement: BatchStatement<Item, One>,
   batch: readonly Item[],
-  missingRow: (index: number) => One,
+  untouchedRow: UntouchedRow<One>,
   isUnguarded = false,
 ): Promise<BatchResults<One>> {
   const toParameters = statement.toParameters ?? ((rows) => [JSON.stringify(rows)])
@@ -78,31 +82,41 @@ export async function executeBatch<Item extends BatchItem, One extends Statement
       readRow === undefined
         ? await runStatement<One>(tx, sql, batch)
         : (await query<object>(tx, sql, toParameters(batch))).map(readRow)
-    // Not before it: the user's triggers may need the time that a deferred constraint gives them.
-    if (source.table.hasDeferred) await query(tx, 'set constraints all immediate')
+    // Not before it: the user's triggers may need the time that a deferred constraint gives them. They may also write to
+    // other tables, whose constraints are deferred: what fails at commit is found here once the database rejects a batch.
+    if (source.table.hasDeferred || !isUnguarded) await query(tx, 'set constraints all immediate')
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
   }
   if (isUnguarded) return await execute()
-  await query(tx, 'savepoint fillrate_batch')
+  await query(tx, GUARD)
   try {
     const results = await execute()
     await query(tx, 'release savepoint fillrate_batch')
     return results
   } catch (error) {
-    if (!isRowError(error)) throw error
+    if (!isRowError(error) && !isRowWait(error)) throw error
+    // Fails where the error has ended the connection.
     await query(tx, 'rollback to savepoint fillrate_batch')
     // If it fails without any row too, the statement itself is wrong: a privilege, a column that was dropped.
-    if (isAmbiguousError(error) && (await tryQuery(tx, statement.sql, toParameters([]))) !== null) throw error
-    return await executeApart(tx, source, statement, batch, missingRow)
+    if (
+      isRowError(error) &&
+      isAmbiguousError(error) &&
+      (await tryQuery(tx, statement.sql, toParameters([]))) !== null
+    )
+      throw error
+    return await executeApart(tx, source, statement, batch, untouchedRow)
   }
 }
+
+/** A wait of a trigger or a constraint holds up the other rows: this one is written when the other transaction ends. */
+const GUARD = `set local lock_timeout = '50ms'; savepoint fillrate_batch`
 
 async function executeApart<Item extends BatchItem, One extends StatementResult>(
   tx: Db,
   source: Source,
   { sql, readRow, prepareApart }: BatchStatement<Item, One>,
   batch: readonly Item[],
-  missingRow: (index: number) => One,
+  untouchedRow: UntouchedRow<One>,
 ): Promise<BatchResults<One>> {
   const apart = prepareApart?.() ?? { sql, cells: [], units: [] }
   const constraints = prepareApart === undefined ? [] : await readTableConstraints(tx, source)
@@ -111,12 +125,15 @@ async function executeApart<Item extends BatchItem, One extends StatementResult>
     statement: apart.sql,
     units: apart.units,
     suspects: listSuspects(apart.cells, apart.units, constraints),
-    hasDeferred: source.table.hasDeferred,
   })
-  const read = (row: object | RejectedRow): One | RejectedRow =>
-    'error' in row || readRow === undefined ? (row as One | RejectedRow) : readRow(row)
+  const read = (row: object | RejectedRow): One | RejectedRow => {
+    if (!('error' in row)) return readRow === undefined ? (row as One) : readRow(row)
+    return row.error.code === LOCK_NOT_AVAILABLE ? untouchedRow(row.index, 'locked') : row
+  }
   const found = new Set(ordered.map(({ index }) => index))
-  const missing = batch.filter(({ index }) => !found.has(index)).map(({ index }) => missingRow(index))
+  const missing = batch
+    .filter(({ index }) => !found.has(index))
+    .map(({ index }) => untouchedRow(index, 'missing'))
   const rejectedCells = rejected.flatMap(({ index, unit, error }) => {
     const one = apart.units[unit]
     return one === undefined

@@ -49,7 +49,7 @@ export async function restoreBatch<Schema>(
   const { cells, toResults } = prepare(source, batch)
   if (cells.length === 0) return toResults(null)
   const rows = toRestoreRows(batch)
-  const sent = await executeBatch(tx, source, { sql: restoreStatement(source, cells) }, rows, missingRow)
+  const sent = await executeBatch(tx, source, { sql: restoreStatement(source, cells) }, rows, untouchedRow)
   return toResults(await rereadAfterTriggers(tx, source, cells, rows, sent.rows))
 }
 
@@ -65,7 +65,7 @@ export async function previewRestore(
   const { cells, toResults } = prepare(source, batch)
   if (cells.length === 0) return toResults(null)
   const sql = restoreStatement(source, cells, { preview: true })
-  const { rows } = await executeBatch(db, source, { sql }, toRestoreRows(batch), missingRow)
+  const { rows } = await executeBatch(db, source, { sql }, toRestoreRows(batch), untouchedRow)
   return toResults(
     new Map([...rows].map(([index, one]) => [index, 'error' in one ? one : { ...one, after: null }])),
   )
@@ -103,10 +103,10 @@ function prepare(source: Source, batch: readonly UndoRow[]): Prepared {
   }
 }
 
-const missingRow = (index: number): RestoreResultRow => ({
+const untouchedRow = (index: number, why: 'missing' | 'locked'): RestoreResultRow => ({
   index,
-  found: false,
-  locked: false,
+  found: why === 'locked',
+  locked: why === 'locked',
   written: false,
   before: null,
   after: null,

@@ -71,7 +71,7 @@ export async function writeBatch<Schema>(
   const rows = batch.map(toBatchRow)
   if (hasUniqueOutputs(source)) await query(tx, lockUniqueSql(source))
   const statement = toBatchStatement(source)
-  const sent = await executeBatch(tx, source, statement, rows, missingRow, isUnguarded)
+  const sent = await executeBatch(tx, source, statement, rows, untouchedRow, isUnguarded)
   const cells = [...source.outputs, ...source.touches]
   const results = await rereadAfterTriggers(tx, source, cells, rows, sent.rows)
   const made = await readRejectedValues(tx, source, rows, sent.cells)
@@ -95,7 +95,7 @@ export async function previewWrites<Schema>(
   if (batch.length === 0) return []
   const statement = toBatchStatement(source, { preview: true })
   const rows = batch.map(toBatchRow)
-  const results = await executeBatch(tx, source, statement, rows, missingRow)
+  const results = await executeBatch(tx, source, statement, rows, untouchedRow)
   return await maskRowTexts(
     tx,
     source,
@@ -132,9 +132,9 @@ const toBatchRow = (
   confidence,
 })
 
-const missingRow = (index: number): WriteResultRow => ({
+const untouchedRow = (index: number, state: 'missing' | 'locked'): WriteResultRow => ({
   index,
-  state: 'missing',
+  state,
   written: false,
   copies: null,
   before: null,

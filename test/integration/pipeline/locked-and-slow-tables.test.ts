@@ -182,6 +182,37 @@ describe('a trigger that raises a conflict code', () => {
     expect(await titles('title is null')).toHaveLength(1)
   })
 
+  test('because of a row of a side table: its row is deferred, and the others are written in one batch', async () => {
+    const people = await answeredPeople(database, 200)
+    await database.pool.query(`
+      create table employers (id int primary key, people int not null default 0);
+      insert into employers select n from generate_series(0, 1) n`)
+    await trigger('update employers set people = people + 1 where id = (old.id = 77)::int;')
+    await whileOpen(database, 'select from employers where id = 1 for update', async () => {
+      expect(await writeOnce(people)).toMatchObject({ rows: 199, deferred: 1 })
+      expect(await stateOf('77')).toMatchObject({
+        state: 'waiting',
+        reason: expect.stringContaining('what a trigger or a constraint needs') as string,
+        due: true,
+      })
+      await passTime()
+      expect(await writeAll(people)).toEqual({ rows: 0, deferred: 1 })
+    })
+    await passTime()
+    expect(await writeAll(people)).toEqual({ rows: 1, deferred: 0 })
+
+    await dropTrigger()
+    // Each row waits: they are deferred without a try of each.
+    const waiting = await answeredPeople(database, 1_000, { sourceTimeoutMs: 3_000 })
+    await trigger('update employers set people = people + 1 where id = 0;')
+    await whileOpen(database, 'lock table employers in access exclusive mode', async () => {
+      expect(await writeOnce(waiting)).toMatchObject({ rows: 0, deferred: 1_000 })
+    })
+    await passTime()
+    expect(await writeAll(waiting)).toEqual({ rows: 1_000, deferred: 0 })
+    await database.pool.query('drop table employers cascade')
+  })
+
   test('because of its own lock wait: its row is deferred', async () => {
     const people = await answeredPeople(database, 10)
     await database.pool.query('create table counters (id int primary key); insert into counters values (1)')
@@ -194,6 +225,23 @@ describe('a trigger that raises a conflict code', () => {
     expect(await writeAll(people)).toEqual({ rows: 1, deferred: 0 })
     await database.pool.query('drop table counters')
   })
+})
+
+test('a disk that is full for a row’s trigger costs no row: it is deferred, and the others are written', async () => {
+  const people = await answeredPeople(database, 20)
+  const copy = `execute 'copy (select generate_series(1, 10000)) to ''/dev/full''';`
+  await trigger(`if new.id = 4 then ${copy} end if;`)
+  expect(await writeAll(people)).toEqual({ rows: 19, deferred: 1 })
+  expect(await stateOf('4')).toEqual({
+    state: 'waiting',
+    reason: 'Postgres lacks resources (53100): retried',
+    due: true,
+  })
+  await passTime()
+  expect(await writeAll(people)).toEqual({ rows: 0, deferred: 1 })
+  await dropTrigger()
+  await passTime()
+  expect(await writeAll(people)).toEqual({ rows: 1, deferred: 0 })
 })
 
 describe('an undo', () => {

@@ -49,8 +49,9 @@ describe('a batch', () => {
     const [first, second] = await transact(database, (tx) => writeBatch(tx, source, batch))
     expect(database.statements().map((text) => text.trim().split(/\W/)[0])).toEqual([
       'begin',
-      'savepoint',
+      'set',
       'with',
+      'set',
       'release',
       'commit',
     ])

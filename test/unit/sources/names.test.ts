@@ -44,13 +44,25 @@ describe('names', () => {
 
 describe('errors of the database', () => {
   const error = (code: string, message = '') => Object.assign(new Error(message), { code })
-  test.each(['23505', '22001', 'P0001', 'P0004', 'ZX001', '21000', '54000', '42501', '42703', 'XX000'])(
-    '%s may concern a row',
-    (code) => {
-      expect(isRowError(error(code))).toBe(true)
-    },
-  )
-  test.each(['08006', '40001', '40P01', '53300', '55P03', '57014', 'ECONNRESET'])(
+  test.each([
+    '23505',
+    '22001',
+    'P0001',
+    'P0004',
+    'ZX001',
+    '21000',
+    '54000',
+    '42501',
+    '42703',
+    'XX000',
+    '08006',
+    '57P01',
+    '55000',
+    '53400',
+  ])('%s may concern a row', (code) => {
+    expect(isRowError(error(code))).toBe(true)
+  })
+  test.each(['40001', '40P01', '53100', '53300', '55P03', '57014', 'ECONNRESET'])(
     '%s never concerns a row',
     (code) => {
       expect(isRowError(error(code))).toBe(false)
