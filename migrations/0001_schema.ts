@@ -318,6 +318,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       key text collate "C" not null,
       lookup_ids bigint[] not null,
       is_kept boolean not null,
+      may_be_hidden boolean not null,
       stored_row jsonb not null,
       noticed_at timestamptz not null default now(),
       primary key (source, key)

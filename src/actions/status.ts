@@ -75,7 +75,7 @@ export async function readDeletedRows(
   known: ReadonlyMap<string, number>,
 ): Promise<DeletedRowsStatus[]> {
   return (await countDeletedRows(db, [...known.keys()])).map((one) => {
-    const counts = { known: known.get(one.source) ?? 0, deleted: one.rows }
+    const counts = { known: known.get(one.source) ?? 0, deleted: one.rows, hidden: one.hidden }
     const isHeld = !one.is_kept && isEraseHeld(counts)
     return { ...one, held: isHeld ? describeHeldErase(one.source, counts) : null }
   })

@@ -18,20 +18,27 @@ export interface DeletedRowCounts {
   readonly known: number
   /** Deleted rows that are set aside and to be erased. */
   readonly deleted: number
+  /** Those of them that row-level security may only hide. */
+  readonly hidden: number
 }
 
 /**
  * Whether erasing deleted rows needs a confirmation: a table that was truncated, reloaded, or read through another search
- * path or a row-level security policy looks like one whose rows were all deleted. Pure.
+ * path looks like one whose rows were all deleted, and a row that a policy of row-level security hides like a deleted one. Pure.
  */
-export const isEraseHeld = ({ known, deleted }: DeletedRowCounts): boolean =>
-  deleted > 0 && (known === 0 || (deleted > HELD_ROWS && deleted > HELD_SHARE * (known + deleted)))
+export const isEraseHeld = ({ known, deleted, hidden }: DeletedRowCounts): boolean =>
+  deleted > 0 &&
+  (hidden > 0 || known === 0 || (deleted > HELD_ROWS && deleted > HELD_SHARE * (known + deleted)))
 
 /** Why nothing is erased, and what to do about it. `percent` of the source's rows is rounded down. */
-export function describeHeldErase(source: string, { known, deleted }: DeletedRowCounts): string {
+export function describeHeldErase(source: string, { known, deleted, hidden }: DeletedRowCounts): string {
   const percent = Math.floor((100 * deleted) / (known + deleted))
+  const why =
+    hidden > 0
+      ? 'row-level security may hide its rows, which then look deleted'
+      : `${percent}% of its rows are gone`
   return (
-    `${percent}% of its rows are gone, so their data is not erased without a confirmation: ` +
+    `${why}, so their data is not erased without a confirmation: ` +
     `\`fillrate forget --deleted ${source}\` erases it; rows that come back are restored`
   )
 }

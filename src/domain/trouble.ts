@@ -239,7 +239,7 @@ export const TROUBLES = {
     describe: ({ subject, details }) => ({
       title: `${details.waiting === undefined ? 'Rows' : pluralize(details.waiting, 'row')} of ${subject || 'a source'} ${details.waiting === 1 ? 'is' : 'are'} gone from the table`,
       meaning:
-        'A table that was emptied by mistake looks the same, so what is stored of them is not erased. They are in no count; rows that come back are restored.',
+        'A table that was emptied by mistake, or whose rows row-level security hides, looks the same, so what is stored of them is not erased. They are in no count; rows that come back are restored.',
       action: `If they were deleted on purpose: \`fillrate forget --deleted ${subject || 'SOURCE'}\`. If not, bring them back.`,
     }),
   },

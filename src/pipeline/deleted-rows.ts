@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
 import { ERASE_AFTER_MS, isEraseHeld } from '../domain/deleted-row.ts'
 import { deletedKeysSql, findDeletedKeys } from '../sources/deleted-keys.ts'
+import { mayHideRows } from '../sources/row-security.ts'
 import type { Source } from '../sources/source.ts'
 import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
-import { inTransaction, withTableTimeouts, type Tx } from '../store/transaction.ts'
+import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
 import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
 import { lockCandidateJobs } from './match-delivery.ts'
@@ -76,8 +77,8 @@ async function setAsideDeleted(
   range: store.KeyTextRange,
 ): Promise<number> {
   const setAside = async (tx: Tx, deleted: readonly string[]): Promise<number> => {
-    const aside = await store.setRowsAside(tx, source.name, deleted, source.mapping.onDelete === 'keep')
-    return aside.length
+    if (deleted.length === 0) return 0
+    return (await store.setRowsAside(tx, source.name, deleted, await readFate(tx, source))).length
   }
   const { db, policy } = deps
   const found = await inTransaction(
@@ -95,6 +96,12 @@ async function setAsideDeleted(
     compareKeys(deps, source, range, store.listRowKeys, (tx, _keys, deleted) => setAside(tx, deleted))
   )
 }
+
+/** What becomes of deleted rows of a source now. */
+export const readFate = async (db: Connection, source: Source): Promise<store.DeletionFate> => ({
+  isKept: source.mapping.onDelete === 'keep',
+  mayBeHidden: await mayHideRows(db, source),
+})
 
 /**
  * The deleted rows of a range, compared in Postgres: to transfer the keys of every row took longer than a pass over them.

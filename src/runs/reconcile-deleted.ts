@@ -2,9 +2,15 @@ import { hostname } from 'node:os'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { ObservedTrouble } from '../domain/trouble.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import { eraseDeleted, type EraseOptions, restoreAllReturned, setAllAside } from '../pipeline/deleted-rows.ts'
+import {
+  eraseDeleted,
+  type EraseOptions,
+  readFate,
+  restoreAllReturned,
+  setAllAside,
+} from '../pipeline/deleted-rows.ts'
 import type { Source } from '../sources/source.ts'
-import { countSourceDeletions, markDeletedRowsKept } from '../store/deleted-rows.ts'
+import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { reportTroubles } from '../store/troubles.ts'
 import { logTroubleChanges } from './trouble-log.ts'
@@ -51,7 +57,6 @@ export async function reconcileDeleted(
   const { name } = source
   let deleted = 0
   await unlessBusy(deps, source, async () => {
-    await markDeletedRowsKept(deps.db, name, source.mapping.onDelete === 'keep')
     if ((await countSourceDeletions(deps.db, name)).known !== known)
       deleted = await setAllAside(deps, source, signal)
     await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
@@ -113,6 +118,7 @@ export async function eraseAllDeleted(
   signal: AbortSignal,
 ): Promise<ErasedTotal> {
   const total: ErasedTotal = { rows: 0, lookups: 0, records: 0, changes: 0, results: 0 }
+  await updateDeletedRows(deps.db, source.name, await readFate(deps.db, source))
   while (!signal.aborted) {
     const erased = await eraseDeleted(deps, source, options)
     for (const count of ['rows', 'lookups', 'records', 'changes', 'results'] as const)

@@ -5,6 +5,7 @@ import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
 import type { SourceProblem } from './problems.ts'
 import { quoteName } from './quote.ts'
+import { findProtectedSample } from './row-security.ts'
 import type { Source } from './source-model.ts'
 import { sameValuesSql } from './write/unique-sql.ts'
 
@@ -38,6 +39,17 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
             'a condition that some rows meet',
             'Check the condition, or whether the table has rows.',
           ),
+    )
+
+  const protectedRows = rows.length === 0 ? null : await findProtectedSample(db, source)
+  if (protectedRows !== null)
+    findings.push(
+      add(
+        'table',
+        protectedRows,
+        'policies that let the role update the rows that it reads',
+        'Permit it, or leave these rows out with `where`: what is found for them is paid for and cannot be written.',
+      ),
     )
 
   for (const { place, found, expected, todo } of findWrittenInWhere(source))

@@ -8,8 +8,30 @@ export interface Grant {
   readonly role: string
 }
 
-/** The statements for all grants, one for each object, those on schemas first. Pure. */
-export function grantStatements(grants: readonly Grant[]): string[] {
+/** A policy of row-level security that a role lacks on a table. All texts are SQL. */
+export interface MissingPolicy {
+  readonly on: string
+  readonly policy: string
+  readonly command: 'SELECT' | 'UPDATE'
+  /** The rows that it lets the role use. */
+  readonly using: string
+  readonly role: string
+}
+
+/** The statements for all that a role lacks: one for each object, those on schemas first, then the policies. Pure. */
+export function grantStatements(lacking: readonly (Grant | MissingPolicy)[]): string[] {
+  const policies = lacking.filter((one) => 'policy' in one)
+  const grants = lacking.filter((one) => 'privilege' in one)
+  return [
+    ...privilegeStatements(grants),
+    ...policies.map(
+      ({ on, policy, command, using, role }) =>
+        `CREATE POLICY ${policy} ON ${on} FOR ${command} TO ${role} USING (${using});`,
+    ),
+  ]
+}
+
+function privilegeStatements(grants: readonly Grant[]): string[] {
   const objects = [...new Map(grants.map((grant) => [`${grant.on} ${grant.role}`, grant])).values()]
   const rank = ({ on }: Grant): number => (on.startsWith('SCHEMA ') ? 0 : on.includes('(') ? 2 : 1)
   return objects

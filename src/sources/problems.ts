@@ -1,4 +1,4 @@
-import { type Grant, grantStatements } from './grants.ts'
+import { type Grant, grantStatements, type MissingPolicy } from './grants.ts'
 
 /** One mismatch between a source's mapping and the live database. */
 export interface SourceProblem {
@@ -9,8 +9,8 @@ export interface SourceProblem {
   readonly found: string
   readonly expected: string
   readonly todo: string
-  /** What to grant, if that is the remedy. */
-  readonly grant?: Grant
+  /** What to grant, or the policy to create, if that is the remedy. */
+  readonly grant?: Grant | MissingPolicy
 }
 
 /** The mapping cannot be used on this database; nothing was run. The message is formatted for a terminal. */
@@ -64,7 +64,7 @@ export class ProblemList {
   }
 
   /** Adds a problem that a grant solves. */
-  addGrant(place: string, found: string, grant: Grant): void {
+  addGrant(place: string, found: string, grant: Grant | MissingPolicy): void {
     const todo = grantStatements([grant]).join('')
     this.problems.push({ source: this.#source, place, found, expected: 'this privilege', todo, grant })
   }

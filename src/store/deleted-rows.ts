@@ -15,6 +15,8 @@ export interface DeletedRows {
   /** `keep`: not to be erased. */
   readonly is_kept: boolean
   readonly rows: number
+  /** Those of them that row-level security may only hide. */
+  readonly hidden: number
   /** When the first of them was noticed. */
   readonly since: Date
 }
@@ -59,6 +61,14 @@ export async function findRangeEnd(
   return rows[0]?.key ?? null
 }
 
+/** What is known of deleted rows when they are set aside. */
+export interface DeletionFate {
+  /** They are not to be erased. */
+  readonly isKept: boolean
+  /** Row-level security may hide rows of their table. */
+  readonly mayBeHidden: boolean
+}
+
 /**
  * Sets deleted rows aside: they are in no count any more, and can be restored. A lookup that only waited for them, and
  * was never requested, is withdrawn. A row that another transaction has locked stays for the next pass.
@@ -68,7 +78,7 @@ export async function setRowsAside(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  isKept: boolean,
+  { isKept, mayBeHidden }: DeletionFate,
 ): Promise<string[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<{ key: string }>`
@@ -78,11 +88,11 @@ export async function setRowsAside(
     ), gone as (
       delete from fillrate.rows r using locked where r.source = ${source} and r.key = locked.key returning r.*
     )
-    insert into fillrate.deleted_rows (source, key, lookup_ids, is_kept, stored_row)
-    select source, key, array_remove(missed_lookup_ids || lookup_id, null), ${isKept}, to_jsonb(gone) from gone
+    insert into fillrate.deleted_rows (source, key, lookup_ids, is_kept, may_be_hidden, stored_row)
+    select source, key, array_remove(missed_lookup_ids || lookup_id, null), ${isKept}, ${mayBeHidden}, to_jsonb(gone) from gone
         on conflict (source, key) do update
-       set lookup_ids = excluded.lookup_ids, is_kept = excluded.is_kept, stored_row = excluded.stored_row,
-           noticed_at = excluded.noticed_at
+       set lookup_ids = excluded.lookup_ids, is_kept = excluded.is_kept, may_be_hidden = excluded.may_be_hidden,
+           stored_row = excluded.stored_row, noticed_at = excluded.noticed_at
     returning key`.execute(tx)
   const aside = rows.map((row) => row.key)
   const isWithdrawn = sql`
@@ -141,18 +151,21 @@ export async function restoreRows(tx: Tx, source: string, keys: readonly string[
   return rows[0]?.count ?? 0
 }
 
-/** Applies a changed `onDelete` to the rows that are set aside. */
-export async function markDeletedRowsKept(db: Connection, source: string, isKept: boolean): Promise<void> {
+/** Applies a changed `onDelete`, and policies of the table that have changed, to the rows that are set aside. */
+export async function updateDeletedRows(
+  db: Connection,
+  source: string,
+  { isKept, mayBeHidden }: DeletionFate,
+): Promise<void> {
   await sql`
-    update fillrate.deleted_rows set is_kept = ${isKept} where source = ${source} and is_kept <> ${isKept}`.execute(
-    db,
-  )
+    update fillrate.deleted_rows set is_kept = ${isKept}, may_be_hidden = ${mayBeHidden}
+     where source = ${source} and (is_kept <> ${isKept} or may_be_hidden <> ${mayBeHidden})`.execute(db)
 }
 
 /** The deleted rows, by source. */
 export async function countDeletedRows(db: Connection, sources: readonly string[]): Promise<DeletedRows[]> {
   const { rows } = await sql<DeletedRows>`
-    select source, is_kept, count(*) as rows, min(noticed_at) as since from fillrate.deleted_rows
+    select source, is_kept, count(*) as rows, count(*) filter (where may_be_hidden) as hidden, min(noticed_at) as since from fillrate.deleted_rows
      where source = any(${[...sources]}::text[]) group by source, is_kept order by source, is_kept`.execute(
     db,
   )
@@ -163,10 +176,9 @@ export async function countDeletedRows(db: Connection, sources: readonly string[
 export async function countSourceDeletions(db: Connection, source: string): Promise<DeletedRowCounts> {
   const { rows } = await sql<DeletedRowCounts>`
     select (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where source = ${source}) as known,
-           (select count(*) from fillrate.deleted_rows where source = ${source} and not is_kept) as deleted`.execute(
-    db,
-  )
-  return rows[0] ?? { known: 0, deleted: 0 }
+           count(*) as deleted, count(*) filter (where may_be_hidden) as hidden
+      from fillrate.deleted_rows where source = ${source} and not is_kept`.execute(db)
+  return rows[0] ?? { known: 0, deleted: 0, hidden: 0 }
 }
 
 /**

@@ -6,6 +6,7 @@ import type { RowState } from '../domain/row.ts'
 import type { RunState, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
+import type { ObservationTables } from './observation-tables.ts'
 
 /** JSON read from Postgres is `unknown` until it is validated. */
 type Json = JSONColumnType<object, string, string>
@@ -24,7 +25,7 @@ interface SpendColumns {
   returned: Generated<number>
 }
 
-export interface Schema {
+export interface Schema extends ObservationTables {
   'fillrate.runs': {
     id: Generated<number>
     trigger: Trigger
@@ -122,6 +123,7 @@ export interface Schema {
     key: string
     lookup_ids: number[]
     is_kept: boolean
+    may_be_hidden: boolean
     stored_row: Json
     noticed_at: Generated<Date>
   }
@@ -287,33 +289,4 @@ export interface Schema {
     finished_at: Date | null
   }
   'fillrate.revoked_sessions': { hash: Buffer; expires_at: Date }
-  'fillrate.fill_rate_samples': {
-    source: string
-    at: Generated<Date>
-    eligible: number
-    filled: Json
-    took_ms: number
-  }
-  'fillrate.troubles': {
-    id: Generated<number>
-    code: string
-    subject: string
-    severity: string
-    details: Generated<Json>
-    began_at: Date
-    seen_at: Date
-    known_at: Date
-    ended_at: Date | null
-    reported_by: string
-    notified: Generated<'none' | 'begin' | 'end'>
-  }
-  'fillrate.request_counts': {
-    at: Date
-    endpoint: string
-    status: string
-    calls: number
-    durations: Generated<number[]>
-    max_ms: Generated<number>
-  }
-  'fillrate.metric_counters': { name: string; labels: string; value: number }
 }

@@ -1,5 +1,5 @@
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
-import type { Grant } from '../../sources/grants.ts'
+import type { Grant, MissingPolicy } from '../../sources/grants.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorMeaning } from '../../util/network-errors.ts'
@@ -23,7 +23,10 @@ export interface Finding {
  * A problem of a finding. Where a finding has errors and warnings, each has its own verdict. One that a grant solves is shown
  * with all others of its kind, at the end.
  */
-export type CheckedProblem = Problem & { readonly verdict?: 'error' | 'warning'; readonly grant?: Grant }
+export type CheckedProblem = Problem & {
+  readonly verdict?: 'error' | 'warning'
+  readonly grant?: Grant | MissingPolicy
+}
 
 export function createFinding(
   name: string,

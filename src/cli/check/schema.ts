@@ -26,6 +26,16 @@ export async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise
         'schema',
         grants.map((grant) => grantProblem(grant, 'a role that may use it: all state is stored there')),
       )
+    if (schema.secured.length > 0)
+      return createFailedFinding(
+        'schema',
+        schema.secured.map((table) => ({
+          place: PLACE,
+          found: `row-level security on fillrate.${table}, which hides its rows from the role ${schema.role}`,
+          expected: 'tables without it: all state is stored there',
+          todo: `alter table fillrate.${table} disable row level security`,
+        })),
+      )
     const pending = await pendingMigrations(db)
     if (pending.length === 0) return createFinding('schema', 'ok', 'up to date')
     return createFailedFinding('schema', [
@@ -59,6 +69,8 @@ interface SchemaPrivileges {
   readonly tables: number
   /** Tables that this role may not read and write. */
   readonly closed: readonly string[]
+  /** Tables whose row-level security holds for this role. */
+  readonly secured: readonly string[]
 }
 
 /** Reads the catalogue, which is open to roles that may not use the schema. */
@@ -74,7 +86,9 @@ async function readSchemaPrivileges(db: Database): Promise<SchemaPrivileges> {
                              and (c.relname like 'migrations%'
                                   or has_table_privilege(c.oid, 'insert') and has_table_privilege(c.oid, 'update')
                                      and has_table_privilege(c.oid, 'delete')))
-                  order by 1) as closed
+                  order by 1) as closed,
+           array(select c.relname::text from pg_class c
+                  where c.relnamespace = n.oid and c.relkind in ('r', 'p') and row_security_active(c.oid) order by 1) as secured
       from (select) as one left join pg_namespace n on n.nspname = 'fillrate'`.execute(db)
   const [found] = rows
   if (found === undefined) throw new Error('the catalogue gave no row')

@@ -10,6 +10,7 @@ import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { type Deps, jobSizeOf } from '../deps.ts'
+import { readFate } from '../deleted-rows.ts'
 import { toMissingRow } from '../row-results.ts'
 import type { RunBudget } from './budget.ts'
 import {
@@ -114,7 +115,7 @@ async function claimKeys(
   const present = new Set(found.map((one) => one.key))
   const missing = keys.filter((key) => !present.has(key))
   const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
-  await setRowsAside(tx, source.name, deleted, source.mapping.onDelete === 'keep')
+  if (deleted.length > 0) await setRowsAside(tx, source.name, deleted, await readFate(tx, source))
   if (finishMissing) await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
   const candidates = await settleStamped(
     tx,

@@ -41,7 +41,7 @@ export async function checkPrivileges(
 
 const toColumnUse = (place: string, name: string): Use => ({ kind: 'column', schema: null, name, place })
 
-function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
+export function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
   const { joins, where, changedAt, inputs, outputs, touch } = mapping
   const all: (readonly [string, string | null | undefined])[] = [
     ['joins', joins],

@@ -2,6 +2,7 @@ import type { Transaction } from 'kysely'
 import type { Db } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
 import { splitName } from '../quote.ts'
+import { rejectProtectedRows } from '../row-security.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
 import { executeBatch, rereadAfterTriggers } from './execute.ts'
@@ -50,7 +51,8 @@ export async function restoreBatch<Schema>(
   if (cells.length === 0) return toResults(null)
   const rows = toRestoreRows(batch)
   const sent = await executeBatch(tx, source, { sql: restoreStatement(source, cells) }, rows, untouchedRow)
-  return toResults(await rereadAfterTriggers(tx, source, cells, rows, sent.rows))
+  const results = toResults(await rereadAfterTriggers(tx, source, cells, rows, sent.rows))
+  return await rejectProtectedRows(tx, source, results)
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Transaction } from 'kysely'
 import { query } from '../db.ts'
 import { describeRowError } from '../pg-errors.ts'
+import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
 import { batchParameters, type BatchRow } from './batch.ts'
@@ -75,11 +76,10 @@ export async function writeBatch<Schema>(
   const cells = [...source.outputs, ...source.touches]
   const results = await rereadAfterTriggers(tx, source, cells, rows, sent.rows)
   const made = await readRejectedValues(tx, source, rows, sent.cells)
-  return await maskRowTexts(
-    tx,
-    source,
-    rows.map((row, i) => toWriteResult(source, row, results.get(i), sent.cells.get(i), made.get(i))),
+  const written = rows.map((row, i) =>
+    toWriteResult(source, row, results.get(i), sent.cells.get(i), made.get(i)),
   )
+  return await maskRowTexts(tx, source, await rejectProtectedRows(tx, source, written))
 }
 
 /**

@@ -42,6 +42,8 @@ beforeAll(async () => {
                     grant all on all tables in schema fillrate to ${OWNER}`)
   await pool.query((await grants(0)).replaceAll('fillrate_app', ROLE).replaceAll(/'…'/g, `'least'`))
   await pool.query((await grants(1)).replaceAll('fillrate_owner', OWNER).replaceAll('fillrate_app', ROLE))
+  await pool.query('alter table crm.contacts enable row level security')
+  await pool.query((await grants(2)).replaceAll('fillrate_app', ROLE))
   url = urlOf(ROLE)
 })
 afterAll(async () => {

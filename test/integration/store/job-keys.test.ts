@@ -125,7 +125,9 @@ test('the members of such a job count as submitted wherever that matters', async
   const left = { all: 1_000, bySource: {} }
   const adopted = await inTransaction(database.db, (tx) => lookups.adoptLookups(tx, OTHER, [OTHER], left))
   expect(adopted.adopted).toBe(0)
-  await inTransaction(database.db, (tx) => setRowsAside(tx, 's', ['1'], false))
+  await inTransaction(database.db, (tx) =>
+    setRowsAside(tx, 's', ['1'], { isKept: false, mayBeHidden: false }),
+  )
   expect(await states()).toEqual({ pending: 100 })
 
   // Rejected, they are queued again, and are submitted no more.
@@ -160,7 +162,7 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
   [
     'the deletion of its row',
     async (tx) => {
-      await setRowsAside(tx, 's', ['1'], false)
+      await setRowsAside(tx, 's', ['1'], { isKept: false, mayBeHidden: false })
       const left = await tx.selectFrom('fillrate.lookups').where('id', '=', 1).execute()
       return 1 - left.length
     },

@@ -1,0 +1,277 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { rejectProtectedRows } from '../../../src/sources/row-security.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { openDatabase } from '../../../src/store/open.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import type { Ended } from '../../support/cli.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+import { onServer } from '../../support/server.ts'
+
+const ROLE = 'fillrate_row_security'
+const REASON = `row-level security: its policies let the role ${ROLE} read the row, and not update it`
+let database: TestDatabase
+let sandbox: Sandbox
+let folder: string
+let url: string
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await onServer(inject('postgresUrl'), (client) =>
+    client.query(`drop role if exists ${ROLE}`).catch(() => {}),
+  )
+  // The role of docs/security.md, with SELECT on single columns.
+  await database.pool.query(`
+    create role ${ROLE} login password 'secured';
+    create table people (id int primary key, tenant int not null, email text, title text, phone text, secret text);
+    create table tenants (id int primary key, is_active boolean not null);
+    insert into tenants values (1, true), (2, true);
+    grant usage on schema fillrate to ${ROLE};
+    grant select, insert, update, delete on all tables in schema fillrate to ${ROLE};
+    grant select (id, tenant, email, title, phone), update (title, phone) on people to ${ROLE};
+    grant select on tenants to ${ROLE}`)
+  const own = new URL(database.url)
+  own.username = ROLE
+  own.password = 'secured'
+  url = own.href
+  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
+  folder = await mkdtemp(join(tmpdir(), 'fillrate-rls-'))
+  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(config()))
+})
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+  await sandbox.close()
+  await database.pool.query(`drop owned by ${ROLE} cascade; drop role ${ROLE}`)
+  await database.drop()
+})
+
+const config = (): object => ({
+  sources: {
+    people: {
+      kind: 'person',
+      table: 'people',
+      joins: 'join tenants on tenants.id = t.tenant',
+      where: 'tenants.is_active',
+      inputs: { email: 't.email' },
+      outputs: { title: 'title', phone: 'phone' },
+    },
+  },
+  budget: 'unlimited',
+})
+
+/** New rows, of which Fillrate knows nothing, without a policy. */
+beforeEach(async () => {
+  const { rows } = await database.pool.query<{ name: string; on: string }>(
+    `select quote_ident(polname) as name, polrelid::regclass as "on" from pg_policy`,
+  )
+  for (const { name, on } of rows) await database.pool.query(`drop policy ${name} on ${on}`)
+  await database.pool.query(`
+    truncate people, fillrate.rows, fillrate.deleted_rows, fillrate.changes, fillrate.lookups, fillrate.write_back_queue,
+             fillrate.skipped_cells, fillrate.row_counts, fillrate.troubles;
+    alter table people enable row level security;
+    alter table tenants disable row level security;
+    insert into people (id, tenant, email) select n, 1 + n % 2, 'p' || n || '@example.com' from generate_series(1, 12) n`)
+})
+
+/** Ends a command; its output without line breaks. */
+async function fillrate(...args: string[]): Promise<Ended> {
+  const { code, stdout, stderr } = await runProgram(
+    {
+      cwd: folder,
+      env: {
+        DATABASE_URL: url,
+        FILLRATE_BASE_URL: sandbox.url,
+        FILLRATE_API_KEY: sandbox.keys.join(','),
+        LOG_LEVEL: 'silent',
+      },
+    },
+    ...args,
+  )
+  return { code, stdout: stdout.replaceAll(/\s+/g, ' '), stderr: stderr.replaceAll(/\s+/g, ' ') }
+}
+
+const run = (): Promise<Ended> => fillrate('run', '--route', 'sync', '--json')
+
+const states = async (): Promise<unknown> =>
+  (
+    await database.pool.query(
+      `select state, reason, array_agg(key::int order by key::int) as keys from fillrate.rows group by 1, 2 order by 1`,
+    )
+  ).rows
+
+const calls = (): number => sandbox.stats().calls.accepted
+
+test.each([
+  ['no policy at all', '', ['SELECT', 'UPDATE'], 'true'],
+  [
+    'a policy for SELECT only',
+    `create policy s on people for select to ${ROLE} using (tenant = 1)`,
+    ['UPDATE'],
+    '(tenant = 1)',
+  ],
+  [
+    'policies of another role',
+    'create policy a on people to pg_monitor using (true)',
+    ['SELECT', 'UPDATE'],
+    'true',
+  ],
+  [
+    'only a restrictive one for UPDATE',
+    `create policy s on people for select using (true);
+     create policy r on people as restrictive for update using (true)`,
+    ['UPDATE'],
+    'true',
+  ],
+])('%s: nothing is called, and the statements are printed', async (_, policies, commands, using) => {
+  await database.pool.query(policies)
+  const before = calls()
+  const statements = commands.map(
+    (command) =>
+      `CREATE POLICY ${ROLE}_${command.toLowerCase()} ON public.people FOR ${command} TO ${ROLE} USING (${using});`,
+  )
+  const others = commands.length === 1 ? [['plan'], ['remap', 'people']] : []
+  for (const command of [['check'], ['run', '--route', 'sync'], ...others]) {
+    const { code, stdout, stderr } = await fillrate(...command)
+    for (const statement of statements) expect(stdout + stderr).toContain(statement)
+    expect(stdout + stderr).not.toContain('Ready to run')
+    expect(code).toBe(2)
+  }
+  expect(calls()).toBe(before)
+  // What is printed is enough.
+  await database.pool.query(statements.join('\n'))
+  expect((await fillrate('check')).stdout).toContain('Ready to run')
+})
+
+test('a joined table of which no row may be read is reported, with its policy', async () => {
+  await database.pool.query(
+    `create policy p on people to ${ROLE} using (true); alter table tenants enable row level security`,
+  )
+  const { code, stdout } = await fillrate('check')
+  expect(code).toBe(2)
+  expect(stdout).toContain(
+    `CREATE POLICY ${ROLE}_select ON public.tenants FOR SELECT TO ${ROLE} USING (true);`,
+  )
+  expect(stdout).not.toContain('FOR UPDATE')
+})
+
+test('row_security = off is reported, because Postgres refuses each statement', async () => {
+  await database.pool.query(
+    `create policy p on people to ${ROLE} using (true); alter role ${ROLE} set row_security = off`,
+  )
+  try {
+    const { code, stdout } = await fillrate('check')
+    expect(code).toBe(2)
+    expect(stdout).toContain(`row_security is off for the role ${ROLE}`)
+    expect(stdout).toContain(`alter role ${ROLE} reset row_security`)
+  } finally {
+    await database.pool.query(`alter role ${ROLE} reset row_security`)
+  }
+})
+
+test('rows that may be read and not updated are rejected once, and written after the policy', async () => {
+  await database.pool.query(`
+    create policy s on people for select to ${ROLE} using (true);
+    create policy u on people for update to ${ROLE} using (true);
+    create policy r on people as restrictive for update to ${ROLE} using (tenant = 1)`)
+  const { code, stdout } = await fillrate('check')
+  expect(stdout).toContain(`row-level security lets the role ${ROLE} read rows that it may not update`)
+  expect(code).toBe(0)
+
+  expect((await run()).code).toBe(3)
+  const rejected = { state: 'write_rejected', reason: REASON, keys: [1, 3, 5, 7, 9, 11] }
+  expect(await states()).toEqual([{ state: 'enriched', reason: null, keys: [2, 4, 6, 8, 10, 12] }, rejected])
+  const called = calls()
+  for (const again of [
+    ['run', '--route', 'sync'],
+    ['remap', 'people'],
+  ]) {
+    expect((await fillrate(...again)).stderr).not.toContain('locked')
+    expect(await states()).toContainEqual(rejected)
+  }
+  expect(calls()).toBe(called)
+
+  // The rows that were written are protected now, and those of the other tenant are not.
+  await database.pool.query(
+    `drop policy r on people; create policy r on people as restrictive for update to ${ROLE} using (tenant = 2)`,
+  )
+  const undone = JSON.parse((await fillrate('undo', '1', '--json')).stdout) as Record<string, unknown>
+  expect(undone).toMatchObject({ status: 'completed', changes: { restored: 0, rejected: 6 } })
+  expect((await fillrate('retry')).code).toBe(0)
+  await run()
+  expect(await states()).toEqual([
+    { state: 'enriched', reason: null, keys: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] },
+  ])
+  expect(calls()).toBe(called)
+})
+
+test('a row that another transaction has locked is none that a policy protects', async () => {
+  await database.pool.query(`
+    create policy s on people for select to ${ROLE} using (true);
+    create policy u on people for update to ${ROLE} using (tenant = 1)`)
+  const { people } = parseConfig(config(), null).sources
+  if (people === undefined) throw new Error('no source')
+  const db = openDatabase({ url, max: 2 })
+  const holder = await database.pool.connect()
+  try {
+    const source = await openSource(db, people)
+    await holder.query('begin; select from people where id in (1, 2) for update')
+    const report = (key: string) => ({ key, outcome: 'locked', reason: null })
+    const results = await inTransaction(db, (tx) =>
+      rejectProtectedRows(tx, source, ['1', '2', '3', '4', '99'].map(report)),
+    )
+    // 1 is protected and locked, 4 is free by now, 99 does not exist.
+    expect(results.map(({ key, outcome }) => `${key} ${outcome}`)).toEqual([
+      '1 rejected',
+      '2 locked',
+      '3 rejected',
+      '4 locked',
+      '99 locked',
+    ])
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+    await db.destroy()
+  }
+})
+
+test('a row whose new values fail WITH CHECK is rejected, and the others are written', async () => {
+  await database.pool.query(`
+    create policy s on people for select to ${ROLE} using (true);
+    create policy u on people for update to ${ROLE} using (true) with check (id <> 4)`)
+  expect((await run()).code).toBe(3)
+  expect(await states()).toEqual([
+    expect.objectContaining({ state: 'enriched', keys: [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12] }),
+    {
+      state: 'write_rejected',
+      reason: expect.stringContaining('new row violates row-level security policy'),
+      keys: [4],
+    },
+  ])
+})
+
+test('rows that a policy begins to hide are not erased as deleted', async () => {
+  await database.pool.query(`create policy p on people to ${ROLE} using (true)`)
+  await run()
+  await database.pool.query(`drop policy p on people; create policy p on people to ${ROLE} using (id <> 5)`)
+  const erase = async (): Promise<string> => {
+    await run()
+    await database.pool.query(`update fillrate.deleted_rows set noticed_at = now() - interval '2 hours'`)
+    return (await fillrate('run', '--route', 'sync')).stdout
+  }
+  expect(await erase()).toContain('row-level security may hide its rows')
+  expect((await fillrate('status')).stdout).toContain('row-level security may hide its rows')
+  const kept = async (): Promise<unknown> =>
+    (await database.pool.query('select key from fillrate.deleted_rows')).rows
+  expect(await kept()).toEqual([{ key: '5' }])
+
+  // Once all rows can be seen, one that is missing is deleted.
+  await database.pool.query(`
+    drop policy p on people; create policy p on people to ${ROLE} using (true); delete from people where id = 5`)
+  await erase()
+  expect(await kept()).toEqual([])
+})
