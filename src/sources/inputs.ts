@@ -2,6 +2,7 @@ import type { InputName } from '../domain/mapping.ts'
 import { renderExpression } from './expression.ts'
 import { givenRowSql, recordedCells, recordedJsonSql } from './own-writes.ts'
 import type { Source, Writer } from './source-model.ts'
+import { findNamedColumns, listReadColumns } from './triggers/columns.ts'
 
 export const MAPPING_INPUTS = [
   'email',
@@ -53,7 +54,7 @@ export function rowInputsSql(source: Source, { recorded = false } = {}): RowInpu
  * OFFSET 0, or an expression would run once for each reference to it.
  */
 function givenInputsSql(
-  { table }: Source,
+  source: Source,
   { inputs, joins, joinsAgain }: NonNullable<Source['ownWrites']>,
   writers: readonly Writer[],
   recorded: boolean,
@@ -61,11 +62,13 @@ function givenInputsSql(
   // Joins that do not give one row give no input.
   const once = (value: string): string => (joinsAgain ? `(array_agg(${value}))[1]` : value)
   const values = MAPPING_INPUTS.map((name) => `${once(expressionSql(inputs[name]))} as ${name}`)
+  const names = listReadColumns(source)
+  const readColumns = source.table.columns.filter(({ name }) => names.includes(name))
   const given = recorded ? [`${once(recordedJsonSql(recordedCells(writers)))} as "~given"`] : []
   return `
       left join lateral (
         select ${[...values, ...given].join(', ')}
-          from (select) as "~one" ${givenRowSql(table.columns, writers)}
+          from (select) as "~one" ${givenRowSql(readColumns, writers)}
          ${joinsAgain && joins !== null ? renderExpression(joins).sql : ''}
          ${joinsAgain ? 'having count(*) = 1' : ''} offset 0
       ) as "~inputs" on true`
@@ -113,7 +116,9 @@ export function belongsSql(
   const writer = source.ownWrites?.where
   const cells = (writer?.cells ?? []).filter((cell) => outputs || !cell.isOutput)
   if (writer === undefined || cells.length === 0) return eligible
-  const given = givenRowSql(source.table.columns, [{ ...writer, cells }])
+  const given = givenRowSql(findNamedColumns(source.mapping.where ?? '', source.table), [
+    { ...writer, cells },
+  ])
   return `(${eligible} or exists (select from (select) as "~one" ${given} where ${eligible}))`
 }
 

@@ -24,15 +24,48 @@ export function listFollowedColumns(
     : columns
 }
 
+/**
+ * The columns of a source's table that its statements read: no other one is named in them, because a user may drop it while
+ * a run is under way.
+ */
+export function listReadColumns(source: Source): readonly string[] {
+  const { mapping, table, keyColumns, outputs, touches, ownWrites } = source
+  const writers =
+    ownWrites === undefined ? [] : [...ownWrites.writers, ...ownWrites.readFrom, ownWrites.where]
+  const cells = [...outputs, ...touches, ...writers.flatMap((writer) => writer.cells)]
+  const texts = [
+    ...Object.values(mapping.inputs),
+    mapping.where,
+    ...outputs.map((output) => output.mapping.sql),
+    ...touches.map((touch) => touch.expression),
+  ]
+  const names = new Set([
+    ...[keyColumns, ...writers.map((writer) => writer.keyColumns)].flat().map((column) => column.name),
+    ...cells.map((cell) => cell.attribute),
+    ...outputs.flatMap((output) => output.mapping.unique ?? []),
+    ...texts.flatMap((text) => findNamedColumns(text ?? '', table)).map((column) => column.name),
+    ...findJoinColumns(mapping.joins ?? '', table).map((column) => column.name),
+  ])
+  return table.columns.filter(({ name, canSelect }) => canSelect && names.has(name)).map(({ name }) => name)
+}
+
+/** The same of a text that follows a table in FROM: a natural join reads whatever columns there are. */
+const findJoinColumns = (joins: string, table: ColumnList): readonly Column[] =>
+  tokenize(joins).tokens.some((token) => columnNameIn(token) === 'natural')
+    ? table.columns
+    : findNamedColumns(joins, table)
+
 type ColumnList = { readonly columns: readonly Column[] }
 
 /** The columns that an SQL text may refer to: all of them if it refers to the whole row. */
 export function findNamedColumns(text: string, { columns }: ColumnList): readonly Column[] {
   const tokens = tokenize(text).tokens.filter((token) => !isFiller(token))
-  const found: Column[] = []
+  const found = new Set<string>()
   for (const [at, token] of tokens.entries()) {
     const name = columnNameIn(token)
     if (name === null) continue
+    // U&"…" has escapes.
+    if (token.kind === 'quoted' && !token.text.startsWith('"')) return columns
     const qualifier = tokens[at - 1]?.text === '.' ? columnNameIn(tokens[at - 2]) : null
     if (name === 't' && qualifier === null) {
       const part = tokens[at + 1]?.text === '.' ? columnNameIn(tokens[at + 2]) : null
@@ -40,9 +73,9 @@ export function findNamedColumns(text: string, { columns }: ColumnList): readonl
       if (part === null || !columns.some((column) => column.name === part)) return columns
     }
     if (qualifier !== null && qualifier !== 't') continue
-    found.push(...columns.filter((column) => column.name === name))
+    found.add(name)
   }
-  return found
+  return columns.filter((column) => found.has(column.name))
 }
 
 /** A name as Postgres reads it: folded to lower case without quotes. */

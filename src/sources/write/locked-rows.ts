@@ -3,6 +3,7 @@ import { keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { isWritingSql } from '../own-writes.ts'
 import { quoteName } from '../quote.ts'
 import type { Source } from '../source-model.ts'
+import { listReadColumns } from '../triggers/columns.ts'
 import { batchFromJsonSql, batchSql } from './batch.ts'
 import { stateSql } from './result-sql.ts'
 import { hasUniqueOutputs } from './unique-sql.ts'
@@ -15,7 +16,7 @@ export function lockedRowsSql(
   source: Source,
   { preview, apart }: { readonly preview: boolean; readonly apart: boolean },
 ): string {
-  const columns = readableColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
+  const columns = listReadColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
   return `(
       select "~row" as "~i", "~batch".*, t.*
         from (select b.* from ${apart ? batchFromJsonSql(source) : batchSql(source)} cross join lateral ${keyFromTextSql(source, 'b."~key"')} as p
@@ -28,10 +29,6 @@ export function lockedRowsSql(
 /** Whether a locked row may be missing in `~evaluated`, or is read twice: `~locked` is then kept, which costs two copies of it. */
 export const mayLoseRows = (source: Source): boolean =>
   source.mapping.joins !== null || belongsSql(source) !== 'true' || hasUniqueOutputs(source)
-
-/** The columns that this role may read: a role need not be granted all of them. */
-export const readableColumns = (source: Source): string[] =>
-  source.table.columns.filter((column) => column.canSelect).map((column) => column.name)
 
 /**
  * SQL for the state of a row that `~evaluated` lacks. Few rows do, each found by its key: without OFFSET 0 the planner may

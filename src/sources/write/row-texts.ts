@@ -26,12 +26,12 @@ export async function maskRowTexts<Schema, Result extends ReportedResult>(
 ): Promise<Result[]> {
   const keys = results.filter(hasRaisedText).map(({ key }) => key)
   if (keys.length === 0) return [...results]
-  const columns = source.table.columns.filter((column) => column.canSelect)
+  const columns = await listColumns(tx, source)
   const rows = await query<{ key: string; texts: string[] }>(
     tx,
     // As text and not as jsonb, which has no NUL: a json column may.
     `select k.key, array(
-              select "~text" from unnest(array[${columns.map(({ name }) => `t.${quoteName(name)}::text`).join(', ')}]) as x ("~text")
+              select "~text" from unnest(array[${columns.map((name) => `t.${quoteName(name)}::text`).join(', ')}]) as x ("~text")
                where char_length("~text") between 3 and ${MAX_TEXT_LENGTH}) as texts
        from unnest($1::text[]) as k (key)
        join ${source.table.sql} as t on ${keyMatchesSql(source, 'k.key')}`,
@@ -48,6 +48,18 @@ export async function maskRowTexts<Schema, Result extends ReportedResult>(
       skipped: result.skipped.map((cell) => ({ ...cell, detail: mask(cell.detail) })),
     }
   })
+}
+
+/** The columns that this role may read, as the table is now. */
+async function listColumns<Schema>(tx: Transaction<Schema>, { table }: Source): Promise<string[]> {
+  const rows = await query<{ name: string }>(
+    tx,
+    `select attname as name from pg_attribute
+      where attrelid = $1::regclass and attnum > 0 and not attisdropped
+        and has_column_privilege(attrelid, attnum, 'select')`,
+    [table.sql],
+  )
+  return rows.map(({ name }) => name)
 }
 
 const hasRaisedText = ({ reason, skipped }: ReportedResult): boolean =>

@@ -5,6 +5,7 @@ import { keyEqualsSql } from '../key.ts'
 import { leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
+import { listReadColumns } from '../triggers/columns.ts'
 import {
   castColumn,
   castValueSql,
@@ -16,7 +17,7 @@ import {
   touchValueSql,
 } from './cell-sql.ts'
 import { composeJsonSql } from './json-cells.ts'
-import { lockedRowsSql, mayLoseRows, readableColumns } from './locked-rows.ts'
+import { lockedRowsSql, mayLoseRows } from './locked-rows.ts'
 import { afterColumns, beforeColumns, keptColumns, writeResultsSql } from './result-columns.ts'
 import { protectedJsonSql, skippedJsonSql } from './result-sql.ts'
 import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
@@ -103,7 +104,7 @@ function stepsSql(
   last: 'changed' | 'different',
   locked: string,
 ): string {
-  const columns = readableColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
+  const columns = listReadColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
   const fitted = cells.filter((cell) => !isFittedByCast(cell))
   const inputs = rowInputsSql(source, { recorded: true })
   return `from ${mayLoseRows(source) ? '' : `${locked} as `}"~locked" cross join lateral (select ${columns.join(', ')}) as t

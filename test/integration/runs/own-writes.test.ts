@@ -86,6 +86,41 @@ const expire = async (): Promise<void> => {
   await query(`update fillrate.lookups set refresh_at = now()`)
 }
 
+test('a column that no source names is dropped while a run is under way', async () => {
+  const accounts = {
+    kind: 'company',
+    table: 'crm.accounts',
+    inputs: { domain: 't.website' },
+    outputs: { industry: 'industry', website: 'domain' },
+  }
+  const members = {
+    kind: 'person',
+    table: 'crm.people',
+    inputs: { name: 't.first_name', company: 'a.website' },
+    joins: 'left join crm.accounts a on a.id = t.account_id',
+    where: 't.phone is null',
+    outputs: { title: 'title', 'attributes.level': 'seniority' },
+    touch: { phone: `'called'` },
+  }
+  await start(
+    { people, accounts, members },
+    `alter table crm.people add unnamed text default 'x';
+     create table crm.accounts (id int primary key, website text, industry text);
+     insert into crm.accounts select n, 'c' || n || '.example' from generate_series(1, 30) n;
+     update crm.people set account_id = id, first_name = 'Ada ' || id;
+     create function refuse() returns trigger language plpgsql as $$ begin raise 'not %', new.email; end $$;
+     create trigger refuse before update on crm.people for each row when (new.id = 3) execute function refuse();`,
+  )
+  const app = await harness.open()
+  await query('alter table crm.people drop column unnamed')
+  const { status, rows } = await app.run(runRequest())
+  await app.close()
+  expect({ status, failed: rows.failed }).toEqual({ status: 'completed', failed: 0 })
+  // The one that the trigger refuses, as a person of both sources.
+  expect(rows.write_rejected).toBe(2)
+  expect(rows.enriched).toBeGreaterThan(70)
+})
+
 describe('an input that is also an output', () => {
   test('is filled, and requests nothing again in the next run, after undo, or in remap', async () => {
     await start({ people })

@@ -370,7 +370,9 @@ describe('keys', () => {
     await table('"~key" text, v text', `insert into people values (1, 'a', 'k', null);`)
     expect(await write(await open([always('v')]), ['1'], { v: 'x' })).toMatchObject([{ outcome: 'written' }])
     await table('"~i" text, v text', '')
-    await expect(open([always('v')])).rejects.toMatchObject({
+    // One that no output, input or expression names is not read.
+    expect(await open([always('v')])).toMatchObject({ name: 'people' })
+    await expect(open([always('v'), always('~i')])).rejects.toMatchObject({
       problems: [{ place: 'table', found: expect.stringContaining('~i') as string }],
     })
   })
