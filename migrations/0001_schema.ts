@@ -710,15 +710,15 @@ async function createAudit(db: Kysely<unknown>): Promise<void> {
 
 async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   // How far a source with `changedAt` has been read, and with which mapping: a changed mapping requires a full pass.
-  // `started_at`, `snapshot_xmax` and `full_pass_at` bound it: the start of the pass, the transactions that ran then,
-  // and the last full pass.
+  // `started_at`, `running_transactions` and `full_pass_at` bound it: the start of the pass, the transactions that were open
+  // then, each with a time before which it did not begin, and the last full pass.
   await sql`
     create table fillrate.source_cursors (
       source text collate "C" primary key,
       mapping_hash text not null,
       changed_until timestamptz not null,
       started_at timestamptz not null,
-      snapshot_xmax bigint not null,
+      running_transactions jsonb not null,
       full_pass_at timestamptz not null
     )`.execute(db)
 

@@ -133,9 +133,14 @@ export class Polling {
 /** A poll without a cursor starts now: older rows, and what only a full pass finds, are left to scheduled runs. */
 function withoutFullPass(pass: cursors.CursorPass): cursors.CursorPass {
   if (pass.since !== null) return pass
-  const { now, oldestTransactionAt, snapshotXmax } = pass.start
-  const changedUntil = earliest(now, pass.cursor?.changedUntil ?? oldestTransactionAt)
-  const cursor: SourceCursor = { changedUntil, startedAt: now, snapshotXmax, fullPassAt: now }
+  const { now, running } = pass.start
+  const oldest = running.map(({ startedAt }) => startedAt).reduce<Date>(earliest, now)
+  const before = pass.cursor ?? { changedUntil: oldest, startedAt: now, running: new Map() }
+  const cursor: SourceCursor = {
+    ...before,
+    changedUntil: earliest(now, before.changedUntil),
+    fullPassAt: now,
+  }
   return { ...pass, cursor, since: readSince(cursor, now) }
 }
 

@@ -1,13 +1,17 @@
+/** A transaction that is open when a pass starts: what it has changed becomes visible later, with an earlier time. */
+export interface RunningTransaction {
+  /** As Postgres names it: no other transaction has this name until the server restarts. */
+  readonly id: string
+  /** When it began; null: this role may not see it, because another user began it, or it is a prepared one. */
+  readonly startedAt: Date | null
+  /** It had another name before it was prepared. */
+  readonly isPrepared: boolean
+}
+
 /** The state of the database at the start of a pass, before anything is read. All times are Postgres's. */
 export interface PassStart {
   readonly now: Date
-  /** The start of the oldest open transaction in this database that this role can see. */
-  readonly oldestTransactionAt: Date | null
-  /** Whether there are transactions whose start this role cannot see: other users' sessions, prepared transactions. */
-  readonly hasHidden: boolean
-  /** The oldest running transaction id, and the next one to be assigned. */
-  readonly snapshotXmin: bigint
-  readonly snapshotXmax: bigint
+  readonly running: readonly RunningTransaction[]
 }
 
 /** How far a source has been read by `changedAt`. */
@@ -16,23 +20,27 @@ export interface SourceCursor {
   readonly changedUntil: Date
   /** When the pass that set `changedUntil` started. */
   readonly startedAt: Date
-  readonly snapshotXmax: bigint
+  /** The transactions that were open then, each with a time before which it did not begin. */
+  readonly running: ReadonlyMap<string, Date>
   /** When the last pass over the whole table started. */
   readonly fullPassAt: Date
 }
 
 /**
  * A change carries a time from before its commit, usually the start of its transaction, so a pass may read past a row
- * that commits a moment later. The oldest open transaction bounds that gap; this margin covers what it does not bound,
- * times set by the application's own clock.
+ * that commits a moment later. The open transactions bound that gap; this margin covers what they do not bound, times set by
+ * the application's own clock.
  */
 const MARGIN_MS = 10 * 60_000
 
 /**
  * A full pass finds what no bound covers: a change in a joined table, a row whose `changedAt` did not move or lies years
- * back, a transaction of a user whose sessions this role cannot see.
+ * back.
  */
 const FULL_PASS_INTERVAL_MS = 7 * 24 * 3_600_000
+
+/** Nothing is known of when a transaction began. */
+const EVER = new Date(0)
 
 /**
  * The time from which changes are read; null: read the whole table. A cursor in the future is ignored (a restored
@@ -41,22 +49,28 @@ const FULL_PASS_INTERVAL_MS = 7 * 24 * 3_600_000
  */
 export function readSince(cursor: SourceCursor | null, now: Date): Date | null {
   if (cursor === null || cursor.changedUntil > now || cursor.fullPassAt > now) return null
+  if (cursor.changedUntil <= EVER) return null
   if (now.getTime() - cursor.fullPassAt.getTime() >= FULL_PASS_INTERVAL_MS) return null
   return new Date(cursor.changedUntil.getTime() - MARGIN_MS)
 }
 
-/**
- * How far a pass that began at `start` has read when it is complete. Null: unknown, and the next pass reads the whole
- * table.
- */
-export function advanceCursor(start: PassStart, cursor: SourceCursor | null): Date | null {
-  const visible = earliest(start.now, start.oldestTransactionAt)
-  if (!start.hasHidden || start.snapshotXmin === start.snapshotXmax) return visible
-  // A writing transaction is running whose start is not visible, but its id is: if every id assigned before the previous
-  // pass has ended, it began to write after that pass started.
-  if (cursor === null) return null
-  if (cursor.snapshotXmax <= start.snapshotXmin) return earliest(visible, cursor.startedAt)
-  return earliest(visible, cursor.changedUntil)
+/** How far a pass that began at `start` has read when it is complete, and the transactions that keep it from its start. */
+export function advanceCursor(
+  start: PassStart,
+  cursor: SourceCursor | null,
+): Pick<SourceCursor, 'changedUntil' | 'running'> {
+  // As in `readSince`.
+  const known = cursor !== null && cursor.startedAt <= start.now ? cursor : null
+  const running = new Map(start.running.map((one) => [one.id, earliestStart(one, known)]))
+  return { changedUntil: [...running.values()].reduce(earliest, start.now), running }
+}
+
+/** A time before which a transaction did not begin. */
+function earliestStart({ id, startedAt, isPrepared }: RunningTransaction, cursor: SourceCursor | null): Date {
+  if (startedAt !== null) return startedAt
+  if (cursor === null) return EVER
+  // One that was not open when the previous pass started began after that. A prepared one may have been, under another name.
+  return cursor.running.get(id) ?? (isPrepared ? cursor.changedUntil : cursor.startedAt)
 }
 
 /** @example earliest(new Date(2), new Date(1)) // new Date(1) */

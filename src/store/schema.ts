@@ -265,7 +265,7 @@ export interface Schema extends ObservationTables {
     mapping_hash: string
     changed_until: Date
     started_at: Date
-    snapshot_xmax: number
+    running_transactions: Json
     full_pass_at: Date
   }
   'fillrate.paused_sources': {

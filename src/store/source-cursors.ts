@@ -14,46 +14,47 @@ export interface CursorPass {
  * Opens a pass over a source with `changedAt`: reads how far it was read under this mapping, and the running
  * transactions. Call it before the first page is read. Uses Postgres's clock, because `changedAt` does; a process's clock
  * may be off.
+ *
+ * Every open transaction holds a lock on its virtual id, from its begin, with or without an id of its own, and all roles see it.
+ * A role without pg_read_all_stats does not see when the transactions of other users began. Autovacuum has no user, and
+ * changes no row.
  */
 export async function openCursor(db: Database, source: string, mappingHash: string): Promise<CursorPass> {
-  // A role without pg_read_all_stats sees neither the start nor the query of other users' sessions. A prepared
-  // transaction has no session, and its `prepared` is not its start.
   const { rows } = await sql<{
     now: Date
-    oldest: Date | null
-    hidden: boolean
-    xmin: string
-    xmax: string
+    running: { id: string; started_at: string | null; is_prepared: boolean }[]
     changed_until: Date | null
     started_at: Date
-    snapshot_xmax: string
+    running_transactions: Readonly<Record<string, string>>
     full_pass_at: Date
   }>`
-    select now() as now, s.*, pg_snapshot_xmin(x)::text as xmin, pg_snapshot_xmax(x)::text as xmax,
-           p.changed_until, p.started_at, p.snapshot_xmax::text as snapshot_xmax, p.full_pass_at
-      from pg_current_snapshot() x
-     cross join lateral (
-       select min(xact_start) as oldest,
-              coalesce(bool_or(query = '<insufficient privilege>'), false)
-              or exists (select from pg_prepared_xacts where database = current_database()) as hidden
-         from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-     ) s
+    select now() as now, p.*, (
+             select coalesce(jsonb_agg(t), '[]') from (
+               select l.virtualxid as id, a.xact_start as started_at, false as is_prepared
+                 from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+                where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.granted and l.pid <> pg_backend_pid()
+                  and (a.pid is null or (a.datname = current_database() and a.usesysid is not null))
+                union all
+               select 'prepared ' || transaction::text, null, true from pg_prepared_xacts where database = current_database()
+             ) t) as running
+      from (select) as one
       left join fillrate.source_cursors p on p.source = ${source} and p.mapping_hash = ${mappingHash}`.execute(
     db,
   )
   const [row] = rows
-  if (row === undefined) throw new Error('reading the snapshot returned no row')
+  if (row === undefined) throw new Error('reading the open transactions returned no row')
   const start: PassStart = {
     now: row.now,
-    oldestTransactionAt: row.oldest,
-    hasHidden: row.hidden,
-    snapshotXmin: BigInt(row.xmin),
-    snapshotXmax: BigInt(row.xmax),
+    running: row.running.map(({ id, started_at: at, is_prepared: isPrepared }) => ({
+      id,
+      startedAt: at === null ? null : new Date(at),
+      isPrepared,
+    })),
   }
   const cursor: SourceCursor | null = row.changed_until && {
     changedUntil: row.changed_until,
     startedAt: row.started_at,
-    snapshotXmax: BigInt(row.snapshot_xmax),
+    running: new Map(Object.entries(row.running_transactions).map(([id, at]) => [id, new Date(at)])),
     fullPassAt: row.full_pass_at,
   }
   return { since: readSince(cursor, start.now), start, cursor }
@@ -66,14 +67,13 @@ export async function saveCursor(
   mappingHash: string,
   { since, start, cursor }: CursorPass,
 ): Promise<void> {
-  const until = advanceCursor(start, cursor)
-  if (until === null) return
+  const { changedUntil, running } = advanceCursor(start, cursor)
   const fullPassAt = since === null ? start.now : (cursor?.fullPassAt ?? start.now)
   await sql`
-    insert into fillrate.source_cursors (source, mapping_hash, changed_until, started_at, snapshot_xmax, full_pass_at)
-    values (${source}, ${mappingHash}, ${until}, ${start.now}, ${String(start.snapshotXmax)}::bigint, ${fullPassAt})
+    insert into fillrate.source_cursors (source, mapping_hash, changed_until, started_at, running_transactions, full_pass_at)
+    values (${source}, ${mappingHash}, ${changedUntil}, ${start.now}, ${JSON.stringify(Object.fromEntries(running))}::jsonb, ${fullPassAt})
     on conflict (source) do update
       set mapping_hash = excluded.mapping_hash, changed_until = excluded.changed_until,
-          started_at = excluded.started_at, snapshot_xmax = excluded.snapshot_xmax,
+          started_at = excluded.started_at, running_transactions = excluded.running_transactions,
           full_pass_at = excluded.full_pass_at`.execute(db)
 }

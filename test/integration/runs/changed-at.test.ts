@@ -14,13 +14,31 @@ beforeAll(async () => {
           add column local_at timestamp not null default (now() at time zone 'UTC'),
           add column changed_on date not null default (now() at time zone 'UTC')::date,
           add column seconds bigint not null default extract(epoch from now())`)
+      await pool.query(`drop role if exists ${ROLE}`).catch(() => {})
+      await pool.query(`
+        create role ${ROLE} login password 'least';
+        grant usage on schema fillrate, crm to ${ROLE};
+        grant select, insert, update, delete on all tables in schema fillrate, crm to ${ROLE}`)
     },
   })
 })
-afterAll(() => harness.close())
+afterAll(async () => {
+  await query(`drop owned by ${ROLE}; drop role ${ROLE}`)
+  await harness.close()
+})
 beforeEach(() =>
   query('truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups cascade'),
 )
+
+const ROLE = 'fillrate_changed_at'
+
+/** The database for a role that does not see what other users' sessions do. */
+function asLeast(): string {
+  const url = new URL(harness.database.url)
+  url.username = ROLE
+  url.password = 'least'
+  return url.href
+}
 
 const query = async <Row>(text: string): Promise<Row[]> =>
   (await harness.database.pool.query(text)).rows as Row[]
@@ -29,8 +47,9 @@ const query = async <Row>(text: string): Promise<Row[]> =>
  * Runs once over contacts with `changedAt`.
  * @returns the addresses picked so far
  */
-async function pass(changedAt = 't.changed_at'): Promise<string[]> {
+async function pass(changedAt = 't.changed_at', databaseUrl = harness.database.url): Promise<string[]> {
   const app = await harness.open({
+    environment: { databaseUrl },
     config: {
       ...crmConfig,
       sources: { contacts: { ...crmConfig.sources.contacts, changedAt } },
@@ -86,6 +105,40 @@ describe('a new row is found by the next pass', () => {
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
     expect(await pass()).toEqual(['first@x.example', 'late@x.example'])
   })
+
+  test.each([
+    ['commits', ['commit']],
+    ['is prepared before', ["prepare transaction 'late'", "commit prepared 'late'"]],
+  ])(
+    'to a role that does not see when it began, although its transaction %s after two passes',
+    async (_, ends) => {
+      await insert('first@x.example')
+      await pass('t.changed_at', asLeast())
+      // The pass was a day ago, and the transaction began a minute after it.
+      await query(`
+      update fillrate.source_cursors set changed_until = changed_until - interval '1 day',
+             started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
+      const late = await harness.database.pool.connect()
+      await late.query('begin; select')
+      await pass('t.changed_at', asLeast())
+      await late.query(
+        `insert into crm.contacts (email, changed_at) values ('late@x.example', now() - interval '1 day' + interval '1 minute')`,
+      )
+      const found: string[][] = []
+      for (const end of ends) {
+        await late.query(end)
+        found.push(await pass('t.changed_at', asLeast()))
+      }
+      late.release()
+      expect(found.at(-1)).toEqual(['first@x.example', 'late@x.example'])
+      // It was no full pass that found it.
+      expect(
+        await query(
+          'select now() - full_pass_at > interval $$23 hours$$ as old from fillrate.source_cursors',
+        ),
+      ).toEqual([{ old: true }])
+    },
+  )
 
   test('although a pass is recorded for a time in the future', async () => {
     await insert('first@x.example')
