@@ -232,6 +232,7 @@ export const JSON_SHAPES = {
         stopped_at: z.enum(['limit', 'budget']).nullable(),
         changed_since: time.nullable().describe('the rows changed since then were read; null: all'),
         table: count.nullable(),
+        without_key: count.nullable().describe('rows with NULL in a column of the key'),
         filtered_out: count.nullable(),
         where_out: count.nullable(),
         rows: count,

@@ -1,6 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { findWrittenInWhere } from './check/written-where.ts'
+import { listNames } from '../util/text.ts'
+import { pluralize } from '../util/format.ts'
 import { type Db, query } from './db.ts'
+import { countRowsWithoutKey } from './fill-counts.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
 import type { SourceProblem } from './problems.ts'
@@ -8,6 +11,9 @@ import { quoteName } from './quote.ts'
 import { findProtectedSample } from './row-security.ts'
 import type { Source } from './source-model.ts'
 import { sameValuesSql } from './write/unique-sql.ts'
+
+/** Rows that are counted at most. */
+const MAX_COUNTED = 1_000
 
 /** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000
@@ -54,6 +60,18 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
 
   for (const { place, found, expected, todo } of findWrittenInWhere(source))
     findings.push(add(place, found, expected, todo))
+
+  const nullable = source.keyColumns.filter((column) => !column.notNull).map((column) => column.name)
+  const keyless = nullable.length === 0 ? 0 : await countRowsWithoutKey(db, source, MAX_COUNTED)
+  if (keyless > 0)
+    findings.push(
+      add(
+        'key',
+        `${pluralize(keyless, 'row')}${keyless === MAX_COUNTED ? ' or more' : ''} with NULL in ${listNames(nullable)}: never looked up or written`,
+        'a key that every row has',
+        'Name another unique column as the key, or fill this one. Leave the rows out with `where` if they are not wanted.',
+      ),
+    )
 
   const page = { after: null, limit: 1000, where: null, changedSince: null }
   const first = await explainQuery(db, source, pageQuery(source, page))

@@ -1,11 +1,11 @@
 import { isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
 import { belongsSql, joinsSql } from './inputs.ts'
-import { quoteName } from './quote.ts'
+import { hasKeySql } from './key.ts'
 import type { Source } from './source-model.ts'
 
 export interface FillCounts {
-  /** Rows that belong to the source. */
+  /** Rows that belong to the source, and have a key. */
   readonly eligible: number
   /** For each output, in the configured order, the number of rows with a value. */
   readonly columns: ReadonlyArray<{ readonly column: string; readonly filled: number }>
@@ -20,7 +20,7 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
     db,
     `select ${['count(*)::float8 as eligible', ...counts].join(', ')}
        from ${source.table.sql} as t ${joinsSql(source)}
-      where ${belongsSql(source, { outputs: true })}`,
+      where ${belongsSql(source, { outputs: true })} and ${hasKeySql(source)}`,
   )
   return {
     eligible: row?.['eligible'] ?? 0,
@@ -37,15 +37,31 @@ export async function countTableRows(db: Db, source: Source): Promise<number> {
   return row?.count ?? 0
 }
 
-/** The number of rows that belong to the source: by its filter and joins, and with a key. Reads the whole table. */
-export async function countEligibleRows(db: Db, source: Source): Promise<number> {
-  const keyed = source.keyColumns
-    .filter((column) => !column.notNull)
-    .map((column) => `t.${quoteName(column.name)} is not null`)
+interface EligibleCounts {
+  /** Rows that belong to the source and have a key. */
+  readonly rows: number
+  /** Rows that its filter and joins let in, with NULL in a column of the key: they are never picked. */
+  readonly withoutKey: number
+}
+
+/** The number of rows that the filter and joins of a source let in. Reads the whole table. */
+export async function countEligibleRows(db: Db, source: Source): Promise<EligibleCounts> {
+  const hasKey = hasKeySql(source)
+  const [row] = await query<EligibleCounts>(
+    db,
+    `select count(*) filter (where ${hasKey})::float8 as rows, count(*) filter (where not (${hasKey}))::float8 as "withoutKey"
+       from ${source.table.sql} as t ${joinsSql(source)} where ${belongsSql(source)}`,
+  )
+  return row ?? { rows: 0, withoutKey: 0 }
+}
+
+/** The number of rows of a source without a key, up to a limit. */
+export async function countRowsWithoutKey(db: Db, source: Source, limit: number): Promise<number> {
   const [row] = await query<{ count: number }>(
     db,
-    `select count(*)::float8 as count from ${source.table.sql} as t ${joinsSql(source)}
-      where ${[belongsSql(source), ...keyed].join(' and ')}`,
+    `select count(*)::int as count from (
+       select from ${source.table.sql} as t ${joinsSql(source)}
+        where ${belongsSql(source)} and not (${hasKeySql(source)}) limit ${limit}) as x`,
   )
   return row?.count ?? 0
 }

@@ -112,3 +112,13 @@ function parseJson(text: string): unknown {
     return null
   }
 }
+
+/** SQL: whether the row has a key. One with NULL in a key column is never picked: nothing identifies it. */
+export const hasKeySql = (
+  { keyColumns }: { readonly keyColumns: readonly KeyColumn[] },
+  alias = 't',
+): string =>
+  keyColumns
+    .filter((column) => !column.notNull)
+    .map((column) => `${alias}.${quoteName(column.name)} is not null`)
+    .join(' and ') || 'true'

@@ -8,6 +8,7 @@ import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
 import { belongsSql, joinsSql, MAPPING_INPUTS, mayRepeatKeys, rowInputsSql } from './inputs.ts'
 import {
   afterKeySql,
+  hasKeySql,
   keyFromTextSql,
   keyMatchesSql,
   keyOrderSql,
@@ -116,7 +117,7 @@ export function pageConditions(
   options: Omit<SourcePageOptions, 'limit'>,
 ): RawBuilder<unknown> {
   const { changedAt } = source.mapping
-  const conditions = [sql.raw<boolean>(belongsSql(source)), ...notNullKeys(source)]
+  const conditions = [sql.raw<boolean>(belongsSql(source)), sql.raw<boolean>(hasKeySql(source))]
   if (options.where !== null) conditions.push(sql.raw(`(${checkedWhere(source, options.where)}\n)`))
   if (options.changedSince !== null && changedAt !== null) {
     const changed = sql<boolean>`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`
@@ -222,11 +223,6 @@ function isIncompleteSql(source: Source): string {
   })
   return cells.length === 0 ? 'false' : `(${[...nulls, ...cells].join(' or ')})`
 }
-
-const notNullKeys = (source: Source): RawBuilder<boolean>[] =>
-  source.keyColumns
-    .filter((column) => !column.notNull)
-    .map((column) => sql.raw(`t.${quoteName(column.name)} is not null`))
 
 const DUPLICATE_PREFIX = 'more than one row for key '
 

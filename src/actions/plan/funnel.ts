@@ -25,6 +25,8 @@ export interface SourcePlan {
   readonly changed_since: Date | null
   /** Rows of the table. */
   readonly table: number | null
+  /** Let in by the filter and joins, with NULL in a column of the key: nothing identifies them. */
+  readonly without_key: number | null
   /** Excluded by the source's filter and joins. */
   readonly filtered_out: number | null
   /** Excluded by `--where`. */
@@ -120,7 +122,7 @@ export async function planSource(
   const before =
     stoppedAt === null && changedSince === null
       ? await countFilteredOut(deps, source, options, counts.rows)
-      : { table: null, filtered_out: null, where_out: null }
+      : { table: null, without_key: null, filtered_out: null, where_out: null }
   counts.fresh += recentlyEnriched
   const stamped =
     source.freshness === null ? null : { rows: recentlyEnriched, reason: describeFreshness(source) }
@@ -162,22 +164,29 @@ async function countFilteredOut(
   source: Source,
   { where }: FunnelOptions,
   read: number,
-): Promise<Pick<SourcePlan, 'table' | 'filtered_out' | 'where_out'>> {
+): Promise<Pick<SourcePlan, 'table' | 'without_key' | 'filtered_out' | 'where_out'>> {
   const { mapping, keyColumns } = source
-  const isUnfiltered =
-    mapping.where === null && mapping.joins === null && keyColumns.every((one) => one.notNull)
-  if (isUnfiltered && where === null) return { table: read, filtered_out: 0, where_out: 0 }
+  const haveKeys = keyColumns.every((one) => one.notNull)
+  const isUnfiltered = mapping.where === null && mapping.joins === null && haveKeys
+  if (isUnfiltered && where === null) return { table: read, without_key: 0, filtered_out: 0, where_out: 0 }
   const { table, eligible } = await inTransaction(
     deps.db,
     async (tx) => ({
       table: await countTableRows(tx, source),
-      eligible: where === null ? read : await countEligibleRows(tx, source),
+      eligible:
+        where === null && haveKeys ? { rows: read, withoutKey: 0 } : await countEligibleRows(tx, source),
     }),
     deps.policy.sourceTimeoutMs,
   )
-  const whereOut = Math.max(0, eligible - read)
-  const filteredOut = Math.max(0, table - read - whereOut)
-  return { table: read + whereOut + filteredOut, filtered_out: filteredOut, where_out: whereOut }
+  const withoutKey = eligible.withoutKey
+  const whereOut = where === null ? 0 : Math.max(0, eligible.rows - read)
+  const filteredOut = Math.max(0, table - read - whereOut - withoutKey)
+  return {
+    table: read + whereOut + filteredOut + withoutKey,
+    without_key: withoutKey,
+    filtered_out: filteredOut,
+    where_out: whereOut,
+  }
 }
 
 /** A row whose lookup costs nothing. */

@@ -78,13 +78,14 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
   // One more line names the reason itself.
   const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
   const rest = invalid.slice(named.length)
-  const { table, filtered_out: filteredOut, where_out: whereOut } = source
-  const isWhole = table !== null && filteredOut !== null && whereOut !== null
-  const isFiltered = isWhole && filteredOut + whereOut > 0
+  const { table, without_key: withoutKey, filtered_out: filteredOut, where_out: whereOut } = source
+  const isWhole = table !== null && withoutKey !== null && filteredOut !== null && whereOut !== null
+  const isFiltered = isWhole && withoutKey + filteredOut + whereOut > 0
   return [
     ...(isFiltered
       ? [
           total('in the table', table),
+          left('without a key', withoutKey, 'NULL in a column of the key: nothing identifies them'),
           left('filtered out', filteredOut, "by the source's filter and joins"),
           left('filtered out', whereOut, 'by --where'),
         ]

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { describeSource } from '../../../src/sources/describe-source.ts'
 import { requestsFor, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
@@ -88,6 +89,31 @@ test('rows excluded by filters are counted, and the numbers add up to the table'
   expect(sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 20, rows: 130, picked: 130 }])
   const whole = await app.plan(runRequest())
   expect(whole.sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 0, rows: 150 }])
+})
+
+test('rows without a key are counted as such, and check names them', async () => {
+  await start()
+  await stored(
+    `alter table crm.contacts add ref text unique; update crm.contacts set ref = 'r' || id where id > 30`,
+  )
+  const { contacts } = withAccounts.sources
+  const app = await harness.open({
+    config: {
+      ...withAccounts,
+      sources: { contacts: { ...contacts, key: 'ref', where: 't.id <= 150' } },
+    },
+  })
+  const { sources } = await app.plan(runRequest())
+  expect(sources).toMatchObject([{ table: 200, without_key: 30, filtered_out: 50, where_out: 0, rows: 120 }])
+  const narrow = await app.plan(runRequest({ where: 't.id > 50' }))
+  expect(narrow.sources).toMatchObject([
+    { table: 200, without_key: 30, filtered_out: 50, where_out: 20, rows: 100 },
+  ])
+  const source = app.sources.get('contacts')
+  if (source === undefined) throw new Error('the configuration has no source')
+  expect(await describeSource(harness.database.db, source)).toMatchObject([
+    { place: 'key', found: '30 rows with NULL in ref: never looked up or written' },
+  ])
 })
 
 test('a cascade is planned as a range, using what is known', async () => {

@@ -7,6 +7,7 @@ import { onTerminal } from '../terminal.ts'
 const contacts = {
   source: 'contacts',
   table: 6_540,
+  without_key: 0,
   filtered_out: 500,
   where_out: 40,
   rows: 6_000,
@@ -84,8 +85,13 @@ test('each source is a funnel whose numbers add up', () => {
   expect(lines.join('\n')).toMatch(/− invalid input +80 {2}email: no @\n {2}− invalid input +12 {2}no input/)
 })
 
+test('rows without a key are no filtered rows', () => {
+  const keyless = textOf({ sources: [{ ...contacts, without_key: 272, filtered_out: 228 }] })
+  expect(keyless).toMatch(/− without a key +272 {2}NULL in a column of the key.*\n {2}− filtered out +228 /)
+})
+
 test('a plan that stops at the limit or the budget says what it read, and nothing of the rest', () => {
-  const unread = { table: null, filtered_out: null, where_out: null }
+  const unread = { table: null, without_key: null, filtered_out: null, where_out: null }
   const limited = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'limit' }] })
   expect(limited).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, up to the limit\n/)
   expect(limited).not.toContain('at least')
