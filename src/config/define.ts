@@ -78,8 +78,11 @@ interface SourceConfig<Kind extends SourceKind, Field extends string> {
    * The column that keeps when a row was enriched last, by whatever did it: a timestamptz, timestamp or date, or a key
    * inside a jsonb column. A row whose value is younger than `refreshAfter` counts as enriched and is not picked; each
    * write sets it. It replaces a condition on that column in `where`.
+   *
+   * `read`: an expression for a time that this source does not write, of a joined table for instance. A time that a source of
+   * Fillrate has set there does not count, so that two sources do not keep each other from their rows.
    */
-  readonly freshness?: { readonly column: string }
+  readonly freshness?: { readonly column: string } | { readonly read: string }
   /** Live sync: `fillrate start` enriches rows as they change. Default: false. */
   readonly follow?: boolean
   /**

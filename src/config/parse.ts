@@ -171,7 +171,7 @@ function resolveSource(
     key: source.key === undefined ? null : [source.key].flat(),
     where: source.where ?? null,
     changedAt: source.changedAt ?? null,
-    freshness: source.freshness ? { column: source.freshness.column, maxAgeMs: refreshAfterMs } : null,
+    freshness: source.freshness ? toFreshness(source.freshness, refreshAfterMs) : null,
     inputs: Object.fromEntries(
       Object.entries(source.inputs).filter(([, expression]) => expression !== undefined),
     ),
@@ -186,6 +186,12 @@ function resolveSource(
 }
 
 type ParsedOutput = ParsedSource['outputs'][string]
+
+/** The schema has seen to it that there is one of them. */
+const toFreshness = (
+  { column, read = '' }: NonNullable<ParsedSource['freshness']>,
+  maxAgeMs: number,
+): SourceMapping['freshness'] => (column === undefined ? { read, maxAgeMs } : { column, maxAgeMs })
 
 function resolveOutput(column: string, output: ParsedOutput): OutputMapping {
   const options: Exclude<ParsedOutput, string> =

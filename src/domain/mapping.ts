@@ -59,7 +59,12 @@ export interface SourceMapping {
    * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched while that is less
    * than `maxAgeMs` ago.
    */
-  readonly freshness: { readonly column: string; readonly maxAgeMs: number } | null
+  readonly freshness:
+    | ((
+        | { readonly column: string; readonly read?: never }
+        | { readonly read: string; readonly column?: never }
+      ) & { readonly maxAgeMs: number })
+    | null
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   /** Whether its rows are enriched as they change. */
   readonly follow: boolean

@@ -22,7 +22,11 @@ const LARGE_TABLE_ROWS = 50_000
  * Checks an open source's data and plans for problems that do not stop a run but that its owner should know. Reads one
  * row.
  */
-export async function describeSource(db: Db, source: Source): Promise<SourceProblem[]> {
+export async function describeSource(
+  db: Db,
+  source: Source,
+  others: readonly Source[] = [],
+): Promise<SourceProblem[]> {
   const add = (place: string, found: string, expected: string, todo: string): SourceProblem => ({
     source: source.name,
     place,
@@ -58,7 +62,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
       ),
     )
 
-  for (const { place, found, expected, todo } of findWrittenInWhere(source))
+  for (const { place, found, expected, todo } of findWrittenInWhere(source, others))
     findings.push(add(place, found, expected, todo))
 
   const nullable = source.keyColumns.filter((column) => !column.notNull).map((column) => column.name)
@@ -98,7 +102,7 @@ export async function describeSource(db: Db, source: Source): Promise<SourceProb
         `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
       ),
     )
-  else if (changed !== null && source.freshness !== null && source.freshness.cell.path.length === 0) {
+  else if (changed !== null && source.freshness?.cell?.path.length === 0) {
     const stale = await explainQuery(db, source, pageQuery(source, { ...ahead, staleSince: new Date() }))
     if (stale !== null && scansWholeTable(source, stale))
       findings.push(

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { formatDuration } from '../util/format.ts'
 import { cellJsonSql, currentCellSql } from './cell.ts'
+import { renderExpression } from './expression.ts'
 import type { MappedCell, MappedFreshness, Source } from './source-model.ts'
 
 /** The times that can be compared; earlier and later ones, `infinity` among them, count as these. */
@@ -14,21 +15,35 @@ export function stampExpression({ type, path }: MappedCell): string {
   return type.fit.kind === 'date' ? 'current_date' : 'now()'
 }
 
-/** SQL: until when the stamp of a row keeps it fresh, a timestamptz. NULL: it has none. */
-export function freshUntilSql({ freshness }: Pick<Source, 'freshness'>): string {
+/** SQL for the stamp as the row stands. */
+function standingStampSql({ cell, read }: MappedFreshness): string {
+  if (cell !== null) return currentCellSql(cell)
+  return `(${renderExpression(read ?? 'null').sql}\n)`
+}
+
+/**
+ * SQL: until when the stamp of a row keeps it fresh, a timestamptz. NULL: it has none. A stamp that is only read counts as the
+ * user or another program has set it: one that another source of Fillrate writes would keep this one from its rows.
+ */
+export function freshUntilSql({ freshness, ownWrites }: Pick<Source, 'freshness' | 'ownWrites'>): string {
   if (freshness === null) return 'null::timestamptz'
-  const stamp = currentCellSql(freshness.cell)
-  if (freshness.cell.path.length > 0) return `(${jsonTimeSql(stamp)} + ${maxAgeSql(freshness)})`
-  const { kind } = freshness.cell.type.fit
+  const isGiven = freshness.cell === null && ownWrites?.isInput === true
+  const stamp = isGiven ? `"~inputs"."~stamp"` : standingStampSql(freshness)
+  return untilSql(freshness, stamp)
+}
+
+function untilSql(freshness: MappedFreshness, stamp: string): string {
+  const { kind } = freshness
+  if (kind === 'json') return `(${jsonTimeSql(stamp)} + ${maxAgeSql(freshness)})`
   const bounded = `least(greatest(${stamp}, '${EARLIEST}'::${kind}), '${LATEST}'::${kind})`
   // A date is a whole day.
   const end = kind === 'date' ? `(${bounded} + 1)` : bounded
   return `(case when ${stamp} is not null then ${end}::timestamptz + ${maxAgeSql(freshness)} end)`
 }
 
-/** SQL: the stamp as `changes` and `last_written` store it. */
+/** SQL: the stamp as `changes` and `last_written` store it; NULL if the source writes none. */
 export const stampJsonSql = ({ freshness }: Pick<Source, 'freshness'>): string =>
-  freshness === null ? 'null::jsonb' : `coalesce(${cellJsonSql(freshness.cell)}, 'null')`
+  freshness?.cell == null ? 'null::jsonb' : `coalesce(${cellJsonSql(freshness.cell)}, 'null')`
 
 /**
  * SQL for a time written in JSON, in UTC whatever its zone: half a day is little against the age of a record. No text makes
@@ -52,19 +67,20 @@ export function wentStaleSql(source: Source, since: Date): RawBuilder<boolean> {
   const { freshness } = source
   if (freshness === null) return sql`false`
   const earliest = sql`${since}::timestamptz - interval '1 day'`
-  if (freshness.cell.path.length > 0) {
-    const freshUntil = sql.raw(freshUntilSql(source))
+  const stamp = standingStampSql(freshness)
+  if (freshness.kind === 'json') {
+    const freshUntil = sql.raw(untilSql(freshness, stamp))
     return sql`(${freshUntil} > ${earliest} and ${freshUntil} <= now())`
   }
-  const stamp = sql.raw(currentCellSql(freshness.cell))
-  const age = sql.raw(maxAgeSql(freshness))
-  const type = sql.raw(freshness.cell.type.fit.kind)
-  return sql`(${stamp} >= (${earliest} - ${age})::${type} and ${stamp} <= (now() - ${age})::${type})`
+  const [value, age, type] = [stamp, maxAgeSql(freshness), freshness.kind].map((text) => sql.raw(text))
+  return sql`(${value} >= (${earliest} - ${age})::${type} and ${value} <= (now() - ${age})::${type})`
 }
 
 /** Why a row with a recent stamp is not picked. */
 export const describeFreshness = ({ freshness }: Pick<Source, 'freshness'>): string =>
-  freshness === null ? '' : `${freshness.cell.column} is less than ${formatDuration(freshness.maxAgeMs)} old`
+  freshness === null
+    ? ''
+    : `${freshness.cell?.column ?? freshness.read ?? ''} is less than ${formatDuration(freshness.maxAgeMs)} old`
 
 /** SQL for the age at which a stamp is stale, an interval. */
 const maxAgeSql = ({ maxAgeMs }: MappedFreshness): string => `make_interval(secs => ${maxAgeMs / 1_000})`

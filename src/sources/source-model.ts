@@ -16,7 +16,7 @@ export interface Source {
   /** Its cell is among `touches`. Null: the source has none. */
   readonly freshness: MappedFreshness | null
   /** Null: the source has no `changedAt`. */
-  readonly changedAtType: ChangedAtType | null
+  readonly changedAtType: TimeType | null
   /** What Fillrate itself writes into what the inputs read. Absent: nothing. */
   readonly ownWrites?: OwnWrites
 }
@@ -32,6 +32,8 @@ export interface OwnWrites {
   /** The inputs and the joins, in which other tables that Fillrate fills stand as the user gave them. */
   readonly inputs: SourceMapping['inputs']
   readonly joins: string | null
+  /** The same of the expression that `freshness` reads; null: there is none. */
+  readonly stamp: string | null
   /** The joins read something that Fillrate writes: they are made again on the row as the user gave it. */
   readonly joinsAgain: boolean
   /** This source, with the cells that its `where` reads. */
@@ -53,8 +55,8 @@ export interface WrittenCell extends MappedCell {
   readonly isFilled: boolean
 }
 
-/** The type of `changedAt`; the last two are compared with a bound that is safe in every time zone. */
-export type ChangedAtType = 'timestamptz' | 'timestamp' | 'date'
+/** The type of an expression for a time; the last two are compared with a bound that is safe in every time zone. */
+export type TimeType = 'timestamptz' | 'timestamp' | 'date'
 
 export interface KeyColumn {
   readonly name: string
@@ -88,9 +90,14 @@ export interface MappedOutput extends MappedCell {
   readonly valueType: 'text' | 'number'
 }
 
-/** The cell that keeps when a row was enriched last, and the age at which that is out of date. */
+/** What keeps when a row was enriched last, and the age at which that is out of date. */
 export interface MappedFreshness {
-  readonly cell: MappedCell
+  /** What each write sets. Null: the source only reads the time. */
+  readonly cell: MappedCell | null
+  /** The expression for the time, if there is no cell. */
+  readonly read: string | null
+  /** `json`: the cell is a key inside a jsonb column. */
+  readonly kind: TimeType | 'json'
   readonly maxAgeMs: number
   /** Other sources that stamp the same cell of the same rows. */
   readonly sharedWith?: readonly string[]

@@ -1,6 +1,6 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
-import { probeCells, probeExpressions, resolveChangedAtType, scanExpressions } from './check/expressions.ts'
+import { probeCells, probeExpressions, resolveTimeType, scanExpressions } from './check/expressions.ts'
 import { resolveFreshness } from './check/freshness.ts'
 import { resolveKey } from './check/key.ts'
 import { checkPrivileges } from './check/privileges.ts'
@@ -52,10 +52,12 @@ export async function resolveSource(
   await checkRowSecurity(db, table, mapping, report)
   const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
-  const changed =
-    canProbe && !unsafe.has('changedAt') && !report.lacksPrivileges
-      ? await resolveChangedAtType(db, table, mapping, report)
+  const resolveTime = (place: 'changedAt' | 'freshness.read', text: string | null) =>
+    canProbe && !unsafe.has(place) && !report.lacksPrivileges
+      ? resolveTimeType(db, table, mapping, { place, text }, report)
       : null
+  const changed = await resolveTime('changedAt', mapping.changedAt)
+  const stampKind = await resolveTime('freshness.read', mapping.freshness?.read ?? null)
   if (key === null) return { source: null, problems }
   const source: Source = {
     name: mapping.name,
@@ -64,7 +66,7 @@ export async function resolveSource(
     ...key,
     outputs: checked,
     touches,
-    freshness,
+    freshness: freshness && { ...freshness, kind: stampKind ?? freshness.kind },
     changedAtType: changed,
   }
   if (problems.length === 0) await checkWritePlan(db, source, report)

@@ -9,7 +9,7 @@ import { type Database, openDatabase } from '../../store/open.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
 import { checkSchema } from './schema.ts'
-import { checkSource, checkTriggerFunctions, checkTriggers } from './source.ts'
+import { checkSource, checkTriggerFunctions, checkTriggers, type ReadMapping, readMapping } from './source.ts'
 import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { toKeyId } from '../../service/api-keys.ts'
@@ -51,8 +51,15 @@ export async function* checkDatabase(
     const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
     const found = [schema]
-    for (const mapping of Object.values(config?.sources ?? {})) {
-      const checked = await checkSource(db, mapping, env)
+    // Read first: a condition of one source may read what another one writes.
+    const read: ReadMapping[] = []
+    for (const mapping of Object.values(config?.sources ?? {})) read.push(await readMapping(db, mapping))
+    for (const one of read) {
+      const { mapping } = one
+      const others = read.flatMap(({ resolved }) =>
+        'error' in resolved || resolved.source === null || resolved === one.resolved ? [] : [resolved.source],
+      )
+      const checked = await checkSource(db, one, others, env)
       found.push(checked)
       yield checked
       if (mapping.follow && checked.verdict !== 'error' && schema.verdict !== 'error')

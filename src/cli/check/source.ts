@@ -17,18 +17,32 @@ import { listExecutors, readTriggerState } from '../../sources/triggers/install.
 /** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
 const CHECK_MS = 10_000
 
+/** A mapping, and what the database says of it. */
+export interface ReadMapping {
+  readonly mapping: SourceMapping
+  readonly resolved: Awaited<ReturnType<typeof resolveSource>> | { readonly error: unknown }
+}
+
+/** Reads what the catalogue says of a mapping. */
+export async function readMapping(db: Database, mapping: SourceMapping): Promise<ReadMapping> {
+  return { mapping, resolved: await resolveSource(db, mapping).catch((error: unknown) => ({ error })) }
+}
+
 /**
  * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
  * then rows and query plans. Each problem has a verdict of its own: what can never work is an error.
+ * @param others the other sources of the configuration
  */
 export async function checkSource(
   db: Database,
-  mapping: SourceMapping,
+  { mapping, resolved }: ReadMapping,
+  others: readonly Source[],
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const name = `source ${mapping.name}`
   try {
-    const { source, problems } = await resolveSource(db, mapping)
+    if ('error' in resolved) throw resolved.error
+    const { source, problems } = resolved
     const misfits = source === null ? [] : await findNewMisfits(db, source, problems)
     const byFrequency = (frequency: Misfit['frequency']): Problem[] =>
       misfits.filter((one) => one.frequency === frequency).map((one) => toProblem(mapping.name, one))
@@ -39,7 +53,7 @@ export async function checkSource(
       errors.push(...rows)
       // The plan and the data are of interest once the rows can be read.
       if (rows.length === 0)
-        warnings.push(...(await inTransaction(db, (tx) => describeSource(tx, source), CHECK_MS)))
+        warnings.push(...(await inTransaction(db, (tx) => describeSource(tx, source, others), CHECK_MS)))
     }
     const text = `${mapping.table}, ${pluralize(mapping.outputs.length, 'column')} to fill`
     return createMixedFinding(name, text, errors, warnings)

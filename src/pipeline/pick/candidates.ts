@@ -244,9 +244,11 @@ function isStampRemovedSql(source: Source): RawBuilder<boolean> {
 
 /** SQL: whether the stamp in `page` is what Fillrate wrote, by this source or another. NULL: it has written none. */
 function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
-  const column = freshness?.cell.column ?? ''
+  // What Fillrate wrote does not count in a stamp that is only read.
+  if (freshness?.cell == null) return sql`null::boolean`
+  const { column } = freshness.cell
   const isOwn = sql<boolean | null>`(r.last_written -> ${column} = page.stamp)`
-  const { sharedWith = [] } = freshness ?? {}
+  const { sharedWith = [] } = freshness
   if (sharedWith.length === 0) return isOwn
   return sql`(case when ${isOwn} then true when exists (
       select from fillrate.rows o

@@ -5,7 +5,7 @@ import { type ExpressionFault, findFault, findJoinFault, renderExpression, withC
 import { joinsSql, MAPPING_INPUTS } from '../inputs.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
 import { quoteLiteral } from '../quote.ts'
-import type { ChangedAtType, MappedOutput, MappedTouch, Source } from '../source-model.ts'
+import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
 import { addProbeError, type ExpressionProbe, probeExpression, type ProbeFailure } from './probe.ts'
 
 const OUTPUT_PLACEHOLDERS = ['value', 'json', 'confidence']
@@ -21,10 +21,12 @@ export function scanExpressions(mapping: SourceMapping, report: ProblemList): vo
         'Correct the expression.',
       )
   }
-  const { joins, where, changedAt } = mapping
+  const { joins, where, changedAt, freshness } = mapping
   if (joins !== null) add('joins', joins, findJoinFault(joins))
   if (where !== null) add('where', where, findFault(where, []))
   if (changedAt !== null) add('changedAt', changedAt, findFault(changedAt, []))
+  const read = freshness?.read ?? null
+  if (read !== null) add('freshness.read', read, findFault(read, []))
   for (const [name, text] of Object.entries(mapping.inputs)) add(`inputs.${name}`, text, findFault(text, []))
   for (const { column, sql } of mapping.outputs)
     if (sql !== null) add(`outputs.${column}.sql`, sql, findFault(sql, OUTPUT_PLACEHOLDERS))
@@ -79,14 +81,18 @@ export async function probeExpressions(
       before: `select 1 ${from} where (`,
       after: '\n) limit 0',
     })
-  if (mapping.changedAt !== null)
-    probes.push({
-      place: 'changedAt',
-      text: mapping.changedAt,
-      expected: 'a time',
-      before: `select 1 ${from} where (`,
-      after: '\n) is null limit 0',
-    })
+  for (const [place, text] of [
+    ['changedAt', mapping.changedAt],
+    ['freshness.read', mapping.freshness?.read ?? null],
+  ] as const)
+    if (text !== null)
+      probes.push({
+        place,
+        text,
+        expected: 'a time',
+        before: `select 1 ${from} where (`,
+        after: '\n) is null limit 0',
+      })
   for (const one of probes) {
     const failed = unsafe.has(one.place) ? null : await probeExpression(db, one)
     if (failed) addProbeError(failed, report)
@@ -94,36 +100,36 @@ export async function probeExpressions(
   return true
 }
 
-const CHANGED_AT_TYPES: Readonly<Record<string, ChangedAtType>> = {
+const TIME_TYPES: Readonly<Record<string, TimeType>> = {
   'timestamp with time zone': 'timestamptz',
   'timestamp without time zone': 'timestamp',
   date: 'date',
 }
 
-/** Resolves the type of `changedAt`, which decides how it is compared. Anything but a time is reported. */
-export async function resolveChangedAtType(
+/** Resolves the type of an expression for a time, which decides how it is compared. Anything but a time is reported. */
+export async function resolveTimeType(
   db: Db,
   table: Table,
-  mapping: SourceMapping,
+  { joins }: SourceMapping,
+  { place, text }: { readonly place: 'changedAt' | 'freshness.read'; readonly text: string | null },
   report: ProblemList,
-): Promise<ChangedAtType | null> {
-  const { joins, changedAt } = mapping
-  if (changedAt === null || report.problems.some(({ place }) => place === 'changedAt')) return null
+): Promise<TimeType | null> {
+  if (text === null || report.problems.some((problem) => problem.place === place)) return null
   const joined = joins === null ? '' : renderExpression(joins).sql
   // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
   const [row] = await query<{ type: string }>(
     db,
     `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
        from (select 1) as one
-       left join (select (${renderExpression(changedAt).sql}\n) as at from ${table.sql} as t ${joined} limit 0) as x on true
+       left join (select (${renderExpression(text).sql}\n) as at from ${table.sql} as t ${joined} limit 0) as x on true
        join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
   )
   const found = row?.type ?? 'unknown'
-  const type = CHANGED_AT_TYPES[found]
+  const type = TIME_TYPES[found]
   if (type !== undefined) return type
   report.add(
-    'changedAt',
-    `${changedAt}, which is of type ${found}`,
+    place,
+    `${text}, which is of type ${found}`,
     'a time: timestamptz, timestamp or date',
     'Convert it, for instance to_timestamp(t.changed_seconds), with an index on that expression.',
   )

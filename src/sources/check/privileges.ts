@@ -42,11 +42,12 @@ export async function checkPrivileges(
 const toColumnUse = (place: string, name: string): Use => ({ kind: 'column', schema: null, name, place })
 
 export function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
-  const { joins, where, changedAt, inputs, outputs, touch } = mapping
+  const { joins, where, changedAt, freshness, inputs, outputs, touch } = mapping
   const all: (readonly [string, string | null | undefined])[] = [
     ['joins', joins],
     ['where', where],
     ['changedAt', changedAt],
+    ['freshness.read', freshness?.read],
     ...Object.entries(inputs).map(([name, text]) => [`inputs.${name}`, text] as const),
     ...outputs.map(({ column, sql }) => [`outputs.${column}.sql`, sql] as const),
     ...Object.entries(touch).map(([column, text]) => [`touch.${column}`, text] as const),

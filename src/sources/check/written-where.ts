@@ -1,70 +1,146 @@
+import type { SourceMapping } from '../../domain/mapping.ts'
 import { isFiller, type Token, tokenize } from '../expression.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import type { SourceProblem } from '../problems.ts'
+import { replaceTable } from '../replace-table.ts'
 import { columnNameIn } from '../triggers/columns.ts'
 
 type Finding = Omit<SourceProblem, 'source'>
 
+type Writing = Pick<Source, 'name' | 'table' | 'outputs' | 'touches' | 'freshness'>
+
 /**
- * Finds what a source writes and its own `where` reads: such a row leaves the source when it is written. Of the columns that
- * it fills, only a condition that they are blank: one on their values may be meant. Pure.
+ * Finds what `where` reads and a source writes, this one or another: such a row leaves the source when it is written, by
+ * another source before it was picked. Of the columns that are filled, only a condition that they are blank: one on their
+ * values may be meant. Pure.
+ * @param others the other sources of the configuration
  */
 export function findWrittenInWhere(
-  source: Pick<Source, 'mapping' | 'outputs' | 'touches' | 'freshness'>,
+  source: Writing & Pick<Source, 'mapping'>,
+  others: readonly Writing[] = [],
 ): Finding[] {
   const { where } = source.mapping
   if (where === null) return []
-  const tokens = tokenize(where).tokens.filter((token) => !isFiller(token))
-  const add = (columns: readonly MappedCell[], why: string, todo: string): Finding[] =>
-    columns.length === 0
-      ? []
-      : [
-          {
-            place: 'where',
-            found: `${where}\na condition on ${columns.map(({ column }) => column).join(', ')}, ${why}`,
-            expected: 'a condition on columns that Fillrate does not write',
-            todo,
-          },
-        ]
-  const touched = source.touches.filter((cell) => listReads(tokens, cell).length > 0)
-  const filled = source.outputs.filter((cell) =>
-    listReads(tokens, cell).some((at) => isBlankTest(tokens, at)),
-  )
-  return [
-    ...add(
-      touched,
-      'which each write sets: a row leaves the source when it is written',
-      describeRemedy(source, touched),
-    ),
-    ...add(
-      filled,
-      'which the source fills: a row leaves the source when it is written, and is not refreshed',
-      'Leave that out: a value that is there is kept, and a row without blanks is not picked.',
-    ),
+  const own = { ...listWritten(source, source.mapping, where), by: 'the source', set: 'each write sets' }
+  const all = [
+    { writer: source, ...own },
+    ...others.map((writer) => {
+      const by = `the source ${writer.name}`
+      return { writer, ...listWritten(writer, source.mapping, where, source), by, set: `${by} sets` }
+    }),
   ]
+  return all.flatMap(({ writer, touched, filled, by, set }) => {
+    const isOwn = writer === source
+    const leaves = isOwn ? 'it is written' : `${by} writes`
+    const add = (reads: readonly Read[], why: string, todo: string): Finding[] =>
+      reads.length === 0
+        ? []
+        : [
+            {
+              place: 'where',
+              found: `${where}\na condition on ${[...new Set(reads.map(({ text }) => text))].join(', ')}, which ${why}`,
+              expected: 'a condition on columns that Fillrate does not write',
+              todo,
+            },
+          ]
+    const cells = touched.map(({ cell }) => cell)
+    const isHere = writer.table.sql === source.table.sql
+    return [
+      ...add(
+        touched,
+        `${set}: a row leaves ${isOwn ? 'the' : 'this'} source when ${leaves}`,
+        isHere ? describeRemedy(source, writer, cells) : describeRemedyElsewhere(touched),
+      ),
+      ...add(
+        filled,
+        `${by} fills: a row leaves ${isOwn ? 'the' : 'this'} source when ${leaves}, and is not ${isOwn ? 'refreshed' : 'picked any more'}`,
+        'Leave that out: a value that is there is kept, and a row without blanks is not picked.',
+      ),
+    ]
+  })
 }
 
+const isTime = ({ path, type }: MappedCell): boolean =>
+  path.length === 0 && /^(?:timestamptz|timestamp|date)$/.test(type.fit.kind)
+
+function describeRemedyElsewhere(touched: readonly Read[]): string {
+  const stamp = touched.find(({ cell }) => isTime(cell))
+  if (stamp === undefined) return 'Leave that out: Fillrate knows which rows it has enriched.'
+  return `Write freshness: { read: ${quoteText(stamp.text)} } in its place: a time that Fillrate has set does not count there.`
+}
+
+/** A cell that a condition reads, and how it names it. */
+interface Read {
+  readonly cell: MappedCell
+  readonly text: string
+  /** The index of the token after it. */
+  readonly end: number
+}
+
+/** @param reader the source of the condition, if another one writes */
+function listWritten(
+  writer: Pick<Source, 'table' | 'outputs' | 'touches'>,
+  { joins }: Pick<SourceMapping, 'joins'>,
+  where: string,
+  reader: Pick<Source, 'table'> = writer,
+): { readonly touched: readonly Read[]; readonly filled: readonly Read[] } {
+  const tokens = tokenize(where).tokens.filter((token) => !isFiller(token))
+  const isOwnTable = writer.table.sql === reader.table.sql
+  const aliases = isOwnTable
+    ? ['t']
+    : [...listAliases(joins ?? '', writer.table, true), ...listAliases(where, writer.table)]
+  // Without an alias, a column of the source's own table is meant.
+  const isBare = (cell: MappedCell): boolean =>
+    isOwnTable || !reader.table.columns.some(({ name }) => name === cell.attribute)
+  const reads = (cell: MappedCell): Read[] =>
+    aliases.length === 0 ? [] : listReads(tokens, cell, { aliases, isBare: isBare(cell) })
+  return {
+    touched: writer.touches.flatMap(reads),
+    filled: writer.outputs.flatMap(reads).filter(({ end }) => isBlankTest(tokens, end)),
+  }
+}
+
+/** The names under which an SQL text reads a table. */
+function listAliases(text: string, table: Writing['table'], isJoins = false): string[] {
+  const marked = replaceTable(text, table, '(@)', { isJoins })
+  if (marked === null) return []
+  const tokens = tokenize(marked).tokens.filter((token) => !isFiller(token))
+  return tokens.flatMap(({ text: word }, at) => {
+    if (word !== '@') return []
+    const next = tokens[at + 2]
+    return columnNameIn(next?.text.toLowerCase() === 'as' ? tokens[at + 3] : next) ?? []
+  })
+}
+
+const quoteText = (text: string): string => `'${text.replaceAll("'", String.raw`\'`)}'`
+
 function describeRemedy(
-  { freshness, touches }: Pick<Source, 'freshness' | 'touches'>,
+  { freshness }: Pick<Source, 'freshness'>,
+  { touches }: Pick<Source, 'touches'>,
   read: readonly MappedCell[],
 ): string {
-  if (freshness !== null && read.some((cell) => cell.column === freshness.cell.column))
+  if (freshness?.cell && read.some((cell) => cell.column === freshness.cell?.column))
     return 'Leave that out: `freshness` does it.'
-  const isTime = ({ path, type }: MappedCell): boolean =>
-    path.length === 0 && /^(?:timestamptz|timestamp|date)$/.test(type.fit.kind)
   const stamp = read.find(isTime) ?? touches.find(isTime) ?? read.find(({ path }) => path.length > 0)
   if (stamp === undefined)
     return "Keep the time of the enrichment in a column, and write freshness: { column: 'enriched_at' } in its place."
-  return `Write freshness: { column: '${stamp.column.replaceAll("'", String.raw`\'`)}' } in its place.`
+  return `Write freshness: { column: ${quoteText(stamp.column)} } in its place.`
 }
 
-/** The indexes of the tokens after each mention of the cell, of a parent of it, or of a part. */
-function listReads(tokens: readonly Token[], cell: MappedCell): number[] {
+/** Each mention of the cell, of a parent of it, or of a part, under one of the aliases, or without one. */
+function listReads(
+  tokens: readonly Token[],
+  cell: MappedCell,
+  { aliases, isBare }: { readonly aliases: readonly string[]; readonly isBare: boolean },
+): Read[] {
   return tokens.flatMap((token, at) => {
     if (columnNameIn(token) !== cell.attribute || tokens[at + 1]?.text === '.') return []
-    if (tokens[at - 1]?.text === '.' && columnNameIn(tokens[at - 2]) !== 't') return []
+    const alias = tokens[at - 1]?.text === '.' ? columnNameIn(tokens[at - 2]) : null
+    if (alias === null ? !isBare : !aliases.includes(alias)) return []
     const { keys, end } = readKeys(tokens, at + 1)
-    return keys.every((key, depth) => depth >= cell.path.length || key === cell.path[depth]) ? [end] : []
+    if (!keys.every((key, depth) => depth >= cell.path.length || key === cell.path[depth])) return []
+    const prefix = alias === null || alias === 't' ? '' : `${tokens[at - 2]?.text}.`
+    return [{ cell, text: `${prefix}${cell.column}`, end }]
   })
 }
 

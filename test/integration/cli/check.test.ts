@@ -562,3 +562,18 @@ test('a function that another role may execute is reported, with the statement t
   await database.pool.query(before?.problems[0]?.todo.split(';')[0] ?? '')
   expect((await checks({})).get('functions')).toBeUndefined()
 })
+
+test('a condition on what another source writes is a warning, with freshness in its place', async () => {
+  const joined = { table: 'big', joins: 'join people p on p.id = t.id', where: 'p.updated_at is null' }
+  const sources = { people: source({ freshness: { column: 'updated_at' } }), big: source(joined) }
+  expect((await checks({ sources })).get('source big')).toMatchObject({
+    verdict: 'warning',
+    problems: expect.arrayContaining([
+      expect.objectContaining({
+        place: 'where',
+        found: expect.stringContaining('p.updated_at, which the source people sets'),
+        todo: expect.stringContaining("Write freshness: { read: 'p.updated_at' } in its place"),
+      }),
+    ]),
+  })
+})

@@ -483,6 +483,18 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     "'title', which the output title fills",
     'a column of its own',
   ],
+  'freshness without a time': [
+    contacts({ freshness: {} }),
+    'sources.contacts.freshness',
+    'an empty object',
+    'a `column` that each write sets, or a `read` expression',
+  ],
+  'freshness of two times': [
+    contacts({ freshness: { column: 'enriched_at', read: 'c.enriched_at' } }),
+    'sources.contacts.freshness',
+    'both `column` and `read`',
+    'a `column` that each write sets, or a `read` expression',
+  ],
   'freshness inside an output': [
     contacts({ outputs: { attributes: 'title' }, freshness: { column: 'attributes.at' } }),
     'sources.contacts.freshness.column',
