@@ -1,7 +1,7 @@
 import { parseConfig } from '../config/parse.ts'
 import type { GivenService } from '../config/service.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
-import { SourceProblems, type SourceProblem } from '../sources/problems.ts'
+import { mergeGrantProblems, SourceProblems, type SourceProblem } from '../sources/problems.ts'
 import type { SkippedTable, ProposedSource } from './proposal.ts'
 import { openSource, type Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
@@ -35,7 +35,7 @@ export async function verifyProposedSource(
     ({ column }) =>
       !problems.some(({ place }) => place === `outputs.${column}` || place.startsWith(`outputs.${column}.`)),
   )
-  const [first] = problems
+  const [first] = mergeGrantProblems(problems)
   if (outputs.length === 0 || outputs.length === source.outputs.length)
     return {
       table: source.table,

@@ -8,6 +8,7 @@ import { rejectProtectedRows } from '../../../src/sources/row-security.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
+import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import type { Ended } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
@@ -15,6 +16,8 @@ import { onServer } from '../../support/server.ts'
 
 const ROLE = 'fillrate_row_security'
 const REASON = `row-level security: its policies let the role ${ROLE} read the row, and not update it`
+/** SELECT on single columns, too. */
+const GRANTS = `grant select (id, tenant, email, title, phone), update (title, phone) on people to ${ROLE}`
 let database: TestDatabase
 let sandbox: Sandbox
 let folder: string
@@ -25,7 +28,6 @@ beforeAll(async () => {
   await onServer(inject('postgresUrl'), (client) =>
     client.query(`drop role if exists ${ROLE}`).catch(() => {}),
   )
-  // The role of docs/security.md, with SELECT on single columns.
   await database.pool.query(`
     create role ${ROLE} login password 'secured';
     create table people (id int primary key, tenant int not null, email text, title text, phone text, secret text);
@@ -33,7 +35,7 @@ beforeAll(async () => {
     insert into tenants values (1, true), (2, true);
     grant usage on schema fillrate to ${ROLE};
     grant select, insert, update, delete on all tables in schema fillrate to ${ROLE};
-    grant select (id, tenant, email, title, phone), update (title, phone) on people to ${ROLE};
+    ${GRANTS};
     grant select on tenants to ${ROLE}`)
   const own = new URL(database.url)
   own.username = ROLE
@@ -79,12 +81,12 @@ beforeEach(async () => {
 })
 
 /** Ends a command; its output without line breaks. */
-async function fillrate(...args: string[]): Promise<Ended> {
+async function fillrateOn(databaseUrl: string, ...args: string[]): Promise<Ended> {
   const { code, stdout, stderr } = await runProgram(
     {
       cwd: folder,
       env: {
-        DATABASE_URL: url,
+        DATABASE_URL: databaseUrl,
         FILLRATE_BASE_URL: sandbox.url,
         FILLRATE_API_KEY: sandbox.keys.join(','),
         LOG_LEVEL: 'silent',
@@ -94,6 +96,8 @@ async function fillrate(...args: string[]): Promise<Ended> {
   )
   return { code, stdout: stdout.replaceAll(/\s+/g, ' '), stderr: stderr.replaceAll(/\s+/g, ' ') }
 }
+
+const fillrate = (...args: string[]): Promise<Ended> => fillrateOn(url, ...args)
 
 const run = (): Promise<Ended> => fillrate('run', '--route', 'sync', '--json')
 
@@ -142,6 +146,8 @@ test.each([
     expect(code).toBe(2)
   }
   expect(calls()).toBe(before)
+  const proposal = await fillrate('init', 'people', '--yes', '--out', 'proposed.config.ts')
+  for (const statement of statements) expect(proposal.stdout).toContain(statement)
   // What is printed is enough.
   await database.pool.query(statements.join('\n'))
   expect((await fillrate('check')).stdout).toContain('Ready to run')
@@ -207,6 +213,53 @@ test('rows that may be read and not updated are rejected once, and written after
     { state: 'enriched', reason: null, keys: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] },
   ])
   expect(calls()).toBe(called)
+})
+
+test('row-level security on a table of Fillrate itself is reported', async () => {
+  await database.pool.query(
+    `create policy p on people to ${ROLE} using (true); alter table fillrate.rows enable row level security`,
+  )
+  try {
+    const { code, stdout } = await fillrate('check')
+    expect(code).toBe(2)
+    expect(stdout).toContain('alter table fillrate.rows disable row level security')
+  } finally {
+    await database.pool.query('alter table fillrate.rows disable row level security')
+  }
+})
+
+test('an owner needs policies where they are forced, and a role that bypasses them needs none', async () => {
+  const isReady = async (): Promise<boolean> => (await fillrate('check')).stdout.includes('Ready to run')
+  const { pool } = database
+  try {
+    await pool.query(`alter table people owner to ${ROLE}`)
+    expect(await isReady()).toBe(true)
+    await pool.query('alter table people force row level security')
+    expect(await isReady()).toBe(false)
+    await pool.query(`alter role ${ROLE} bypassrls`)
+    expect(await isReady()).toBe(true)
+  } finally {
+    await pool.query(`alter role ${ROLE} nobypassrls; alter table people no force row level security;
+                      alter table people owner to current_user; ${GRANTS}`)
+  }
+})
+
+test.skipIf(!hasPgBouncer())('behind PgBouncer in transaction mode, the policies hold as well', async () => {
+  await database.pool.query(`
+    create policy s on people for select to ${ROLE} using (id <= 10);
+    create policy u on people for update to ${ROLE} using (tenant = 1)`)
+  const pooler = await startPgBouncer(new URL(url))
+  try {
+    const pooled = new URL(url)
+    pooled.port = String(pooler.port)
+    expect((await fillrateOn(pooled.href, 'run', '--route', 'sync')).code).toBe(3)
+  } finally {
+    await pooler.stop()
+  }
+  expect(await states()).toEqual([
+    { state: 'enriched', reason: null, keys: [2, 4, 6, 8, 10] },
+    { state: 'write_rejected', reason: REASON, keys: [1, 3, 5, 7, 9] },
+  ])
 })
 
 test('a row that another transaction has locked is none that a policy protects', async () => {
