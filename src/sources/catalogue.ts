@@ -48,6 +48,8 @@ export interface Table {
   readonly isVisible: boolean
   /** Tables other than partitions inherit from it: a unique key holds in each of them alone. */
   readonly isInherited: boolean
+  /** Rows of it are in partitions, or in tables that inherit from it. */
+  readonly hasChildTables: boolean
   /** The database's encoding: `UTF8`. */
   readonly encoding: string
 }
@@ -72,6 +74,7 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     hasUpdateTriggers: found.has_update_triggers,
     isVisible: found.is_visible,
     isInherited: found.is_inherited,
+    hasChildTables: found.is_inherited || found.relkind === 'p',
     encoding: found.encoding,
   }
 }

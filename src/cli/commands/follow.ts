@@ -8,7 +8,7 @@ export const followCommand = defineCommand(
   createParser('follow')
     .summary('installs or removes the triggers of live sync')
     .description(
-      '`install` creates two triggers on the table of a source. They record the keys of rows whose inputs change, ' +
+      '`install` creates triggers on the table of a source. They record the keys of rows whose inputs change, ' +
         'and `fillrate start` enriches these rows within a second. The triggers never make a statement fail or wait. ' +
         '`remove` drops them. `fillrate check` verifies them. Install them again after a change to the inputs of the ' +
         'source.',
@@ -50,7 +50,7 @@ export const followCommand = defineCommand(
           )
           return Exit.done
         }
-        stdout.line(`Changes of ${name} are now recorded: two triggers on ${did.table} watch the columns`)
+        stdout.line(`Changes of ${name} are now recorded: triggers on ${did.table} watch the columns`)
         stdout.line(`${did.columns.join(', ')}.`)
         stdout.lines(renderSuggestions(nextSteps(name, did.followed), stdout))
         return Exit.done

@@ -213,6 +213,51 @@ test('reading the list in a transaction blocks no user', async () => {
   expect(await recorded()).toEqual(['11'])
 })
 
+test('an update of many rows keeps none of them in temporary files, and each changed key is recorded', async () => {
+  await query(`insert into crm.contacts (id, email, last_name) overriding system value
+               select n, 'many' || n || '@example.com', repeat('x', 100) from generate_series(10001, 30000) n`)
+  await query('truncate fillrate.changed_rows')
+  const client = await user()
+  await client.query(`set temp_file_limit = '1MB'; set work_mem = '64kB'`)
+  await client.query(`update crm.contacts set last_name = 'Nr ' || id where id > 10000`)
+  expect(await recorded()).toEqual([])
+  await client.query('begin')
+  await client.query(`update crm.contacts set email = 'more' || id || '@example.com' where id > 10000`)
+  await client.query('savepoint s')
+  await client.query(change(5))
+  await client.query('rollback to s')
+  await client.query('commit')
+  expect(await recorded()).toHaveLength(20_000)
+  expect(await query('select from fillrate.changed_rows where is_import')).not.toEqual([])
+  await query('delete from crm.contacts where id > 10000')
+})
+
+test('what a trigger of the user’s does to the same table meanwhile is recorded as well', async () => {
+  await query(`
+    create function crm.copy() returns trigger language plpgsql as $$ begin
+      insert into crm.contacts (id, email) overriding system value values (20000 + new.id, 'copy@example.com');
+      update crm.contacts set email = 'copied@example.com' where id = 20000 + new.id;
+      return null; end $$;
+    create trigger copy after update of email on crm.contacts for each row when (new.id < 20000) execute function crm.copy()`)
+  await query(`update crm.contacts set email = 'x' || email where id in (12, 13)`)
+  await query('drop function crm.copy cascade')
+  expect(await recorded()).toEqual(['12', '13', '20012', '20013'])
+})
+
+test('the columns of inputs can be altered, dropped and renamed', async () => {
+  await query('alter table crm.contacts alter column email type varchar(200)')
+  // A session that has compiled the function for the type before does not record changes of it.
+  await (await user()).query(change(14))
+  expect(await recorded()).toEqual(['14'])
+  await query('alter table crm.contacts rename email to mail')
+  await query(`update crm.contacts set mail = 'y' || mail where id in (15, 16)`)
+  await query(
+    'alter table crm.contacts rename mail to email; alter table crm.contacts alter column email type text',
+  )
+  await (await user()).query(change(17))
+  expect(await recorded()).toEqual(['14', '17'])
+})
+
 test('waiting changes are merged by key, so that the list does not grow with every change', async () => {
   await query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[(n % 7)::text], false from generate_series(1, 999) n`)
