@@ -34,7 +34,7 @@ export default defineService({
     size: 25,
     results: 'answer',
     body: ({ emails }) => ({ addresses: emails }),
-    // Each result names its input, or all stand in the order of `emails`. What is left out is requested singly.
+    // Each result names its input; here by its place, which the service documents. What is left out is requested singly.
     readResults: (body, emails) => ({
       results: emails.map((email, n) => ({
         request_id: email,

@@ -154,6 +154,7 @@ export const serviceSchema = z
             body: aFunction.optional(),
             results: oneOfStrings(['webhook', 'answer', 'poll']).optional(),
             readAcceptance: aFunction.optional(),
+            ordered: z.boolean().optional(),
             readResults: aFunction.optional(),
           },
           { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },

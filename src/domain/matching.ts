@@ -17,6 +17,8 @@ export interface MatchableJob {
   readonly requestIds: unknown
   /** A single lookup that was accepted for later: its only result belongs to it, whatever its identifier. */
   readonly isSingle?: boolean
+  /** The service's description declares that identifiers and results are in the order of submission. */
+  readonly isOrdered?: boolean
 }
 
 /**
@@ -24,7 +26,10 @@ export interface MatchableJob {
  *
  * Explicit evidence comes first: an identifier from the 202 for an address, the address as identifier, or `data.email`.
  * Then order: that of a list of identifiers as long as the job, and last the order of the results if there are as many
- * as members. An order is an inference, so one contradiction in the delivery disproves it for all of its results.
+ * as members. An order counts where the service declares it, or where enough results name their own member that chance
+ * cannot have put them there (`isProvenOrder`); one contradiction in the delivery disproves it for all of its results.
+ * Results that name nothing and contradict nothing prove nothing: a service that sends them as they become ready looks
+ * exactly like that.
  *
  * Contradicted results are matched to nothing: an identifier of one member beside the `data.email` of another, or two
  * different results for one member. Taking the weaker of two statements would be a guess, and a record in the wrong row
@@ -82,17 +87,24 @@ function matchDistinct(
   const byList = results.map(({ requestId }) =>
     requestId === null || shared.has(requestId) ? undefined : listed.get(requestId),
   )
-  const isListTrue = byList.every(
-    (place, at) => place === undefined || byData[at] === undefined || byData[at] === place,
-  )
+  const isProven = (places: readonly (number | undefined)[], known: readonly (number | null | undefined)[]) =>
+    job.isOrdered === true ||
+    isProvenOrder(
+      places.filter((place, at) => place !== undefined && place === known[at]).length,
+      emails.length,
+    )
+  const isListTrue =
+    isProven(byList, byData) &&
+    byList.every((place, at) => place === undefined || byData[at] === undefined || byData[at] === place)
   if (isListTrue) claims.claim(byList)
 
   // If the 202 named every member, any other identifier belongs to another job.
   const given = named.size === emails.length ? named : listed.size === emails.length ? listed : null
-  const order = orderByNumber(results) ?? results.map((_, at) => at)
+  const order = orderByNumber(results, emails.length) ?? results.map((_, at) => at)
   const isOrderTrue =
     shared.size === 0 &&
     results.length === emails.length &&
+    isProven(order, claims.memberIndexes) &&
     isInListOrder(job.requestIds, results, order) &&
     results.every(({ requestId, email }, at) => {
       const place = order[at] ?? -1
@@ -113,6 +125,20 @@ function matchDistinct(
 }
 
 const CONTRADICTED = -1
+
+/** A wrong order stands as often at the places of those that name themselves by chance: once in this many deliveries. */
+const CHANCE = 100_000
+
+/**
+ * Whether results at their own places prove an order of `members`: a wrong one has them there by chance once in
+ * members · (members − 1) · … deliveries. Where all but one are at their places, so is the last.
+ */
+function isProvenOrder(confirmed: number, members: number): boolean {
+  if (confirmed >= members - 1) return true
+  let chance = 1
+  for (let n = 0; n < confirmed && chance < CHANCE; n++) chance *= members - n
+  return chance >= CHANCE
+}
 
 /** The matches so far, in order of decreasing evidence. */
 class MemberClaims {
@@ -135,14 +161,14 @@ class MemberClaims {
 
   /** Matches each free member to the one result that claims it; of two that claim it, to neither. */
   claim(members: readonly (number | undefined)[]): void {
-    const claimants = new Map<number, number[]>()
+    /** The one result that claims a member; null: several do. */
+    const claimants = new Map<number, number | null>()
     members.forEach((member, at) => {
       if (member === undefined || this.memberIndexes[at] !== null || this.#excluded.has(at)) return
-      if (!this.#taken.has(member)) claimants.set(member, [...(claimants.get(member) ?? []), at])
+      if (!this.#taken.has(member)) claimants.set(member, claimants.has(member) ? null : at)
     })
-    for (const [member, results] of claimants) {
-      const [only] = results
-      if (only === undefined || results.length > 1) continue
+    for (const [member, only] of claimants) {
+      if (only === null) continue
       this.memberIndexes[only] = member
       this.#taken.add(member)
     }
@@ -229,20 +255,19 @@ function findRepetitions(results: readonly MatchableResult[]): {
   firsts: number[]
   shared: Set<string>
 } {
-  const byId = new Map<string, number[]>()
+  const byId = new Map<string, Map<string, number>>()
   const shared = new Set<string>()
-  const textOf = (at: number): string => JSON.stringify([results[at]?.email, results[at]?.content])
-  const firsts = results.map(({ requestId }, at) => {
+  const firsts = results.map(({ requestId, email, content }, at) => {
     if (requestId === null) return at
+    const text = JSON.stringify([email, content])
     const before = byId.get(requestId)
     if (before === undefined) {
-      byId.set(requestId, [at])
+      byId.set(requestId, new Map([[text, at]]))
       return at
     }
-    const text = textOf(at)
-    const first = before.find((other) => textOf(other) === text)
+    const first = before.get(text)
     if (first !== undefined) return first
-    before.push(at)
+    before.set(text, at)
     shared.add(requestId)
     return at
   })
@@ -250,7 +275,8 @@ function findRepetitions(results: readonly MatchableResult[]): {
 }
 
 /** Identifiers that number the inputs, from 0 or 1, are better evidence of the order than the order of arrival. */
-function orderByNumber(results: readonly MatchableResult[]): number[] | null {
+function orderByNumber(results: readonly MatchableResult[], members: number): number[] | null {
+  if (results.length !== members) return null
   const numbers = results.map((result) =>
     result.requestId !== null && /^\d{1,3}$/.test(result.requestId) ? Number(result.requestId) : -1,
   )

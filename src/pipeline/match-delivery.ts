@@ -23,14 +23,21 @@ export interface DeliverySettlement {
 /**
  * Assigns each result to a member, by index; null: none.
  * @param readings each result, read as one about a person
+ * @param isOrdered the service declares the order of its results
  */
 export function matchToMembers(
   { job, isCertain }: JobCandidate,
   items: readonly ResultItem[],
   readings: readonly ParsedResult[] = readAsPeople(items),
+  isOrdered = false,
 ): (number | null)[] {
   return matchResults(
-    { emails: job.members.map((member) => member.email), requestIds: job.requestIds, isSingle: job.single },
+    {
+      emails: job.members.map((member) => member.email),
+      requestIds: job.requestIds,
+      isSingle: job.single,
+      isOrdered,
+    },
     items.map((item, index) => ({
       requestId: item.requestId,
       email: readings[index]?.email ?? null,
@@ -55,12 +62,12 @@ export function settleDelivery(
   candidates: readonly JobCandidate[],
   freshness: FreshnessPolicy,
   now: number,
-  service: Pick<Service, 'readers'> & Partial<Pick<Service, 'credits'>> = BUILT_IN_SERVICE,
+  service: Pick<Service, 'readers'> & Partial<Pick<Service, 'bulk' | 'credits'>> = BUILT_IN_SERVICE,
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   const readings = readAsPeople(event.results)
   for (const candidate of candidates) {
-    const memberIndexes = matchToMembers(candidate, event.results, readings)
+    const memberIndexes = matchToMembers(candidate, event.results, readings, service.bulk?.isOrdered)
     if (bestMatch === null || countMatched(memberIndexes) > countMatched(bestMatch.places))
       bestMatch = { candidate, places: memberIndexes }
   }

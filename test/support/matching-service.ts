@@ -22,6 +22,8 @@ export interface Service {
   readonly missing: ReadonlySet<string>
   /** Each result is identified or in order, and there are no faults. */
   readonly isPlain: boolean
+  /** Its description declares that identifiers and results keep the order of the inputs. */
+  readonly isOrdered: boolean
   readonly deliveries: readonly { readonly address: string | null; readonly body: object }[]
 }
 
@@ -35,6 +37,7 @@ const form = fc.record({
   /** Which results repeat their address in `data`. */
   echo: fc.constantFrom('all', 'found', 'some', 'none'),
   order: fc.constantFrom('kept', 'kept', 'shuffled', 'reversed'),
+  declaresOrder: fc.boolean(),
   parts: fc.integer({ min: 1, max: 3 }),
   /** The status of all deliveries but the last. */
   progress: fc.constantFrom('processing', 'completed', 'failed', null),
@@ -67,9 +70,9 @@ type Faults = typeof faults extends fc.Arbitrary<infer Value> ? Value : never
 type Random = (below: number) => number
 
 /**
- * Services whose results can be attributed at all. Excluded is what cannot be decided: results without order, identifier
- * and address; opaque identifiers listed in another order, for results without an address; a record with another
- * member's address and no further evidence; an identifier that is right in one delivery and wrong in the next.
+ * Services of every kind, those that keep no order and prove none among them. Excluded is what cannot be decided: an order
+ * that is declared and not kept; a record with another member's address and no further evidence; an identifier that is
+ * right in one delivery and wrong in the next.
  */
 export const services: fc.Arbitrary<Service> = fc
   .record({
@@ -107,12 +110,13 @@ function decidable(wanted: Form, made: Faults): { form: Form; faults: Faults } {
   const alias = made.alias === 'member' && !(isNamed && !made.sharesIdentifier) ? 'none' : made.alias
   const isLost = made.refused + made.dropped + made.repeated + made.foreign > 0 || made.sharesIdentifier
   const isDisordered = wanted.order !== 'kept' && !byNumber
-  const listIsFalse = wanted.naming === 'opaque' && wanted.accepted === 'disordered list'
-  const needsEcho = listIsFalse || (wanted.naming === 'none' && isLost)
-  const needsFound = (isDisordered || isLost) && !isNamed && !(listIsTrue && !made.sharesIdentifier)
+  const declaresOrder = wanted.declaresOrder && !isDisordered && wanted.accepted !== 'disordered list'
+  // An order that is declared is used for whatever names nothing: then nothing may be lost without a name.
+  const needsEcho = declaresOrder && wanted.naming === 'none' && isLost
+  const needsFound = declaresOrder && isLost && !isNamed && !(listIsTrue && !made.sharesIdentifier)
   const echo = needsEcho ? 'all' : needsFound && wanted.echo !== 'all' ? 'found' : wanted.echo
   return {
-    form: { ...wanted, echo, parts: made.sharesIdentifier ? 1 : wanted.parts },
+    form: { ...wanted, declaresOrder, echo, parts: made.sharesIdentifier ? 1 : wanted.parts },
     faults: { ...made, alias: needsEcho || (needsFound && alias === 'stranger') ? 'none' : alias },
   }
 }
@@ -207,6 +211,7 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     people,
     missing,
     isPlain: isPlain(how, made),
+    isOrdered: how.declaresOrder,
     deliveries: deliver(how, made, results, random),
   }
 }
@@ -235,8 +240,9 @@ function isPlain(how: Form, made: Faults): boolean {
   if (how.last !== 'completed' || (how.parts > 1 && how.progress !== 'completed')) return false
   if (how.naming.endsWith('address') || how.echo === 'all') return true
   if (jobIdTwice && address === 'none') return false
-  if (how.naming === 'opaque' && how.accepted === 'disordered list') return false
-  if (how.naming === 'opaque' && (how.accepted === 'list' || how.accepted === 'map')) return true
+  if (how.naming === 'opaque' && how.accepted === 'map') return true
+  if (!how.declaresOrder) return false
+  if (how.naming === 'opaque' && how.accepted === 'list') return true
   // Results whose identifiers contradict those of the 202.
   const isAnnounced = how.accepted === 'map' || how.accepted.endsWith('list')
   if (how.naming.startsWith('from') && isAnnounced) return false

@@ -254,8 +254,14 @@ export interface BulkEndpoint {
   /** Reads the answer that accepts a job. Default: every common shape (`job_id`, `id`, `request_ids`, …). */
   readonly readAcceptance?: (body: unknown) => BulkAcceptance
   /**
-   * Reads an answer with results. Each names its input, by its email as `request_id`, or stands in the order of `emails`. An
-   * input that is left out is requested singly. Default: a list, or one in `results` or `data`.
+   * Whether the identifiers of an acceptance, and the results of a job, are documented to be in the order of the inputs. Then
+   * a result without a name belongs to the input at its place. Default: false; results that name nothing are quarantined,
+   * unless enough others name their input and stand at its place.
+   */
+  readonly ordered?: boolean
+  /**
+   * Reads an answer with results. Each names its input, by its email as `request_id`, or stands in the order of `emails` where
+   * `ordered` says so. An input that is left out is requested singly. Default: a list, or one in `results` or `data`.
    */
   readonly readResults?: (body: unknown, emails: readonly string[]) => ServiceDelivery
 }

@@ -49,6 +49,8 @@ export interface BulkCall {
   readonly results: 'webhook' | 'answer' | 'poll'
   /** Nothing but a delivery brings the results. */
   readonly needsWebhook: boolean
+  /** Identifiers and results are in the order of the inputs. */
+  readonly isOrdered: boolean
   readonly body: NonNullable<BulkEndpoint['body']>
   readonly readAcceptance: NonNullable<BulkEndpoint['readAcceptance']> | null
   readonly readResults: NonNullable<BulkEndpoint['readResults']> | null
@@ -122,6 +124,7 @@ export function createService(definition: ServiceDefinition): Service {
           size: bulk.size ?? JOB_SIZE,
           results: bulk.results ?? (poll && !webhook ? 'poll' : 'webhook'),
           needsWebhook: bulk.results !== 'answer' && !poll,
+          isOrdered: bulk.ordered ?? false,
           body:
             bulk.body ??
             (({ emails, webhookUrl }) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) })),

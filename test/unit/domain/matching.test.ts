@@ -6,9 +6,10 @@ const emails = ['a@x.example', 'b@x.example', 'c@x.example']
 const result = (requestId: string | null, email: string | null = null) => ({ requestId, email })
 
 describe('a result is matched to its input by', () => {
-  test('the identifiers in the 202, as a list or a map', () => {
+  test('the identifiers in the 202, as a map, or as a list whose order is declared', () => {
     const results = [result('r3'), result('r1'), result('r2')]
-    expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, results)).toEqual([2, 0, 1])
+    const list = { emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
+    expect(matchResults(list, results)).toEqual([2, 0, 1])
     const map = { 'a@x.example': 'r1', 'B@x.example': 'r2', 'c@x.example': 'r3' }
     expect(matchResults({ emails, requestIds: map }, results)).toEqual([2, 0, 1])
   })
@@ -22,19 +23,67 @@ describe('a result is matched to its input by', () => {
       matchResults({ emails, requestIds: null }, [result('x', 'b@x.example'), result('y', 'a@x.example')]),
     ).toEqual([1, 0])
   })
-  test('its position, if the counts are equal and nothing contradicts it', () => {
-    expect(
-      matchResults({ emails, requestIds: null }, [result('x'), result('y', 'b@x.example'), result('z')]),
-    ).toEqual([0, 1, 2])
+  test('its position, if that is declared, the counts are equal and nothing contradicts it', () => {
+    const results = [result('x'), result('y', 'b@x.example'), result('z')]
+    expect(matchResults({ emails, requestIds: null, isOrdered: true }, results)).toEqual([0, 1, 2])
   })
-  test('a number that counts the inputs from 0 or 1, in any order', () => {
-    expect(matchResults({ emails, requestIds: null }, [result('2'), result('0'), result('1')])).toEqual([
-      2, 0, 1,
-    ])
-    expect(matchResults({ emails, requestIds: null }, [result('3'), result('1'), result('2')])).toEqual([
-      2, 0, 1,
-    ])
+  test('a number that counts the inputs from 0 or 1, if that is declared', () => {
+    const job = { emails, requestIds: null, isOrdered: true }
+    expect(matchResults(job, [result('2'), result('0'), result('1')])).toEqual([2, 0, 1])
+    expect(matchResults(job, [result('3'), result('1'), result('2')])).toEqual([2, 0, 1])
   })
+  test('elimination: all others stand at the places of the inputs that they name', () => {
+    const results = [result('x', emails[0]), result('y'), result('z', emails[2])]
+    expect(matchResults({ emails, requestIds: null }, results)).toEqual([0, 1, 2])
+    expect(matchResults({ emails: emails.slice(0, 1), requestIds: null }, [result('x')])).toEqual([0])
+  })
+})
+
+describe('an order that is not declared', () => {
+  const many = Array.from({ length: 100 }, (_, n) => `p${n}@x.example`)
+  const ids = many.map((_, n) => `r${n}`)
+  const named = (places: readonly number[]) =>
+    ids.map((id, n) => result(id, places.includes(n) ? many[n] : null))
+  const all = many.map((_, n) => n)
+
+  test('is proven by results that name their inputs, and stand at their places too often for chance', () => {
+    for (const requestIds of [null, ids]) {
+      expect(matchResults({ emails: many, requestIds }, named([3, 50, 99]))).toEqual(all)
+      const tooFew = matchResults({ emails: many, requestIds }, named([3, 50]))
+      expect(tooFew).toEqual(all.map((n) => (n === 3 || n === 50 ? n : null)))
+    }
+  })
+  test('proves nothing where no result names its input: they may come as they became ready', () => {
+    const numbers = ids.map((_, n) => result(String(n)))
+    for (const results of [named([]), numbers, many.map(() => result(null))]) {
+      expect(matchResults({ emails: many, requestIds: null }, results)).toEqual(many.map(() => null))
+      // A sorted list is no order of submission either.
+      expect(matchResults({ emails: many, requestIds: ids.toSorted() }, results)).toEqual(
+        many.map(() => null),
+      )
+    }
+  })
+  test('of a list of identifiers is disproved by one result that names the input of another place', () => {
+    const sorted = ids.toSorted()
+    const results = named([0, 1, 10, 11])
+    const places = matchResults({ emails: many, requestIds: sorted }, results)
+    expect(places).toEqual(all.map((n) => ([0, 1, 10, 11].includes(n) ? n : null)))
+  })
+})
+
+test('10,000 results that share one identifier are read once each', () => {
+  let read = 0
+  const results = Array.from({ length: 10_000 }, (_, n) => ({
+    ...result('r1'),
+    get content() {
+      read++
+      return { n }
+    },
+  }))
+  expect(
+    matchResults({ emails, requestIds: { [emails[0] ?? '']: 'r1' } }, results).every((at) => at === null),
+  ).toBe(true)
+  expect(read).toBe(results.length)
 })
 
 describe('a result is not matched by its position', () => {
@@ -57,14 +106,15 @@ describe('a result is not matched by its position', () => {
   })
   test('if the results are not in the order of the identifiers in the 202, though it lists only some', () => {
     const requestIds = ['r1', 'r3']
-    expect(matchResults({ emails, requestIds }, [result('r3'), result('e2'), result('r1')])).toEqual(none)
-    expect(matchResults({ emails, requestIds }, [result('r1'), result('e2'), result('r3')])).toEqual([
-      0, 1, 2,
-    ])
+    const disordered = [result('r3'), result('e2'), result('r1')]
+    expect(matchResults({ emails, requestIds, isOrdered: true }, disordered)).toEqual(none)
+    const inOrder = [result('r1'), result('e2'), result('r3')]
+    expect(matchResults({ emails, requestIds, isOrdered: true }, inOrder)).toEqual([0, 1, 2])
   })
   test('if the 202 named every member, and this is none of its identifiers', () => {
     const results = [result('r1'), result('r2'), result('q9')]
-    expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, results)).toEqual([0, 1, null])
+    const job = { emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
+    expect(matchResults(job, results)).toEqual([0, 1, null])
   })
 })
 
@@ -109,7 +159,9 @@ describe('a contradictory result is used for no input', () => {
   })
   test('but a duplicate result counts once', () => {
     const twice = [result('r1'), result('r1'), result('r2')]
-    expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'] }, twice)).toEqual([0, 0, 1])
+    expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }, twice)).toEqual([
+      0, 0, 1,
+    ])
   })
 })
 

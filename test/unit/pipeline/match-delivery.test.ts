@@ -3,12 +3,21 @@ import { expect, test } from 'vitest'
 import { findJobCandidates, mergeAnswers, settleDelivery } from '../../../src/pipeline/match-delivery.ts'
 import type { DeliveredResult } from '../../../src/store/complete-lookups.ts'
 import type { DeliveryJob } from '../../../src/store/job-deliveries.ts'
+import { createService } from '../../../src/domain/service/service.ts'
 import { parseEvent } from '../../../src/webhook/event.ts'
 import { type Service, deliveriesOf, services } from '../../support/matching-service.ts'
 
 /** A few thousand here, 100,000 in `npm run test:matching`. */
 const JOBS = Number(process.env['MATCHING_JOBS'] ?? 3_000)
 const RULES = { refreshAfterMs: 1_000, retryNotFoundAfterMs: 1_000 }
+
+const toAdapter = (ordered: boolean) =>
+  createService({
+    name: 'any',
+    person: { path: '/person' },
+    bulk: { path: '/bulk', ordered },
+    webhook: { signature: { header: 'x-signature' } },
+  })
 
 /** What Fillrate makes of everything that a service delivers for its job. */
 function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: number } {
@@ -30,7 +39,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     const parsed = parseEvent(Buffer.from(JSON.stringify(body)))
     if (!parsed.ok) throw new Error(parsed.reason)
     const candidates = findJobCandidates({ job: address, jobId: parsed.event.jobId }, known)
-    return settleDelivery(parsed.event, candidates, RULES, 0)
+    return settleDelivery(parsed.event, candidates, RULES, 0, toAdapter(service.isOrdered))
   })
   return {
     answers: mergeAnswers(settled.flatMap((one) => one?.answers ?? [])),
