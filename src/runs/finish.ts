@@ -32,6 +32,8 @@ export class RunObservations {
   /** Sources of which a dry run read a part, at random places. */
   readonly sampledSources = new Set<string>()
   readonly deletedRows = new Map<string, DeletedRowsReport>()
+  /** Of sources whose `where` reads what another source writes. */
+  leavingRows: readonly string[] = []
   fatalError: ServiceError | null = null
   /** Who has cancelled the run; null: no one. */
   cancelledBy: string | null = null
@@ -78,6 +80,7 @@ export async function finishRun(
       describeUnread(run.observations),
       describePaused(run.observations),
       ...describeDeleted(run.observations),
+      ...run.observations.leavingRows,
       describeOtherScopes(scopes),
     ]
       .filter((text) => text !== null)

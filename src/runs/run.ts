@@ -7,6 +7,7 @@ import type { Trigger } from '../domain/run.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import { previewRun } from '../pipeline/preview.ts'
+import { describeWrittenByOthers } from '../sources/check/written-where.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -74,6 +75,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   // As in the middle of a run: Postgres was reached a moment ago.
   const whileAway = { giveUp: () => requested.signal.aborted, onWait: logWait(deps.log, { step: 'start' }) }
   const options = await retryWhileUnavailable(() => excludePaused(deps, requested, observations), whileAway)
+  const all = [...deps.sources.values()]
+  observations.leavingRows = options.sources.flatMap((source) => describeWrittenByOthers(source, all) ?? [])
   const { dryRun = null } = options
   const isDryRun = dryRun !== null
   // Counting reads the whole table, which a run of a few rows must not.

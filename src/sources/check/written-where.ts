@@ -60,6 +60,18 @@ export function findWrittenInWhere(
   })
 }
 
+/** Describes what `where` reads and another source writes, for the report of a run; null: nothing. Pure. */
+export function describeWrittenByOthers(
+  source: Writing & Pick<Source, 'mapping'>,
+  sources: readonly Writing[],
+): string | null {
+  const others = sources.filter(({ name }) => name !== source.name)
+  const found = findWrittenInWhere({ ...source, outputs: [], touches: [] }, others)
+  if (found.length === 0) return null
+  const texts = found.map((one) => one.found.split('\n').at(-1) ?? one.found)
+  return `${source.name}: its \`where\` is ${texts.join(', and ')} (\`fillrate check\` says what to do)`
+}
+
 const isTime = ({ path, type }: MappedCell): boolean =>
   path.length === 0 && /^(?:timestamptz|timestamp|date)$/.test(type.fit.kind)
 
