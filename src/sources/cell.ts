@@ -178,11 +178,11 @@ export function castJsonValueSql(value: string, cast: string, fit: Fit): string 
   }
 }
 
-/** A json text with this escape cannot be converted to jsonb or text. */
-const NUL_ESCAPE = String.raw`'\u0000'`
+/** A json text with such an escape, of NUL or of half a character, cannot be converted to jsonb or text. */
+const UNREADABLE_ESCAPE = String.raw`'\\u(0000|[dD][89a-fA-F])'`
 
 /** SQL: whether a json text can be converted to jsonb. */
-export const isReadableJsonSql = (json: string): string => `strpos(${json}::text, ${NUL_ESCAPE}) = 0`
+export const isReadableJsonSql = (json: string): string => `${json}::text !~ ${UNREADABLE_ESCAPE}`
 
 /** SQL: whether two values of a cell differ. Types without an equality operator are compared as text. */
 export function differsSql(value: string, current: string, fit: Fit): string {
