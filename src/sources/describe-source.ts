@@ -7,8 +7,8 @@ import { countRowsWithoutKey } from './fill-counts.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
 import type { SourceProblem } from './problems.ts'
-import { quoteName } from './quote.ts'
-import { findProtectedSample } from './row-security.ts'
+import { quoteLiteral, quoteName } from './quote.ts'
+import { findProtectedSample, mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
 import { sameValuesSql } from './write/unique-sql.ts'
 
@@ -39,7 +39,16 @@ export async function describeSource(
     db,
     `select from ${source.table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
   )
-  if (rows.length === 0)
+  if (rows.length === 0 && (await mayHideRows(db, source)))
+    findings.push(
+      add(
+        'table',
+        'no row that this role may read and that belongs to the source: row-level security may hide them',
+        'policies that let the role read the rows',
+        `Look at its policies: select * from pg_policies where tablename = ${quoteLiteral(source.table.name)}`,
+      ),
+    )
+  else if (rows.length === 0)
     findings.push(
       source.mapping.where === null
         ? add('table', 'no row', 'rows', 'Nothing to do, until rows are added or the joins find some.')

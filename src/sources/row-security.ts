@@ -13,10 +13,10 @@ import type { Source } from './source-model.ts'
 const APPLIES = `exists (select from unnest(p.polroles) as r(oid) where case r.oid when 0 then true else pg_has_role(r.oid, 'usage') end)`
 
 const policiesSql = (command: 'r' | 'w', isPermissive: boolean): string =>
-  `from pg_policy p where p.polrelid = c.oid and p.polcmd in ('*', '${command}') and p.polpermissive = ${isPermissive} and ${APPLIES}`
+  `from pg_policy p where p.polrelid = c.oid and p.polcmd in ('*', '${command}') and p.polpermissive = ${isPermissive} and p.polqual is not null and ${APPLIES}`
 
-/** SQL: the condition of a policy; one without a condition lets all rows pass. */
-const CONDITION = `coalesce(pg_get_expr(p.polqual, p.polrelid), 'true')`
+/** SQL: the condition of a policy. Postgres passes over a policy without one. */
+const CONDITION = 'pg_get_expr(p.polqual, p.polrelid)'
 
 /** SQL: the rows that the permissive policies of a command let this role use, as a condition; NULL: there is no such policy. */
 export const permittedSql = (command: 'r' | 'w'): string =>
@@ -36,8 +36,8 @@ export async function mayHideRows(db: Db, { table }: Pick<Source, 'table'>): Pro
     db,
     `select row_security_active(c.oid)
             and (${permittedSql('r')} is distinct from 'true' or ${restrictedSql('r')} is not null) as hides
-       from pg_class c where c.oid = $1::regclass`,
-    [table.sql],
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relname = $2`,
+    [table.schema, table.name],
   )
   return found?.hides ?? false
 }

@@ -118,6 +118,7 @@ test.each([
     ['UPDATE'],
     '(tenant = 1)',
   ],
+  ['policies without a condition', `create policy a on people to ${ROLE}`, ['SELECT', 'UPDATE'], 'true'],
   [
     'policies of another role',
     'create policy a on people to pg_monitor using (true)',
@@ -163,6 +164,14 @@ test('a joined table of which no row may be read is reported, with its policy', 
     `CREATE POLICY ${ROLE}_select ON public.tenants FOR SELECT TO ${ROLE} USING (true);`,
   )
   expect(stdout).not.toContain('FOR UPDATE')
+})
+
+test('rows that a restrictive policy hides are not taken for a condition that no row meets', async () => {
+  await database.pool.query(`create policy p on people to ${ROLE} using (true);
+    create policy r on people as restrictive for select to ${ROLE} using (id > 100)`)
+  const { stdout } = await fillrate('check')
+  expect(stdout).toContain('row-level security may hide them')
+  expect(stdout).not.toContain('a condition that no row meets')
 })
 
 test('row_security = off is reported, because Postgres refuses each statement', async () => {
