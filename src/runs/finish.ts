@@ -145,7 +145,7 @@ function describeLeftover({ leftover: { later, laterAt, locked, outage } }: RunO
   const lockedText =
     locked === 0
       ? null
-      : `${rows(locked)} because other transactions have locked them: the next run writes them without a call`
+      : `${rows(locked)} because other transactions have locked them, or Postgres lacks resources to write them: the next run writes them without a call`
   if (outage !== null && !outage.wasAnswered) return null
   if (outage?.isTooLong)
     return `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`

@@ -121,8 +121,10 @@ export async function pickSources(
           mayBeAnswered = page.picked > page.claimed
           return page.picked
         } catch (error) {
-          if (error instanceof TableBusyError) return null
-          throw error
+          if (!(error instanceof TableBusyError)) throw error
+          // To be waited for, as for a Postgres that is away.
+          if (error.reason === 'exhausted') throw error.cause
+          return null
         }
       }
       const picked = await retryWhileUnavailable(readPage, { signal, onWait })
