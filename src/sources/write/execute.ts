@@ -82,8 +82,8 @@ export async function executeBatch<Item extends BatchItem, One extends Statement
       readRow === undefined
         ? await runStatement<One>(tx, sql, batch)
         : (await query<object>(tx, sql, toParameters(batch))).map(readRow)
-    // Not before it: the user's triggers may need the time that a deferred constraint gives them. They may also write to
-    // other tables, whose constraints are deferred: what fails at commit is found here once the database rejects a batch.
+    // Not before it: the user's triggers may need the time that a deferred constraint gives them. Always, once the
+    // database has rejected a batch: such a constraint may be newer than the source, and fail at commit.
     if (source.table.hasDeferred || !isUnguarded) await query(tx, 'set constraints all immediate')
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
   }
