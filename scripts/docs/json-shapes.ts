@@ -321,7 +321,7 @@ export const JSON_SHAPES = {
     tombstones: list(object({ kind: text, hash: text })),
     erased: byName(count),
     rows: list(object({ source: text, key: text })),
-    searched: counts(['tables', 'columns']),
+    searched: object({ tables: count, columns: count, sources: list(text) }),
     remaining: list(object({ table: text, column: text, rows: count })),
   }),
   'forget --deleted': object({
@@ -427,7 +427,7 @@ export const JSON_SHAPES = {
           value: anything,
           blank: z.boolean(),
           policy: text.nullable(),
-          written_by_fillrate: z.boolean(),
+          written_by_fillrate: z.boolean().nullable(),
           written_by_source: text.nullable(),
           written_by: count.nullable().describe('a run'),
         }),

@@ -1,20 +1,27 @@
-import { domainToUnicode } from 'node:url'
-import { normalizeDomain } from '../domain/identifiers/domain.ts'
-import { normalizeEmail } from '../domain/identifiers/email.ts'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+import {
+  describeHeldLinks,
+  ERASED_TEXT,
+  findSubject,
+  identifierText,
+  isLinkedEraseHeld,
+  redactStrings,
+} from '../domain/subject.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
   findResultSubjects,
   redactResults,
   type DeliveryBody,
-  type ResultSubject,
+  type RedactedResult,
 } from '../pipeline/erasure.ts'
 import { lockCandidateJobs } from '../pipeline/match-delivery.ts'
+import { findKeysByInput } from '../sources/rows-by-input.ts'
+import type { Source } from '../sources/source.ts'
+import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as erase from '../store/erase.ts'
-import * as search from '../store/erase.ts'
+import * as search from '../store/erase-mentions.ts'
 import * as suppressions from '../store/suppressions.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
+import { type ForgetTarget, isTarget } from './forget-target.ts'
 
 /** What was erased. It holds no personal data, so it can be kept as evidence. */
 export interface ForgetReport {
@@ -24,21 +31,31 @@ export interface ForgetReport {
   readonly erased: {
     readonly lookups: number
     readonly records: number
+    /** Those of the lookups that are of other identifiers: the rows that used them link them to the subject. */
+    readonly linked_lookups: number
     readonly rows: number
     readonly changes: number
     /** Results removed from delivery bodies. */
     readonly results: number
     /** Unparseable deliveries that held the identifier: their whole bodies are replaced. */
     readonly bodies: number
-    /** Other places that held the identifier: reasons, notes, conditions. */
+    /** Other places that held the identifier: records and cells of others, reasons, notes, conditions. */
     readonly mentions: number
   }
   /** Source rows that refer to the subject, by key. Fillrate does not erase in the user's tables. */
   readonly rows: readonly { readonly source: string; readonly key: string }[]
-  /** Every text column of the schema was searched for the identifier. */
-  readonly searched: { readonly tables: number; readonly columns: number }
+  /** Every text column of the schema was searched for the identifier, and the inputs of the sources' rows as they are now. */
+  readonly searched: {
+    readonly tables: number
+    readonly columns: number
+    readonly sources: readonly string[]
+  }
   /** Where the identifier was still found. Empty unless something is wrong. */
   readonly remaining: readonly { readonly table: string; readonly column: string; readonly rows: number }[]
+}
+
+type StoredReport = Omit<ForgetReport, 'searched'> & {
+  readonly searched: Omit<ForgetReport['searched'], 'sources'>
 }
 
 const ERASED_BODY = JSON.stringify({ erased: 'unparseable, and contained the erased identifier' })
@@ -51,8 +68,8 @@ const DELIVERIES_PER_TRANSACTION = 20
 
 /** Rolls back a dry run, carrying its report. */
 class DryRunRollback extends Error {
-  readonly report: ForgetReport
-  constructor(report: ForgetReport) {
+  readonly report: StoredReport
+  constructor(report: StoredReport) {
     super('a dry run')
     this.report = report
   }
@@ -68,29 +85,105 @@ class DryRunRollback extends Error {
  * @param targets identifiers of one person or company
  */
 export async function forgetSubject(
-  deps: Pick<Deps, 'db' | 'log'>,
+  deps: Pick<Deps, 'db' | 'log'> & { readonly sources?: readonly Source[] },
   targets: readonly ForgetTarget[],
-  options: { readonly dryRun: boolean },
+  options: { readonly dryRun: boolean; readonly includeLinked?: boolean },
 ): Promise<ForgetReport> {
-  const { db, log } = deps
-  if (!options.dryRun)
-    await inTransaction(db, async (tx) => {
-      await suppressions.lockExclusively(tx)
-      await suppressions.insertSuppressions(tx, targets)
-    })
+  const { db, log, sources = [] } = deps
+  const rows = await findRowsByInputs(db, sources, targets)
+  if (!options.dryRun) {
+    const { linked } = await findStored((act) => inTransaction(db, act), targets, rows)
+    if (isLinkedEraseHeld(linked) && options.includeLinked !== true) throw new LinkedEraseError(linked)
+    await insertTombstones(db, targets)
+  }
   const report = options.dryRun
-    ? await previewForget(db, targets)
-    : await eraseAll((act) => inTransaction(db, act), targets, false)
+    ? await previewForget(db, targets, rows)
+    : await eraseAll((act) => inTransaction(db, act), targets, rows, false)
   log.debug(
     { event: 'data_erased', erased: report.erased, searched: report.searched },
     options.dryRun ? 'would be erased' : 'erased',
   )
-  return report
+  return { ...report, searched: { ...report.searched, sources: sources.map(({ name }) => name) } }
 }
 
-function previewForget(db: Deps['db'], targets: readonly ForgetTarget[]): Promise<ForgetReport> {
+/** The subject is linked to more lookups of other identifiers than one person or company has. */
+export class LinkedEraseError extends Error {
+  override readonly name = 'LinkedEraseError'
+  constructor(linkedLookups: number) {
+    super(describeHeldLinks(linkedLookups))
+  }
+}
+
+/** How long other transactions of Fillrate may keep the tombstones waiting, in milliseconds: much longer than any of them takes. */
+const TOMBSTONE_WAIT_MS = 60_000
+
+/** Commits the tombstones after every transaction that has read the list before. */
+async function insertTombstones(db: Deps['db'], targets: readonly ForgetTarget[]): Promise<void> {
+  await retryWhileUnavailable(
+    () =>
+      inTransaction(db, async (tx) => {
+        await suppressions.lockExclusively(tx)
+        await suppressions.insertSuppressions(tx, targets)
+      }),
+    { conflicts: Number.POSITIVE_INFINITY, giveUp: expiresAfter(TOMBSTONE_WAIT_MS) },
+  )
+}
+
+/** The rows of the user's tables whose present inputs name the subject. */
+async function findRowsByInputs(
+  db: Deps['db'],
+  sources: readonly Source[],
+  targets: readonly ForgetTarget[],
+): Promise<erase.RowName[]> {
+  const rows: erase.RowName[] = []
+  for (const source of sources)
+    for (const target of targets)
+      for (const found of await findKeysByInput(db, source, target.kind, target.pattern, (text) =>
+        isTarget(text, target),
+      ))
+        rows.push({ source: source.name, key: found })
+  return rows
+}
+
+interface StoredSubject {
+  /** Lookups of the subject, and those that its rows link to it. */
+  readonly ids: readonly number[]
+  readonly named: readonly erase.RowName[]
+  /** How many lookups are linked alone. */
+  readonly linked: number
+}
+
+/** Finds the lookups of a subject: those of its identifiers, those whose record is about it, and those of its rows. */
+async function findStored(
+  runPart: RunPart,
+  targets: readonly ForgetTarget[],
+  named: readonly erase.RowName[],
+): Promise<StoredSubject> {
+  const found = new Set<number>()
+  for (const target of targets)
+    for (let after: number | null = 0; after !== null;) {
+      const from: number = after
+      const page = await runPart((tx) => erase.findLookups(tx, target.kind, target.key, target.pattern, from))
+      for (const lookup of page.lookups) if (isAbout(lookup, target)) found.add(lookup.id)
+      after = page.next
+    }
+  const ids = await runPart((tx) => erase.expandByRows(tx, [...found], named))
+  return { ids, named, linked: ids.length - found.size }
+}
+
+const isAbout = ({ kind, isRequested, record }: erase.NamingLookup, target: ForgetTarget): boolean =>
+  isRequested ||
+  findSubject(kind === 'domain' ? 'company' : 'person', record).some(
+    (one) => identifierText(one) === identifierText(target),
+  )
+
+function previewForget(
+  db: Deps['db'],
+  targets: readonly ForgetTarget[],
+  rows: readonly erase.RowName[],
+): Promise<StoredReport> {
   return inTransaction(db, async (tx) => {
-    throw new DryRunRollback(await eraseAll((act) => act(tx), targets, true))
+    throw new DryRunRollback(await eraseAll((act) => act(tx), targets, rows, true))
   }).catch((error: unknown) => {
     if (error instanceof DryRunRollback) return error.report
     throw error
@@ -100,22 +193,22 @@ function previewForget(db: Deps['db'], targets: readonly ForgetTarget[]): Promis
 async function eraseAll(
   runPart: RunPart,
   targets: readonly ForgetTarget[],
+  rows: readonly erase.RowName[],
   dryRun: boolean,
-): Promise<ForgetReport> {
+): Promise<StoredReport> {
   const pattern = targets.map((target) => target.pattern).join('|')
-  const foundIds = new Set<number>()
-  for (const { kind, key, pattern: ownPattern } of targets)
-    for (const id of await runPart((tx) => erase.findLookups(tx, kind, key, ownPattern))) foundIds.add(id)
-  const ids = await runPart((tx) => erase.expandByRows(tx, [...foundIds]))
+  const { ids, named, linked } = await findStored(runPart, targets, rows)
   // A company's name in a person's record belongs to that person, who is erased by an identifier of their own.
   const isCompany = targets.every((target) => target.kind === 'domain')
-  const inDeliveries = isCompany ? { results: 0, bodies: 0 } : await eraseInDeliveries(runPart, ids, pattern)
-  const erased = await runPart((tx) => erase.eraseLookups(tx, ids))
-  const named = isCompany ? { rows: [], changes: 0 } : await eraseNamedRows(runPart, pattern)
+  const inDeliveries = isCompany
+    ? { results: 0, bodies: 0, mentions: 0 }
+    : await eraseInDeliveries(runPart, ids, targets, pattern)
+  const erased = await runPart((tx) => erase.eraseLookups(tx, ids, { rows: named }))
+  const cells = isCompany ? { rows: [], changes: 0, mentions: 0 } : await eraseCells(runPart, pattern)
   const columns = (await runPart(search.listTextColumns)).filter(
     (column) => !isCompany || !PERSON_TABLES.has(column.table),
   )
-  let mentions = 0
+  let mentions = inDeliveries.mentions + cells.mentions
   for (const column of columns) {
     const places = await runPart((tx) => search.findMatches(tx, column, pattern))
     mentions += await runPart((tx) => search.redactColumn(tx, column, pattern, places))
@@ -131,12 +224,14 @@ async function eraseAll(
     erased: {
       lookups: erased.lookups,
       records: erased.records,
-      rows: erased.rows.length + named.rows.length,
-      changes: erased.changes + named.changes,
-      ...inDeliveries,
+      linked_lookups: linked,
+      rows: erased.rows.length + cells.rows.length,
+      changes: erased.changes + cells.changes,
+      results: inDeliveries.results,
+      bodies: inDeliveries.bodies,
       mentions,
     },
-    rows: [...erased.rows, ...named.rows],
+    rows: [...erased.rows, ...cells.rows],
     searched: { tables: new Set(columns.map((column) => column.table)).size, columns: columns.length },
     remaining,
   }
@@ -153,32 +248,29 @@ const PERSON_TABLES: ReadonlySet<string> = new Set([
   'jobs',
 ])
 
-async function eraseNamedRows(runPart: RunPart, pattern: string): ReturnType<typeof erase.eraseByPattern> {
-  const find = (what: 'rows' | 'changes' | 'written' | 'skipped') =>
-    runPart((tx) => erase.findByPattern(tx, what, pattern))
-  const places = {
-    rows: await find('rows'),
-    changes: await find('changes'),
-    written: await find('written'),
-    skipped: await find('skipped'),
-  }
-  return runPart((tx) => erase.eraseByPattern(tx, places, pattern))
+async function eraseCells(runPart: RunPart, pattern: string): ReturnType<typeof search.eraseCells> {
+  const places: Partial<Record<search.CellTable, string[]>> = {}
+  for (const table of search.cellTables)
+    places[table] = await runPart((tx) => search.findCells(tx, table, pattern))
+  return runPart((tx) => search.eraseCells(tx, places, pattern))
 }
 
 async function eraseInDeliveries(
   runPart: RunPart,
   ids: readonly number[],
+  targets: readonly ForgetTarget[],
   pattern: string,
-): Promise<{ results: number; bodies: number }> {
+): Promise<{ results: number; bodies: number; mentions: number }> {
   const eventIds = await runPart(async (tx) =>
     erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, ids), pattern),
   )
-  const total = { results: 0, bodies: 0 }
+  const total = { results: 0, bodies: 0, mentions: 0 }
   for (let n = 0; n < eventIds.length; n += DELIVERIES_PER_TRANSACTION) {
     const eventIdBatch = eventIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
-    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, eventIdBatch, ids, pattern))
+    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, eventIdBatch, ids, targets, pattern))
     total.results += erasedCounts.results
     total.bodies += erasedCounts.bodies
+    total.mentions += erasedCounts.mentions
   }
   return total
 }
@@ -187,71 +279,37 @@ async function eraseInDeliveryBatch(
   tx: Tx,
   eventIds: readonly string[],
   ids: readonly number[],
+  targets: readonly ForgetTarget[],
   pattern: string,
-): Promise<{ results: number; bodies: number }> {
+): Promise<{ results: number; bodies: number; mentions: number }> {
   const lockedDeliveries = await erase.lockDeliveries(tx, eventIds, pattern)
   const jobs = await lockCandidateJobs(tx, lockedDeliveries)
   const parseable = lockedDeliveries.flatMap((one): DeliveryBody[] =>
     one.body === null ? [] : [{ ...one, body: one.body }],
   )
-  const named = new RegExp(pattern, 'iu')
-  const isAboutSubject = (result: ResultSubject): boolean =>
-    (result.member !== null && ids.includes(result.member.id)) || named.test(JSON.stringify(result.raw))
-  const erased = findResultSubjects(parseable, jobs).filter(isAboutSubject)
-  const { results } = await redactResults(tx, parseable, erased)
+  const keys = new Set(targets.map(identifierText))
+  const named = new RegExp(pattern, 'giu')
+  const redacted = findResultSubjects(parseable, jobs).flatMap((result): RedactedResult[] => {
+    const isSubject =
+      (result.member !== null && ids.includes(result.member.id)) ||
+      result.identifiers.some((one) => keys.has(identifierText(one)))
+    if (isSubject) return [{ ...result, redacted: null }]
+    if (JSON.stringify(result.raw).search(named) === -1) return []
+    return [{ ...result, redacted: redactStrings(result.raw, (text) => redactText(text, named)) }]
+  })
+  await redactResults(tx, parseable, redacted)
   const unreadable = lockedDeliveries.filter((one) => one.unreadable)
   await erase.replaceDeliveryBodies(
     tx,
     unreadable.map((one) => one.eventId),
     ERASED_BODY,
   )
-  return { results, bodies: unreadable.length }
+  const results = redacted.filter((one) => one.redacted === null).length
+  return { results, bodies: unreadable.length, mentions: redacted.length - results }
 }
 
-/** One person or company to erase. */
-export interface ForgetTarget {
-  readonly kind: Exclude<LookupKind, 'name_company'>
-  readonly key: string
-  /**
-   * A regular expression that matches the identifier anywhere in a text, case-insensitively, but not inside a longer
-   * identifier. Valid in Postgres and JavaScript.
-   */
-  readonly pattern: string
+/** A value that is the identifier becomes null: a cell may be filled with it. */
+const redactText = (text: string, named: RegExp): string | null => {
+  const rest = text.replaceAll(named, ERASED_TEXT)
+  return rest !== text && !/\s/.test(text.trim()) ? null : rest
 }
-
-/**
- * Parses an identifier.
- * @returns the reason if it is not valid
- */
-export function parseForgetTarget(kind: ForgetTarget['kind'], typed: string): ForgetTarget | string {
-  const normalized = NORMALIZE[kind](typed)
-  if (normalized === null) return 'it is empty'
-  if (!normalized.ok) return normalized.reason
-  return { kind, key: normalized.key, pattern: PATTERN[kind](normalized.key) }
-}
-
-const NORMALIZE = {
-  email: normalizeEmail,
-  linkedin_url: normalizeProfileUrl,
-  domain: normalizeDomain,
-} as const
-
-/** Not inside a longer host name. A dot at the end of a sentence is not part of the host. */
-const HOST_END = String.raw`(?![a-z0-9-]|\.[a-z0-9])`
-
-const PATTERN: Readonly<Record<ForgetTarget['kind'], (key: string) => string>> = {
-  email: (key) => {
-    const [local = '', host = ''] = key.split('@')
-    return `(?<![a-z0-9._+-])${escapeRegExp(local)}(?:@|%40)${anyOf(host, domainToUnicode(host))}${HOST_END}`
-  },
-  linkedin_url: (key) => {
-    const slug = key.slice(key.lastIndexOf('/') + 1)
-    return String.raw`linkedin\.com(?:\\?/)+in(?:\\?/)+${anyOf(slug, encodeURIComponent(slug))}(?![a-z0-9_%-])`
-  },
-  domain: (key) => String.raw`(?<![a-z0-9@-])(?<!(?<!www)\.)${anyOf(key, domainToUnicode(key))}${HOST_END}`,
-}
-
-const escapeRegExp = (text: string): string => text.replaceAll(/[^\p{L}\p{N}_]/gu, (sign) => `\\${sign}`)
-
-const anyOf = (...texts: readonly string[]): string =>
-  `(?:${[...new Set(texts.filter((text) => text !== ''))].map(escapeRegExp).join('|')})`

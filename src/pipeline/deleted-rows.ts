@@ -228,6 +228,10 @@ async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): P
         ? named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))
         : ids.has(member.id),
   )
-  const { results } = await redactResults(tx, bodies, subjects)
-  return results
+  await redactResults(
+    tx,
+    bodies,
+    subjects.map((one) => ({ ...one, redacted: null })),
+  )
+  return subjects.length
 }

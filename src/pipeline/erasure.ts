@@ -1,12 +1,16 @@
-import { normalizeDomain } from '../domain/identifiers/domain.ts'
-import { normalizeEmail } from '../domain/identifiers/email.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 import { isObject, parseExactJson } from '../domain/json.ts'
+import {
+  findIdentifiers,
+  findSubject,
+  type Identifier,
+  identifierText,
+  redactMentions,
+} from '../domain/subject.ts'
 import * as deliveries from '../store/deliveries.ts'
 import { eraseLookups } from '../store/erase.ts'
 import type { DeliveryJob } from '../store/job-deliveries.ts'
-import type { LookupResult } from '../store/lookup-leases.ts'
+import { completeLookups, type LookupResult } from '../store/lookup-leases.ts'
 import type { Database } from '../store/open.ts'
 import * as suppressions from '../store/suppressions.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -24,7 +28,8 @@ export interface DeliveryBody {
 export interface ResultSubject {
   readonly eventId: string
   readonly index: number
-  readonly identifiers: readonly SubjectIdentifier[]
+  /** Of its subject. */
+  readonly identifiers: readonly Identifier[]
   /** The member of the job that it answers; null: none or unknown. */
   readonly member: { readonly id: number; readonly isErased: boolean } | null
   readonly raw: unknown
@@ -46,44 +51,50 @@ export function findResultSubjects(
       members: candidate.job.members,
       places: matchToMembers(candidate, results),
     }))
-    return results.map((item, index) => ({
-      eventId,
-      index,
-      identifiers: findIdentifiers(item.raw),
-      member:
-        candidates.flatMap(({ members, places }) => {
-          const member = members[places[index] ?? -1]
-          // A lookup that still exists has a kind, with or without an address.
-          return member === undefined ? [] : [{ id: member.id, isErased: member.kind === null }]
-        })[0] ?? null,
-      raw: item.raw,
-    }))
+    return results.map((item, index) => {
+      const member =
+        candidates.flatMap(({ members, places }) => members[places[index] ?? -1] ?? [])[0] ?? null
+      const named = findSubject(member?.kind === 'domain' ? 'company' : 'person', item.raw)
+      return {
+        eventId,
+        index,
+        identifiers: [...named, ...findIdentifiers(item.requestId)],
+        // A lookup that still exists has a kind, with or without an address.
+        member: member === null ? null : { id: member.id, isErased: member.kind === null },
+        raw: item.raw,
+      }
+    })
   })
 }
 
-/** Removes results from delivery bodies, in the table and in the returned copies. */
+/** A result to be removed, or what replaces it. */
+export type RedactedResult = Pick<ResultSubject, 'eventId' | 'index'> & { readonly redacted: unknown }
+
+/** Replaces results in delivery bodies, in the table and in the returned copies; null removes one. */
 export async function redactResults<Of extends DeliveryBody>(
   tx: Tx,
   bodies: readonly Of[],
-  erasedResults: readonly Pick<ResultSubject, 'eventId' | 'index'>[],
-): Promise<{ bodies: Of[]; results: number }> {
+  redactedResults: readonly RedactedResult[],
+): Promise<Of[]> {
   const redacted = bodies.map((entry) => {
-    const erasedIndexes = new Set(
-      erasedResults.filter(({ eventId }) => eventId === entry.eventId).map(({ index }) => index),
+    const byIndex = new Map(
+      redactedResults
+        .filter(({ eventId }) => eventId === entry.eventId)
+        .map((one) => [one.index, one.redacted]),
     )
-    const body = redactBody(entry.body, erasedIndexes)
+    const body = redactBody(entry.body, byIndex)
     return body === null ? entry : { ...entry, body }
   })
   await deliveries.redactDeliveries(
     tx,
     redacted.filter((entry, n) => entry !== bodies[n]),
   )
-  return { bodies: redacted, results: erasedResults.length }
+  return redacted
 }
 
 /**
- * Removes results about erased persons from deliveries, however late they arrive. If such a result answers an
- * existing lookup, that lookup requested the same person by another identifier: it is erased too.
+ * Removes results about erased persons from deliveries, however late they arrive, and mentions of them from the others. If
+ * such a result answers an existing lookup, that lookup requested the same person by another identifier: it is erased too.
  */
 export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   tx: Tx,
@@ -92,111 +103,107 @@ export async function dropErased<Of extends deliveries.ClaimedDelivery>(
 ): Promise<readonly Of[]> {
   if (!bodies.some(({ hasSuppressions }) => hasSuppressions)) return bodies
   const results = findResultSubjects(bodies, jobs)
-  const identifiers = results.flatMap((result) => result.identifiers)
-  const suppressedFlags = await suppressions.areSuppressed(tx, identifiers)
+  const named = results.map(({ identifiers, raw }) => [...identifiers, ...findIdentifiers(raw)])
+  const flags = await suppressions.areSuppressed(tx, named.flat())
   const suppressed = new Set(
-    identifiers
-      .filter((_, n) => suppressedFlags[n])
-      .map((identifier) => `${identifier.kind}\n${identifier.key}`),
+    named
+      .flat()
+      .filter((_, n) => flags[n])
+      .map(identifierText),
   )
-  const erasedResults = results.filter(
-    (result) =>
-      result.member?.isErased === true ||
-      result.identifiers.some((identifier) => suppressed.has(`${identifier.kind}\n${identifier.key}`)),
-  )
-  if (erasedResults.length === 0) return bodies
-  const lookupIds = erasedResults.flatMap(({ member }) =>
-    member === null || member.isErased ? [] : [member.id],
+  const isSuppressed = (identifier: Identifier): boolean => suppressed.has(identifierText(identifier))
+  const redacted = results.flatMap((result, n): (RedactedResult & ResultSubject)[] => {
+    if (result.member?.isErased === true || result.identifiers.some(isSuppressed))
+      return [{ ...result, redacted: null }]
+    if (named[n]?.some(isSuppressed) !== true) return []
+    return [{ ...result, redacted: redactMentions(result.raw, isSuppressed) }]
+  })
+  if (redacted.length === 0) return bodies
+  const lookupIds = redacted.flatMap(({ member, redacted: rest }) =>
+    rest !== null || member === null || member.isErased ? [] : [member.id],
   )
   if (lookupIds.length > 0) await eraseLookups(tx, lookupIds)
-  return (await redactResults(tx, bodies, erasedResults)).bodies
-}
-
-export interface SubjectIdentifier {
-  readonly kind: LookupKind
-  readonly key: string
+  return redactResults(tx, bodies, redacted)
 }
 
 const RESULTS_FIELD = 'results'
 
 /**
- * Replaces some results of a delivery's body by null, by index: the positions stay, because the order of results may
- * identify them. The rest keeps every digit. Null if the body has no such results.
+ * Replaces some results of a delivery's body, by index; one that is removed becomes null: the positions stay, because the
+ * order of results may identify them. The rest keeps every digit. Null if the body has no such results.
  */
-export function redactBody(body: string, erasedIndexes: ReadonlySet<number>): string | null {
-  if (erasedIndexes.size === 0) return null
+function redactBody(body: string, redacted: ReadonlyMap<number, unknown>): string | null {
+  if (redacted.size === 0) return null
   const event = parseExactJson(body.charCodeAt(0) === 0xfeff ? body.slice(1) : body)
   if (!isObject(event)) return null
   const results = event[RESULTS_FIELD]
   if (Array.isArray(results))
     return JSON.stringify({
       ...event,
-      results: results.map((item, n) => (erasedIndexes.has(n) ? null : item)),
+      results: results.map((item: unknown, n) => (redacted.has(n) ? redacted.get(n) : item)),
     })
   if (!isObject(results)) return null
   // A map of identifier to result: the identifier may be the address.
-  const entries = Object.entries(results).map(([id, item], n) =>
-    erasedIndexes.has(n) ? [`erased:${n}`, null] : [id, item],
-  )
+  const entries = Object.entries(results).map(([id, item], n) => {
+    if (!redacted.has(n)) return [id, item]
+    return redacted.get(n) === null ? [`erased:${n}`, null] : [id, redacted.get(n)]
+  })
   return JSON.stringify({ ...event, results: Object.fromEntries(entries) })
 }
 
-/** Finds every person identifier among the strings of a value: email addresses and profile URLs. */
-export function findIdentifiers(value: unknown): SubjectIdentifier[] {
-  const found = new Map<string, SubjectIdentifier>()
-  collectIdentifiers(value, found)
-  return [...found.values()]
-}
-
-function collectIdentifiers(value: unknown, found: Map<string, SubjectIdentifier>): void {
-  if (typeof value === 'string') {
-    const identifier = parseIdentifier(value)
-    if (identifier !== null) found.set(`${identifier.kind}\n${identifier.key}`, identifier)
-  } else if (Array.isArray(value)) for (const item of value) collectIdentifiers(item, found)
-  else if (isObject(value))
-    for (const field of Object.keys(value)) {
-      collectIdentifiers(field, found)
-      collectIdentifiers(value[field], found)
-    }
-}
-
-function parseIdentifier(text: string): SubjectIdentifier | null {
-  // The shortest address is `a@b.c`.
-  if (text.length < 5) return null
-  const email = text.includes('@') ? normalizeEmail(text) : null
-  if (email?.ok) return { kind: 'email', key: email.key }
-  // Each text of each record comes by: most have no dot.
-  const profile =
-    text.length > 12 && text.includes('.') && /linkedin\.com/i.test(text) ? normalizeProfileUrl(text) : null
-  return profile?.ok ? { kind: 'linkedin_url', key: profile.key } : null
+/**
+ * Suppression hashes of a record: those of its subject, which may have been requested by another identifier than the erased
+ * one, and of those whom it mentions.
+ */
+export function recordHashes(
+  kind: LookupKind,
+  record: unknown,
+): Required<Pick<LookupResult, 'hashes' | 'subjectHashes'>> {
+  const toHashes = (identifiers: readonly Identifier[]): string[] =>
+    identifiers.map((one) => suppressions.suppressionHash(one.kind, one.key))
+  const subjectHashes = toHashes(findSubject(kind === 'domain' ? 'company' : 'person', record))
+  return { subjectHashes, hashes: [...new Set([...subjectHashes, ...toHashes(findIdentifiers(record))])] }
 }
 
 /**
- * Tombstone hashes of the subject of a record: it may have been requested by another identifier than the erased one.
+ * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased, and what only mentions one is
+ * stored without the mention. Idempotent.
  */
-export function subjectHashes(record: unknown): string[] {
-  if (!isObject(record)) return []
-  const { domain } = record
-  const company = typeof domain === 'string' ? normalizeDomain(domain) : null
-  return [
-    ...findIdentifiers(record).map(({ kind, key }) => suppressions.suppressionHash(kind, key)),
-    ...(company?.ok ? [suppressions.suppressionHash('domain', company.key)] : []),
-  ]
+export async function settleUnstored(db: Database, unstored: readonly LookupResult[]): Promise<void> {
+  for (let left = unstored; left.length > 0;)
+    left = (await completeLookups(db, await eraseLateAnswers(db, left))).unstored
 }
 
-/** Erases the lookups whose responses were not stored because of a tombstone. Other lookups are left alone. */
-export async function eraseLateAnswers(db: Database, unstored: readonly LookupResult[]): Promise<void> {
-  if (unstored.every(({ hashes = [] }) => hashes.length === 0)) return
-  await inTransaction(db, async (tx) => {
-    const suppressedHashes = new Set(
+/**
+ * Handles answers that were not stored because of a tombstone: erases those about an erased subject, which counts their
+ * calls. Other answers are left alone.
+ * @returns the answers that only mention an erased subject, without the mention, to be stored
+ */
+async function eraseLateAnswers(db: Database, unstored: readonly LookupResult[]): Promise<LookupResult[]> {
+  if (unstored.every(({ hashes = [] }) => hashes.length === 0)) return []
+  return inTransaction(db, async (tx) => {
+    const suppressed = new Set(
       await suppressions.findHashes(
         tx,
         unstored.flatMap(({ hashes = [] }) => hashes),
       ),
     )
-    const lookupIds = unstored
-      .filter(({ hashes = [] }) => hashes.some((hash) => suppressedHashes.has(hash)))
-      .map(({ id }) => id)
-    if (lookupIds.length > 0) await eraseLookups(tx, lookupIds)
+    const isSuppressed = (hash: string): boolean => suppressed.has(hash)
+    const erased = unstored.filter(({ subjectHashes = [] }) => subjectHashes.some(isSuppressed))
+    if (erased.length > 0)
+      await eraseLookups(
+        tx,
+        erased.map(({ id }) => id),
+        { answers: erased },
+      )
+    return unstored
+      .filter((one) => !erased.includes(one) && one.hashes?.some(isSuppressed))
+      .map((one) => ({
+        ...one,
+        record: redactMentions(one.record, ({ kind, key }) =>
+          isSuppressed(suppressions.suppressionHash(kind, key)),
+        ) as LookupResult['record'],
+        hashes: one.hashes?.filter((hash) => !isSuppressed(hash)) ?? [],
+      }))
   })
 }

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { PREPARED } from './sql.ts'
-import { hasSuppressionsSql } from './suppressions.ts'
+import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
 import { type KnownLookups, knownLookupsSql, type LookupSpec } from './upsert-lookups.ts'
 
@@ -100,7 +100,7 @@ export async function readBeforeClaim(
 ): Promise<BeforeClaim & { readonly spent: BudgetUsage }> {
   const { rows } = await usageSql(
     run,
-    sql`, ${END_LOCK_TIMEOUT}, ${hasSuppressionsSql} as "hasSuppressions", ${knownLookupsSql(lookups, service)} as known`,
+    sql`, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions", ${knownLookupsSql(lookups, service)} as known`,
   ).execute(tx)
   const [row] = rows as (UsageRow & BeforeClaim)[]
   // Without the run nothing is claimed.

@@ -4,6 +4,7 @@ import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
 import { settleCreditsSql } from './spend.ts'
 import { jsonBatch, opaque, recordBatch } from './sql.ts'
+import { lockToReadSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** Columns of a result that a delivery sets. Each column costs up to a fifteenth of what it takes to store the result. */
@@ -40,7 +41,7 @@ export const creditedSql = sql`
        else l.credits_reserved - coalesce(v.credits, 0) end as returned`
 
 /** SQL: none of the suppression hashes of the result `v` is suppressed. */
-export const notSuppressedSql = sql`not exists (
+export const notSuppressedSql = sql`${lockToReadSql} and not exists (
   select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
 
 /**

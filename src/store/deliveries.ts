@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type DeliveryState } from '../domain/job.ts'
 import { jsonBatch } from './sql.ts'
-import { hasSuppressionsSql } from './suppressions.ts'
+import { lockedHasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface ReceivedDelivery {
@@ -72,7 +72,7 @@ export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Pro
     )
     select d.event_id as "eventId", d.job_key as job, d.job_id as "jobId", d.body,
            extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs",
-           ${hasSuppressionsSql} as "hasSuppressions"
+           ${lockedHasSuppressionsSql} as "hasSuppressions"
       from summed join fillrate.deliveries d on d.event_id = summed.event_id
      where summed.before < ${bytes}::bigint
      order by summed.received_at, summed.event_id`.execute(tx)

@@ -1,6 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { CallCost } from '../domain/lookup.ts'
 import { clearJobKeys } from './pending-lookups.ts'
+import { countCreditsSql } from './spend.ts'
+import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
 
@@ -14,25 +17,68 @@ export interface ErasedLookups {
   readonly changes: number
 }
 
-/** Lookups of an identifier, and those whose record or input contains it. For a domain, the record's own domain only. */
-export async function findLookups(tx: Tx, kind: LookupKind, key: string, pattern: string): Promise<number[]> {
-  const named =
-    kind === 'domain'
-      ? sql`kind = 'domain' and (record ->> 'domain') ~* ${pattern}`
-      : sql`record::text ~* ${pattern} or input::text ~* ${pattern}`
-  const { rows } = await sql<{ id: number }>`
-    select id from fillrate.lookups where (kind = ${kind} and key = ${key}) or ${named}`.execute(tx)
-  return rows.map((row) => row.id)
+/** A lookup that an identifier occurs in. */
+export interface NamingLookup {
+  readonly id: number
+  readonly kind: LookupKind
+  /** It is the lookup of this identifier, or its input contains it. */
+  readonly isRequested: boolean
+  readonly record: unknown
 }
 
-/** All lookups of the rows that used one of these: a row's other identifiers belong to the same person. */
-export async function expandByRows(tx: Tx, ids: readonly number[]): Promise<number[]> {
+/** Lookups per statement: each may have a record of a megabyte. */
+const LOOKUPS_PER_PAGE = 200
+
+/** Lookups of an identifier, and those whose record or input contains it, with an id after the given one. */
+export async function findLookups(
+  tx: Tx,
+  kind: LookupKind,
+  key: string,
+  pattern: string,
+  after: number,
+): Promise<{ readonly lookups: NamingLookup[]; readonly next: number | null }> {
+  const isRequested = sql<boolean>`(kind = ${kind} and key = ${key}${kind === 'domain' ? sql`` : sql` or input::text ~* ${pattern}`})`
+  const { rows } = await sql<NamingLookup>`
+    select id, kind, ${isRequested} as "isRequested", record from fillrate.lookups
+     where id > ${after} and (${isRequested} or record::text ~* ${pattern}) order by id limit ${LOOKUPS_PER_PAGE}`.execute(
+    tx,
+  )
+  return { lookups: rows, next: rows.length < LOOKUPS_PER_PAGE ? null : (rows.at(-1)?.id ?? null) }
+}
+
+/** A row of a source. */
+export interface RowName {
+  readonly source: string
+  readonly key: string
+}
+
+const rowNamesSql = (rows: readonly RowName[]) =>
+  sql`select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)`
+
+/**
+ * All lookups of the rows that used one of these, and of further rows: a row's other identifiers belong to the same subject.
+ * Among them are those of earlier inputs that wrote to it, unless another row uses them now.
+ */
+export async function expandByRows(
+  tx: Tx,
+  ids: readonly number[],
+  named: readonly RowName[],
+): Promise<number[]> {
   const these = sql`${[...ids]}::bigint[]`
   const { rows } = await sql<{ id: number }>`
-    select distinct l.id from fillrate.rows r
+    with named as materialized (
+      select source, key from fillrate.rows where lookup_id = any(${these}) or missed_lookup_ids && ${these}
+      union select source, key from fillrate.deleted_rows where lookup_ids && ${these}
+      union ${rowNamesSql(named)}
+    ), earlier as materialized (
+      select distinct c.lookup_id as id from fillrate.changes c join named n on n.source = c.source and n.key = c.key
+    )
+    select distinct l.id from named n join fillrate.rows r on r.source = n.source and r.key = n.key
       join fillrate.lookups l on l.id = r.lookup_id or l.id = any(r.missed_lookup_ids)
-     where r.lookup_id = any(${these}) or r.missed_lookup_ids && ${these}
-     union select unnest(lookup_ids) from fillrate.deleted_rows where lookup_ids && ${these}
+     union select unnest(d.lookup_ids) from named n join fillrate.deleted_rows d on d.source = n.source and d.key = n.key
+     union select e.id from earlier e join fillrate.lookups l on l.id = e.id
+            where not exists (select from fillrate.rows r where r.lookup_id = e.id)
+              and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[e.id])
      union select unnest(${these})`.execute(tx)
   return rows.map((row) => row.id)
 }
@@ -57,25 +103,45 @@ const isOfJobsSql = (jobs: readonly string[]): RawBuilder<boolean> => sql`(
   job_key = any(${[...jobs]}::uuid[])
   or job_id in (select job_id from fillrate.jobs where key = any(${[...jobs]}::uuid[])))`
 
+/** What answered a call of a lookup that is erased instead. */
+export interface ErasedAnswer {
+  readonly id: number
+  readonly token: string
+  readonly call?: CallCost | undefined
+  readonly credits?: number | undefined
+}
+
 /**
  * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all that is stored on these rows except
  * their keys. Leaves a suppression hash for each lookup.
+ * @param options.rows further rows of the subject, whether or not they have a lookup
+ * @param options.answers calls that are counted although their answers are not stored. Of other calls in flight the answer will find no
+ *   lookup: they are counted as in doubt.
  */
-export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<ErasedLookups> {
+export async function eraseLookups(
+  tx: Tx,
+  ids: readonly number[],
+  options: { readonly rows?: readonly RowName[]; readonly answers?: readonly ErasedAnswer[] } = {},
+): Promise<ErasedLookups> {
   const these = sql`${[...ids]}::bigint[]`
+  const named = options.rows ?? []
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
-  const { rows } = await sql<{ source: string; key: string }>`
-    with erased as (
-    update fillrate.rows r
-       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, own_writes = null,
-           notes = null, settled_at = now(), due_at = null
-     where lookup_id = any(${these}) or missed_lookup_ids && ${these}
-    returning source, key
-    ) select source, key from erased order by source, key`.execute(tx)
+  const byLookup = await eraseRowState(tx, sql`lookup_id = any(${these}) or missed_lookup_ids && ${these}`)
+  const byName =
+    named.length === 0
+      ? []
+      : await eraseRowState(
+          tx,
+          sql`(source, key) in (${rowNamesSql(named)}) and not (state = 'suppressed' and last_written is null and own_writes is null)`,
+        )
+  const rows = [...byLookup, ...byName].sort(
+    (a, b) => compareTexts(a.source, b.source) || compareTexts(a.key, b.key),
+  )
   const { rows: deleted } = await sql<{ changes: number }>`
     with keys as (
-      select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)
+      ${rowNamesSql([...rows, ...named])}
        union select source, key from fillrate.changes where lookup_id = any(${these})
+       union select source, key from fillrate.deleted_rows where lookup_ids && ${these}
     ), deleted as (
       delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
       returning c.source, c.key
@@ -85,15 +151,16 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
     ), undeleted as (
       delete from fillrate.deleted_rows where lookup_ids && ${these}
+    ), undeleted_values as (
+      update fillrate.deleted_rows d set stored_row = stored_row || '{"last_written": null, "own_writes": null, "notes": null}'
+        from keys k where k.source = d.source and k.key = d.key and not d.lookup_ids && ${these}
     ), unskipped as (
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )
     select count(*) as changes from deleted`.execute(tx)
   await clearJobKeys(tx, sql`select unnest(${these})`)
   await removeFromUnsentJobs(tx, ids)
-  const { rows: lookups } = await sql<{ kind: LookupKind; key: string; record: boolean }>`
-    delete from fillrate.lookups where id = any(${these})
-    returning kind, key, record is not null as record`.execute(tx)
+  const lookups = await deleteLookups(tx, ids, options.answers ?? [])
   await suppressions.insertSuppressions(tx, lookups)
   return {
     lookups: lookups.length,
@@ -101,6 +168,41 @@ export async function eraseLookups(tx: Tx, ids: readonly number[]): Promise<Eras
     rows,
     changes: deleted[0]?.changes ?? 0,
   }
+}
+
+const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+async function eraseRowState(tx: Tx, condition: RawBuilder<unknown>): Promise<RowName[]> {
+  const { rows } = await sql<RowName>`
+    update fillrate.rows
+       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, own_writes = null,
+           notes = null, settled_at = now(), due_at = null
+     where ${condition} returning source, key`.execute(tx)
+  return rows
+}
+
+/** Deletes lookups, and counts their calls that are answered or in flight. */
+async function deleteLookups(
+  tx: Tx,
+  ids: readonly number[],
+  answers: readonly ErasedAnswer[],
+): Promise<{ kind: LookupKind; key: string; record: boolean }[]> {
+  const { rows } = await sql<{ kind: LookupKind; key: string; record: boolean }>`
+    with gone as (
+      delete from fillrate.lookups where id = any(${[...ids]}::bigint[])
+      returning id, kind, key, run_id, source, state, lease_token, credits_reserved, record is not null as record
+    ), answered as (
+      select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
+          as v (id bigint, token uuid, call text, credits integer)
+    ), stored as (
+      select g.run_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, 0 as returned, d.doubt,
+             d.doubt * coalesce(g.credits_reserved, 1) as credits_in_doubt
+        from gone g left join answered v on v.id = g.id and v.token = g.lease_token
+       cross join lateral (select (v.id is null and g.state = 'leased' and exists (
+               select from fillrate.in_flight_marks m where m.lease_token = g.lease_token and m.through_lookup_id >= g.id))::integer as doubt) d
+    ), ${countCreditsSql}
+    select kind, key, record from gone`.execute(tx)
+  return rows
 }
 
 /**
@@ -170,128 +272,3 @@ export async function replaceDeliveryBodies(
     tx,
   )
 }
-
-/** SQL: a text in the collation of the database. In that of the indexed columns, only ASCII letters match in any case. */
-const inAnyCaseSql = (text: RawBuilder<unknown>): RawBuilder<unknown> => sql`(${text} collate "default")`
-
-/** Stored text about rows that may name a person. */
-const SEARCHED_TEXT = {
-  rows: inAnyCaseSql(sql`key`),
-  changes: inAnyCaseSql(sql`concat_ws(' ', key, before::text, after::text, last_written_before::text)`),
-  written: inAnyCaseSql(sql`concat_ws(' ', last_written::text, own_writes::text)`),
-  skipped: inAnyCaseSql(sql`concat_ws(' ', key, detail, value::text)`),
-} as const
-
-const SEARCHED_TABLE = {
-  rows: 'fillrate.rows',
-  changes: 'fillrate.changes',
-  written: 'fillrate.rows',
-  skipped: 'fillrate.skipped_cells',
-} as const
-
-/**
- * Physical places (ctid) of rows that match the pattern. Searches without a lock, and `eraseByPattern` deletes by place:
- * searching a large table takes minutes, and no pick or write-back may wait for that. A row that moves meanwhile is
- * found by the next search.
- */
-export async function findByPattern(
-  tx: Tx,
-  what: keyof typeof SEARCHED_TEXT,
-  pattern: string,
-): Promise<string[]> {
-  const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${sql.table(SEARCHED_TABLE[what])} where ${SEARCHED_TEXT[what]} ~* ${pattern}`.execute(
-    tx,
-  )
-  return rows.map((row) => row.place)
-}
-
-/** Deletes changes and skipped cells that name a person, and rows whose key does. */
-export async function eraseByPattern(
-  tx: Tx,
-  places: Readonly<Record<keyof typeof SEARCHED_TEXT, readonly string[]>>,
-  pattern: string,
-): Promise<Pick<ErasedLookups, 'rows' | 'changes'>> {
-  const isAt = (what: keyof typeof SEARCHED_TEXT) =>
-    sql`ctid = any(${[...places[what]]}::tid[]) and ${SEARCHED_TEXT[what]} ~* ${pattern}`
-  await sql`update fillrate.rows set last_written = null, own_writes = null where ${isAt('written')}`.execute(
-    tx,
-  )
-  const { rows } = await sql<{ source: string; key: string }>`
-    delete from fillrate.rows where ${isAt('rows')} returning source, key`.execute(tx)
-  const isNamed = sql`${inAnyCaseSql(sql`key`)} ~* ${pattern}`
-  await sql`
-    update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where not ${isNamed})
-     where exists (select from unnest(keys) as k (key) where ${isNamed})`.execute(tx)
-  const { numAffectedRows: changes } = await sql`
-    delete from fillrate.changes where ${isAt('changes')}`.execute(tx)
-  await sql`delete from fillrate.skipped_cells where ${isAt('skipped')}`.execute(tx)
-  return { rows, changes: Number(changes ?? 0) }
-}
-
-/** A column of Fillrate's own tables that can hold text. */
-export interface TextColumn {
-  readonly table: string
-  readonly column: string
-  readonly type: string
-  /** Part of a key or a reference: its text cannot be replaced. */
-  readonly isKey: boolean
-}
-
-/** Every text, JSON or bytea column of the schema `fillrate`, from the catalogue: includes those of later versions. */
-export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
-  const { rows } = await sql<TextColumn>`
-    select c.relname as table, a.attname as column, t.typname as type,
-           exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and a.attnum = any(i.indkey)) as "isKey"
-      from pg_attribute a
-      join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p')
-      join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'fillrate'
-      join pg_type t on t.oid = a.atttypid
-     where a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-       and t.typname in ('text', 'varchar', 'json', 'jsonb', 'bytea', '_text', '_varchar', '_jsonb')
-     order by 1, 2`.execute(tx)
-  return rows
-}
-
-const columnTextSql = ({ column, type }: TextColumn) =>
-  inAnyCaseSql(type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`)
-
-/** The number of rows whose column matches a pattern. */
-export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from ${sql.table(`fillrate.${column.table}`)}
-     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
-  return rows[0]?.count ?? 0
-}
-
-/** Physical places (ctid) of the matches in a redactable column. Takes no lock. */
-export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
-  if (column.isKey || !REDACTABLE.has(column.type)) return []
-  const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
-     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
-  return rows.map((row) => row.place)
-}
-
-/**
- * Replaces what a pattern matches by `[erased]`, in a text or JSON column.
- * @param places as `findMatches` returns them
- * @returns the number of rows
- */
-export async function redactColumn(
-  tx: Tx,
-  column: TextColumn,
-  pattern: string,
-  places: readonly string[],
-): Promise<number> {
-  if (places.length === 0) return 0
-  const name = sql.ref(column.column)
-  const text = columnTextSql(column)
-  const result = await sql`
-    update ${sql.table(`fillrate.${column.table}`)}
-       set ${name} = regexp_replace(${text}, ${pattern}, '[erased]', 'gi')::${sql.raw(column.type)}
-     where ctid = any(${[...places]}::tid[]) and ${text} ~* ${pattern}`.execute(tx)
-  return Number(result.numAffectedRows ?? 0)
-}
-
-const REDACTABLE = new Set(['text', 'varchar', 'json', 'jsonb'])

@@ -187,8 +187,10 @@ export interface LookupResult extends LookupFields {
   readonly call?: CallCost | undefined
   /** What the call cost, where a lookup does not cost one credit. */
   readonly credits?: number | undefined
-  /** Suppression hashes of the record's subject: the record is not stored if one of them is suppressed. */
+  /** Suppression hashes of all that the record names: it is not stored if one of them is suppressed. */
   readonly hashes?: readonly string[]
+  /** Those of them that are of its subject. */
+  readonly subjectHashes?: readonly string[]
 }
 
 export interface CompleteResult {

@@ -9,8 +9,17 @@ export function suppressionHash(kind: LookupKind, key: string): string {
   return hash('sha256', `${kind}\n${key}`)
 }
 
+/**
+ * SQL, a condition that is true: locks the table in the mode ROW SHARE until the transaction ends, so that `lockExclusively`
+ * waits for it. It reads and locks no row. The lock is taken before the statement's snapshot, which an advisory lock is not.
+ */
+export const lockToReadSql = sql<boolean>`not exists (select from fillrate.suppressions where false for key share)`
+
 /** SQL: whether anything was ever erased. Mostly nothing was, and no hash needs comparing. */
-export const hasSuppressionsSql = sql<boolean>`exists (select from fillrate.suppressions)`
+const hasSuppressionsSql = sql<boolean>`exists (select from fillrate.suppressions)`
+
+/** SQL: the same, for a transaction that then stores what is not suppressed. */
+export const lockedHasSuppressionsSql = sql<boolean>`(${hasSuppressionsSql} and ${lockToReadSql})`
 
 /** Whether anything was ever erased. */
 export async function hasSuppressions(db: Connection): Promise<boolean> {
@@ -40,12 +49,13 @@ export async function insertSuppressions(
 }
 
 /**
- * Waits for every open transaction that has read the suppressions, and blocks others from reading until this one ends:
- * later readers see what it inserts. Works because every reader keeps its lock on the table until it commits.
+ * Waits for every open transaction that stores what the suppressions allowed (`lockToReadSql`), and blocks others until this one
+ * ends: they see what it inserts. Plain readers, such as pg_dump, neither wait nor are waited for. New writers queue behind
+ * this wait, so that it is short, and the caller repeats it.
  */
 export async function lockExclusively(tx: Tx): Promise<void> {
-  await sql`set local lock_timeout = '10s'`.execute(tx)
-  await sql`lock table fillrate.suppressions in access exclusive mode`.execute(tx)
+  await sql`set local lock_timeout = '500ms'`.execute(tx)
+  await sql`lock table fillrate.suppressions in exclusive mode`.execute(tx)
 }
 
 /** Whether each of these lookups is suppressed, in the same order. */

@@ -59,7 +59,12 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     evaluation.inputs !== null &&
     (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size > 0
   const own = { source, written: row?.written ?? null, changes }
-  const columns = toColumnStates(source, current, [own, ...(await listOtherWrites(deps, source, key))])
+  const columns = toColumnStates(
+    source,
+    current,
+    [own, ...(await listOtherWrites(deps, source, key))],
+    row?.state === Row.suppressed,
+  )
   const skipped = await listSkippedCellsOfRow(db, source.name, key)
   const next = decideNextStep(
     {

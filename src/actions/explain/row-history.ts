@@ -65,8 +65,8 @@ export interface ColumnState {
   readonly blank: boolean
   /** Null: a `touch` column. */
   readonly policy: WritePolicy | null
-  /** It still holds the value that Fillrate wrote. */
-  readonly written_by_fillrate: boolean
+  /** It still holds the value that Fillrate wrote. Null: what Fillrate wrote to the row was erased. */
+  readonly written_by_fillrate: boolean | null
   /** The source whose write that was: this one, or another one on the same table. */
   readonly written_by_source: string | null
   /** The run that wrote it; null if unknown. */
@@ -138,11 +138,13 @@ export interface SourceWrites {
 /**
  * The current columns, and where each value comes from.
  * @param writers this source first, then others on the same table
+ * @param isErased what Fillrate knew of its own writes to the row was erased
  */
 export function toColumnStates(
   source: Source,
   current: RowValues,
   writers: readonly SourceWrites[],
+  isErased = false,
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
   return current.cells.map(({ column, value, blank }) => {
@@ -153,7 +155,7 @@ export function toColumnStates(
       value,
       blank,
       policy: policies.get(column) ?? null,
-      written_by_fillrate: writer !== undefined,
+      written_by_fillrate: writer === undefined && isErased && !blank ? null : writer !== undefined,
       written_by_source: writer?.source.name ?? null,
       written_by: change?.run ?? null,
     }

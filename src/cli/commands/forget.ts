@@ -1,4 +1,7 @@
-import type { ForgetTarget } from '../../actions/forget.ts'
+import type { ForgetTarget } from '../../actions/forget-target.ts'
+import { ConfigProblems } from '../../config/problems.ts'
+import type { Source } from '../../sources/source.ts'
+import type { Database } from '../../store/open.ts'
 import { pluralize } from '../../util/format.ts'
 import {
   type CliCommand,
@@ -11,7 +14,7 @@ import {
   createUsageError,
   defineCommand,
 } from '../command.ts'
-import { openLog, withApp, withDatabase } from '../settings.ts'
+import { openLog, readConfigOrProblems, withApp, withDatabase } from '../settings.ts'
 import { booleanOption, textOption } from '../options.ts'
 import { confirm, mustConfirm, yesOption } from '../confirm.ts'
 import { renderForget, renderForgetDeleted } from '../views/forget.ts'
@@ -35,6 +38,9 @@ export const forgetCommand = defineCommand(
         '--deleted <SOURCE>',
         'rows that were deleted from the table of this source, now and without suppressing anything',
       ),
+    )
+    .addOption(
+      booleanOption('--linked', 'erase many linked lookups of other identifiers, which is refused otherwise'),
     )
     .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it'))
     .addOption(yesOption),
@@ -76,27 +82,35 @@ export const forgetCommand = defineCommand(
           'expected either a person (--email, --linkedin) or a company (--domain), found both',
           'Erase them one after the other.',
         )
-      const { forgetSubject: erase } = await import('../../actions/forget.ts')
+      const { forgetSubject: erase, LinkedEraseError } = await import('../../actions/forget.ts')
       const report = await withDatabase(context, async (db, environment) => {
         const log = await openLog(invocation, context, environment)
+        const deps = { db, log, sources: await openSources(db, invocation, context) }
         if (!flags.dryRun && mustConfirm(invocation, context)) {
-          const preview = await erase({ db, log }, targets, { dryRun: true })
+          const preview = await erase(deps, targets, { dryRun: true })
           stdout.lines(renderForget(preview, stdout, { isQuestion: true }))
           const question = 'Erase this and suppress further lookups? It cannot be undone.'
           if (!(await confirm(question, context))) return null
         }
-        if (flags.dryRun) return erase({ db, log }, targets, { dryRun: true })
+        if (flags.dryRun) return erase(deps, targets, { dryRun: true })
         const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
         // By kind only: the identifier itself is what must not remain.
         const parameters = { kinds: targets.map(({ kind }) => kind) }
         return auditAction(
           db,
           { actor: createLocalActor('command line'), action: 'forget', parameters },
-          () => erase({ db, log }, targets, { dryRun: false }),
+          () => erase(deps, targets, { dryRun: false, includeLinked: flags.linked }),
           ({ erased, remaining }) => ({
             outcome: remaining.length > 0 ? 'failed' : 'done',
             detail: `${pluralize(erased.lookups, 'lookup')} and ${pluralize(erased.rows, 'row')} erased`,
           }),
+        )
+      }).catch((error: unknown) => {
+        if (!(error instanceof LinkedEraseError)) throw error
+        throw createUsageError(
+          command,
+          error.message,
+          'Look at the rows with --dry-run; --linked erases them too.',
         )
       })
       if (report === null) {
@@ -109,6 +123,19 @@ export const forgetCommand = defineCommand(
     },
   },
 )
+
+/** The sources that can be opened: erasing works without a configuration, and without a table that is gone. */
+async function openSources(db: Database, invocation: Invocation, context: Context): Promise<Source[]> {
+  const config = await readConfigOrProblems(invocation, context)
+  if (config instanceof ConfigProblems) return []
+  const { resolveSource } = await import('../../sources/source.ts')
+  const sources: Source[] = []
+  for (const mapping of Object.values(config.sources)) {
+    const { source, problems } = await resolveSource(db, mapping)
+    if (source !== null && problems.length === 0) sources.push(source)
+  }
+  return sources
+}
 
 async function forgetDeletedRows(
   invocation: Invocation & Parameters<typeof mustConfirm>[0],
@@ -153,7 +180,7 @@ async function readTarget(
   typed: string | null,
 ): Promise<ForgetTarget[]> {
   if (typed === null) return []
-  const { parseForgetTarget } = await import('../../actions/forget.ts')
+  const { parseForgetTarget } = await import('../../actions/forget-target.ts')
   const target = parseForgetTarget(kind, typed)
   if (typeof target !== 'string') return [target]
   throw createUsageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)

@@ -112,6 +112,7 @@ function describeOrigin(
   if (written_by_fillrate)
     return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
+  if (written_by_fillrate === null) return 'not known any more: erased'
   return policy === 'always' ? 'not Fillrate, overwritten' : 'not Fillrate, protected'
 }
 

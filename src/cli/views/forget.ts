@@ -32,10 +32,19 @@ export function renderForget(
           ? []
           : ([
               ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
+              [
+                'Linked',
+                formatCount(erased.linked_lookups),
+                'lookups of other identifiers of the same rows, among them',
+              ],
               ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
               ['Changes', formatCount(erased.changes), 'previous and written values'],
               ['Deliveries', pluralize(erased.results, 'result'), ...unreadable(erased.bodies)],
-              ['Mentions', formatCount(erased.mentions), 'in reasons, notes and conditions'],
+              [
+                'Mentions',
+                formatCount(erased.mentions),
+                'in records and cells of others, reasons, notes and conditions',
+              ],
             ] satisfies LabeledText[])),
         ['Searched', places, found === 0 ? 'nothing left' : `found in ${pluralize(found, 'row')}`],
       ],

@@ -12,7 +12,7 @@ import type { RunningRun } from '../../store/runs.ts'
 import { addAbortListener, removeAbortListener } from '../../util/abort-listeners.ts'
 import { createBatcher, estimateJsonSize } from '../../util/batcher.ts'
 import { awaitResults, type CallDeps } from '../deps.ts'
-import { eraseLateAnswers, subjectHashes } from '../erasure.ts'
+import { recordHashes, settleUnstored } from '../erasure.ts'
 import { allowedByBreaker, type CallOutcome, callService } from './call-service.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { LookupQueue } from './lookup-queue.ts'
@@ -133,7 +133,7 @@ export async function lookUpBatch(
         throw error
       })
       queue.addReady(nextLookups, started)
-      await retryWhileUnavailable(() => eraseLateAnswers(deps.db, unstored), retryOptions)
+      await retryWhileUnavailable(() => settleUnstored(deps.db, unstored), retryOptions)
       deps.metrics?.recordLookups(results.map((answer) => answer.state))
       mayBeLast = !isEnding || onWire > 0
       options.onStored?.(results.length, !mayBeLast)
@@ -212,10 +212,17 @@ export async function lookUpBatch(
   function toAnswer(lookup: store.LeasedLookup, requestedAt: Date, { event, cost }: CallAnswer): Answer {
     const { id, token } = lookup
     const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
-    const hashes = subjectHashes(fields.record)
     const credits = toCredits(lookup, cost === 'billed' ? event : null)
     return {
-      result: { id, token, requestedAt, ...fields, call: cost, credits, hashes },
+      result: {
+        id,
+        token,
+        requestedAt,
+        ...fields,
+        call: cost,
+        credits,
+        ...recordHashes(lookup.kind, fields.record),
+      },
       bytes: fields.record === null ? 0 : estimateJsonSize(fields.record),
     }
   }
@@ -240,14 +247,8 @@ export async function lookUpBatch(
     } as const
     const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
     const { id, token } = lookup
-    const result = {
-      id,
-      token,
-      requestedAt: new Date(deps.now()),
-      ...fields,
-      call: 'retried' as const,
-      credits: toCredits(lookup, null),
-    }
+    const [requestedAt, credits] = [new Date(deps.now()), toCredits(lookup, null)]
+    const result = { id, token, requestedAt, ...fields, call: 'retried' as const, credits }
     await retryWhileUnavailable(() => store.completeLookups(deps.db, [result]), retryOptions).catch(
       (storeError: unknown) => {
         deps.log.error(

@@ -1,12 +1,8 @@
 import pino from 'pino'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  type ForgetReport,
-  type ForgetTarget,
-  forgetSubject,
-  parseForgetTarget,
-} from '../../../src/actions/forget.ts'
+import { type ForgetReport, forgetSubject } from '../../../src/actions/forget.ts'
+import { type ForgetTarget, parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
@@ -128,7 +124,10 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
   expect(ended.code).toBe(0)
   expect(ended.stdout + ended.stderr).not.toContain(ERASED)
   expect([await mentions(ERASED), await mentions(profile), await mentions(phone)]).toEqual([{}, {}, {}])
-  expect((await cli.run('explain', 'contacts', '20')).stdout).not.toContain('inputs have changed')
+  const explained = (await cli.run('explain', 'contacts', '20')).stdout
+  expect(explained).not.toContain('inputs have changed')
+  expect(explained).not.toContain('not Fillrate')
+  expect(explained).toMatch(/title .*not known any more: erased/)
   expect((await pool.query('select kind, hash from fillrate.suppressions')).rows).toMatchObject([
     { kind: 'email' },
   ])

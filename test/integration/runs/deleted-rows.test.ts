@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { forgetSubject, parseForgetTarget } from '../../../src/actions/forget.ts'
+import { forgetSubject } from '../../../src/actions/forget.ts'
+import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import type { App } from '../../../src/app.ts'
 import { readStatus } from '../../../src/actions/status.ts'
 import { readTroubles } from '../../../src/actions/troubles.ts'

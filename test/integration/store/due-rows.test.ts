@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { eraseRows, setRowsAside } from '../../../src/store/deleted-rows.ts'
-import { eraseByPattern, findByPattern } from '../../../src/store/erase.ts'
+import { eraseCells, findCells } from '../../../src/store/erase-mentions.ts'
 import { listDueRows, postponeDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { findUnlisted } from '../../chaos/invariants.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -134,8 +134,8 @@ test('a key that names an erased person is taken out of its list', async () => {
   await query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
                values ('a', 'jane@b.example', 'not_found', now(), now()), ('a', 'joe@b.example', 'not_found', now(), now())`)
   await database.db.transaction().execute(async (tx) => {
-    const rows = await findByPattern(tx, 'rows', 'jane@b')
-    await eraseByPattern(tx, { rows, changes: [], written: [], skipped: [] }, 'jane@b')
+    const rows = await findCells(tx, 'rows', 'jane@b')
+    await eraseCells(tx, { rows }, 'jane@b')
   })
   expect(await query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
     { keys: ['joe@b.example'] },

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import {
   countMatches,
-  eraseByPattern,
-  findByPattern,
+  eraseCells,
+  findCells,
   listTextColumns,
   type TextColumn,
-} from '../../../src/store/erase.ts'
+} from '../../../src/store/erase-mentions.ts'
 import { migrate } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -52,11 +52,12 @@ test('a person is found in any case where the database knows the letters', async
       const columns = (await listTextColumns(tx)).filter(isKey)
       expect(columns).toHaveLength(2)
       for (const column of columns) expect(await countMatches(tx, column, PATTERN)).toBe(1)
-      const rows = await findByPattern(tx, 'rows', PATTERN)
-      const changes = await findByPattern(tx, 'changes', PATTERN)
-      expect(await eraseByPattern(tx, { rows, changes, written: [], skipped: [] }, PATTERN)).toEqual({
+      const rows = await findCells(tx, 'rows', PATTERN)
+      const changes = await findCells(tx, 'changes', PATTERN)
+      expect(await eraseCells(tx, { rows, changes }, PATTERN)).toEqual({
         rows: [{ source: 'a', key: NAMED }],
         changes: 1,
+        mentions: 0,
       })
       const left = await tx.selectFrom('fillrate.due_rows').select('keys').execute()
       expect(left).toEqual([{ keys: [] }])

@@ -121,6 +121,7 @@ function describeOwner(
   if (written_by_fillrate)
     return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
+  if (written_by_fillrate === null) return 'not known any more: erased'
   return policy === 'always' ? 'others, overwritten by policy' : 'others, protected'
 }
 

@@ -1,0 +1,59 @@
+import { domainToUnicode } from 'node:url'
+import { normalizeDomain } from '../domain/identifiers/domain.ts'
+import { normalizeEmail } from '../domain/identifiers/email.ts'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+
+/** One person or company to erase. */
+export interface ForgetTarget {
+  readonly kind: Exclude<LookupKind, 'name_company'>
+  readonly key: string
+  /**
+   * A regular expression that matches the identifier anywhere in a text, case-insensitively, but not inside a longer
+   * identifier. Valid in Postgres and JavaScript.
+   */
+  readonly pattern: string
+}
+
+/**
+ * Parses an identifier.
+ * @returns the reason if it is not valid
+ */
+export function parseForgetTarget(kind: ForgetTarget['kind'], typed: string): ForgetTarget | string {
+  const normalized = NORMALIZE[kind](typed)
+  if (normalized === null) return 'it is empty'
+  if (!normalized.ok) return normalized.reason
+  return { kind, key: normalized.key, pattern: PATTERN[kind](normalized.key) }
+}
+
+/** Whether a text is the identifier of a target, however it is spelled. */
+export function isTarget(text: string, { kind, key }: ForgetTarget): boolean {
+  const normalized = NORMALIZE[kind](text)
+  return normalized?.ok === true && normalized.key === key
+}
+
+const NORMALIZE = {
+  email: normalizeEmail,
+  linkedin_url: normalizeProfileUrl,
+  domain: normalizeDomain,
+} as const
+
+/** Not inside a longer host name. A dot at the end of a sentence is not part of the host. */
+const HOST_END = String.raw`(?![a-z0-9-]|\.[a-z0-9])`
+
+const PATTERN: Readonly<Record<ForgetTarget['kind'], (key: string) => string>> = {
+  email: (key) => {
+    const [local = '', host = ''] = key.split('@')
+    return `(?<![a-z0-9._+-])${escapeRegExp(local)}(?:@|%40)${anyOf(host, domainToUnicode(host))}${HOST_END}`
+  },
+  linkedin_url: (key) => {
+    const slug = key.slice(key.lastIndexOf('/') + 1)
+    return String.raw`linkedin\.com(?:\\?/)+in(?:\\?/)+${anyOf(slug, encodeURIComponent(slug))}(?![a-z0-9_%-])`
+  },
+  domain: (key) => String.raw`(?<![a-z0-9@-])(?<!(?<!www)\.)${anyOf(key, domainToUnicode(key))}${HOST_END}`,
+}
+
+const escapeRegExp = (text: string): string => text.replaceAll(/[^\p{L}\p{N}_]/gu, (sign) => `\\${sign}`)
+
+const anyOf = (...texts: readonly string[]): string =>
+  `(?:${[...new Set(texts.filter((text) => text !== ''))].map(escapeRegExp).join('|')})`

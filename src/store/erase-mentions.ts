@@ -1,0 +1,159 @@
+import { type RawBuilder, sql } from 'kysely'
+import { ERASED_TEXT } from '../domain/subject.ts'
+import type { ErasedLookups, RowName } from './erase.ts'
+import type { Tx } from './transaction.ts'
+
+/** SQL: a text in the collation of the database. In that of the indexed columns, only ASCII letters match in any case. */
+const inAnyCaseSql = (text: RawBuilder<unknown>): RawBuilder<unknown> => sql`(${text} collate "default")`
+
+/** Tables that store cells of rows. */
+const CELL_TABLES = {
+  rows: { columns: ['last_written', 'own_writes'] },
+  changes: { columns: ['before', 'after', 'last_written_before'] },
+  skipped_cells: { columns: ['detail', 'value'] },
+  deleted_rows: { columns: ['stored_row'] },
+} as const
+export type CellTable = keyof typeof CELL_TABLES
+export const cellTables = Object.keys(CELL_TABLES) as CellTable[]
+
+const searchedTextSql = (table: CellTable) =>
+  inAnyCaseSql(
+    sql`concat_ws(' ', key, ${sql.join(CELL_TABLES[table].columns.map((column) => sql`${sql.ref(column)}::text`))})`,
+  )
+
+/**
+ * Physical places (ctid) of rows that match the pattern. Searches without a lock, and `eraseCells` changes by place:
+ * searching a large table takes minutes, and no pick or write-back may wait for that. A row that moves meanwhile is
+ * found by the next search.
+ */
+export async function findCells(tx: Tx, table: CellTable, pattern: string): Promise<string[]> {
+  const { rows } = await sql<{ place: string }>`
+    select ctid::text as place from ${sql.table(`fillrate.${table}`)} where ${searchedTextSql(table)} ~* ${pattern}`.execute(
+    tx,
+  )
+  return rows.map((row) => row.place)
+}
+
+/**
+ * Erases what is stored of rows whose key names the subject, and of other rows the cells whose values do. Such a cell is left out, not
+ * replaced: undo would write the replacement.
+ */
+export async function eraseCells(
+  tx: Tx,
+  places: Readonly<Partial<Record<CellTable, readonly string[]>>>,
+  pattern: string,
+): Promise<Pick<ErasedLookups, 'rows' | 'changes'> & { readonly mentions: number }> {
+  const isAt = (table: CellTable) => sql`ctid = any(${[...(places[table] ?? [])]}::tid[])`
+  const isNamed = sql`${inAnyCaseSql(sql`key`)} ~* ${pattern}`
+  const names = (value: RawBuilder<unknown>) =>
+    sql`coalesce(${inAnyCaseSql(sql`(${value})::text`)} ~* ${pattern}, false)`
+  /** The object without the cells that one of these objects names the subject in. */
+  const without = (cells: RawBuilder<unknown>, ...all: RawBuilder<unknown>[]) => sql`
+    case when jsonb_typeof(${cells}) = 'object' then
+      (select coalesce(jsonb_object_agg(c.k, c.v), '{}') from jsonb_each(${cells}) c (k, v)
+        where not (${sql.join(
+          all.map((one) => names(sql`${one} -> c.k`)),
+          sql` or `,
+        )})) else ${cells} end`
+  const count = async (statement: RawBuilder<unknown>): Promise<number> =>
+    Number((await statement.execute(tx)).numAffectedRows ?? 0)
+
+  const { rows } = await sql<RowName>`
+    delete from fillrate.rows where ${isAt('rows')} and ${isNamed} returning source, key`.execute(tx)
+  const [last, own] = [sql.ref('last_written'), sql.ref('own_writes')]
+  let mentions = await count(sql`
+    update fillrate.rows set last_written = ${without(last, last)}, own_writes = ${without(own, own)}
+     where ${isAt('rows')} and (${names(last)} or ${names(own)})`)
+  await sql`
+    update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where not ${isNamed})
+     where exists (select from unnest(keys) as k (key) where ${isNamed})`.execute(tx)
+
+  const all = [sql.ref('before'), sql.ref('after'), sql.ref('last_written_before')] as const
+  const [before, after, lastBefore] = all
+  const changes = await count(sql`delete from fillrate.changes where ${isAt('changes')} and ${isNamed}`)
+  mentions += await count(sql`
+    update fillrate.changes set before = ${without(before, ...all)}, after = ${without(after, ...all)},
+           last_written_before = ${without(lastBefore, ...all)}
+     where ${isAt('changes')} and ${names(sql`concat_ws(' ', before, after, last_written_before)`)}`)
+  // Nothing is left of the places: an update moves a row.
+  mentions += await count(sql`delete from fillrate.skipped_cells where ${isAt('skipped_cells')}`)
+  await sql`delete from fillrate.deleted_rows where ${isAt('deleted_rows')} and ${isNamed}`.execute(tx)
+  const stored = (column: string) => sql`(stored_row -> ${column}::text)`
+  mentions += await count(sql`
+    update fillrate.deleted_rows
+       set stored_row = stored_row || jsonb_build_object('last_written', ${without(stored('last_written'), stored('last_written'))},
+             'own_writes', ${without(stored('own_writes'), stored('own_writes'))})
+     where ${isAt('deleted_rows')} and ${names(sql`stored_row`)}`)
+  return { rows, changes, mentions }
+}
+
+/** A column of Fillrate's own tables that can hold text. */
+export interface TextColumn {
+  readonly table: string
+  readonly column: string
+  readonly type: string
+  /** Part of a key or a reference: its text cannot be replaced. */
+  readonly isKey: boolean
+}
+
+/** Every text, JSON or bytea column of the schema `fillrate`, from the catalogue: includes those of later versions. */
+export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
+  const { rows } = await sql<TextColumn>`
+    select c.relname as table, a.attname as column, t.typname as type,
+           exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and a.attnum = any(i.indkey)) as "isKey"
+      from pg_attribute a
+      join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p')
+      join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'fillrate'
+      join pg_type t on t.oid = a.atttypid
+     where a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+       and t.typname in ('text', 'varchar', 'json', 'jsonb', 'bytea', '_text', '_varchar', '_jsonb')
+     order by 1, 2`.execute(tx)
+  return rows
+}
+
+const columnTextSql = ({ column, type }: TextColumn) =>
+  inAnyCaseSql(type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`)
+
+/** The number of rows whose column matches a pattern. */
+export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from ${sql.table(`fillrate.${column.table}`)}
+     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
+  return rows[0]?.count ?? 0
+}
+
+/** Physical places (ctid) of the matches in a redactable column. Takes no lock. */
+export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
+  if (column.isKey || !REDACTABLE.has(column.type)) return []
+  const { rows } = await sql<{ place: string }>`
+    select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
+     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
+  return rows.map((row) => row.place)
+}
+
+/**
+ * Replaces what a pattern matches by `[erased]`, in a text or JSON column.
+ * @param places as `findMatches` returns them
+ * @returns the number of rows
+ */
+export async function redactColumn(
+  tx: Tx,
+  column: TextColumn,
+  pattern: string,
+  places: readonly string[],
+): Promise<number> {
+  if (places.length === 0) return 0
+  const name = sql.ref(column.column)
+  const text = columnTextSql(column)
+  // In a record, a value that is the identifier becomes null: a cell may be filled with it.
+  const whole = `"[^"\\s]*(?:${pattern})[^"\\s]*"(?!\\s*:)`
+  const isRecord = column.table === 'lookups' && column.column === 'record'
+  const shortened = isRecord ? sql`regexp_replace(${text}, ${whole}, 'null', 'gi')` : text
+  const result = await sql`
+    update ${sql.table(`fillrate.${column.table}`)}
+       set ${name} = regexp_replace(${shortened}, ${pattern}, ${ERASED_TEXT}, 'gi')::${sql.raw(column.type)}
+     where ctid = any(${[...places]}::tid[]) and ${text} ~* ${pattern}`.execute(tx)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+const REDACTABLE = new Set(['text', 'varchar', 'json', 'jsonb'])

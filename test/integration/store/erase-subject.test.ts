@@ -1,0 +1,236 @@
+import pino from 'pino'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type ForgetReport, forgetSubject } from '../../../src/actions/forget.ts'
+import { type ForgetTarget, parseForgetTarget } from '../../../src/actions/forget-target.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { recordHashes, settleUnstored } from '../../../src/pipeline/erasure.ts'
+import { openSource, type Source } from '../../../src/sources/source.ts'
+import { claimDeliveries } from '../../../src/store/deliveries.ts'
+import { completeLookups, type LookupResult } from '../../../src/store/lookup-leases.ts'
+import { listRunSpend } from '../../../src/store/spend.ts'
+import { suppressionHash } from '../../../src/store/suppressions.ts'
+import { whileOpen } from '../../support/answered-people.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+let source: Source
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query('create table people (id int primary key, email text, title text)')
+  const inputs = { email: 't.email' }
+  const people = { kind: 'person', table: 'people', inputs, outputs: { title: 'title' } }
+  const [mapping] = Object.values(parseConfig({ sources: { people } }, null).sources)
+  if (mapping === undefined) throw new Error('no source')
+  source = await openSource(database.db, mapping)
+})
+beforeEach(() =>
+  database.pool.query(`
+    truncate people, fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.deleted_rows, fillrate.suppressions,
+             fillrate.spend_entries, fillrate.skipped_cells`),
+)
+afterAll(() => database.drop())
+
+const query = async (sql: string): Promise<unknown[]> => (await database.pool.query(sql)).rows
+/** A row whose record was written, with its lookup. */
+const addRow = (id: number, email: string, record: object): Promise<unknown> =>
+  query(`
+    with l as (
+      insert into fillrate.lookups (kind, key, input, state, record, confidence, requested_at, resolved_at, refresh_at)
+      values ('email', '${email}', '{"email": "${email}"}', 'found', '${JSON.stringify(record)}', 0.9, now(), now(), now()) returning id
+    ), c as (
+      insert into fillrate.changes (run_id, lookup_id, source, key, before, after)
+      select 1, id, 'people', '${id}', '{"title": null}', '{"title": "Title ${id}"}' from l
+    ), p as (
+      insert into people values (${id}, '${email}', 'Title ${id}') on conflict do nothing
+    )
+    insert into fillrate.rows (source, key, state, lookup_id, settled_at, last_written)
+    select 'people', '${id}', 'enriched', id, now(), '{"title": "Title ${id}"}' from l
+    on conflict (source, key) do update set lookup_id = excluded.lookup_id`)
+const forget = (
+  kind: ForgetTarget['kind'],
+  typed: string,
+  options: { readonly includeLinked?: boolean; readonly dryRun?: boolean } = {},
+): Promise<ForgetReport> => {
+  const target = parseForgetTarget(kind, typed)
+  if (typeof target === 'string') throw new Error(target)
+  const deps = { db: database.db, log: pino({ level: 'silent' }), sources: [source] }
+  return forgetSubject(deps, [target], { dryRun: false, ...options })
+}
+
+test('a person whose record mentions the erased address stays, without the mention', async () => {
+  for (const id of [1, 2, 3])
+    await addRow(id, `p${id}@c.example`, {
+      email: `p${id}@c.example`,
+      title: 'CTO',
+      company: { email: 'info@c.example' },
+      note: 'ask info@c.example first',
+      boss: 'p1@c.example',
+    })
+  await query(`
+    insert into fillrate.changes (source, key, before, after)
+    values ('people', '2', '{"mail": "info@c.example", "title": null}', '{"mail": "x@c.example", "title": "CTO"}')`)
+  expect(await forget('email', 'info@c.example')).toMatchObject({
+    erased: { lookups: 0, rows: 0, changes: 0 },
+    remaining: [],
+  })
+  expect(await query(`select count(*)::int as n from fillrate.suppressions`)).toEqual([{ n: 1 }])
+  expect(await query(`select record from fillrate.lookups order by id limit 1`)).toEqual([
+    {
+      record: {
+        email: 'p1@c.example',
+        title: 'CTO',
+        company: { email: null },
+        note: 'ask [erased] first',
+        boss: 'p1@c.example',
+      },
+    },
+  ])
+  // Undo would write a placeholder.
+  expect(await query(`select before, after from fillrate.changes where lookup_id is null`)).toEqual([
+    { before: { title: null }, after: { title: 'CTO' } },
+  ])
+  // One of them is erased alone, not those who name them.
+  expect(await forget('email', 'p1@c.example')).toMatchObject({ erased: { lookups: 1, linked_lookups: 0 } })
+  expect(await query(`select key from fillrate.rows where state = 'enriched' order by key`)).toEqual([
+    { key: '2' },
+    { key: '3' },
+  ])
+})
+
+test('the record of an earlier address of the row is erased, and a few linked lookups need no confirmation', async () => {
+  await addRow(1, 'old@c.example', { phone: '1' })
+  await addRow(1, 'new@c.example', { phone: '2' })
+  // The same address is in use by another row.
+  await addRow(2, 'shared@c.example', { phone: '3' })
+  await query(`
+    insert into fillrate.changes (lookup_id, source, key, before, after)
+    select id, 'people', '1', '{}', '{}' from fillrate.lookups where key = 'shared@c.example'`)
+  expect(await forget('email', 'new@c.example')).toMatchObject({ erased: { lookups: 2, linked_lookups: 1 } })
+  expect(await query('select key from fillrate.lookups')).toEqual([{ key: 'shared@c.example' }])
+})
+
+test('more linked lookups than one person has are erased with a confirmation only', async () => {
+  await addRow(1, 'a0@c.example', {})
+  for (let n = 1; n <= 11; n++) await addRow(1, `a${n}@c.example`, {})
+  expect(await forget('email', 'a11@c.example', { dryRun: true })).toMatchObject({
+    erased: { lookups: 12, linked_lookups: 11 },
+  })
+  await expect(forget('email', 'a11@c.example')).rejects.toThrow(
+    /^11 lookups of other identifiers .* nothing was erased$/,
+  )
+  expect(await query('select from fillrate.suppressions')).toEqual([])
+  expect(await forget('email', 'a11@c.example', { includeLinked: true })).toMatchObject({
+    erased: { lookups: 12 },
+  })
+})
+
+test('after the records have expired, the rows are found by their present inputs', async () => {
+  await addRow(1, 'ada@c.example', { title: 'Title 1' })
+  await addRow(2, 'bob@c.example', { title: 'Title 2' })
+  await query(`update people set email = ' ADA@c.example' where id = 1`)
+  await query('delete from fillrate.lookups')
+  expect(await forget('email', 'ada@c.example')).toMatchObject({
+    erased: { rows: 1, changes: 1 },
+    rows: [{ source: 'people', key: '1' }],
+    searched: { sources: ['people'] },
+    remaining: [],
+  })
+  expect(await query('select key, state, last_written from fillrate.rows order by key')).toEqual([
+    { key: '1', state: 'suppressed', last_written: null },
+    { key: '2', state: 'enriched', last_written: { title: 'Title 2' } },
+  ])
+  expect(await query('select key from fillrate.changes')).toEqual([{ key: '2' }])
+  expect((await forget('email', 'ada@c.example')).erased).toMatchObject({ rows: 0, changes: 0 })
+})
+
+test('values of a row that was deleted since are erased by an earlier address, too', async () => {
+  await addRow(1, 'ada@c.example', { title: 'Title 1' })
+  await query(`
+    with gone as (delete from fillrate.rows returning *)
+    insert into fillrate.deleted_rows (source, key, lookup_ids, is_kept, may_be_hidden, stored_row)
+    select source, key, '{}', true, false, to_jsonb(gone) from gone`)
+  await forget('email', 'ada@c.example')
+  expect(await query(`select stored_row::text like '%Title%' as kept from fillrate.deleted_rows`)).toEqual([
+    { kept: false },
+  ])
+})
+
+test('forget waits for a transaction that has read the list, and not for a dump', async () => {
+  await addRow(1, 'ada@c.example', {})
+  await whileOpen(database, 'lock table fillrate.suppressions in access share mode', () =>
+    forget('email', 'ada@c.example'),
+  )
+  let isDone = false
+  await database.db.transaction().execute(async (tx) => {
+    await claimDeliveries(tx, 1, 1)
+    const waiting = forget('email', 'bob@c.example').then(() => (isDone = true))
+    waiting.catch(() => {})
+    await expect
+      .poll(() =>
+        query(`select from pg_locks where mode = 'ExclusiveLock' and not granted and relation is not null`),
+      )
+      .toHaveLength(1)
+    expect(isDone).toBe(false)
+  })
+  await expect.poll(() => isDone).toBe(true)
+})
+
+const token = '00000000-0000-4000-8000-000000000001'
+/** Lookups 1 to `count` in the middle of their calls. */
+const addCalls = (count: number): Promise<unknown> =>
+  query(`
+    insert into fillrate.in_flight_marks (lease_token, through_lookup_id) values ('${token}', ${count});
+    insert into fillrate.lookups (id, kind, key, input, state, run_id, source, lease_token, leased_until)
+    overriding system value
+    select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}', now() + interval '1 hour'
+      from generate_series(1, ${count}) n`)
+const answer = (id: number, record: Record<string, unknown>): LookupResult => ({
+  id,
+  token,
+  state: 'found',
+  reason: null,
+  attempts: 1,
+  notBefore: null,
+  requestedAt: new Date(),
+  resolvedAt: new Date(),
+  refreshAt: new Date(Date.now() + 1e9),
+  confidence: 0.9,
+  call: 'billed',
+  record,
+  ...recordHashes('email', record),
+})
+
+test('each billed answer is counted, stored or not, and one that mentions an erased address is stored', async () => {
+  await addCalls(4)
+  await query(
+    `insert into fillrate.suppressions (kind, hash) values ('email', '${suppressionHash('email', 'erased@c.example')}')`,
+  )
+  await forget('email', 'p4@c.example')
+  const results = [
+    answer(1, { email: 'p1@c.example' }),
+    answer(2, { email: 'erased@c.example' }),
+    answer(3, { email: 'p3@c.example', boss: 'erased@c.example' }),
+    answer(4, { email: 'p4@c.example' }),
+  ]
+  const { unstored } = await completeLookups(database.db, results)
+  expect(unstored.map(({ id }) => id)).toEqual([2, 3, 4])
+  await settleUnstored(database.db, unstored)
+  expect(await query('select id::int, record from fillrate.lookups order by id')).toEqual([
+    { id: 1, record: { email: 'p1@c.example' } },
+    { id: 3, record: { email: 'p3@c.example', boss: null } },
+  ])
+  // The lookup of the fourth was erased during its call.
+  expect(await listRunSpend(database.db, [7])).toMatchObject([{ lookups: 3, credits: 3, in_doubt: 1 }])
+})
+
+test("a record's subject is what it gives as its own: a domain only of a company", () => {
+  const record = { email: 'ada@c.example', domain: 'c.example', company_email: 'info@c.example' }
+  const hash = (kind: 'email' | 'domain', key: string) => suppressionHash(kind, key)
+  expect(recordHashes('email', record)).toEqual({
+    subjectHashes: [hash('email', 'ada@c.example')],
+    hashes: [hash('email', 'ada@c.example'), hash('email', 'info@c.example')],
+  })
+  expect(recordHashes('domain', { domain: 'c.example', email: 'info@c.example' }).subjectHashes).toEqual([
+    hash('domain', 'c.example'),
+  ])
+})
