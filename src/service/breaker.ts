@@ -3,15 +3,16 @@ import type { FailureReason, IBackoff, IBreaker, IHalfOpenAfterBackoffContext } 
 import {
   CircuitOpenError,
   ConnectionError,
+  ForbiddenError,
   MalformedResponseError,
-  ServerError,
   ServiceError,
   TimeoutError,
-  UnavailableError,
+  UnexpectedStatusError,
 } from './errors.ts'
 import { FaultHistory } from './fault-history.ts'
 import type { CallSubject, AttemptCounts } from './fault-history.ts'
 import { InheritedCircuit } from './inherited-circuit.ts'
+import { UnusableAnswers } from './unusable-answers.ts'
 import type { CircuitSnapshot } from '../domain/rate-status.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
 
@@ -56,8 +57,8 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
 
 /**
  * Stops calling a failing service, and probes it with single calls at growing intervals. Only faults of the service
- * count (5xx, timeouts, lost connections, malformed responses); a 4xx shows that it works. An aborted call is no
- * evidence, nor is an input that fails while others succeed.
+ * count (5xx, 408, 425, timeouts, lost connections, malformed responses); any other 4xx shows that it works. An aborted
+ * call is no evidence, nor is an input that fails while others succeed.
  *
  * Built on cockatiel, with four workarounds: its clock is always `Date.now`; a call during a probe would wait for the
  * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open; and it
@@ -74,6 +75,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   let backoffMs = initialPauseMs
   let inFlight = 0
   const history = new FaultHistory()
+  const unusable = new UnusableAnswers()
   /** Errors that count against the service. */
   const counted = new WeakSet<object>()
   let inherited: InheritedCircuit | null = null
@@ -124,10 +126,18 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     inFlight++
     try {
       const value = await call()
+      if (subject !== undefined) unusable.recordAnswer(subject)
       history.recordResponse(subject, isDown())
       return { ok: true, value }
     } catch (error) {
+      if (isUnusable(error)) {
+        if (subject === undefined || unusable.recordUnusable(subject)) throw error
+        // The circuit stays closed: what the endpoint answers to the next inputs decides.
+        history.recordFault(subject, startMark)
+        throw error.asFault()
+      }
       if (isResponse(error)) {
+        if (subject !== undefined && isAnswer(error)) unusable.recordAnswer(subject)
         history.recordResponse(subject, isDown())
         return { ok: false, error }
       }
@@ -215,12 +225,16 @@ function unwrapOutcome<T>(outcome: SettledCall<T>): T {
   throw outcome.error
 }
 
+/** Every error that is retried counts, or a lookup could be retried for ever. A 403 has a classifier of its own. */
 const isFault = (error: unknown): error is ServiceError =>
-  error instanceof ServerError ||
-  error instanceof UnavailableError ||
-  error instanceof TimeoutError ||
-  error instanceof ConnectionError ||
-  error instanceof MalformedResponseError
+  error instanceof ServiceError && error.action === 'retry' && !(error instanceof ForbiddenError)
+
+/** An answer as from a wrong setting: a missing route, a redirect, a 402. */
+const isUnusable = (error: unknown): error is UnexpectedStatusError =>
+  error instanceof UnexpectedStatusError && error.action === 'abort_run'
+
+/** An error that the endpoint itself gives to an input. */
+const isAnswer = (error: unknown): boolean => error instanceof ServiceError && error.action === 'reject'
 
 const isResponse = (error: unknown): boolean =>
   !isFault(error) && error instanceof ServiceError && error.status !== null

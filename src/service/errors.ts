@@ -242,6 +242,13 @@ export class UnexpectedStatusError extends ServiceError {
     super(message, details)
     this.action = details.action
   }
+
+  /** The same answer where it does not stop the run. */
+  asFault(): UnexpectedStatusError {
+    const { endpoint, status, retryAfterMs, detail } = this
+    const details = { endpoint, status, retryAfterMs, detail, action: 'retry', cause: this } as const
+    return new UnexpectedStatusError(`unexpected status (${status ?? 'none'})`, details)
+  }
 }
 
 /**

@@ -10,6 +10,8 @@ export interface AttemptCounts {
 export interface CallSubject {
   readonly id: number
   readonly attempts: number
+  /** What identifies the input; a domain is requested at another endpoint. */
+  readonly kind?: string
 }
 
 /** Faults since the last response. `stored` of them are already part of the stored attempts. */
