@@ -58,6 +58,19 @@ export async function lockExclusively(tx: Tx): Promise<void> {
   await sql`lock table fillrate.suppressions in exclusive mode`.execute(tx)
 }
 
+/** Takes suppressions back: suppressed rows are picked again, and those whose identifiers are still suppressed stay so. @returns how many */
+export async function deleteSuppressions(
+  tx: Tx,
+  lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
+): Promise<number> {
+  const hashes = lookups.map((one) => suppressionHash(one.kind, one.key))
+  const { numAffectedRows = 0n } = await sql`
+    delete from fillrate.suppressions where hash = any(${hashes}::text[])`.execute(tx)
+  if (numAffectedRows > 0n)
+    await sql`update fillrate.rows set due_at = now() where state = 'suppressed'`.execute(tx)
+  return Number(numAffectedRows)
+}
+
 /** Whether each of these lookups is suppressed, in the same order. */
 export async function areSuppressed(
   db: Connection,

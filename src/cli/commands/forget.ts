@@ -42,6 +42,7 @@ export const forgetCommand = defineCommand(
     .addOption(
       booleanOption('--linked', 'erase many linked lookups of other identifiers, which is refused otherwise'),
     )
+    .addOption(booleanOption('--allow-again', 'erase nothing, and permit lookups of these identifiers again'))
     .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it'))
     .addOption(yesOption),
   {
@@ -82,6 +83,7 @@ export const forgetCommand = defineCommand(
           'expected either a person (--email, --linkedin) or a company (--domain), found both',
           'Erase them one after the other.',
         )
+      if (flags.allowAgain) return allowAgain(invocation, context, targets)
       const { forgetSubject: erase, LinkedEraseError } = await import('../../actions/forget.ts')
       const report = await withDatabase(context, async (db, environment) => {
         const log = await openLog(invocation, context, environment)
@@ -123,6 +125,36 @@ export const forgetCommand = defineCommand(
     },
   },
 )
+
+/** Takes the suppressions of identifiers back. */
+async function allowAgain(
+  { flags }: Invocation,
+  context: Context,
+  targets: readonly ForgetTarget[],
+): Promise<ExitCode> {
+  const [{ deleteSuppressions }, { inTransaction }, { auditAction, createLocalActor }] = await Promise.all([
+    import('../../store/suppressions.ts'),
+    import('../../store/transaction.ts'),
+    import('../../actions/audit.ts'),
+  ])
+  const parameters = { kinds: targets.map(({ kind }) => kind) }
+  const removed = await withDatabase(context, (db) =>
+    auditAction(
+      db,
+      { actor: createLocalActor('command line'), action: 'forget', parameters },
+      () => inTransaction(db, (tx) => deleteSuppressions(tx, targets)),
+      (count) => ({ outcome: 'done', detail: `${pluralize(count, 'suppression')} taken back` }),
+    ),
+  )
+  if (flags.json) writeJson(context.stdout, { removed })
+  else
+    context.stdout.line(
+      removed === 0
+        ? 'None of these identifiers is suppressed.'
+        : `${pluralize(removed, 'suppression')} taken back: the next run looks at the suppressed rows again.`,
+    )
+  return Exit.done
+}
 
 /** The sources that can be opened: erasing works without a configuration, and without a table that is gone. */
 async function openSources(db: Database, invocation: Invocation, context: Context): Promise<Source[]> {

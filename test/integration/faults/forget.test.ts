@@ -172,6 +172,21 @@ test('a later delivery is stored without erased people, with the others, whether
   expect(await mentions('stays@example.com')).toEqual({ deliveries: 2 })
 })
 
+test('a suppression can be taken back: the rows are looked up again', async () => {
+  harness.sandbox.reset()
+  const allowed = await cli.run('forget', '--email', 'person23@example.com', '--allow-again')
+  expect(allowed.stdout).toBe('None of these identifiers is suppressed.\n')
+  await erase('email', 'person23@example.com')
+  await harness.database.pool.query(
+    `update crm.contacts set title = null where email = 'person23@example.com'`,
+  )
+  expect((await cli.run('forget', '--email', 'person23@example.com', '--allow-again')).stdout).toContain(
+    '1 suppression taken back',
+  )
+  expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ enriched: 1 })
+  expect(harness.sandbox.stats().calls.accepted).toBe(1)
+})
+
 test('a person requested by another identifier is erased when the answer identifies them', async () => {
   const { pool } = harness.database
   const { rows } = await pool.query<{ email: string }>(
