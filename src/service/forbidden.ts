@@ -42,7 +42,9 @@ export class ForbiddenClassifier {
     return this.#acceptedCount
   }
 
-  recordAccepted(): void {
+  /** @param sentAt an answer to a call that was sent after a 429 shows that the 429 brought no ban */
+  recordAccepted(sentAt: number): void {
+    if (sentAt > this.#limitedAt) this.#limitedAt = Number.NEGATIVE_INFINITY
     this.#acceptedCount++
     this.#isBanned = false
     if (this.#consecutiveInputs.size > 0) this.#consecutiveInputs = new Set()

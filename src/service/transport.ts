@@ -88,6 +88,7 @@ type AnsweredCall = {
   key: ApiKey
   options: CallOptions
   startMark: number
+  startedAt: number
 }
 
 /** Errors that show that the key is accepted. */
@@ -167,7 +168,7 @@ export class Transport {
       const completed = readHead && answered.head ? { ...answered, head: readHead(answered) } : answered
       held?.release(completed.head)
       this.#reportEnd(endpoint, completed, performance.now() - startedAt, options)
-      return this.#readAnswer({ endpoint, parts, key, options, startMark }, completed)
+      return this.#readAnswer({ endpoint, parts, key, options, startMark, startedAt }, completed)
     } finally {
       end()
     }
@@ -186,7 +187,7 @@ export class Transport {
 
   /** Apart from `send`: what an asynchronous function may need later is kept for each call that waits. */
   #readAnswer(
-    { endpoint, parts, key, options, startMark }: AnsweredCall,
+    { endpoint, parts, key, options, startMark, startedAt }: AnsweredCall,
     completed: HttpExchange,
   ): RawResponse {
     const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
@@ -200,7 +201,7 @@ export class Transport {
     else if (head.status === 403) {
       const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
       throw this.#classifyForbidden(key, response, { input, startMark })
-    } else if (head.status < 300 || ACCEPTING_STATUSES.has(head.status)) this.#acceptKey(key)
+    } else if (head.status < 300 || ACCEPTING_STATUSES.has(head.status)) this.#acceptKey(key, startedAt)
     return response
   }
 
@@ -241,9 +242,9 @@ export class Transport {
     return endpoint === this.#service.company?.endpoint ? 'company' : 'person'
   }
 
-  #acceptKey(key: ApiKey): void {
+  #acceptKey(key: ApiKey, sentAt: number): void {
     this.keys.accept()
-    this.#forbidden.recordAccepted()
+    this.#forbidden.recordAccepted(sentAt)
     if (this.#reportedRejections.delete(key)) this.#onKeyAccepted?.(key.id)
   }
 

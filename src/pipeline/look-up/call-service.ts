@@ -133,6 +133,9 @@ function send(client: EnrichmentClient, lookup: LeasedLookup, options: CallOptio
   }
 }
 
+/** Longer than the first pause of a ban: another input probes whether the ban is over, or this one is only blocked. */
+const BANNED_PAUSE_MS = 40_000
+
 function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Breaker): CallOutcome {
   const reason = describeFailure(error)
   switch (error.action) {
@@ -179,7 +182,8 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
     case 'abort_run': {
       // The limiter applies a 429's Retry-After to every call; the pause of an open circuit is this lookup's own.
       const isOwnPause = error instanceof CircuitOpenError || error instanceof KeyOnTrialError
-      const retryAfterMs = isOwnPause ? error.retryAfterMs : null
+      const isBan = error instanceof RateLimitedError && error.status === 403 && error.retryAfterMs === null
+      const retryAfterMs = isBan ? BANNED_PAUSE_MS : isOwnPause ? error.retryAfterMs : null
       const inDoubt = error instanceof AbortedError && billingDoubt(error) !== 'none'
       return {
         event: { type: 'released', reason, retryAfterMs, inDoubt },

@@ -23,6 +23,10 @@ export class Cooldown {
   /** When the latest two calls were refused, the earlier first. */
   #latest: readonly number[] = []
   #isBan = false
+  /** A call that was sent after the last cooldown was answered. */
+  #isProven = false
+  /** 403s since then without an answer between them. */
+  #forbidden = 0
   #banPause = FIRST_BAN_PAUSE
 
   get until(): number {
@@ -49,6 +53,7 @@ export class Cooldown {
    */
   onRejected(sentAt: number, now: number, retryAfterMs: number | null, resetAt: number | null): boolean {
     const isSame = sentAt < this.#until
+    this.#isProven = false
     this.#rejections++
     this.#latest = [...this.#latest, now].slice(-2)
     if (!isSame) this.#lastMs = Math.min(MAX_COOLDOWN, Math.max(MIN_COOLDOWN, this.#lastMs * 2))
@@ -60,9 +65,14 @@ export class Cooldown {
     return !isSame
   }
 
-  /** Whether a 403 is a ban: the call was sent soon after the cooldown of a 429, or the ban is known. */
+  /**
+   * Whether a 403 is a ban: the call was sent soon after the cooldown of a 429, or the ban is known. Once another call was
+   * answered after the cooldown, a single 403 is about its input; two in a row are a ban.
+   */
   isBanResponse(sentAt: number): boolean {
-    return this.#isBan || (this.#latest.length > 0 && sentAt < this.#rejectedUntil + BAN_FOLLOWS_MS)
+    if (this.#isBan) return true
+    if (this.#latest.length === 0 || sentAt >= this.#rejectedUntil + BAN_FOLLOWS_MS) return false
+    return !this.#isProven || ++this.#forbidden >= 2
   }
 
   /** A ban is waited out: for Retry-After, or for pauses that double with each call that is still banned. */
@@ -96,5 +106,7 @@ export class Cooldown {
     if (sentAt < this.#until) return
     this.#lastMs = 0
     this.#isBan = false
+    this.#isProven = true
+    this.#forbidden = 0
   }
 }

@@ -243,7 +243,7 @@ export class RateLimitModel {
     if (isClientError(status)) this.calls.clientErrors++
     if (isBan) return this.#cooldown.onBanned(call.sentAt, now, this.#retryAfter(headers, now))
     if (isRejected) return this.#onRejected(call, headers, now)
-    this.#cooldown.onAccepted(call.sentAt)
+    if (status !== 403) this.#cooldown.onAccepted(call.sentAt)
     this.#headers.statuses.record(result, status, this.calls.sent)
     const { tracker, ramp } = this.#capacity
     if (rate.remaining !== null) {

@@ -80,15 +80,26 @@ test('a ban lasts until a success; a 403 long after a 429 is not one', () => {
   forbidden.recordRateLimited(0)
   expect(judge('a', 60_000)).toBe('ban')
   expect(judge('b', 600_000)).toBe('ban')
-  forbidden.recordAccepted()
+  forbidden.recordAccepted(0)
   expect(judge('a', 600_000)).toBe('unknown')
 })
 
 test('a 403 while others succeed does not count against the key', () => {
   const forbidden = new ForbiddenClassifier()
   const startMark = forbidden.startCall()
-  forbidden.recordAccepted()
+  forbidden.recordAccepted(0)
   const judge = (input: string) => forbidden.classify(input, { startMark, isHtml: false, now: 0 }).meaning
   expect([judge('a'), judge('b'), judge('c')]).toEqual(['unknown', 'unknown', 'unknown'])
   expect(judge('a')).toBe('input')
+})
+
+test('a blocked input after a 429 is rejected by itself once another one is answered', async () => {
+  const statuses: Record<string, number> = { limited: 429, blocked: 403 }
+  const client = await serveStatuses(statuses)
+  await rejection(client.enrichPerson(person('limited')), RateLimitedError)
+  await rejection(client.enrichPerson(person('blocked')), RateLimitedError)
+  expect(await client.enrichPerson(person('fine'))).toEqual({ outcome: 'not_found' })
+  await rejection(client.enrichPerson(person('blocked')), ForbiddenError)
+  expect(await client.enrichPerson(person('other'))).toEqual({ outcome: 'not_found' })
+  await rejection(client.enrichPerson(person('blocked')), InputForbiddenError)
 })

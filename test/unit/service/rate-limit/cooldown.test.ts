@@ -104,3 +104,16 @@ describe('a ban', () => {
     expect(cooldown.isBanResponse(0)).toBe(true)
   })
 })
+
+test('a 403 after a 429 is a ban until another call is answered; then two in a row are one', () => {
+  const cooldown = new Cooldown()
+  cooldown.onRejected(0, 10, 1_000, null)
+  expect(cooldown.isBanResponse(2_000)).toBe(true)
+  cooldown.onBanned(2_000, 2_010, null)
+  cooldown.onAccepted(40_000)
+  expect(cooldown.isBan).toBe(false)
+  expect(cooldown.isBanResponse(40_100)).toBe(false)
+  cooldown.onAccepted(40_200)
+  expect(cooldown.isBanResponse(40_300)).toBe(false)
+  expect(cooldown.isBanResponse(40_400)).toBe(true)
+})
