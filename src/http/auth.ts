@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { DashboardToken } from '../config/env-values.ts'
 import { isLoopbackHost } from '../util/url.ts'
-import { createFormToken, findToken, readSession } from './sessions.ts'
+import { createFormToken, findToken, hashSession, readSession } from './sessions.ts'
 
 export interface AccessPolicy {
   /** Empty if none is set. */
@@ -21,8 +21,8 @@ export interface Access {
   readonly isOperator: boolean
   /** What its forms must send back. */
   readonly formToken: string
-  /** When its session ends; null without one. */
-  readonly sessionEnds: Date | null
+  /** Null without one. */
+  readonly session: { readonly hash: Buffer; readonly endsAt: Date } | null
 }
 
 export type AuthResult =
@@ -82,7 +82,8 @@ const granted = (
     name: token?.name ?? 'a local user',
     isOperator: token?.role !== 'reader',
     formToken: createFormToken(session, token),
-    sessionEnds,
+    session:
+      session !== null && sessionEnds !== null ? { hash: hashSession(session), endsAt: sessionEnds } : null,
   },
 })
 

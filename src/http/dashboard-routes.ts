@@ -8,7 +8,7 @@ import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/env-values.ts'
-import { isSessionRevoked } from '../store/sessions.ts'
+import { findRevokedSessions } from '../store/sessions.ts'
 import { authorize, isProxied, isSameOrigin, readBearerToken, type Access } from './auth.ts'
 import { hashSession, SESSION_COOKIE, timingSafeEqualText } from './sessions.ts'
 import { LoginThrottle, clientAddress } from './login-throttle.ts'
@@ -153,7 +153,7 @@ async function requireAuth(
   }
   const { access } = result
   if (access.method === 'session' && session !== null) {
-    if (await isSessionRevoked(db, hashSession(session)))
+    if ((await findRevokedSessions(db, [hashSession(session)])).length > 0)
       return sendDenial(request, reply, { status: 401, reason: 'You have signed out: sign in again' })
     if (sessions.size < MAX_KNOWN_SESSIONS) sessions.add(session)
   }

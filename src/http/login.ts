@@ -119,7 +119,8 @@ function sendLoginForm(
 
 /** A path on this server; never another host. */
 export function toLocalPath(next: string): string {
-  return /^\/(?![/\\])/.test(next) ? next : '/'
+  // Browsers remove tabs and line breaks from an address: with one, `//host` is left.
+  return /^\/(?![/\\])\P{Cc}*$/u.test(next) ? next : '/'
 }
 
 /**

@@ -35,7 +35,9 @@ export interface Session {
 
 /** @returns null if no current token has signed it */
 export function readSession(session: string, tokens: readonly DashboardToken[], now: number): Session | null {
-  const [ends = '', nonce = '', signature = ''] = session.split('.')
+  const [ends = '', nonce = '', signature = '', ...more] = session.split('.')
+  // A session is revoked by its text, so it must have one text only.
+  if (more.length > 0) return null
   const token = tokens.find(({ secret }) =>
     timingSafeEqualText(signature, sign(secret, `session ${ends}.${nonce}`)),
   )

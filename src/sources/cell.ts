@@ -184,6 +184,13 @@ const UNREADABLE_ESCAPE = String.raw`'\\u(0000|[dD][89a-fA-F])'`
 /** SQL: whether a json text can be converted to jsonb. */
 export const isReadableJsonSql = (json: string): string => `${json}::text !~ ${UNREADABLE_ESCAPE}`
 
+/**
+ * `is distinct from` with the operator of Postgres itself. An `=` that another role has created for just this enum, domain or
+ * array would be preferred to the one for all of them, and would run with the rights of Fillrate's role.
+ */
+const differsByOwnOperatorSql = (value: string, current: string): string =>
+  `not coalesce((${value}) operator(pg_catalog.=) (${current}), ${value} is null and ${current} is null)`
+
 /** SQL: whether two values of a cell differ. Types without an equality operator are compared as text. */
 export function differsSql(value: string, current: string, fit: Fit): string {
   const asText = `${value}::text is distinct from ${current}::text`
@@ -202,9 +209,9 @@ export function differsSql(value: string, current: string, fit: Fit): string {
     case 'array':
       return /^(?:text|bits|other|json|jsonb)$/.test(fit.element.kind)
         ? asText
-        : `${value} is distinct from ${current}`
+        : differsByOwnOperatorSql(value, current)
     default:
-      return `${value} is distinct from ${current}`
+      return differsByOwnOperatorSql(value, current)
   }
 }
 

@@ -14,9 +14,9 @@ export async function revokeSession(db: Connection, hash: Buffer, expiresAt: Dat
     on conflict (hash) do nothing`.execute(db)
 }
 
-/** Whether a session was signed out. */
-export async function isSessionRevoked(db: Connection, hash: Buffer): Promise<boolean> {
-  const { rows } = await sql`
-    select from fillrate.revoked_sessions where hash = ${hash}`.execute(db)
-  return rows.length > 0
+/** The sessions that were signed out, of these. */
+export async function findRevokedSessions(db: Connection, hashes: readonly Buffer[]): Promise<Buffer[]> {
+  const { rows } = await sql<{ hash: Buffer }>`
+    select hash from fillrate.revoked_sessions where hash = any(${hashes})`.execute(db)
+  return rows.map(({ hash }) => hash)
 }

@@ -167,7 +167,8 @@ const formatSkippedLine = (cell: SkippedRow): string =>
 
 async function openFile(path: string, target: string): Promise<Awaited<ReturnType<typeof open>>> {
   try {
-    return await open(path, 'w')
+    // Personal data: for the user alone.
+    return await open(path, 'w', 0o600)
   } catch (cause) {
     const found = `${target}: ${(cause as Error).message}`
     const problem = { place: '--csv', found, expected: 'a writable file', todo: null }

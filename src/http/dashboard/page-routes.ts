@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type DashboardData, readDashboardData } from '../../actions/dashboard-data.ts'
 import { readSystemData } from '../../actions/system-data.ts'
 import { countFailureReasons } from '../../store/failures.ts'
+import { findRevokedSessions } from '../../store/sessions.ts'
 import { groupSkippedCells } from '../../store/skipped-cells.ts'
 import { cached } from '../../util/cached.ts'
 import { registerActions } from './actions/routes.ts'
@@ -37,7 +38,11 @@ export function registerPages(
     readDashboardData(db, sources(), options.spendSettings(), options.observer(), Date.now()),
   )
   const readSystem = cached(() => readSystemData(db, Date.now()))
-  const live = new LiveUpdates(() => options.observer().own, options.log)
+  const live = new LiveUpdates({
+    own: () => options.observer().own,
+    findRevoked: (hashes) => findRevokedSessions(db, hashes),
+    log: options.log,
+  })
   server.addHook('preClose', () => live.close())
   const send = createSend(isSignedIn)
   const readers = createReaders({ db, sources, readData, readSystem })
@@ -169,7 +174,12 @@ export function registerPages(
     if (!live.hasRoom)
       return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
     reply.hijack()
-    live.subscribe(`${isActing} ${path}`, read, reply.raw, SECURITY_HEADERS)
+    live.subscribe(
+      `${isActing} ${path}`,
+      read,
+      { response: reply.raw, session: request.access?.session ?? null },
+      SECURITY_HEADERS,
+    )
     return undefined
   })
 

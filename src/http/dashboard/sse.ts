@@ -4,6 +4,7 @@ import { type Cached, cached } from '../../util/cached.ts'
 import type { ChartData } from './chart.ts'
 import type { Html } from './html.ts'
 import { retryLogLevel } from '../../store/connectivity.ts'
+import type { Access } from '../auth.ts'
 import type { OwnTrouble } from '../../domain/trouble-facts.ts'
 import { outageSection } from './pages/verdict.ts'
 
@@ -21,11 +22,24 @@ export interface LiveContent {
   readonly charts?: Readonly<Record<string, ChartData>>
 }
 
+interface Page {
+  /** What it received last, by the id of the part. */
+  readonly lastSent: Map<string, string>
+  readonly session: Access['session']
+}
+
+export interface LiveUpdateOptions {
+  /** What this process knows of an outage. */
+  readonly own: () => readonly OwnTrouble[]
+  /** Those of the sessions that were signed out, in any process. */
+  readonly findRevoked: (hashes: readonly Buffer[]) => Promise<Buffer[]>
+  readonly log: Log
+}
+
 /** One address of the dashboard that is open in browsers. */
 interface Topic {
   readonly read: Cached<LiveContent>
-  /** What each page received last, by the id of the part. */
-  readonly pages: Map<ServerResponse, Map<string, string>>
+  readonly pages: Map<ServerResponse, Page>
   isSending: boolean
 }
 
@@ -34,15 +48,12 @@ interface Topic {
  * the same address share one read, and nothing is read for an address that is not open.
  */
 export class LiveUpdates {
-  /** What this process knows of an outage. */
-  readonly #own: () => readonly OwnTrouble[]
-  readonly #log: Log
+  readonly #options: LiveUpdateOptions
   readonly #topics = new Map<string, Topic>()
   #timer: NodeJS.Timeout | null = null
 
-  constructor(own: () => readonly OwnTrouble[], log: Log) {
-    this.#own = own
-    this.#log = log
+  constructor(options: LiveUpdateOptions) {
+    this.#options = options
   }
 
   /** Whether another page may subscribe. */
@@ -50,11 +61,14 @@ export class LiveUpdates {
     return [...this.#topics.values()].reduce((sum, topic) => sum + topic.pages.size, 0) < MAX_PAGES
   }
 
-  /** Subscribes a page: its connection stays open until it leaves or the server closes. @param read what it shows */
+  /**
+   * Subscribes a page: its connection stays open until it leaves, its session ends, or the server closes.
+   * @param read what it shows
+   */
   subscribe(
     address: string,
     read: () => Promise<LiveContent>,
-    response: ServerResponse,
+    { response, session }: { readonly response: ServerResponse; readonly session: Access['session'] },
     headers: Readonly<Record<string, string>>,
   ): void {
     response.writeHead(200, {
@@ -67,11 +81,11 @@ export class LiveUpdates {
     response.write(`retry: ${INTERVAL_MS}\n\n`)
     const topic: Topic = this.#topics.get(address) ?? {
       read: cached(read),
-      pages: new Map<ServerResponse, Map<string, string>>(),
+      pages: new Map<ServerResponse, Page>(),
       isSending: false,
     }
     this.#topics.set(address, topic)
-    topic.pages.set(response, new Map())
+    topic.pages.set(response, { lastSent: new Map(), session })
     response.on('close', () => {
       topic.pages.delete(response)
       if (topic.pages.size === 0) this.#topics.delete(address)
@@ -99,10 +113,24 @@ export class LiveUpdates {
     this.#timer = null
   }
 
+  /** Closes the pages whose session was signed out or has expired since they were opened. */
+  async #endSessions(topic: Topic): Promise<void> {
+    const hashes = [...topic.pages.values()].flatMap(({ session }) => session?.hash ?? [])
+    if (hashes.length === 0) return
+    const revoked = new Set((await this.#options.findRevoked(hashes)).map((hash) => hash.toString('hex')))
+    for (const [response, { session }] of topic.pages) {
+      if (session === null) continue
+      if (!revoked.has(session.hash.toString('hex')) && session.endsAt.getTime() > Date.now()) continue
+      topic.pages.delete(response)
+      response.end()
+    }
+  }
+
   async #sendChanges(topic: Topic): Promise<void> {
     if (topic.isSending) return
     topic.isSending = true
     try {
+      await this.#endSessions(topic)
       const { parts, charts = {}, readAt } = await topic.read()
       const changes = [
         ...[...parts].map(([id, { text }]) => ({
@@ -121,7 +149,7 @@ export class LiveUpdates {
           }
         }),
       ]
-      for (const [response, lastSent] of topic.pages) {
+      for (const [response, { lastSent }] of topic.pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
         for (const { event, id, fingerprint, data } of changes)
@@ -132,12 +160,12 @@ export class LiveUpdates {
         sendEvent(response, 'beat', String(readAt))
       }
     } catch (error) {
-      this.#log[retryLogLevel(error)](
+      this.#options.log[retryLogLevel(error)](
         { event: 'dashboard_data_failed', reason: (error as Error).message },
         'failed to read dashboard data',
       )
-      const outage = outageSection(error, this.#own(), Date.now())
-      for (const [response, lastSent] of topic.pages) {
+      const outage = outageSection(error, this.#options.own(), Date.now())
+      for (const [response, { lastSent }] of topic.pages) {
         // The verdict says why; everything else is as it was read last.
         if (outage !== null && lastSent.get('verdict') !== withoutTimes(outage.text)) {
           lastSent.set('verdict', withoutTimes(outage.text))

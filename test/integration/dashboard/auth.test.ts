@@ -92,6 +92,10 @@ describe('with a token', () => {
     ).toBe(403)
     const signedIn = await send(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
     expect(signedIn).toMatchObject({ status: 303, headers: { location: '/failures' } })
+    for (const next of ['//evil.example', '/\\evil.example', '/\t/evil.example', '/\n/evil.example']) {
+      const { headers } = await send(`${at}/login`, form({ token: TOKEN, next }, own))
+      expect(headers.location).toBe('/')
+    }
     const cookie = String(signedIn.headers['set-cookie'])
     expect(cookie).toMatch(/HttpOnly; SameSite=Lax$/)
     expect(cookie).not.toContain(TOKEN)
@@ -119,7 +123,11 @@ describe('with a token', () => {
     const fresh = String(again.headers['set-cookie']).split(';')[0] ?? ''
     for (const cookie of [session, fresh])
       expect((await send(`${another}/failures`, { headers: { cookie } })).status).toBe(200)
+    // Open on another process than the one that signs out: it ends there, too.
+    const events = send(`${another}/events?path=/`, { headers: { cookie: session } })
     await send(`${at}/logout`, { method: 'POST', headers: { ...own, cookie: session } })
+    await events
+    expect((await send(`${at}/failures`, { headers: { cookie: `${session}.x` } })).status).toBe(401)
     for (const address of [at, another]) {
       expect((await send(`${address}/failures`, { headers: { cookie: session } })).status).toBe(401)
       expect((await send(`${address}/failures`, { headers: { cookie: fresh } })).status).toBe(200)

@@ -113,7 +113,15 @@ test('a session is valid until it expires, only under the token that signed it',
     isExpired: false,
   })
   expect(readSession(session, [operator], 1_000 + week)).toMatchObject({ isExpired: true })
-  for (const forged of [`9${session}`, `${session}0`, session.replace('.', '.0'), '', '..'])
+  for (const forged of [
+    `9${session}`,
+    `${session}0`,
+    `${session}.x`,
+    `${session}.`,
+    session.replace('.', '.0'),
+    '',
+    '..',
+  ])
     expect(readSession(forged, [operator], 1_000)).toBeNull()
   expect(readSession(session, [reader], 1_000)).toBeNull()
   // Two sessions of one moment differ, so that one can be revoked without the other.
