@@ -30,8 +30,10 @@ export interface CallResult {
   readonly resetAt: number | null
 }
 
-/** How many completed calls are remembered. A larger limit is never estimated from its own rate. */
+/** How many entries of completed calls are remembered: for a larger limit an entry stands for several calls in a row. */
 const CAPACITY = 16_384
+/** More calls are remembered than the limit allows, so that a full memory shows a used limit and nothing else. */
+const MEMORY_PER_LIMIT = 4 / 3
 
 /** Longer than a client waits for a connection, in milliseconds. */
 const GRANT_TTL_MS = 60_000
@@ -47,10 +49,16 @@ export class CallLedger {
   /** Granted and not yet sent, the latest last. */
   readonly #grants: { readonly at: number; count: number }[] = []
   #granted = 0
-  readonly #sentAt = new Float64Array(CAPACITY)
-  readonly #receivedAt = new Float64Array(CAPACITY)
-  /** Calls certainly counted, up to and including this one. */
-  readonly #counted = new Float64Array(CAPACITY)
+  /** Calls an entry stands for, a power of two. */
+  #stride = 1
+  /** Calls before this one are forgotten, whatever room there is. */
+  #floor = 0
+  #forgottenAt = Number.NEGATIVE_INFINITY
+  #allCounted = 0
+  /** Of each entry: the first sending, the last answer, and the calls certainly counted up to its end. */
+  #sentAt = new Float64Array(CAPACITY)
+  #receivedAt = new Float64Array(CAPACITY)
+  #counted = new Float64Array(CAPACITY)
 
   get granted(): number {
     return this.#granted
@@ -119,21 +127,59 @@ export class CallLedger {
 
   complete({ call, receivedAt, isCounted }: CallResult): void {
     if (!this.inFlight.delete(call)) return
-    const at = this.completed % CAPACITY
-    this.#sentAt[at] = call.sentAt
+    const at = this.#slot(this.completed)
+    const isFirst = this.completed % this.#stride === 0 || this.completed === this.#floor
+    if (isFirst && this.completed - this.#floor >= CAPACITY * this.#stride)
+      this.#forgottenAt = this.#receivedAt[at] ?? this.#forgottenAt
+    this.#sentAt[at] = isFirst ? call.sentAt : Math.min(call.sentAt, this.#sentAt[at] ?? call.sentAt)
     this.#receivedAt[at] = receivedAt
-    this.#counted[at] = this.countedUpTo(this.completed) + (isCounted ? 1 : 0)
+    if (isCounted) this.#allCounted++
+    this.#counted[at] = this.#allCounted
     this.completed++
   }
 
-  /** How many of the first `count` completed calls were certainly counted. */
-  countedUpTo(count: number): number {
-    return count <= 0 ? 0 : (this.#counted[(count - 1) % CAPACITY] ?? 0)
+  /**
+   * Remembers at least as many calls as the limit allows, with an error of one in several thousand where that is more than
+   * there are entries. A limit that falls far needs single calls again: what came before is then forgotten.
+   */
+  rememberFor(limit: number): void {
+    const calls = limit * MEMORY_PER_LIMIT
+    const stride = 2 ** Math.max(0, Math.ceil(Math.log2(calls / CAPACITY)))
+    if (stride > this.#stride) this.#coarsen(stride)
+    if (stride * 4 > this.#stride) return
+    this.#forgottenAt = this.receivedAt(this.completed - 1) ?? this.#forgottenAt
+    this.#floor = this.completed
+    this.#stride = stride
   }
 
-  /** When the `index`-th call (from 0) was answered; null if it is forgotten or not completed. */
+  #coarsen(stride: number): void {
+    const [sentAt, receivedAt, counted] = [this.#sentAt, this.#receivedAt, this.#counted]
+    const [from, step] = [this.#oldest, this.#stride]
+    this.#sentAt = new Float64Array(CAPACITY).fill(Number.POSITIVE_INFINITY)
+    this.#receivedAt = new Float64Array(CAPACITY)
+    this.#counted = new Float64Array(CAPACITY)
+    for (let index = from - (from % step); index < this.completed; index += step) {
+      const before = (index / step) % CAPACITY
+      const at = Math.floor(index / stride) % CAPACITY
+      this.#sentAt[at] = Math.min(this.#sentAt[at] ?? 0, sentAt[before] ?? 0)
+      this.#receivedAt[at] = receivedAt[before] ?? 0
+      this.#counted[at] = counted[before] ?? 0
+    }
+    this.#floor = from
+    this.#stride = stride
+  }
+
+  /** How many of the first `count` completed calls were certainly counted; of those inside an entry at least this many. */
+  countedUpTo(count: number): number {
+    if (count <= 0) return 0
+    if (count >= this.completed) return this.#allCounted
+    const end = Math.min(this.completed, (Math.floor((count - 1) / this.#stride) + 1) * this.#stride)
+    return (this.#counted[this.#slot(count - 1)] ?? 0) - (end - count)
+  }
+
+  /** When the `index`-th call (from 0), and all of its entry, was answered; null if it is forgotten or not completed. */
   receivedAt(index: number): number | null {
-    return this.#has(index) ? (this.#receivedAt[index % CAPACITY] ?? null) : null
+    return this.#has(index) ? (this.#receivedAt[this.#slot(index)] ?? null) : null
   }
 
   /** How many calls were answered at or after a moment. */
@@ -141,11 +187,11 @@ export class CallLedger {
     return this.completed - this.#search(this.completed, (index) => (this.receivedAt(index) ?? 0) < at)
   }
 
-  /** The earliest sending among the remembered calls from index `from` up to, and without, `to`. */
+  /** The earliest sending among the remembered calls of the entries from index `from` up to, and without, `to`. */
   earliestSent(from: number, to: number): number {
     let earliest = Number.POSITIVE_INFINITY
-    for (let index = from; index < to; index++) {
-      earliest = Math.min(earliest, this.#sentAt[index % CAPACITY] ?? Number.POSITIVE_INFINITY)
+    for (let index = from - (from % this.#stride); index < to; index += this.#stride) {
+      earliest = Math.min(earliest, this.#sentAt[this.#slot(index)] ?? Number.POSITIVE_INFINITY)
     }
     return earliest
   }
@@ -165,7 +211,8 @@ export class CallLedger {
   remainingWithin(limit: number, length: number, now: number): number {
     if (!Number.isFinite(length)) return Number.NEGATIVE_INFINITY
     const first = this.#firstWithin(length, now)
-    if (first > 0 && first === this.#oldest) return Number.NEGATIVE_INFINITY
+    // Forgotten calls may be within it, too; the limit is used up all the same, except for a while after it has fallen far.
+    if (first === this.#oldest && now < this.#forgottenAt + padded(length)) return Number.NEGATIVE_INFINITY
     return limit - (this.completed - first) - this.outstanding - this.granted
   }
 
@@ -183,7 +230,8 @@ export class CallLedger {
   }
 
   get #oldest(): number {
-    return Math.max(0, this.completed - CAPACITY)
+    const entries = Math.ceil(this.completed / this.#stride)
+    return Math.max(this.#floor, (entries - CAPACITY) * this.#stride)
   }
 
   /** The first remembered index before `to` that is not `isBefore`; `to` if there is none. */
@@ -196,6 +244,10 @@ export class CallLedger {
       else high = middle
     }
     return low
+  }
+
+  #slot(index: number): number {
+    return Math.floor(index / this.#stride) % CAPACITY
   }
 
   #has(index: number): boolean {

@@ -274,6 +274,7 @@ export class RateLimitModel {
     if (this.limit !== null && stated < this.limit) this.#onDecrease(remaining, now)
     if (this.limit !== null && !this.#models.estimate.isFixed) this.#models.reset()
     this.limit = stated
+    this.calls.rememberFor(stated)
   }
 
   /**

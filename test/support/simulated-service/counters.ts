@@ -86,7 +86,9 @@ class FixedWindows implements Counter {
 class SlidingLog implements Counter {
   #limit: number
   readonly #windowMs: number
-  #log: number[] = []
+  readonly #log: number[] = []
+  /** The first call of the log that counts. */
+  #first = 0
 
   constructor(limit: number, windowMs: number) {
     this.#limit = limit
@@ -94,17 +96,16 @@ class SlidingLog implements Counter {
   }
 
   arrive(now: number): Verdict {
-    const first = this.#log.findIndex((at) => at > now - this.#windowMs)
-    this.#log = first === -1 ? [] : this.#log.slice(first)
-    const accepted = this.#log.length < this.#limit
+    while ((this.#log[this.#first] ?? now) <= now - this.#windowMs) this.#first++
+    const accepted = this.#log.length - this.#first < this.#limit
     if (accepted) this.#log.push(now)
-    const resetAt = (this.#log[0] ?? now) + this.#windowMs
-    const remaining = Math.max(0, this.#limit - this.#log.length)
+    const resetAt = (this.#log[this.#first] ?? now) + this.#windowMs
+    const remaining = Math.max(0, this.#limit - (this.#log.length - this.#first))
     return { accepted, limit: this.#limit, remaining, resetAt, retryAt: resetAt, window: 0 }
   }
 
   uncount(): void {
-    this.#log.pop()
+    if (this.#log.length > this.#first) this.#log.pop()
   }
 
   setLimit(limit: number): void {

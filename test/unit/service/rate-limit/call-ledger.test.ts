@@ -94,3 +94,41 @@ describe('places held for one length', () => {
     expect(ledger.remainingWithin(20_000, 60_000, 16_500)).toBe(Number.NEGATIVE_INFINITY)
   })
 })
+
+describe('a limit of more calls than there are entries', () => {
+  const LIMIT = 100_000
+  const ledgerFor = (calls: number, limit: number): CallLedger => {
+    const ledger = new CallLedger()
+    ledger.rememberFor(limit)
+    for (let n = 0; n < calls; n++) ledger.complete(resultOf(send(ledger, n), n + 1))
+    return ledger
+  }
+
+  test('is counted call by call, but for one in several thousand', () => {
+    const ledger = ledgerFor(90_000, LIMIT)
+    expect(ledger.remainingWithin(LIMIT, 1e9, 90_000)).toBe(10_000)
+    expect(ledger.completedSince(0)).toBe(90_000)
+    expect(ledger.countedUpTo(90_000) - ledger.countedUpTo(12_345)).toBe(90_000 - 12_345)
+    const within = LIMIT - ledger.remainingWithin(LIMIT, 40_000, 90_000)
+    expect(within).toBeGreaterThanOrEqual(40_000)
+    expect(within).toBeLessThan(40_000 * 1.005)
+  })
+
+  test('keeps what was remembered call by call before it was known', () => {
+    const ledger = ledgerFor(10_000, 50)
+    ledger.rememberFor(LIMIT)
+    for (let n = 10_000; n < 30_000; n++) ledger.complete(resultOf(send(ledger, n), n + 1))
+    expect(ledger.remainingWithin(LIMIT, 1e9, 30_000)).toBe(LIMIT - 30_000)
+    expect(ledger.earliestSent(0, 5)).toBe(0)
+  })
+
+  test('that falls far is counted call by call again, once what came before is too old', () => {
+    const ledger = ledgerFor(90_000, LIMIT)
+    ledger.rememberFor(50)
+    expect(ledger.remainingWithin(50, 1_000, 90_500)).toBe(Number.NEGATIVE_INFINITY)
+    expect(ledger.remainingWithin(50, 1_000, 91_100)).toBe(50)
+    ledger.complete(resultOf(send(ledger, 91_100), 91_110))
+    expect(ledger.remainingWithin(50, 1_000, 91_120)).toBe(49)
+    expect(ledger.countedUpTo(90_001)).toBe(90_001)
+  })
+})
