@@ -106,6 +106,8 @@ export default defineConfig({
     timeout: '30s',
     // Share of the rate limit, 0 to 0.9, reserved for live sync.
     reserve: 0.1,
+    // What the rate limit belongs to, if its API key changes often. Default: the key.
+    account: 'acme-production',
   },
 
   bulk: {

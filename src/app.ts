@@ -197,7 +197,9 @@ function buildApp(
     (client ??= openServiceClient(options, metrics, () => own.acceptKey(currentScope() ?? '')))
   const address = configuredAddress(environment)
   const currentScope = (): string | null =>
-    address === null || environment.apiKeys.length === 0 ? null : `${address} ${openClient().keyId}`
+    address === null || environment.apiKeys.length === 0
+      ? null
+      : `${address} ${config.service.account ?? openClient().keyId}`
   // Looked up each time: another process may have registered the service first.
   const deps = async (): Promise<Deps> => ({ ...base, service: await services.findService(db, address) })
   const explain = async (source: string, key: string): Promise<RowHistory> =>

@@ -34,6 +34,8 @@ export interface Config {
     readonly timeoutMs: number
     /** 0 to 0.9: the share of the rate limit reserved for urgent lookups. */
     readonly reserve: number
+    /** What the rate limit belongs to. Null: the API key. */
+    readonly account: string | null
   }
   readonly bulk: {
     /** How many email lookups must wait before they are submitted in bulk. */

@@ -189,6 +189,11 @@ export interface ConfigInput<
         readonly timeout?: Duration
         /** 0 to 0.9: the share of the rate limit reserved for live sync. Default: 0.1. */
         readonly reserve?: number
+        /**
+         * A name for the account that the rate limit belongs to, where its API key changes. Default: each key has a limit of
+         * its own.
+         */
+        readonly account?: string
       }
   readonly bulk?: {
     /** How many email lookups must wait before they are submitted in bulk. Default: 50; half a job of a service that takes fewer. */

@@ -115,6 +115,7 @@ function resolveConfig(parsed: ParsedConfig, path: string | null, service: Servi
       concurrency: parsed.service?.concurrency ?? 32,
       timeoutMs: parsed.service?.timeout ?? 30 * SECOND_MS,
       reserve: parsed.service?.reserve ?? 0.1,
+      account: parsed.service?.account ?? null,
     },
     bulk: {
       minimum: parsed.bulk?.minimum ?? defaultBulkMinimum(service?.bulk ?? null),

@@ -141,6 +141,15 @@ export const createConfigSchema = (fields: ServiceFields) =>
             reserve: fraction(0.9)
               .optional()
               .describe('The share of the rate limit reserved for live sync. Default: 0.1.'),
+            account: z
+              .string()
+              .regex(/^[\w.-]{1,64}$/, {
+                error: "a word of letters, digits, '.', '_' and '-', such as 'acme-production'",
+              })
+              .optional()
+              .describe(
+                'A name for the account that the rate limit belongs to, where its API key changes: runs with any of its keys share a limit, and a new key continues with what was learned of it. Default: each key has a limit of its own.',
+              ),
             adapter: z
               .string({ error: EXPECTED_ADAPTER })
               .optional()

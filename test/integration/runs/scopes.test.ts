@@ -129,6 +129,19 @@ test('a run with another key is not served by the first one, and pays nothing fo
   expect(await running).toMatchObject({ status: 'completed', requests: { person: 45 } })
 })
 
+test('runs with two keys of one account share its limit, and the second begins with what the first one learned', async () => {
+  live.sandbox.configure({ limit: 10, windowMs: 2_000 })
+  const ofAccount = { ...config, service: { account: 'acme' } }
+  const request = (where: string) => runRequest({ sources: ['leads'], route: 'sync', where })
+  const first = await live.open({ ...withKeys('live-1'), config: ofAccount })
+  await first.run(request('t.id <= 12'))
+  const second = await live.open({ ...withKeys('live-2'), config: ofAccount })
+  expect(second.scope).toBe(first.scope)
+  await second.run(request('t.id > 12 and t.id <= 24'))
+  const { rows } = await live.database.pool.query('select scope, "limit" from fillrate.rate_limits')
+  expect(rows).toEqual([{ scope: `${new URL(live.sandbox.url).host} acme`, limit: '10' }])
+})
+
 test('lookups answered by a test service are requested again from the live one, whose records alone are written', async () => {
   const expected = await titlesOf(live.sandbox)
   const before = live.sandbox.stats().calls.accepted

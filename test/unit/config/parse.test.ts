@@ -45,7 +45,7 @@ describe('a valid configuration', () => {
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
-      service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1 },
+      service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1, account: null },
       bulk: { minimum: 50, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
       refreshAfterMs: 90 * 86_400_000,
       retryNotFoundAfterMs: 30 * 86_400_000,
