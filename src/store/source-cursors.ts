@@ -17,7 +17,8 @@ export interface CursorPass {
  *
  * Every open transaction holds a lock on its virtual id, from its begin, with or without an id of its own, and all roles see it.
  * A role without pg_read_all_stats does not see when the transactions of other users began. Autovacuum has no user, and
- * changes no row.
+ * changes no row. A backend that is gone, or that visibly has no transaction, has ended it before the first page is read, or
+ * begins one later.
  */
 export async function openCursor(db: Database, source: string, mappingHash: string): Promise<CursorPass> {
   const { rows } = await sql<{
@@ -31,9 +32,10 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
     select now() as now, p.*, (
              select coalesce(jsonb_agg(t), '[]') from (
                select l.virtualxid as id, a.xact_start as started_at, false as is_prepared
-                 from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+                 from pg_locks l join pg_stat_activity a on a.pid = l.pid
                 where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.granted and l.pid <> pg_backend_pid()
-                  and (a.pid is null or (a.datname = current_database() and a.usesysid is not null))
+                  and a.datname = current_database() and a.usesysid is not null
+                  and (a.xact_start is not null or coalesce(a.state, 'disabled') = 'disabled')
                 union all
                select 'prepared ' || transaction::text, null, true from pg_prepared_xacts where database = current_database()
              ) t) as running

@@ -164,7 +164,14 @@ describe('a slow table', () => {
         await sleep(100)
       }
     }
-    const written = writeAll(people).finally(() => over.abort())
+    const writeOne = async (): ReturnType<typeof writeAll> => {
+      // A claim skips the row at the moment at which it is moved.
+      for (;;) {
+        const done = await writeAll(people)
+        if (done.rows > 0) return done
+      }
+    }
+    const written = writeOne().finally(() => over.abort())
     expect(await Promise.all([written, move()])).toMatchObject([{ rows: 1, deferred: 0 }, undefined])
     expect(await stateOf('1')).toMatchObject({ state: 'write_rejected' })
   })
