@@ -255,9 +255,10 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 async function createRows(db: Kysely<unknown>): Promise<void> {
   // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups of a cascade that found nothing; null: none.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
-  // `last_written`: the latest value that Fillrate wrote to each column. `own_writes`: what its writes left in columns that
-  // inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when the row may be
-  // picked again.
+  // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it
+  // wrote for earlier inputs, as pairs of their hash and the value; a column is in one of the two. `own_writes`: what its writes
+  // left in columns that inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when
+  // the row may be picked again.
   // No index reads a column that changes when a row is finished, and pages are filled to three tenths, which leaves room for what is
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
   // that are due: `row_counts` and `due_rows` say where to look. What is rare has a column that Postgres computes, null for
@@ -282,6 +283,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       missed_lookup_ids bigint[],
       notes jsonb,
       own_writes jsonb,
+      earlier_writes jsonb,
       last_written jsonb,
       is_requeued boolean generated always as (case when state = 'waiting' and lookup_id is null then true end) stored,
       failure text collate "C" generated always as (case when state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
@@ -418,13 +420,15 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index skipped_cells_by_lookup on fillrate.skipped_cells (lookup_id)`.execute(db)
   await sql`create index skipped_cells_by_run on fillrate.skipped_cells (run_id)`.execute(db)
 
-  // One write to one row, with the values before and after. Found by its row or by its run, never by its id alone: an index of
+  // One write to one row, with the values before and after. `input_hash`: the inputs that it was made for; an undo has those of
+  // the write that it undoes. Found by its row or by its run, never by its id alone: an index of
   // that, beside one of the row, took a seventeenth of finishing a row.
   await sql`
     create table fillrate.changes (
       id bigint generated always as identity,
       run_id bigint,
       lookup_id bigint,
+      input_hash bigint,
       written_at timestamptz not null default now(),
       source text collate "C" not null,
       key text collate "C" not null,

@@ -312,7 +312,15 @@ export const JSON_SHAPES = {
     ]),
     cells: counts(['restored', 'touched', 'kept']),
     columns: list(object({ source: text, column: text, restored: count, kept: count })),
-    kept: list(object({ source: text, key: text, columns: list(text), written_by: count.nullable() })),
+    kept: list(
+      object({
+        source: text,
+        key: text,
+        columns: list(text),
+        written_by: count.nullable(),
+        inputs_changed: z.boolean().describe('the row has other inputs than when it was written'),
+      }),
+    ),
     failed: list(object({ source: text, key: text, outcome: text, reason: text.nullable() })),
     duration_ms: count,
   }),

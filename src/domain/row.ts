@@ -33,6 +33,9 @@ export type FailureState = (typeof FAILURE_STATES)[number]
 /** Key in a row's notes: the run that has undone its write. */
 export const UNDONE_NOTE = 'undone'
 
+/** Key in a row's notes: it was deleted from its table, and inserted again with the key. */
+export const RETURNED_NOTE = 'returned'
+
 /** What can be retried: failed rows, and rows whose write was undone. */
 export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE] as const
 export type RetryState = (typeof RETRY_STATES)[number]

@@ -2,18 +2,24 @@ import { type RawBuilder, sql } from 'kysely'
 import { formatDuration } from '../util/format.ts'
 import { cellJsonSql, currentCellSql } from './cell.ts'
 import { renderExpression } from './expression.ts'
-import type { MappedCell, MappedFreshness, Source } from './source-model.ts'
+import type { MappedCell, MappedFreshness, Source, TimeType } from './source-model.ts'
 
 /** The times that can be compared; earlier and later ones, `infinity` among them, count as these. */
 const EARLIEST = '0001-01-01'
 const LATEST = '9999-01-01'
 
-/** SQL for what a write sets the column to. */
+/**
+ * SQL for what a write sets the column to. A type without a zone is in UTC, as ORMs write it: in the zone of the session, two
+ * processes, or a pooler, would write and read different times.
+ */
 export function stampExpression({ type, path }: MappedCell): string {
   if (path.length > 0) return `to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
-  if (type.fit.kind === 'timestamp') return 'localtimestamp'
-  return type.fit.kind === 'date' ? 'current_date' : 'now()'
+  return type.fit.kind === 'timestamptz' ? 'now()' : inUtcSql('now()', type.fit.kind as TimeType)
 }
+
+/** SQL for a timestamptz as a type of time, which is in UTC if it has no zone. */
+const inUtcSql = (time: string, type: TimeType): string =>
+  type === 'timestamptz' ? time : `(${time} at time zone 'UTC')::${type}`
 
 /** SQL for the stamp as the row stands. */
 function standingStampSql({ cell, read }: MappedFreshness): string {
@@ -38,7 +44,8 @@ function untilSql(freshness: MappedFreshness, stamp: string): string {
   const bounded = `least(greatest(${stamp}, '${EARLIEST}'::${kind}), '${LATEST}'::${kind})`
   // A date is a whole day.
   const end = kind === 'date' ? `(${bounded} + 1)` : bounded
-  return `(case when ${stamp} is not null then ${end}::timestamptz + ${maxAgeSql(freshness)} end)`
+  const at = kind === 'timestamptz' ? end : `(${end}::timestamp at time zone 'UTC')`
+  return `(case when ${stamp} is not null then ${at} + ${maxAgeSql(freshness)} end)`
 }
 
 /** SQL: the stamp as `changes` and `last_written` store it; NULL if the source writes none. */
@@ -72,8 +79,12 @@ export function wentStaleSql(source: Source, since: Date): RawBuilder<boolean> {
     const freshUntil = sql.raw(untilSql(freshness, stamp))
     return sql`(${freshUntil} > ${earliest} and ${freshUntil} <= now())`
   }
-  const [value, age, type] = [stamp, maxAgeSql(freshness), freshness.kind].map((text) => sql.raw(text))
-  return sql`(${value} >= (${earliest} - ${age})::${type} and ${value} <= (now() - ${age})::${type})`
+  const value = sql.raw(stamp)
+  const age = maxAgeSql(freshness)
+  const latest = sql.raw(inUtcSql(`(now() - ${age})`, freshness.kind))
+  const first = sql`(${earliest} - ${sql.raw(age)})`
+  const type = sql.raw(freshness.kind)
+  return sql`(${value} >= ${freshness.kind === 'timestamptz' ? first : sql`(${first} at time zone 'UTC')::${type}`} and ${value} <= ${latest})`
 }
 
 /** Why a row with a recent stamp is not picked. */

@@ -118,13 +118,17 @@ function givenValueSql(one: OwnCell): string {
   return restoredValueSql(one.cell, given, 'false')
 }
 
+/** SQL: what Fillrate wrote for whatever inputs: otherwise a change of one input would make inputs of what it wrote before. */
+const EVER_WRITTEN = `case when earlier_writes is null then last_written else coalesce(last_written, '{}') || (
+             select jsonb_object_agg("~e".key, "~e".value -> 1) from jsonb_each(earlier_writes) as "~e") end`
+
 /** SQL for what follows a row in FROM: what each writer has stored about it. Fenced: one index probe each. */
 const ownWritesSql = (writers: readonly Writer[], alias: string): string =>
   writers
     .map(
       (writer, n) => `
         left join lateral (
-          select last_written as "~last written", own_writes as "~own writes" from fillrate.rows
+          select ${EVER_WRITTEN} as "~last written", own_writes as "~own writes" from fillrate.rows
            where source = ${quoteLiteral(writer.source)} and key = ${keyTextSql(writer, alias)}
              ${writer.cells.some((cell) => cell.isOutput) ? '' : 'and own_writes is not null'} offset 0
         ) as "~own${n}" on true`,

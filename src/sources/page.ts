@@ -45,8 +45,8 @@ export interface PageRow {
 /** The same in SQL. There the hash is a bigint: the driver would read it as a rounded number, so that it is no column of this type. */
 type PageRelation = RawBuilder<Omit<PageRow, 'input_hash'>>
 
-/** A relation of `key text` and `written jsonb`: what Fillrate last wrote. Only `tracked` outputs need it. */
-export type LastWrittenRelation = RawBuilder<{ key: string; written: unknown }>
+/** A relation of `key text`, `input_hash bigint` and `written jsonb`: what Fillrate last wrote for these inputs. Only `tracked` outputs need it. */
+export type LastWrittenRelation = RawBuilder<{ key: string; input_hash: unknown; written: unknown }>
 
 export interface SourcePageOptions {
   /** The last key of the page before; null for the first page. */
@@ -191,7 +191,7 @@ function pageRelation(
   const lacks =
     written && tracked.length > 0
       ? sql`lacks or exists (
-        select from (${written}) as w where w.key = r.key and (${sql.raw(isOurs.join(' or '))}))`
+        select from (${written}) as w where w.key = r.key and w.input_hash = r.input_hash and (${sql.raw(isOurs.join(' or '))}))`
       : sql`lacks`
   const order = source.keyOrder.map((_, i) => `"~order${i}"`).join(', ')
   // Counting copies costs a tenth of a pass over finished rows.

@@ -40,6 +40,8 @@ export interface UndoableChange extends NewChange {
   readonly source: string
   readonly key: string
   readonly lookup: number | null
+  /** The inputs that it was made for. */
+  readonly inputHash: string | null
 }
 
 /** Values as text, so that numbers keep every digit. */
@@ -57,7 +59,7 @@ export async function listUndoable(
   limit: number,
 ): Promise<UndoableChange[]> {
   const { rows } = await sql<UndoableChangeText>`
-    select id, source, key, lookup_id as lookup, before::text, after::text, last_written_before::text as "writtenBefore"
+    select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore"
       from fillrate.changes
      where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
@@ -84,6 +86,7 @@ export interface RevertingChange extends NewChange {
   readonly run: number | null
   readonly key: string
   readonly lookup: number | null
+  readonly inputHash: string | null
   /** The id of the change that it undoes. */
   readonly undoes: number
 }
@@ -98,10 +101,10 @@ export async function insertReverting(
   await sql`
     with undoing as (
       select * from jsonb_to_recordset(${jsonBatch(changes)}) as v
-             (undoes bigint, run bigint, key text, lookup bigint, before jsonb, after jsonb, "writtenBefore" jsonb)
+             (undoes bigint, run bigint, key text, lookup bigint, "inputHash" bigint, before jsonb, after jsonb, "writtenBefore" jsonb)
     ), made as (
-      insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
-      select run, ${source}, key, lookup, before, after, "writtenBefore" from undoing
+      insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before)
+      select run, ${source}, key, lookup, "inputHash", before, after, "writtenBefore" from undoing
       returning id, key
     )
     update fillrate.changes c set undone_by_change_id = made.id
@@ -230,6 +233,8 @@ export async function lockRows(
 
 export interface RevertedRow {
   readonly key: string
+  /** The inputs of the undone write, which are those of the row. */
+  readonly inputHash: string | null
   /** The restored columns. */
   readonly columns: readonly string[]
   /** Those that hold a value that Fillrate had written before. All others count as entered manually again. */
@@ -241,7 +246,8 @@ export interface RevertedRow {
 
 /**
  * Updates rows after an undo. `last_written` follows the cells in any case, or the policy `tracked` would take a
- * manually entered value for Fillrate's own. The state changes only if the undone run was the last to finish the row: a
+ * manually entered value for Fillrate's own; a restored value counts as entered manually where the row was last picked with
+ * other inputs. The state changes only if the undone run was the last to finish the row: a
  * row that waits keeps waiting, and one that a later run has finished keeps that run's state.
  *
  * A future `due_at` stays. A past one is cleared, or the next run would write the same values again at once.
@@ -254,7 +260,9 @@ export async function revertRows(
   rows: readonly RevertedRow[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const written = sql`nullif((coalesce(r.last_written, '{}') - array(select jsonb_array_elements_text(v.columns))) || v.written, '{}')`
+  const columns = sql`array(select jsonb_array_elements_text(v.columns))`
+  const isOfRow = sql`r.input_hash = v."inputHash"::bigint`
+  const written = sql`nullif((coalesce(r.last_written, '{}') - ${columns}) || case when ${isOfRow} then v.written else '{}' end, '{}')`
   const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> 'waiting')`
   const ifLast = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
     sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
@@ -264,6 +272,7 @@ export async function revertRows(
   await sql`
     update fillrate.rows r
        set last_written = ${written},
+           earlier_writes = nullif(r.earlier_writes - ${columns}, '{}'),
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            ${sql.join([
              ifLast(sql`${outcome.state}`, 'state'),
@@ -276,6 +285,6 @@ export async function revertRows(
              ifLast(sql`0`, 'cells_skipped'),
              ifLast(sql`${undo.run}`, 'run_id'),
            ])}
-      from ${unnestByRow(source, rows, { columns: 'jsonb', written: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
+      from ${unnestByRow(source, rows, { inputHash: 'text', columns: 'jsonb', written: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
      where r.ctid = v.ctid`.execute(tx)
 }

@@ -4,6 +4,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { removeFromUnsentJobs } from './erase.ts'
 import { isSubmittedSql } from './lookups.ts'
+import { returnedNotesSql } from './own-values.ts'
 import { clearJobKeys } from './pending-lookups.ts'
 import type { Schema } from './schema.ts'
 import { intervalSql } from './sql.ts'
@@ -119,6 +120,7 @@ const STORED_COLUMNS = sql.join(
     run_id: true,
     last_written: true,
     own_writes: true,
+    earlier_writes: true,
     notes: true,
     cells_written: true,
     cells_protected: true,
@@ -132,7 +134,7 @@ const STORED_COLUMNS = sql.join(
 )
 
 /**
- * Restores rows that are in their table again, as they were. One that was picked anew meanwhile stays as it is.
+ * Restores rows that are in their table again, as they were, with a note. One that was picked anew meanwhile stays as it is.
  * @returns how many
  */
 export async function restoreRows(tx: Tx, source: string, keys: readonly string[]): Promise<number> {
@@ -143,8 +145,9 @@ export async function restoreRows(tx: Tx, source: string, keys: readonly string[
       returning stored_row
     ), restored as (
       insert into fillrate.rows (${STORED_COLUMNS})
-      select ${STORED_COLUMNS} from back cross join lateral jsonb_populate_record(null::fillrate.rows, jsonb_set(stored_row, '{lookup_id}',
-               coalesce((select to_jsonb(id) from fillrate.lookups where id = (stored_row ->> 'lookup_id')::bigint), 'null'))) r
+      select ${STORED_COLUMNS} from back cross join lateral jsonb_populate_record(null::fillrate.rows, stored_row || jsonb_build_object(
+               'lookup_id', (select id from fillrate.lookups where id = (stored_row ->> 'lookup_id')::bigint),
+               'notes', ${returnedNotesSql})) r
           on conflict do nothing
     )
     select count(*) as count from back`.execute(tx)

@@ -8,7 +8,7 @@ const inAnyCaseSql = (text: RawBuilder<unknown>): RawBuilder<unknown> => sql`(${
 
 /** Tables that store cells of rows. */
 const CELL_TABLES = {
-  rows: { columns: ['last_written', 'own_writes'] },
+  rows: { columns: ['last_written', 'earlier_writes', 'own_writes'] },
   changes: { columns: ['before', 'after', 'last_written_before'] },
   skipped_cells: { columns: ['detail', 'value'] },
   deleted_rows: { columns: ['stored_row'] },
@@ -60,10 +60,13 @@ export async function eraseCells(
 
   const { rows } = await sql<RowName>`
     delete from fillrate.rows where ${isAt('rows')} and ${isNamed} returning source, key`.execute(tx)
-  const [last, own] = [sql.ref('last_written'), sql.ref('own_writes')]
+  const written = CELL_TABLES.rows.columns
   let mentions = await count(sql`
-    update fillrate.rows set last_written = ${without(last, last)}, own_writes = ${without(own, own)}
-     where ${isAt('rows')} and (${names(last)} or ${names(own)})`)
+    update fillrate.rows set ${sql.join(written.map((column) => sql`${sql.ref(column)} = ${without(sql.ref(column), sql.ref(column))}`))}
+     where ${isAt('rows')} and (${sql.join(
+       written.map((column) => names(sql.ref(column))),
+       sql` or `,
+     )})`)
   await sql`
     update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where not ${isNamed})
      where exists (select from unnest(keys) as k (key) where ${isNamed})`.execute(tx)
@@ -81,8 +84,9 @@ export async function eraseCells(
   const stored = (column: string) => sql`(stored_row -> ${column}::text)`
   mentions += await count(sql`
     update fillrate.deleted_rows
-       set stored_row = stored_row || jsonb_build_object('last_written', ${without(stored('last_written'), stored('last_written'))},
-             'own_writes', ${without(stored('own_writes'), stored('own_writes'))})
+       set stored_row = stored_row || jsonb_build_object(${sql.join(
+         written.map((column) => sql`${column}::text, ${without(stored(column), stored(column))}`),
+       )})
      where ${isAt('deleted_rows')} and ${names(sql`stored_row`)}`)
   return { rows, changes, mentions }
 }

@@ -132,7 +132,7 @@ export async function eraseLookups(
       ? []
       : await eraseRowState(
           tx,
-          sql`(source, key) in (${rowNamesSql(named)}) and not (state = 'suppressed' and last_written is null and own_writes is null)`,
+          sql`(source, key) in (${rowNamesSql(named)}) and not (state = 'suppressed' and last_written is null and earlier_writes is null and own_writes is null)`,
         )
   const rows = [...byLookup, ...byName].sort(
     (a, b) => compareTexts(a.source, b.source) || compareTexts(a.key, b.key),
@@ -147,12 +147,12 @@ export async function eraseLookups(
       returning c.source, c.key
     ), unclaimed as (
       -- A row whose subject has changed since loses only what was written before.
-      update fillrate.rows r set last_written = null, own_writes = null from (select distinct source, key from deleted) g
+      update fillrate.rows r set last_written = null, earlier_writes = null, own_writes = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
     ), undeleted as (
       delete from fillrate.deleted_rows where lookup_ids && ${these}
     ), undeleted_values as (
-      update fillrate.deleted_rows d set stored_row = stored_row || '{"last_written": null, "own_writes": null, "notes": null}'
+      update fillrate.deleted_rows d set stored_row = stored_row || '{"last_written": null, "earlier_writes": null, "own_writes": null, "notes": null}'
         from keys k where k.source = d.source and k.key = d.key and not d.lookup_ids && ${these}
     ), unskipped as (
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
@@ -175,7 +175,7 @@ const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 :
 async function eraseRowState(tx: Tx, condition: RawBuilder<unknown>): Promise<RowName[]> {
   const { rows } = await sql<RowName>`
     update fillrate.rows
-       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, own_writes = null,
+       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, earlier_writes = null, own_writes = null,
            notes = null, settled_at = now(), due_at = null
      where ${condition} returning source, key`.execute(tx)
   return rows

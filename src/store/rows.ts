@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
+import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
 import { recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
@@ -81,6 +82,7 @@ export async function claimRows(
 const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (source, key) do update set
       lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      ${claimedValuesSql},
       state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
       cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
     where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])`

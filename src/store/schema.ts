@@ -114,6 +114,7 @@ export interface Schema extends ObservationTables {
     missed_lookup_ids: number[] | null
     notes: Json | null
     own_writes: Json | null
+    earlier_writes: Json | null
     last_written: Json | null
     is_requeued: GeneratedAlways<boolean | null>
     failure: GeneratedAlways<RowState | null>
@@ -189,6 +190,7 @@ export interface Schema extends ObservationTables {
     id: Generated<number>
     run_id: number | null
     lookup_id: number | null
+    input_hash: string | null
     written_at: Generated<Date>
     source: string
     key: string

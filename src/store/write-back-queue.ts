@@ -5,6 +5,7 @@ import type { RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
 import { ANSWERED_STATES } from './lookups.ts'
+import { earlierWritesSql, withoutColumnsSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { opaque, unnestByRow } from './sql.ts'
@@ -165,17 +166,20 @@ export async function finishRows(
            input_hash = case when v."isMissing" then null else r.input_hash end,
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            is_dry_run = r.is_dry_run and v.state = 'waiting',
-           last_written = case when v.after is null then r.last_written
+           last_written = case when v."isMissing" then null when v.after is null then r.last_written
                                else coalesce(r.last_written, '{}') || (v.after - ${[...untracked]}::text[]) end,
+           earlier_writes = case when v."isMissing" then ${earlierWritesSql()}
+                                 when v.after is null or r.earlier_writes is null then r.earlier_writes
+                                 else ${withoutColumnsSql(sql`v.after`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes), cells_written = coalesce(v."cellsWritten", 0),
            cells_protected = coalesce(v."cellsProtected", 0), cells_skipped = coalesce(v."cellsSkipped", 0)
       from ${records}
      where r.ctid = v.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
-    returning r.run_id, r.key, r.lookup_id, v.before, v.after, v."writtenBefore"
+    returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore"
     )
-    insert into fillrate.changes (run_id, source, key, lookup_id, before, after, last_written_before)
-    select run_id, ${source}, key, lookup_id, before, after, "writtenBefore" from finished where after is not null`.execute(
+    insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before)
+    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore" from finished where after is not null`.execute(
     tx,
   )
   const changes = finished.filter(({ change }) => change !== null).length

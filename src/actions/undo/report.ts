@@ -60,6 +60,8 @@ export interface ProtectedRow {
   readonly columns: readonly string[]
   /** The run that has written them since; null: not Fillrate. */
   readonly written_by: number | null
+  /** The row has other inputs than when it was written: it is about another person or company, and its values are not Fillrate's. */
+  readonly inputs_changed: boolean
 }
 
 export interface UnrestoredRow {
@@ -86,7 +88,7 @@ export class UndoSummary {
     return Object.values(this.#changes).reduce((sum, n) => sum + n, this.notConfigured)
   }
 
-  add({ source, key, outcome, reason, restored, kept, writtenBy }: RevertOutcome): void {
+  add({ source, key, outcome, reason, restored, kept, writtenBy, isOther }: RevertOutcome): void {
     this.#changes[outcome]++
     for (const column of restored) {
       if (isTouchColumn(source, column)) this.#cells.touched++
@@ -100,7 +102,7 @@ export class UndoSummary {
     for (const column of columns) this.#column(source.name, column).kept++
     this.#cells.kept += columns.length
     if (columns.length > 0 && this.#kept.length < MAX_LISTED)
-      this.#kept.push({ source: source.name, key, columns, written_by: writtenBy })
+      this.#kept.push({ source: source.name, key, columns, written_by: writtenBy, inputs_changed: isOther })
     if ((outcome === 'row_missing' || outcome === 'rejected') && this.#failed.length < MAX_LISTED)
       this.#failed.push({ source: source.name, key, outcome, reason })
   }

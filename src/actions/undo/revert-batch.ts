@@ -26,6 +26,8 @@ export interface RevertOutcome {
   readonly kept: readonly string[]
   /** The run that has written the protected cells since; null: not Fillrate. */
   readonly writtenBy: number | null
+  /** The row has other inputs than when it was written. */
+  readonly isOther: boolean
 }
 
 export interface RevertResult {
@@ -75,13 +77,14 @@ export function revertBatch(
         const { key, before, after, ownWrites = null } = results[n] ?? {}
         if (key !== change.key || !before || !after) continue
         const columns = Object.keys(after)
-        const { id, lookup, writtenBefore } = change
+        const { id, lookup, inputHash, writtenBefore } = change
         const previousClaim = pickColumns(columns, lastWritten.get(key) ?? {})
         revertingChanges.push({
           undoes: id,
           run: context.run,
           key,
           lookup,
+          inputHash,
           before,
           after,
           writtenBefore: previousClaim,
@@ -92,6 +95,7 @@ export function revertBatch(
         const cells = columns.filter((column) => !isTouchColumn(source, column)).length
         revertedRows.push({
           key,
+          inputHash,
           columns,
           written: pickColumns(columns, writtenBefore ?? {}) ?? {},
           ownWrites,
@@ -176,7 +180,7 @@ async function toRevertResult(
   const laterWriters = await changes.findLaterWriters(tx, sharing, undoing, protectedCells)
   const lockedChanges = batch.filter((_, n) => results[n]?.outcome === 'locked')
   const outcomes = results.flatMap((result, n): RevertOutcome[] => {
-    const { key, outcome, reason, keptColumns } = result
+    const { key, outcome, reason, keptColumns, isOther = false } = result
     if (outcome === 'locked') return []
     const allColumns = sortByConfig(source, Object.keys(batch[n]?.after ?? {}))
     const base = {
@@ -185,6 +189,7 @@ async function toRevertResult(
       reason,
       kept: sortByConfig(source, keptColumns),
       writtenBy: laterWriters.get(key) ?? null,
+      isOther,
     }
     if (outcome === 'restored')
       return [{ ...base, outcome, restored: allColumns.filter((column) => !keptColumns.includes(column)) }]

@@ -106,6 +106,7 @@ export class RevertQueue {
         restored: [],
         kept: [],
         writtenBy: null,
+        isOther: false,
       })
   }
 }

@@ -26,7 +26,7 @@ export function renderUndo(
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
         [undone_before, `undone before${byRuns(report.undone_by)}`],
-        [kept, 'kept: every cell was changed since'],
+        [kept, 'kept: every cell, or what the row is about, was changed since'],
         [row_missing, 'skipped: the row was deleted'],
         [rejected, 'failed: the database rejected the previous values'],
         [not_configured, 'skipped: the source is no longer configured'],
@@ -105,13 +105,18 @@ function renderKeptRows({ kept }: UndoReport, output: Output): string[] {
         { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
         {
           title: 'changed since',
-          text: (row) => (row.written_by === null ? 'outside Fillrate' : `by run ${row.written_by}`),
+          text: describeKept,
         },
       ],
       output,
     ),
     ...renderRest(kept.length, output),
   ]
+}
+
+function describeKept({ written_by: run, inputs_changed: isOther }: UndoReport['kept'][number]): string {
+  if (isOther) return 'the row has other inputs'
+  return run === null ? 'outside Fillrate' : `by run ${run}`
 }
 
 function renderFailedRows({ failed }: UndoReport, output: Output): string[] {

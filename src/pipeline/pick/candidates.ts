@@ -274,6 +274,6 @@ export function missedLookupsSql(source: Source, service: number): RawBuilder<Mi
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
   if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
   return {
-    lastWritten: sql`select key, last_written as written from fillrate.rows where source = ${source.name}`,
+    lastWritten: sql`select key, input_hash, last_written as written from fillrate.rows where source = ${source.name}`,
   }
 }

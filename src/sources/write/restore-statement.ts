@@ -1,8 +1,10 @@
 import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
-import { keyEqualsSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import { keyEqualsSql, keyMatchesSql, keyOrderSql, placeEqualsSql } from '../key.ts'
+import { joinsSql, rowInputsSql } from '../inputs.ts'
 import { givenCellsSql, isWritingSql, leftByWriteSql, recordedCells } from '../own-writes.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
+import { listReadColumns } from '../triggers/columns.ts'
 import { composeJsonSql, listParents } from './json-cells.ts'
 import { concatJson, jsonEntry, previousValueEntries } from './result-sql.ts'
 
@@ -10,6 +12,8 @@ import { concatJson, jsonEntry, previousValueEntries } from './result-sql.ts'
 export interface RestoreRow {
   readonly index: number
   readonly key: string
+  /** The inputs that the write was made for. */
+  readonly inputHash: string | null
   /** The cells before the write: no entry for those without a value. */
   readonly before: Readonly<Record<string, unknown>>
   /** The cells after it: those to restore. */
@@ -25,6 +29,10 @@ export interface RestoreResultRow {
   /** It exists, and another transaction has locked it. */
   readonly locked: boolean
   readonly written: boolean
+  /** Its inputs are not those of the write: it is another row, and keeps its cells. */
+  readonly isOther: boolean
+  /** Rows of the table, and of those that inherit from it, that have its key. */
+  readonly copies: number | null
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
   /** As in `WriteResultRow`: the user's triggers may have left something else than the user gave. */
@@ -35,8 +43,8 @@ export interface RestoreResultRow {
 }
 
 /**
- * The statement that undoes writes: a cell gets its earlier value if it, and the other cells of its group, still hold
- * what was written: half a telephone number is worse than one that a user has checked.
+ * The statement that undoes writes: a cell gets its earlier value if the row has the inputs of the write, and if it and the other
+ * cells of its group still hold what was written: half a telephone number is worse than one that a user has checked.
  * Steps as in `writeStatement`: lock what no other transaction has locked, evaluate the locked version, update.
  * @param preview leaves out the lock and the update: `written` is then whether a row would be written; `after` is empty
  */
@@ -47,10 +55,8 @@ export function restoreStatement(
 ): string {
   const writers = source.ownWrites?.writers ?? []
   const recorded = recordedCells(writers)
-  const columns = new Set([
-    ...[source, ...writers].flatMap(({ keyColumns }) => keyColumns.map((key) => key.name)),
-    ...[...cells, ...recorded].map((cell) => cell.attribute),
-  ])
+  // Of a column that is no output any more, too.
+  const columns = new Set([...listReadColumns(source), ...cells.map((cell) => cell.attribute)])
   const inJson = [
     ...Map.groupBy(
       cells.filter((cell) => cell.path.length > 0),
@@ -61,18 +67,19 @@ export function restoreStatement(
   const flag = (cell: MappedCell): string => `"~r"."~r${numbers.get(cell)}"`
   return `
     with "~batch" as (
-      select * from jsonb_to_recordset($1::jsonb) as x(index int, key text, before jsonb, after jsonb, "writtenLater" jsonb)
+      select * from jsonb_to_recordset($1::jsonb) as x(index int, key text, "inputHash" text, before jsonb, after jsonb, "writtenLater" jsonb)
        ${preview ? '' : `where ${isWritingSql(source)}`}
     ), "~locked" as materialized (
-      select "~b".index as "~i", ${[...columns].map((name) => `t.${quoteName(name)}`).join(', ')}
+      select "~b".index as "~i", t.tableoid as "~table", t.ctid as "~place", ${[...columns].map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}
        order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
     ), "~evaluated" as materialized (
-      select t.*, "~r".*, "~b".before as "~before", "~b".after as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
+      select t.*, "~r".*, "~same".*, ${source.table.isInherited ? 'count(*) over (partition by t."~i")' : '1'} as "~copies", "~b".before as "~before", "~b".after as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
              ${concatJson(cells.flatMap((cell) => previousValueEntries(cell, flag(cell))))} as "~previous",
              to_jsonb(array_remove(array[${cells.map((cell) => keptCellSql(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed",
              ${recorded.length > 0 ? '"~inputs"."~given"' : 'null::jsonb as "~given"'}
         from "~locked" as t join "~batch" as "~b" on "~b".index = t."~i"
+       cross join lateral (select coalesce("~b"."inputHash" = (${inputHashSql(source)}), false) as "~same" offset 0) as "~same"
        cross join lateral (select ${cells.map((cell, n) => `${isRestoredSql(cell, cellsInGroup(source, cell, cells))} as "~r${n}"`).join(', ')} offset 0) as "~r"
        ${inJson.map((group, n) => restoredJsonSql(group, n, flag)).join('\n')}
        ${recorded.length > 0 ? givenCellsSql(source, writers) : ''}
@@ -82,9 +89,9 @@ export function restoreStatement(
              'index', "~b".index, 'found', j."~i" is not null,
              'locked', j."~i" is null and exists (
                select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')} offset 0),
-             'written', w."~i" is not null, 'before', j."~previous",
+             'written', w."~i" is not null, 'isOther', j."~same" is false, 'copies', j."~copies", 'before', j."~previous",
              'after', w."~after", 'ownWrites', w."~own writes", 'given', j."~given", 'changed', j."~changed") order by "~b".index), '[]')::text as results
-      from "~batch" as "~b" left join "~evaluated" as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
+      from "~batch" as "~b" left join ${source.table.isInherited ? '(select distinct on ("~i") * from "~evaluated")' : '"~evaluated"'} as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
 }
 
 function updateSql(
@@ -103,15 +110,25 @@ function updateSql(
       ].join(', ')}
         from "~evaluated" as j
        where ${source.keyColumns.map((column) => keyEqualsSql(column, `j.${quoteName(column.name)}`)).join(' and ')}
-         and ${anyRestoredSql(cells)}
+         and ${placeEqualsSql(source)} and ${anyRestoredSql(cells)}
       returning j."~i", ${concatJson(after)} as "~after", ${leftByWriteSql(source)} as "~own writes"`
 }
 
 const previewSql = (cells: readonly MappedCell[]): string => `
       select j."~i", '{}'::jsonb as "~after", null::jsonb as "~own writes" from "~evaluated" as j where ${anyRestoredSql(cells)}`
 
+/**
+ * SQL for the hash of the inputs of the locked row `t`; NULL where the joins do not give one row, so that the row is not known to
+ * be the one that was written.
+ */
+function inputHashSql(source: Source): string {
+  const { from, hash } = rowInputsSql(source)
+  const rows = `select ${hash}::text as "~hash" from (select) as "~one" ${joinsSql(source)} ${from}`
+  return `select min("~hash") from (${rows}) as "~rows" having count(*) = 1`
+}
+
 const anyRestoredSql = (cells: readonly MappedCell[]): string =>
-  `(${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`
+  `j."~copies" = 1 and (${cells.map((_, n) => `j."~r${n}"`).join(' or ')})`
 
 /** The other cells of its output's group. */
 function cellsInGroup(source: Source, cell: MappedCell, cells: readonly MappedCell[]): MappedCell[] {
@@ -124,6 +141,7 @@ function cellsInGroup(source: Source, cell: MappedCell, cells: readonly MappedCe
 
 const isRestoredSql = (cell: MappedCell, group: readonly MappedCell[]): string =>
   [
+    '"~same"."~same"',
     isUnchangedSql(cell),
     ...group.map((other) => `(not ${isInBatchSql(other)} or ${isUnchangedSql(other)})`),
   ].join(' and ')

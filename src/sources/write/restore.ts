@@ -11,6 +11,8 @@ import { type RestoreResultRow, type RestoreRow, restoreStatement } from './rest
 /** One write to undo, as `writeBatch` returned it. */
 export interface UndoRow {
   readonly key: string
+  /** The inputs that it was made for: a row with others is not the one that was written. */
+  readonly inputHash: string | null
   readonly before: Readonly<Record<string, unknown>>
   readonly after: Readonly<Record<string, unknown>>
   /** Columns of a later write that is not undone: they stay. */
@@ -31,10 +33,12 @@ export interface UndoResult {
   /** As in `WriteResult`. */
   readonly ownWrites?: Record<string, unknown> | null
   /**
-   * Cells that stay, because they or another cell of their group were changed since, or because the table no longer has
-   * such a column.
+   * Cells that stay, because they or another cell of their group were changed since, because the row has other inputs, or because
+   * the table no longer has such a column.
    */
   readonly keptColumns: readonly string[]
+  /** The row has other inputs than the write: its cells are not Fillrate's. */
+  readonly isOther?: boolean
 }
 
 /**
@@ -74,9 +78,10 @@ export async function previewRestore(
 }
 
 const toRestoreRows = (batch: readonly UndoRow[]): RestoreRow[] =>
-  batch.map(({ key, before, after, writtenLater = [] }, index) => ({
+  batch.map(({ key, inputHash, before, after, writtenLater = [] }, index) => ({
     index,
     key,
+    inputHash,
     before,
     after,
     writtenLater,
@@ -110,6 +115,8 @@ const untouchedRow = (index: number, why: 'missing' | 'locked'): RestoreResultRo
   found: why === 'locked',
   locked: why === 'locked',
   written: false,
+  isOther: false,
+  copies: null,
   before: null,
   after: null,
   changed: null,
@@ -124,7 +131,18 @@ function toUndoResult(key: string, result: RestoreResultRow | RejectedRow | unde
   if (result.locked) return { ...EMPTY_RESULT, key, outcome: 'locked' }
   if (!result.found) return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
   const keptColumns = result.changed ?? []
-  if (!result.written) return { ...EMPTY_RESULT, key, outcome: 'unchanged', keptColumns }
+  if (result.copies !== null && result.copies > 1) {
+    const reason = `its table and those that inherit from it have ${result.copies} rows with this key`
+    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason }
+  }
+  if (!result.written)
+    return {
+      ...EMPTY_RESULT,
+      key,
+      outcome: 'unchanged',
+      keptColumns,
+      ...(result.isOther && { isOther: true }),
+    }
   const { before, after, ownWrites } = result
   return {
     key,

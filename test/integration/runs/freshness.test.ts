@@ -137,6 +137,26 @@ describe('a row with a recent stamp', () => {
     expect(await picked()).toEqual(['stale@x.example', 'none@x.example'])
   })
 
+  test('without a zone is read and written in UTC, whatever the zone of the sessions', async () => {
+    const database = (await query<{ name: string }>('select current_database() as name'))[0]?.name ?? ''
+    await insert('fresh@x.example', { local_at: `now() at time zone 'UTC' - interval '89 days 21 hours'` })
+    try {
+      for (const zone of ['Asia/Tokyo', 'America/Los_Angeles']) {
+        await query(`alter database "${database}" set timezone = '${zone}'`)
+        await insert(`${zone}@x.example`)
+        await run(withFreshness('local_at'))
+      }
+    } finally {
+      await query(`alter database "${database}" reset timezone`)
+    }
+    expect(await picked()).toEqual(['Asia/Tokyo@x.example', 'America/Los_Angeles@x.example'])
+    const stamps = await query<{ age: number }>(
+      `select abs(extract(epoch from local_at - now() at time zone 'UTC'))::float8 as age from crm.contacts where phone is not null`,
+    )
+    expect(stamps.length).toBeGreaterThan(0)
+    expect(stamps.filter(({ age }) => age > 3_600)).toEqual([])
+  })
+
   test('is not picked if the stamp lies in the future', async () => {
     await insert('tomorrow@x.example', { enriched_at: days(-1) })
     await insert('ever@x.example', { enriched_at: `'infinity'` })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
-import { pageQuery, type PageRow } from '../../../src/sources/page.ts'
+import { keysQuery, pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import {
   previewRestore,
@@ -13,7 +13,7 @@ import { writeBatch, type WriteResult } from '../../../src/sources/write/write.t
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
-import { prepare, readPage, type Writing } from './writing.ts'
+import { prepare, readPage, withInputs, type Writing } from './writing.ts'
 
 let database: TestDatabase
 
@@ -57,10 +57,14 @@ async function write(
   return inTransaction(database.db, (tx) => writeBatch(tx, source, batch))
 }
 
-const undo = (source: Source, rows: readonly UndoRow[]): Promise<UndoResult[]> =>
-  inTransaction(database.db, (tx) => restoreBatch(tx, source, rows))
+const undo = async (source: Source, rows: readonly Written[]): Promise<UndoResult[]> => {
+  const batch = await withInputs(database, source, rows)
+  return inTransaction(database.db, (tx) => restoreBatch(tx, source, batch))
+}
 
-const toUndo = ({ key, before, after }: WriteResult | UndoResult): UndoRow[] =>
+type Written = Omit<UndoRow, 'inputHash'>
+
+const toUndo = ({ key, before, after }: WriteResult | UndoResult): Written[] =>
   before && after ? [{ key, before, after }] : []
 
 /** Every row to the last byte, whatever the session's settings. */
@@ -145,7 +149,9 @@ describe('undo and its undo, to the byte', () => {
     const after = await bytes()
     let rows = written.flatMap(toUndo)
     for (const expected of [before, after, before]) {
-      const preview = await inTransaction(database.db, (tx) => previewRestore(tx, source, rows))
+      const preview = await inTransaction(database.db, async (tx) =>
+        previewRestore(tx, source, await withInputs(database, source, rows)),
+      )
       expect(preview.map((one) => [one.outcome, one.keptColumns])).toEqual(rows.map(() => ['restored', []]))
       const results = await undo(source, rows)
       expect(results.map((one) => [one.outcome, one.reason, one.keptColumns])).toEqual(
@@ -197,14 +203,13 @@ describe('undo and its undo, to the byte', () => {
       [second].flatMap((one) => (one ? toUndo(one) : [])),
     )
     expect(undone).toMatchObject({ outcome: 'restored', keptColumns: [] })
-    const [whole] = await inOslo((tx) =>
-      restoreBatch(
-        tx,
-        source,
-        [first].flatMap((one) => (one ? toUndo(one) : [])),
-      ),
+    const whole = await withInputs(
+      database,
+      source,
+      [first].flatMap((one) => (one ? toUndo(one) : [])),
     )
-    expect(whole).toMatchObject({ outcome: 'restored', keptColumns: [] })
+    const [restored] = await inOslo((tx) => restoreBatch(tx, source, whole))
+    expect(restored).toMatchObject({ outcome: 'restored', keptColumns: [] })
     expect(await bytes()).toEqual(before)
   })
 
@@ -433,15 +438,20 @@ describe('values', () => {
     const source = await open(names.map((name) => output(name, name, { policy: 'tracked' })))
     const [written] = await write(source, ['1'], Object.fromEntries(names.map((name) => [name, 'x'])))
     await database.pool.query(`
-      create table if not exists was (key text, written jsonb); truncate was`)
-    await database.pool.query('insert into was values ($1, $2)', ['1', JSON.stringify(written?.after)])
+      create table if not exists was (key text, input_hash bigint, written jsonb); truncate was`)
+    const [row] = await readPage(database.db, source, keysQuery(source, ['1']))
+    await database.pool.query('insert into was values ($1, $2, $3)', [
+      '1',
+      row?.input_hash,
+      JSON.stringify(written?.after),
+    ])
     const { sql } = await import('kysely')
     const options = {
       after: null,
       limit: 9,
       where: null,
       changedSince: null,
-      lastWritten: sql<{ key: string; written: unknown }>`select * from was`,
+      lastWritten: sql<{ key: string; input_hash: unknown; written: unknown }>`select * from was`,
     }
     expect((await pageQuery(source, options).execute(database.db)).rows).toMatchObject([{ lacks: true }])
     await database.pool.query(`update people set ${names.map((name) => `${name} = 'typed'`).join(', ')}`)

@@ -194,9 +194,14 @@ describe('a page', () => {
     expect(await lacking([output('title', 'title', { policy: 'always' })])).toEqual(['1', '2', '3', '4'])
     const tracked = [output('phone', 'phone', { policy: 'tracked' })]
     expect(await lacking(tracked)).toEqual(['4'])
-    const written = sql<{ key: string; written: unknown }>`
-      select * from (values ('1', '{"phone": "1"}'::jsonb), ('2', '{"phone": "2"}'), ('3', '{}')) as v(key, written)`
-    expect(await lacking(tracked, written)).toEqual(['1', '4'])
+    const inputs = await page(await openSource(database.db, mapping({ outputs: tracked })))
+    const written = (change: string) => sql<{ key: string; input_hash: unknown; written: unknown }>`
+      select key, hashes.value::bigint # ${sql.raw(change)} as input_hash, written
+        from jsonb_each_text(${JSON.stringify(Object.fromEntries(inputs.map((row) => [row.key, row.input_hash])))}) as hashes
+        join (values ('1', '{"phone": "1"}'::jsonb), ('2', '{"phone": "2"}'), ('3', '{}')) as v(key, written) using (key)`
+    expect(await lacking(tracked, written('0'))).toEqual(['1', '4'])
+    // Written for other inputs.
+    expect(await lacking(tracked, written('1'))).toEqual(['4'])
   })
 })
 

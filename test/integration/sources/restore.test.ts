@@ -5,7 +5,7 @@ import { openSource, type Source } from '../../../src/sources/source.ts'
 import { restoreBatch, type UndoResult, type UndoRow } from '../../../src/sources/write/restore.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
-import { transact, write } from './writing.ts'
+import { transact, withInputs, write } from './writing.ts'
 
 let database: TestDatabase
 
@@ -53,8 +53,11 @@ const content = async (): Promise<string[]> =>
     (r) => r.row,
   )
 
-const undo = (source: Source, rows: readonly UndoRow[]): Promise<UndoResult[]> =>
-  transact(database, (tx) => restoreBatch(tx, source, rows))
+type Written = Omit<UndoRow, 'inputHash'>
+const undo = async (source: Source, rows: readonly Written[]): Promise<UndoResult[]> => {
+  const batch = await withInputs(database, source, rows)
+  return transact(database, (tx) => restoreBatch(tx, source, batch))
+}
 
 const isWritten = <T extends { before: unknown; after: unknown }>(result: T): boolean => result.after !== null
 
@@ -111,12 +114,12 @@ test('an undo restores the table to the byte, and can itself be undone, again an
           record,
         )
         const after = await content()
-        let changes = written.filter(isWritten) as UndoRow[]
+        let changes = written.filter(isWritten) as Written[]
         for (const expected of [before, after, before, after]) {
           const undone = await undo(source, changes)
           expect(undone.every((one) => one.outcome === 'restored' && one.keptColumns.length === 0)).toBe(true)
           expect(await content()).toEqual(expected)
-          changes = undone as UndoRow[]
+          changes = undone as Written[]
         }
       },
     ),
@@ -127,7 +130,7 @@ test('an undo restores the table to the byte, and can itself be undone, again an
 test('a cell that was changed since stays, and is named', async () => {
   await database.pool.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
   const source = await open()
-  const written = (await write(database, source, ['1', '2', '3'], { title: 'CTO', level: 5 })) as UndoRow[]
+  const written = (await write(database, source, ['1', '2', '3'], { title: 'CTO', level: 5 })) as Written[]
   await database.pool.query(`
     update people set title = 'Typed', attributes = jsonb_set(attributes, '{b,typed}', '1') where id = 1;
     delete from people where id = 3`)
@@ -149,7 +152,7 @@ test('a cell that was changed since stays, and is named', async () => {
 test('an undo that the database rejects is reported row by row', async () => {
   await database.pool.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 2)`)
   const source = await open('always')
-  const written = (await write(database, source, ['1', '2'], { level: 5 })) as UndoRow[]
+  const written = (await write(database, source, ['1', '2'], { level: 5 })) as Written[]
   const spoiled = written.map((row) =>
     row.key === '1' ? { ...row, before: { ...row.before, level: 100 } } : row,
   )
@@ -162,7 +165,7 @@ test('an undo that the database rejects is reported row by row', async () => {
 test('dropped columns are reported, the others restored', async () => {
   await database.pool.query(`insert into people (id, email) values (1, 'a')`)
   const source = await open()
-  const written = (await write(database, source, ['1'], { title: 'CTO', level: 5 })) as UndoRow[]
+  const written = (await write(database, source, ['1'], { title: 'CTO', level: 5 })) as Written[]
   await database.pool.query(
     'alter table people drop column level; alter table people add column r0 int, add column m0 int',
   )

@@ -2,6 +2,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import { keysQuery, pageColumnsSql, type PageRow } from '../../../src/sources/page.ts'
 import type { Source } from '../../../src/sources/source.ts'
+import type { UndoRow } from '../../../src/sources/write/restore.ts'
 import { writeBatch, type WriteResult, type WriteRow } from '../../../src/sources/write/write.ts'
 import type { Database } from '../../../src/store/open.ts'
 import type { Schema } from '../../../src/store/schema.ts'
@@ -50,6 +51,22 @@ export async function write(
 ): Promise<WriteResult[]> {
   const batch = await prepare(database, source, keys, record, options)
   return await transact(database, (tx) => writeBatch(tx, source, batch))
+}
+
+/** Writes to undo, as if they were made for the inputs that the rows have now. */
+export async function withInputs(
+  database: TestDatabase,
+  source: Source,
+  rows: readonly Omit<UndoRow, 'inputHash'>[],
+): Promise<UndoRow[]> {
+  const page = keysQuery(
+    source,
+    rows.map(({ key }) => key),
+  )
+  const hashes = new Map(
+    (await readPage(database.db, source, page)).map((row) => [row.key, row.input_hash] as const),
+  )
+  return rows.map((row) => ({ ...row, inputHash: hashes.get(row.key) ?? null }))
 }
 
 export const transact = <T>(

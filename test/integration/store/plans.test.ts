@@ -119,7 +119,13 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
 /** The changes of the run, and their undo. */
 const values = { before: {}, after: { title: 'Engineer' }, writtenBefore: null }
 const written = keys.map((key) => ({ ...values, id: Number(key) + WAITING, key }))
-const reverting = written.map(({ id, ...change }) => ({ ...change, run: RUN, lookup: null, undoes: id }))
+const reverting = written.map(({ id, ...change }) => ({
+  ...change,
+  inputHash: '1',
+  run: RUN,
+  lookup: null,
+  undoes: id,
+}))
 
 const options = { run: RUN, emails: true, limit: PENDING, leaseMs: 60_000 }
 

@@ -1,0 +1,42 @@
+import { type RawBuilder, sql } from 'kysely'
+import { RETURNED_NOTE } from '../domain/row.ts'
+
+/*
+ * Whose values a row of `fillrate.rows`, `r`, has. `last_written` belongs to the inputs of `input_hash`, and `earlier_writes` to
+ * others: by column, the hash of these inputs and the value. A row that is picked with other inputs moves the one into the
+ * other, and back if it gets its earlier inputs again.
+ */
+
+/** SQL: the notes of a row of `deleted_rows` that its table has again. */
+export const returnedNotesSql = sql`
+  coalesce(nullif(stored_row -> 'notes', 'null'), '{}') || jsonb_build_object(${sql.lit(RETURNED_NOTE)}::text, true)`
+
+/** SQL: the row was deleted, and inserted again with the key. With other inputs it is another row, in which Fillrate wrote nothing. */
+const hasReturnedSql = sql<boolean>`coalesce(r.notes ? ${sql.lit(RETURNED_NOTE)}, false)`
+
+/** SQL: what Fillrate last wrote for other inputs than those of `r`. */
+const lastWrittenForSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  case when r.earlier_writes is not null then (
+    select jsonb_object_agg(e.key, e.value -> 1) from jsonb_each(r.earlier_writes) e where e.value ->> 0 = (${hash})::text) end`
+
+/** SQL: `earlier_writes` once the inputs of `r` are others; without a hash, once they are unknown. */
+export const earlierWritesSql = (hash: RawBuilder<unknown> = sql`null::bigint`): RawBuilder<unknown> => sql`
+  case when (r.last_written is not null or r.earlier_writes is not null) and not ${hasReturnedSql} then (
+    select jsonb_object_agg(e.key, e.value)
+      from (select key, value from jsonb_each(r.earlier_writes) where value ->> 0 is distinct from (${hash})::text
+            union all
+            select key, jsonb_build_array(r.input_hash::text, value) from jsonb_each(r.last_written)) e) end`
+
+/** SQL: `earlier_writes` of `r` without the columns of an object. */
+export const withoutColumnsSql = (columns: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`nullif(r.earlier_writes - array(select jsonb_object_keys(${columns})), '{}')`
+
+/** SQL: a value of a row that is claimed anew, which stays if its inputs are those that Fillrate knows. */
+const ofInputs = (value: RawBuilder<unknown>, otherwise: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`case when r.input_hash = excluded.input_hash then ${value} else ${otherwise} end`
+
+/** SQL: what a row `r` that is claimed anew, with the inputs of `excluded`, is set to. */
+export const claimedValuesSql = sql`
+  last_written = ${ofInputs(sql`r.last_written`, lastWrittenForSql(sql`excluded.input_hash`))},
+  earlier_writes = ${ofInputs(sql`r.earlier_writes`, earlierWritesSql(sql`excluded.input_hash`))},
+  own_writes = ${ofInputs(sql`r.own_writes`, sql`case when not ${hasReturnedSql} then r.own_writes end`)}`

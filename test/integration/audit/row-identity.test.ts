@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { UndoReport } from '../../../src/actions/undo/report.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+
+// The identity of a row is its key and the inputs that were looked up: a key may be used again, and an address change.
+
+const { contacts } = crmConfig.sources
+const tracked = {
+  ...crmConfig,
+  sources: {
+    contacts: { ...contacts, outputs: { title: { field: 'title', policy: 'tracked' }, phone: 'phone' } },
+  },
+} as const
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({
+    config: crmConfig,
+    sandbox: { missingShare: 0, notFoundShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 0),
+  })
+})
+afterAll(() => harness.close())
+beforeEach(() =>
+  query(`truncate crm.contacts, fillrate.rows, fillrate.deleted_rows, fillrate.lookups, fillrate.changes,
+                  fillrate.skipped_cells restart identity cascade`),
+)
+
+const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
+  (await harness.database.pool.query<Row>(text, values)).rows
+const add = (...ids: number[]) =>
+  query(
+    `insert into crm.contacts (id, email) overriding system value
+     select n, 'person' || n || '@example.com' from unnest($1::int[]) n`,
+    [ids],
+  )
+const run = async (config: object = crmConfig) => {
+  const app = await harness.open({ config })
+  const report = await app.run(runRequest({ route: 'sync' }))
+  await app.close()
+  return report
+}
+const undo = async (id: number): Promise<UndoReport> => {
+  const app = await harness.open()
+  const report = await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
+  await app.close()
+  return report
+}
+/** Uses the keys again for other people; `title` as given, everything else blank. */
+async function reuse(title: string, { isNoticed = false } = {}): Promise<void> {
+  const titles = await query<{ id: string; title: string }>('select id, title from crm.contacts')
+  await query('delete from crm.contacts')
+  if (isNoticed) await run()
+  for (const row of titles)
+    await query(`insert into crm.contacts (id, email, title) overriding system value values ($1, $2, $3)`, [
+      row.id,
+      `other${row.id}@example.com`,
+      title === 'same' ? row.title : title,
+    ])
+}
+const titles = async () =>
+  (await query<{ title: string }>('select title from crm.contacts order by id')).map((r) => r.title)
+
+test.each([false, true])(
+  'a typed value of a row that has the key of another is not taken for what Fillrate wrote there (noticed: %s)',
+  async (isNoticed) => {
+    await add(1, 2)
+    await run(tracked)
+    const written = await titles()
+    await reuse('same', { isNoticed })
+
+    expect(await run(tracked)).toMatchObject({ rows: { picked: 2, enriched: 2 } })
+    expect(await titles()).toEqual(written)
+    expect(await query('select from crm.contacts where phone is null')).toEqual([])
+  },
+)
+
+test('an undo leaves a row that has the key of the one that was written, and lists it', async () => {
+  await add(1, 2)
+  const { run: id } = await run()
+  const [first] = await titles()
+  await reuse('same')
+  await query(`update crm.contacts set email = 'person2@example.com' where id = 2`)
+
+  const report = await undo(id)
+  expect(report).toMatchObject({ changes: { total: 2, restored: 1, kept: 1 } })
+  expect(report.kept.toSorted((a, b) => a.key.localeCompare(b.key))).toMatchObject([
+    { key: '1', inputs_changed: true, columns: ['title', 'phone', 'seniority', 'company'] },
+    { key: '2', inputs_changed: false, columns: ['phone', 'seniority', 'company'] },
+  ])
+  expect(await titles()).toEqual([first, null])
+})
+
+test('Fillrate owns what it wrote again, once a row has its earlier inputs again', async () => {
+  await add(1)
+  const { run: id } = await run(tracked)
+  await query(`update crm.contacts set email = 'other@example.com', phone = null`)
+  await run(tracked)
+  await query(`update crm.contacts set email = 'person1@example.com', phone = null`)
+  await run(tracked)
+  const [row] = await query<{ written: object }>('select last_written as written from fillrate.rows')
+  expect(Object.keys(row?.written ?? {})).toEqual(['phone', 'title'])
+  expect(await undo(id)).toMatchObject({ changes: { restored: 1 }, cells: { kept: 1 } })
+})
