@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAnswer, Row } from '../domain/row.ts'
+import { afterAnswer, Row, toEarlierValues } from '../domain/row.ts'
 import { toDiffRow, type DiffRow, type DryRunReport } from '../pipeline/preview.ts'
 import { RandomSample } from '../pipeline/random-sample.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
@@ -248,7 +248,8 @@ export async function previewRemap(
   const fitted = confident.map((row) => {
     const { key, inputHash, written, record, confidence } = row
     const { values, skipped } = coerceRecord(source, record, confidence)
-    return { row, skipped, write: { key, inputHash, values, lastWritten: written, confidence } }
+    const earlier = toEarlierValues(row.earlier)
+    return { row, skipped, write: { key, inputHash, values, lastWritten: written, earlier, confidence } }
   })
   const results = await previewWrites(
     tx,

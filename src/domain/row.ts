@@ -36,6 +36,15 @@ export const UNDONE_NOTE = 'undone'
 /** Key in a row's notes: it was deleted from its table, and inserted again with the key. */
 export const RETURNED_NOTE = 'returned'
 
+/** What Fillrate wrote for earlier inputs of a row: by column, the hash of these inputs and the value. */
+export type EarlierWrites = Readonly<Record<string, readonly [hash: string, value: unknown]>>
+
+/** The values of `EarlierWrites` by column; null: none. */
+export const toEarlierValues = (earlier: EarlierWrites | null): Readonly<Record<string, unknown>> | null =>
+  earlier === null
+    ? null
+    : Object.fromEntries(Object.entries(earlier).map(([column, [, value]]) => [column, value]))
+
 /** What can be retried: failed rows, and rows whose write was undone. */
 export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE] as const
 export type RetryState = (typeof RETRY_STATES)[number]

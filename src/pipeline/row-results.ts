@@ -1,5 +1,5 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { afterAnswer, afterWrite, Row, ROW_MISSING_REASON } from '../domain/row.ts'
+import { afterAnswer, afterWrite, Row, ROW_MISSING_REASON, toEarlierValues } from '../domain/row.ts'
 import { describeSkip, isRejectedByDatabase, type SkippedCell } from '../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
@@ -37,8 +37,13 @@ export function partitionAnswered(
 function fitRow(source: Source, row: PlacedRow): FittedRow {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
+  const earlier = toEarlierValues(row.earlier)
   const misfits = skipped.filter((cell) => !isAbsent(cell)).map(({ column }) => column)
-  return { row, skipped, write: { key, inputHash, values, misfits, lastWritten: written, confidence } }
+  return {
+    row,
+    skipped,
+    write: { key, inputHash, values, misfits, lastWritten: written, earlier, confidence },
+  }
 }
 
 const isAbsent = ({ reason }: SkippedCell): boolean => reason === 'absent'

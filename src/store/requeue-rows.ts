@@ -1,5 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
-import { FAILED_ROW_STATES, type RetryState, type RowState, UNDONE_NOTE } from '../domain/row.ts'
+import {
+  type EarlierWrites,
+  FAILED_ROW_STATES,
+  type RetryState,
+  type RowState,
+  UNDONE_NOTE,
+} from '../domain/row.ts'
 import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { parseRows, type Unparsed } from './write-back-queue.ts'
@@ -86,6 +92,7 @@ export interface RemapRow {
   readonly record: unknown
   readonly confidence: number | null
   readonly written: Readonly<Record<string, unknown>> | null
+  readonly earlier: EarlierWrites | null
   /** Its write was undone. */
   readonly undone: boolean
 }
@@ -103,7 +110,7 @@ export async function listRemapRows(
   service: number | null,
 ): Promise<RemapRow[]> {
   const { rows } = await sql<Unparsed<RemapRow>>`
-    select r.key, r.input_hash::text as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written,
+    select r.key, r.input_hash::text as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier,
            coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and r.state <> 'waiting' and r.input_hash is not null

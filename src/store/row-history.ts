@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
-import type { RowState } from '../domain/row.ts'
+import type { EarlierWrites, RowState } from '../domain/row.ts'
 import { isSubmittedSql } from './lookups.ts'
 import type { Database } from './open.ts'
 
@@ -20,6 +20,8 @@ export interface RowHistoryRow {
   readonly tried: readonly number[]
   readonly input_hash: string | null
   readonly written: Readonly<Record<string, unknown>> | null
+  /** What was written for earlier inputs. */
+  readonly earlier: EarlierWrites | null
   readonly picked_at: Date
   readonly settled_at: Date | null
   readonly due_at: Date | null
@@ -76,6 +78,7 @@ export interface DeliveryHistory {
 export interface ChangeHistory {
   readonly id: number
   readonly run: number | null
+  readonly lookup: number | null
   readonly written_at: Date
   readonly before: Readonly<Record<string, unknown>>
   readonly after: Readonly<Record<string, unknown>>
@@ -94,7 +97,7 @@ export async function findRowHistory(
 ): Promise<RowHistoryRow | null> {
   const { rows } = await sql<RowHistoryRow>`
     select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
-           coalesce(to_jsonb(missed_lookup_ids), '[]') as tried, input_hash::text, last_written as written, picked_at, settled_at,
+           coalesce(to_jsonb(missed_lookup_ids), '[]') as tried, input_hash::text, last_written as written, earlier_writes as earlier, picked_at, settled_at,
            due_at
       from (select * from fillrate.rows where source = ${source} and key = ${key}
             union all
@@ -138,7 +141,7 @@ export async function listDeliveryHistory(db: Database, job: JobHistory): Promis
 /** All changes of a row, newest first. */
 export async function listChangeHistory(db: Database, source: string, key: string): Promise<ChangeHistory[]> {
   const { rows } = await sql<ChangeHistory>`
-    select c.id, c.run_id as run, c.written_at, c.before, c.after, b.run_id as undone_by,
+    select c.id, c.run_id as run, c.lookup_id as lookup, c.written_at, c.before, c.after, b.run_id as undone_by,
            coalesce((select jsonb_agg(k) from jsonb_object_keys(b.after) k), '[]') as undone,
            (select u.run_id from fillrate.changes u where u.undone_by_change_id = c.id order by u.id desc limit 1) as undoes
       from fillrate.changes c

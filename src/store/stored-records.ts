@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { ANSWERED_STATES } from './lookups.ts'
+import { earlierWritesSql, lastWrittenForSql } from './own-values.ts'
 import { jsonBatch, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import type { LookupSpec } from './upsert-lookups.ts'
@@ -36,9 +37,12 @@ export async function findRecords(
   service: number,
 ): Promise<AnsweredRow[]> {
   if (requests.length === 0) return []
+  const hash = sql`v."inputHash"::bigint`
   const batch = requests.map(({ row, inputHash, kind, key }, n) => ({ n, row, inputHash, kind, key }))
   const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select v.row as key, v."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text, l.confidence,
+    select v.row as key, v."inputHash", r.run_id as run,
+           (case when r.input_hash = v."inputHash"::bigint then r.last_written else ${lastWrittenForSql(hash)} end)::text as written,
+           (case when r.input_hash = v."inputHash"::bigint then r.earlier_writes else ${earlierWritesSql(hash)} end)::text as earlier, l.id as lookup, l.state, l.reason, l.record::text, l.confidence,
            l.refresh_at as "dueAt"
       from jsonb_to_recordset(${jsonBatch(batch)})
            as v (n integer, row text, "inputHash" text, kind text, key text)
@@ -58,7 +62,7 @@ export async function listAnsweredDryRows(
   limit: number,
 ): Promise<AnsweredRow[]> {
   const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select r.key, r.input_hash::text as "inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason, l.record::text,
+    select r.key, r.input_hash::text as "inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.run_id = ${run} and r.source = ${source} and r.key > ${after}

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
-import type { RowState } from '../domain/row.ts'
+import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
 import { ANSWERED_STATES } from './lookups.ts'
@@ -16,6 +16,8 @@ export interface AnsweredRow {
   readonly inputHash: string
   readonly run: number | null
   readonly written: Record<string, unknown> | null
+  /** What was written for earlier inputs. */
+  readonly earlier: EarlierWrites | null
   readonly lookup: number
   readonly state: AnsweredState
   readonly reason: string | null
@@ -25,24 +27,19 @@ export interface AnsweredRow {
 }
 
 /** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
-export type Unparsed<Row extends Pick<AnsweredRow, 'record' | 'written'>> = Omit<
-  Row,
-  'record' | 'written'
-> & {
-  readonly record: string | null
-  readonly written: string | null
-}
+export type Unparsed<Row extends Pick<AnsweredRow, Parsed>> = Omit<Row, Parsed> &
+  Readonly<Record<Parsed, string | null>>
+type Parsed = 'record' | 'written' | 'earlier'
 
 /** Parses the JSON of rows without rounding numbers. */
-export const parseRows = <Row extends Pick<AnsweredRow, 'record' | 'written'>>(
-  rows: readonly Unparsed<Row>[],
-): Row[] =>
+export const parseRows = <Row extends Pick<AnsweredRow, Parsed>>(rows: readonly Unparsed<Row>[]): Row[] =>
   rows.map(
-    ({ record, written, ...row }) =>
+    ({ record, written, earlier, ...row }) =>
       ({
         ...row,
         record: record === null ? null : parseExactJson(record),
         written: written === null ? null : parseExactJson(written),
+        earlier: earlier === null ? null : parseExactJson(earlier),
       }) as unknown as Row,
   )
 
@@ -75,7 +72,7 @@ export interface ClaimedRows {
  */
 export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<ClaimedRows> {
   const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: number }>`
-    select r.entry, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, l.id as lookup, l.state, l.reason,
+    select r.entry, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
            l.record::text, l.confidence, l.refresh_at as "dueAt"
       from (select id, lookup_ids from fillrate.write_back_queue order by id) u
      cross join lateral (
@@ -83,7 +80,7 @@ export async function claimForWriteBack(tx: Tx, source: string, limit: number): 
         where id = any(u.lookup_ids) and ${opaque(sql`state in (${ANSWERED_STATES})`)} offset 0
      ) l
      cross join lateral (
-       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written from fillrate.rows
+       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes from fillrate.rows
         where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0

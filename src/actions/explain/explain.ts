@@ -1,6 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
-import { Row, UNDONE_NOTE } from '../../domain/row.ts'
+import { Row, toEarlierValues, UNDONE_NOTE } from '../../domain/row.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
@@ -58,7 +58,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const isSuppressed =
     evaluation.inputs !== null &&
     (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size > 0
-  const own = { source, written: row?.written ?? null, changes }
+  const own = { source, written: everWritten(row), changes }
   const columns = toColumnStates(
     source,
     current,
@@ -138,10 +138,14 @@ async function listOtherWrites(
       if (otherKey == null) return { source: other, written: null, changes: [] }
       const row = await store.findRowHistory(db, other.name, otherKey)
       const changes = await store.listChangeHistory(db, other.name, otherKey)
-      return { source: other, written: row?.written ?? null, changes }
+      return { source: other, written: everWritten(row), changes }
     }),
   )
 }
+
+/** What Fillrate last wrote to each column, for whatever inputs. */
+const everWritten = (row: store.RowHistoryRow | null): Readonly<Record<string, unknown>> | null =>
+  row === null ? null : { ...toEarlierValues(row.earlier), ...row.written }
 
 function toRowStatus(
   row: store.RowHistoryRow,

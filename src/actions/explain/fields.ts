@@ -20,9 +20,10 @@ export interface FieldSituation {
 /** Each output with its field of the record, and why it was or was not written. Pure. */
 export function explainFields(
   source: Source,
-  { record, confidence }: Pick<LookupHistory, 'record' | 'confidence'>,
+  lookup: Pick<LookupHistory, 'id' | 'record' | 'confidence' | 'resolved_at'>,
   situation: FieldSituation,
 ): ExplainedField[] {
+  const { record, confidence } = lookup
   if (record === null) return []
   const now = coerceRecord(source, record, confidence)
   return source.outputs.map(({ column, mapping: { field, sql } }) => {
@@ -36,10 +37,19 @@ export function explainFields(
       column,
       value: readField(record, field) ?? null,
       skipped: (stored ?? (current?.written_by_fillrate === true ? undefined : misfit))?.reason ?? null,
-      result: describeField(source.name, column, current, { stored, misfit, value, ...situation }),
+      result: describeField(source.name, column, current, { stored, misfit, value, lookup, ...situation }),
     }
   })
 }
+
+/** Whether a change wrote another record than the one that the lookup has now. */
+const isEarlier = (
+  change: ChangeHistory | undefined,
+  { id, resolved_at }: OutputSituation['lookup'],
+): boolean =>
+  change !== undefined &&
+  change.lookup !== null &&
+  (change.lookup !== id || (resolved_at !== null && change.written_at < resolved_at))
 
 interface OutputSituation extends Pick<FieldSituation, 'row' | 'changes'> {
   /** Why the last write skipped the cell. */
@@ -48,13 +58,14 @@ interface OutputSituation extends Pick<FieldSituation, 'row' | 'changes'> {
   readonly misfit: SkippedCell | undefined
   /** The value for the column; undefined if there is none, or if only the database can tell. */
   readonly value: unknown
+  readonly lookup: Pick<LookupHistory, 'id' | 'resolved_at'>
 }
 
 function describeField(
   source: string,
   column: string,
   current: ColumnState | undefined,
-  { stored, misfit, value, row, changes }: OutputSituation,
+  { stored, misfit, value, row, changes, lookup }: OutputSituation,
 ): string {
   if (current === undefined) return 'not written: the row does not exist'
   const { blank, policy, written_by_fillrate: isOurs, written_by_source: other, written_by: writer } = current
@@ -63,7 +74,13 @@ function describeField(
   if (stored !== undefined)
     return `not written: ${describeSkip(stored)}${isOurs ? `; the column holds the value of ${by}` : ''}`
   if (isElsewhere && policy !== 'always') return `not written: the column holds the value of ${by}`
-  if (isOurs && !isElsewhere) return `written by ${by}`
+  if (isOurs && !isElsewhere) {
+    const origin = changes.find(({ after }) => isDeepStrictEqual(after[column], current.value))
+    const isSame = isDeepStrictEqual(current.value, value) || !isEarlier(origin, lookup)
+    if (isSame) return `written by ${by}`
+    const from = origin?.lookup === lookup.id ? 'from an earlier record' : 'for other inputs'
+    return `not written: the column holds what ${by} wrote ${from}`
+  }
   if (misfit?.reason === 'absent') return `not written: ${describeSkip(misfit)}`
   if (!blank && value !== undefined && isDeepStrictEqual(current.value, value))
     return 'not written: the column holds the same value'

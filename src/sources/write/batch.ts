@@ -14,6 +14,8 @@ export interface BatchRow {
   readonly values: Readonly<Record<string, unknown>>
   /** Output column to what Fillrate last wrote. */
   readonly lastWritten: Readonly<Record<string, unknown>>
+  /** The same of what it wrote for earlier inputs; null: nothing. */
+  readonly earlier: Readonly<Record<string, unknown>> | null
   /** The record's confidence. */
   readonly confidence: number | null
   /** Touched columns to leave as they are; only the variant `apart` reads it. */
@@ -26,6 +28,10 @@ export interface BatchRow {
  */
 export const isSentAsJson = ({ mapping, fit }: MappedOutput): boolean =>
   mapping.sql !== null || fit.kind === 'json' || fit.kind === 'jsonb' || fit.kind === 'array'
+
+/** Only this policy takes a cell over from earlier inputs. */
+export const readsEarlier = (source: Source): boolean =>
+  source.outputs.some(({ mapping }) => mapping.policy === 'blank')
 
 /** Only this policy compares a cell with what was last written. */
 const readsLastWritten = (source: Source): boolean =>
@@ -78,6 +84,16 @@ function batchColumns(source: Source): BatchColumn[] {
           } satisfies BatchColumn,
         ]
       : []),
+    ...(readsEarlier(source)
+      ? [
+          {
+            name: '~earlier',
+            type: 'jsonb',
+            of: ({ earlier }) => earlier,
+            fromJson: `nullif(earlier, 'null')`,
+          } satisfies BatchColumn,
+        ]
+      : []),
     ...(readsConfidence(source)
       ? [
           {
@@ -114,7 +130,7 @@ export const batchParameters = (source: Source, rows: readonly BatchRow[]): Buff
 export function batchFromJsonSql(source: Source): string {
   const columns = batchColumns(source).map(({ name, fromJson }) => `${fromJson} as ${quoteName(name)}`)
   return `(select ${columns.join(', ')}, without as "~without"
-              from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, confidence double precision, without jsonb)) as b`
+              from jsonb_to_recordset($1::jsonb) as b(index int, key text, hash text, "values" jsonb, "lastWritten" jsonb, earlier jsonb, confidence double precision, without jsonb)) as b`
 }
 
 interface BatchSql {

@@ -11,7 +11,7 @@ import { wideCast } from '../column-type.ts'
 import { renderExpression } from '../expression.ts'
 import { quoteLiteral } from '../quote.ts'
 import { isSentAsJson } from './batch.ts'
-import type { MappedOutput, MappedTouch } from '../source-model.ts'
+import type { MappedCell, MappedOutput, MappedTouch, Source } from '../source-model.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
@@ -34,12 +34,29 @@ export function isWritableSql({ output }: IndexedOutput): string {
     case 'always':
       return parents
     case 'blank':
-      return `(${isBlankSql(output)} and ${parents})`
+      return `((${isBlankSql(output)} or case when "~taken over" then ${holdsEarlierSql(output)} else false end) and ${parents})`
     case 'tracked': {
       const isOurs = holdsLastWrittenSql(output, `("~last written" -> ${quoteLiteral(output.column)})`)
       return `((${isBlankSql(output)} or ${isOurs}) and ${parents})`
     }
   }
+}
+
+const holdsEarlierSql = (cell: MappedCell): string =>
+  holdsLastWrittenSql(cell, `("~earlier" -> ${quoteLiteral(cell.column)})`)
+
+/**
+ * SQL: whether the row is the one that Fillrate wrote for earlier inputs, so that what it wrote is no user's: it holds the stamp that
+ * Fillrate set, two of the values, or all of them. A key that is used again is another row, in which one value may be the same by
+ * chance.
+ */
+export function isTakenOverSql({ outputs, freshness }: Pick<Source, 'outputs' | 'freshness'>): string {
+  const count = (conditions: readonly string[]): string =>
+    conditions.map((condition) => `(${condition})::int`).join(' + ')
+  const held = count(outputs.map(holdsEarlierSql))
+  const known = count(outputs.map(({ column }) => `"~earlier" ? ${quoteLiteral(column)}`))
+  const isStamped = freshness?.cell == null ? '' : `${holdsEarlierSql(freshness.cell)} or `
+  return `case when "~earlier" is null then false else ${isStamped}(${held}) >= least(2, ${known}) end`
 }
 
 /** SQL for the new value. Evaluated only where it may be used, because it may fail. */

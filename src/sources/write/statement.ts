@@ -11,11 +11,13 @@ import {
   castValueSql,
   fitValueSql,
   isFittedByCast,
+  isTakenOverSql,
   type IndexedOutput,
   isChangedSql,
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
+import { readsEarlier } from './batch.ts'
 import { composeJsonSql } from './json-cells.ts'
 import { lockedRowsSql, mayLoseRows } from './locked-rows.ts'
 import { afterColumns, beforeColumns, keptColumns, writeResultsSql } from './result-columns.ts'
@@ -109,6 +111,7 @@ function stepsSql(
   const inputs = rowInputsSql(source, { recorded: true })
   return `from ${mayLoseRows(source) ? '' : `${locked} as `}"~locked" cross join lateral (select ${columns.join(', ')}) as t
        ${joinsSql(source)} ${inputs.from}
+       ${readsEarlier(source) ? stepSql('earlier', [`${isTakenOverSql(source)} as "~taken over"`]) : ''}
        ${stepSql('writable', [`"~hash" = ${inputs.hash}::text as "~same"`, ...indexedColumns(cells, isWritableSql, 'writable')])}
        ${stepSql(
          'cast',

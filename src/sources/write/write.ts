@@ -24,6 +24,8 @@ export interface WriteRow {
   readonly misfits?: readonly string[]
   /** Output column to what Fillrate last wrote, as in an earlier `after`. */
   readonly lastWritten: Readonly<Record<string, unknown>> | null
+  /** The same of what it wrote for earlier inputs of the row. */
+  readonly earlier?: Readonly<Record<string, unknown>> | null
   /** 0..1. */
   readonly confidence: number | null
 }
@@ -118,7 +120,7 @@ const toBatchStatement = (
 })
 
 const toBatchRow = (
-  { key, inputHash, values, misfits = [], lastWritten, confidence }: WriteRow,
+  { key, inputHash, values, misfits = [], lastWritten, earlier = null, confidence }: WriteRow,
   index: number,
 ): BatchRow => ({
   index,
@@ -129,6 +131,7 @@ const toBatchRow = (
       ? values
       : { ...values, ...Object.fromEntries(misfits.map((column) => [column, null])) },
   lastWritten: lastWritten ?? {},
+  earlier,
   confidence,
 })
 

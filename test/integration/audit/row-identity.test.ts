@@ -103,3 +103,46 @@ test('Fillrate owns what it wrote again, once a row has its earlier inputs again
   expect(Object.keys(row?.written ?? {})).toEqual(['phone', 'title'])
   expect(await undo(id)).toMatchObject({ changes: { restored: 1 }, cells: { kept: 1 } })
 })
+
+test('a row whose address changes gets every value of the new record, and none stays of the former', async () => {
+  await add(1, 2)
+  await run()
+  const former = await query<Record<string, string>>(
+    'select title, phone, seniority, company from crm.contacts',
+  )
+  // The second row is complete, and so not requested again.
+  await query(`update crm.contacts set email = 'other' || id || '@another.example',
+                      title = case when id = 2 then title end, phone = case when id = 1 then 'typed' else phone end`)
+
+  const report = await run()
+  expect(report).toMatchObject({ rows: { picked: 1, enriched: 1 }, lookups: { requested: 1 } })
+  const rows = await query<Record<string, string>>(
+    'select title, phone, seniority, company from crm.contacts order by id',
+  )
+  expect(rows[1]).toEqual(former[1])
+  const record = await query<{ company: string }>(
+    `select record #>> '{company,name}' as company from fillrate.lookups order by id desc limit 1`,
+  )
+  expect(rows[0]).toMatchObject({ phone: 'typed', company: record[0]?.company })
+  expect(rows[0]?.['company']).not.toBe(former[0]?.['company'])
+
+  const app = await harness.open()
+  const { fields } = await app.explain('contacts', '1')
+  // The seniority is the same by chance.
+  expect(fields.map(({ column, result }) => [column, result])).toEqual([
+    ['title', `written by run ${report.run}`],
+    ['phone', 'not written: the column holds a value, which the policy `blank` protects'],
+    ['seniority', expect.stringMatching(/^written by run \d+$/)],
+    ['company', `written by run ${report.run}`],
+  ])
+  await app.close()
+})
+
+test('one value of a row that has the key of another is kept, although Fillrate wrote the same', async () => {
+  await add(1)
+  await run()
+  const [written] = await titles()
+  await reuse('same')
+  expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, cells: { written: 3, protected: 1 } })
+  expect(await titles()).toEqual([written])
+})

@@ -122,7 +122,13 @@ test('a group stays whole: if one of its cells was changed since, the others sta
   const undone = await app.undo({ run: report.run, dryRun: false, signal: new AbortController().signal })
   const key = JSON.stringify([await scalar(pool, `md5('x')::uuid`), '1'])
   expect(undone.kept).toEqual([
-    { source: 'people', key, columns: ['phone_number', 'phone_country'], written_by: null },
+    {
+      source: 'people',
+      key,
+      columns: ['phone_number', 'phone_country'],
+      written_by: null,
+      inputs_changed: false,
+    },
   ])
   expect(await cells()).toBe(`${number}|+46`)
 })

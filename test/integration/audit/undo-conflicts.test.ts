@@ -50,14 +50,14 @@ test('cells changed since stay and are reported, as are missing and rejected row
   const plan = await undo(run.run, true)
   const report = await undo(run.run)
   expect(plan).toMatchObject({
-    cells: { kept: 6 },
+    cells: { kept: 8 },
     kept: report.kept,
-    changes: { restored: 58, row_missing: 1, kept: 1 },
+    changes: { restored: 57, row_missing: 1, kept: 2 },
   })
   expect(report.changes).toEqual({
     total: 60,
-    restored: 57,
-    kept: 1,
+    restored: 56,
+    kept: 2,
     row_missing: 1,
     rejected: 1,
     undone_before: 0,
@@ -65,32 +65,40 @@ test('cells changed since stay and are reported, as are missing and rejected row
     remaining: 0,
   })
   expect(report.kept.toSorted((a, b) => Number(a.key) - Number(b.key))).toEqual([
-    { source: 'contacts', key: '1', columns: ['title'], written_by: null },
-    { source: 'contacts', key: '2', columns: ['title'], written_by: null },
-    { source: 'contacts', key: '3', columns: ['title', 'phone', 'seniority'], written_by: null },
-    { source: 'contacts', key: '6', columns: ['title'], written_by: later.run },
+    { source: 'contacts', key: '1', columns: ['title'], written_by: null, inputs_changed: false },
+    { source: 'contacts', key: '2', columns: ['title'], written_by: null, inputs_changed: false },
+    {
+      source: 'contacts',
+      key: '3',
+      columns: ['title', 'phone', 'seniority'],
+      written_by: null,
+      inputs_changed: false,
+    },
+    {
+      source: 'contacts',
+      key: '6',
+      columns: ['title', 'phone', 'seniority'],
+      written_by: later.run,
+      inputs_changed: true,
+    },
   ])
   expect(report.failed).toContainEqual({ source: 'contacts', key: '4', outcome: 'row_missing', reason: null })
   expect(report.failed).toContainEqual(
     expect.objectContaining({ key: '5', outcome: 'rejected', reason: expect.stringContaining('has_phone') }),
   )
   expect(await row(1)).toEqual({ ...EMPTY, title: 'Chief' })
-  expect([await row(3), await row(5), await row(6)]).toEqual([
-    third,
-    fifth,
-    { ...sixth, phone: null, seniority: null },
-  ])
+  expect([await row(3), await row(5), await row(6)]).toEqual([third, fifth, sixth])
   expect(await row(8)).toEqual(EMPTY)
   expect(await row(7)).toEqual({ ...EMPTY, title: 'typed by hand' })
 
   // Once it can be restored, the same undo restores it.
   await pool.query('alter table crm.contacts drop constraint has_phone')
   const again = await undo(run.run)
-  expect(again).toMatchObject({ changes: { restored: 1, kept: 1, row_missing: 1, undone_before: 57 } })
+  expect(again).toMatchObject({ changes: { restored: 1, kept: 2, row_missing: 1, undone_before: 56 } })
   expect(await row(5)).toEqual(EMPTY)
 })
 
-test("a restored value keeps its owner: manual ones stay, Fillrate's may be overwritten", async () => {
+test('a restored value keeps its owner: one of a user stays, and so does one that was written for other inputs', async () => {
   const { pool } = harness.database
   await harness.run()
   const first = await row(7)
@@ -127,7 +135,7 @@ test("a restored value keeps its owner: manual ones stay, Fillrate's may be over
     waitMs: 0,
     signal: new AbortController().signal,
   })
-  expect([(await row(7))['title'], (await row(8))['title']]).toEqual(['Newest', taken])
+  expect([(await row(7))['title'], (await row(8))['title']]).toEqual([first['title'], taken])
 })
 
 test('two concurrent undos revert each write once', async () => {

@@ -82,6 +82,7 @@ test('a batch as arrays gives what it gives as JSON', async () => {
       hash: key === '4' ? '0' : (hashes.get(key) ?? '0'),
       values: { ...values, ...Object.fromEntries(skipped.map(({ column }) => [column, null])) },
       lastWritten: key === '3' ? { title: 'filled' } : {},
+      earlier: null,
       confidence: key === '2' ? null : 0.5,
     }
   })

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
-import { keysQuery, pageColumnsSql, type PageRow } from '../../../src/sources/page.ts'
+import { filterCastableKeys, keysQuery, pageColumnsSql, type PageRow } from '../../../src/sources/page.ts'
 import type { Source } from '../../../src/sources/source.ts'
 import type { UndoRow } from '../../../src/sources/write/restore.ts'
 import { writeBatch, type WriteResult, type WriteRow } from '../../../src/sources/write/write.ts'
@@ -59,10 +59,8 @@ export async function withInputs(
   source: Source,
   rows: readonly Omit<UndoRow, 'inputHash'>[],
 ): Promise<UndoRow[]> {
-  const page = keysQuery(
-    source,
-    rows.map(({ key }) => key),
-  )
+  const keys = rows.map(({ key }) => key)
+  const page = keysQuery(source, await transact(database, (tx) => filterCastableKeys(tx, source, keys)))
   const hashes = new Map(
     (await readPage(database.db, source, page)).map((row) => [row.key, row.input_hash] as const),
   )

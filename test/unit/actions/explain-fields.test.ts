@@ -44,7 +44,15 @@ const ours: Partial<ColumnState> = {
   written_by_fillrate: true,
   written_by: 4,
 }
-const change = { run: 4, after: { title: 'CTO' }, undoes: null, undone_by: null, undone: [] }
+const change = {
+  run: 4,
+  after: { title: 'CTO' },
+  undoes: null,
+  undone_by: null,
+  undone: [],
+  lookup: 1,
+  written_at: new Date(2_000),
+}
 const undone = { ...change, undone_by: 5, undone: ['title'] }
 const skip: SkippedCell = { column: 'title', reason: 'unique', detail: 'one_title', value: 'CTO' }
 
@@ -56,7 +64,7 @@ const explain = (
 ): string | undefined =>
   explainFields(
     source,
-    { record: { title }, confidence },
+    { id: 1, record: { title }, confidence, resolved_at: new Date(1_000) },
     {
       row: { state: 'enriched', written: null },
       columns: state === null ? [] : [{ ...column, ...state }],
@@ -70,6 +78,15 @@ const changed = (one: object): Partial<FieldSituation> => ({ changes: [one as Ch
 
 test.each<[string, string | undefined]>([
   ['written by run 4', explain(ours)],
+  ['written by run 4', explain(ours, changed({ ...change, lookup: 2 }))],
+  [
+    'not written: the column holds what run 4 wrote for other inputs',
+    explain(ours, changed({ ...change, lookup: 2 }), 'CEO'),
+  ],
+  [
+    'not written: the column holds what run 4 wrote from an earlier record',
+    explain(ours, changed({ ...change, written_at: new Date(500) }), 'CEO'),
+  ],
   [
     'not written: duplicate value: another row has it, and it must be unique (one_title)',
     explain({}, { skipped: [skip] }),
