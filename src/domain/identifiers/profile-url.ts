@@ -21,7 +21,8 @@ const rejectProfileUrl = (reason: string) => ({ ok: false, reason, input: 'linke
 
 /**
  * Normalizes the URL of a personal profile, `linkedin.com/in/<slug>`, with any scheme, host prefix (`no.`, `www.`, `m.`),
- * case, port, query or sub-page. Compared by the slug, decoded and in lower case; sent as the canonical URL.
+ * case, port, query or sub-page. Compared by the slug, decoded and, unless it is generated, in lower case; sent as the
+ * canonical URL.
  */
 export function normalizeProfileUrl(raw: string | null): NormalizedInput<{ linkedin_url: string }> {
   const text = trimBlank(raw ?? '')
@@ -48,13 +49,13 @@ export function normalizeProfileUrl(raw: string | null): NormalizedInput<{ linke
     return rejectProfileUrl('profile name with a character that is not allowed')
   if (!/[\p{L}\p{N}]/u.test(slug)) return rejectProfileUrl('no profile in the address')
   if (slug.length > MAX_SLUG_LENGTH) return rejectProfileUrl('profile name over 200 characters')
-  const folded = slug.toLowerCase().normalize('NFC')
-  return toProfile(folded, encodeURIComponent(GENERATED_SLUG.test(slug) ? slug : folded))
+  const identity = GENERATED_SLUG.test(slug) ? slug : slug.toLowerCase().normalize('NFC')
+  return toProfile(identity, encodeURIComponent(identity))
 }
 
-const toProfile = (folded: string, sent: string): NormalizedInput<{ linkedin_url: string }> => ({
+const toProfile = (identity: string, sent: string): NormalizedInput<{ linkedin_url: string }> => ({
   ok: true,
-  key: `linkedin.com/in/${folded}`,
+  key: `linkedin.com/in/${identity}`,
   input: { linkedin_url: `https://www.linkedin.com/in/${sent}` },
 })
 

@@ -44,11 +44,11 @@ describe('a profile URL', () => {
         )
   })
 
-  test('a generated identifier keeps its case in the request, not in the key', () => {
+  test('a generated identifier keeps its case: another case is another person', () => {
     const slug = 'ACoAABcDeFgHiJkLmNoPqRsTuVwXyZ0123456789'
     expect(normalizeProfileUrl(`https://www.linkedin.com/in/${slug}`)).toEqual({
       ok: true,
-      key: `linkedin.com/in/${slug.toLowerCase()}`,
+      key: `linkedin.com/in/${slug}`,
       input: { linkedin_url: `https://www.linkedin.com/in/${slug}` },
     })
   })
