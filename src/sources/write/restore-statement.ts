@@ -1,5 +1,5 @@
 import { cellJsonSql, holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
-import { keyEqualsSql, keyMatchesSql, keyOrderSql, placeEqualsSql } from '../key.ts'
+import { keyEqualsSql, keyMatchesSql, keyOrderSql, placeColumnsSql, placeEqualsSql } from '../key.ts'
 import { joinsSql, rowInputsSql } from '../inputs.ts'
 import { givenCellsSql, isWritingSql, leftByWriteSql, recordedCells } from '../own-writes.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
@@ -70,7 +70,7 @@ export function restoreStatement(
       select * from jsonb_to_recordset($1::jsonb) as x(index int, key text, "inputHash" text, before jsonb, after jsonb, "writtenLater" jsonb)
        ${preview ? '' : `where ${isWritingSql(source)}`}
     ), "~locked" as materialized (
-      select "~b".index as "~i", t.tableoid as "~table", t.ctid as "~place", ${[...columns].map((name) => `t.${quoteName(name)}`).join(', ')}
+      select "~b".index as "~i", ${placeColumnsSql(source)}${[...columns].map((name) => `t.${quoteName(name)}`).join(', ')}
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}
        order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
     ), "~evaluated" as materialized (
