@@ -5,7 +5,6 @@ import { keyMatchesSql, keyTextSql } from './key.ts'
 import { keysQuery, pageConditions, parseDuplicateKey, type SourcePageOptions } from './page.ts'
 import { type DatabaseError, isAmbiguousError, isRowError } from './pg-errors.ts'
 import { type SourceProblem, SourceProblems } from './problems.ts'
-import { quoteLiteral } from './quote.ts'
 import type { Source } from './source-model.ts'
 
 /**
@@ -23,14 +22,7 @@ export async function explainPageFailure(
 ): Promise<SourceProblems | null> {
   const duplicate = parseDuplicateKey(error)
   if (duplicate !== null && source.table.isInherited && (await isTwiceInTable(db, source, duplicate)))
-    return toSourceProblems(error, {
-      source: source.name,
-      place: 'table',
-      found: `more than one row for key ${duplicate}, because other tables inherit from ${source.table.sql}`,
-      expected:
-        'one row for each key: a unique index holds for its own table alone, and not for those that inherit from it',
-      todo: `Leave the rows of the other tables out with where: t.tableoid = ${quoteLiteral(source.table.sql)}::regclass`,
-    })
+    return toSourceProblems(error, toInheritedProblem(source, duplicate))
   if (duplicate !== null)
     return toSourceProblems(error, {
       source: source.name,
@@ -53,6 +45,28 @@ export async function explainPageFailure(
     expected: 'an expression that gives one value for every row',
     todo: 'Correct the expression, or leave such rows out with `where`.',
   })
+}
+
+const toInheritedProblem = ({ name, table }: Source, key: string): SourceProblem => ({
+  source: name,
+  place: 'table',
+  found: `more than one row for key ${key}, because other tables inherit from ${table.sql}`,
+  expected:
+    'one row for each key: a unique index holds for its own table alone, and not for those that inherit from it',
+  todo: `Give the rows of the other tables keys of their own, or take a table out: alter table … no inherit ${table.sql}`,
+})
+
+/**
+ * A key that a table and those that inherit from it repeat, as a problem, whatever the condition of the source: rows are found by
+ * their keys. Reads all keys, of such tables alone.
+ */
+export async function findInheritedKey(db: Db, source: Source): Promise<SourceProblem | null> {
+  if (!source.table.isInherited) return null
+  const { rows } = await sql<{ key: string }>`
+    select ${sql.raw(keyTextSql(source))} as key from ${sql.raw(source.table.sql)} as t group by 1 having count(*) > 1 limit 1`.execute(
+    db,
+  )
+  return rows[0] === undefined ? null : toInheritedProblem(source, rows[0].key)
 }
 
 async function isTwiceInTable(db: Db, source: Source, key: string): Promise<boolean> {

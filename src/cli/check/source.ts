@@ -1,7 +1,7 @@
 import type { Problem } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSource } from '../../sources/describe-source.ts'
-import { explainPageFailure } from '../../sources/page-failure.ts'
+import { explainPageFailure, findInheritedKey } from '../../sources/page-failure.ts'
 import type { PageRow } from '../../sources/page.ts'
 import { type Misfit } from '../../sources/check/fit.ts'
 import { findMisfits } from '../../sources/check/values.ts'
@@ -89,6 +89,8 @@ async function wrongRows(db: Database, source: Source): Promise<readonly Problem
   const read = (of: readonly PageRow[] | null): Promise<readonly PageRow[]> =>
     inTransaction(db, (tx) => readInputs(tx, source, of), CHECK_MS)
   try {
+    const repeated = await inTransaction(db, (tx) => findInheritedKey(tx, source), CHECK_MS)
+    if (repeated !== null) return [repeated]
     const first = await read(null)
     const readings = [first, await read(first)]
     if (findVolatileInputs(source, readings).length === 0) return []

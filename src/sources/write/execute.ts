@@ -214,7 +214,12 @@ export async function rereadAfterTriggers<One extends StatementResult>(
     select coalesce(json_agg(json_build_object('index', "~b".index, 'after', ${concatJson(values)},
              'ownWrites', ${ownWritesJsonSql(left, '"~b".given')})), '[]')::text as results
       from jsonb_to_recordset($1::jsonb) as "~b"(index int, key text, columns jsonb, given jsonb)
-      join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}`
+      join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}${
+        // Which of several rows was written is not known here: what the update returned is kept.
+        source.table.isInherited
+          ? ` where (select count(*) from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')}) = 1`
+          : ''
+      }`
   const now = await runStatement<Pick<StatementResult, 'index' | 'after' | 'ownWrites'>>(
     tx,
     statement,

@@ -16,7 +16,10 @@ export function lockedRowsSql(
   source: Source,
   { preview, apart }: { readonly preview: boolean; readonly apart: boolean },
 ): string {
-  const columns = listReadColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
+  const columns = [
+    ...listReadColumns(source).map((name, n) => `t.${quoteName(name)} as "~column${n}"`),
+    ...(source.table.isInherited ? ['t.tableoid as "~table", t.ctid as "~place"'] : []),
+  ]
   return `(
       select "~row" as "~i", "~batch".*, t.*
         from (select b.* from ${apart ? batchFromJsonSql(source) : batchSql(source)} cross join lateral ${keyFromTextSql(source, 'b."~key"')} as p

@@ -31,7 +31,7 @@ export interface RestoreResultRow {
   readonly written: boolean
   /** Its inputs are not those of the write: it is another row, and keeps its cells. */
   readonly isOther: boolean
-  /** Rows of the table, and of those that inherit from it, that have its key. */
+  /** Rows of the table, and of those that inherit from it, that have its key and the inputs of the write. */
   readonly copies: number | null
   readonly before: Record<string, unknown> | null
   readonly after: Record<string, unknown> | null
@@ -74,7 +74,7 @@ export function restoreStatement(
         from "~batch" as "~b" join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}
        order by ${keyOrderSql(source)} ${preview ? '' : 'for no key update of t skip locked'}
     ), "~evaluated" as materialized (
-      select t.*, "~r".*, "~same".*, ${source.table.isInherited ? 'count(*) over (partition by t."~i")' : '1'} as "~copies", "~b".before as "~before", "~b".after as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
+      select t.*, "~r".*, "~same".*, ${source.table.isInherited ? 'count(*) filter (where "~same"."~same") over (partition by t."~i")' : '1'} as "~copies", "~b".before as "~before", "~b".after as "~after kept", ${inJson.map((_, n) => `"~m${n}".x as "~m${n}", `).join('')}
              ${concatJson(cells.flatMap((cell) => previousValueEntries(cell, flag(cell))))} as "~previous",
              to_jsonb(array_remove(array[${cells.map((cell) => keptCellSql(cell, flag(cell))).join(', ')}]::text[], null)) as "~changed",
              ${recorded.length > 0 ? '"~inputs"."~given"' : 'null::jsonb as "~given"'}
@@ -91,7 +91,7 @@ export function restoreStatement(
                select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')} offset 0),
              'written', w."~i" is not null, 'isOther', j."~same" is false, 'copies', j."~copies", 'before', j."~previous",
              'after', w."~after", 'ownWrites', w."~own writes", 'given', j."~given", 'changed', j."~changed") order by "~b".index), '[]')::text as results
-      from "~batch" as "~b" left join ${source.table.isInherited ? '(select distinct on ("~i") * from "~evaluated")' : '"~evaluated"'} as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
+      from "~batch" as "~b" left join ${source.table.isInherited ? '(select distinct on ("~i") * from "~evaluated" order by "~i", "~same" desc)' : '"~evaluated"'} as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
 }
 
 function updateSql(

@@ -132,7 +132,7 @@ function toUndoResult(key: string, result: RestoreResultRow | RejectedRow | unde
   if (!result.found) return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
   const keptColumns = result.changed ?? []
   if (result.copies !== null && result.copies > 1) {
-    const reason = `its table and those that inherit from it have ${result.copies} rows with this key`
+    const reason = `its table and those that inherit from it have ${result.copies} rows with this key and these inputs`
     return { ...EMPTY_RESULT, key, outcome: 'rejected', reason }
   }
   if (!result.written)

@@ -1,7 +1,7 @@
 import { isReachableSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
-import { keyEqualsSql } from '../key.ts'
+import { keyEqualsSql, placeEqualsSql } from '../key.ts'
 import { leftByWriteSql } from '../own-writes.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
@@ -107,6 +107,7 @@ function stepsSql(
   locked: string,
 ): string {
   const columns = listReadColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
+  if (source.table.isInherited) columns.push('"~table" as tableoid')
   const fitted = cells.filter((cell) => !isFittedByCast(cell))
   const inputs = rowInputsSql(source, { recorded: true })
   return `from ${mayLoseRows(source) ? '' : `${locked} as `}"~locked" cross join lateral (select ${columns.join(', ')}) as t
@@ -147,6 +148,7 @@ const evaluatedColumns = (source: Source, cells: readonly IndexedOutput[]): stri
   `"~i", "~same", "~changes"`,
   // A sort of wide rows, a window and their copies: a tenth of the statement's time.
   ...(mayRepeatKeys(source) ? ['count(*) over (partition by "~i") as "~copies"'] : []),
+  ...(source.table.isInherited ? ['"~table", "~place"'] : []),
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
   ...cells.map(({ index }) => `"~fitted${index}", "~changed${index}"`),
   ...source.touches.map((_, n) => `"~touch${n}", "~touched${n}"`),
@@ -202,7 +204,7 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[], apart: b
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
         from "~evaluated" as j
-       where ${matches.join(' and ')} and ${isWrittenSql(source)} and ${ALL_EVALUATED}
+       where ${matches.join(' and ')} and ${placeEqualsSql(source)} and ${isWrittenSql(source)} and ${ALL_EVALUATED}
       returning ${resultSql(source, { preview: false })}`
 }
 

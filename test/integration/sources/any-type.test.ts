@@ -370,7 +370,7 @@ describe('keys', () => {
       .execute(database.db)
       .catch((failed: unknown) => failed)
     expect(await explainPageFailure(database.db, source, page, error)).toMatchObject({
-      problems: [{ place: 'table', todo: expect.stringContaining('tableoid') as string }],
+      problems: [{ place: 'table', todo: expect.stringContaining('no inherit') as string }],
     })
   })
 
