@@ -204,7 +204,9 @@ test('undoing an older run leaves what a newer run has written, also if both wro
   }
   const [first = 0, second = 0, third = 0] = ids
   const undone = await undo(outputs, first)
-  expect(undone.kept).toEqual([{ source: 's', key: '1', columns: ['flag'], written_by: third }])
+  expect(undone.kept).toEqual([
+    { source: 's', key: '1', columns: ['flag'], inputs_changed: false, written_by: third },
+  ])
   expect(await rows()).toEqual(['(1,a@x.no,t,)'])
   await undo(outputs, third)
   await undo(outputs, second)
