@@ -7,6 +7,9 @@ import { ConfigProblems } from './config/problems.ts'
 
 // The process: environment, signals and exit code. Only this file and main.ts use `process`.
 
+/** How long a process may live after its command has ended, in milliseconds. */
+const EXIT_MS = 5_000
+
 const args = process.argv.slice(2)
 const isPlain = args.includes('--no-color')
 let dotenvError = loadDotenv()
@@ -62,6 +65,8 @@ function createContext(parsed: Invocation | null): Context {
 }
 
 function onSignal(): void {
+  // The command is over: nothing would react.
+  if (process.exitCode !== undefined) process.exit()
   const message = invocation?.command.onInterrupt ?? null
   if (message === null || interrupt.signal.aborted) process.exit(Exit.interrupted)
   stderr.line(`fillrate: ${message}`)
@@ -100,3 +105,6 @@ process.on('exit', () => stderr.live([]))
 startWatchdog(process.env)
 
 process.exitCode = await runCli({ words: args, contextFor: createContext })
+// The command is over and its output written. What keeps the event loop alive now is a fault, and the process of a service
+// that has ended must not stay.
+setTimeout(() => process.exit(), EXIT_MS).unref()

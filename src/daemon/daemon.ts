@@ -11,10 +11,10 @@ import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import { isConflict } from '../store/transaction.ts'
 import { SchemaMissingError } from '../store/migrate.ts'
-import { openDatabase } from '../store/open.ts'
+import { openDatabase, type Database } from '../store/open.ts'
 import type { QueueNotifications } from '../store/troubles.ts'
 import { isTransient } from '../store/connectivity.ts'
-import { runWithReload, type Instance } from './reload.ts'
+import { runWithReload, toOneLine, type Instance } from './reload.ts'
 import type { DashboardApp } from '../http/dashboard/actions/action.ts'
 import { listDueTimes } from '../config/cron.ts'
 import { OwnTroubles } from './own-troubles.ts'
@@ -55,7 +55,7 @@ export interface DaemonOptions {
  * the schema are available; `/readyz` reports the reason.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { environment, log, signal } = options
+  const { environment, log } = options
   const own = new OwnTroubles()
   const db = openDatabase({
     url: environment.databaseUrl,
@@ -69,20 +69,21 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       )
     },
   })
+  try {
+    await runGenerations(options, own, db)
+  } finally {
+    await db.destroy()
+  }
+}
+
+async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Database): Promise<void> {
+  const { environment, log, signal } = options
   let app: DaemonApp | null = null
   let spendSettings = NO_SPEND_SETTINGS
   // Null until the configuration is read: how deliveries are signed is not known before.
   let service: Service | null = null
   let config: Config | null = null
   const schedules = () => config && listDueTimes(config.schedule, Date.now())
-  // Open from the start, as the receiver is, and through every reload.
-  const watch = startTroubleWatch({
-    db,
-    log,
-    own,
-    schedules,
-    notifier: () => app?.queueTroubles ?? null,
-  })
   const deliveries = new WakeSignal()
   const open = (): Promise<Receiver> =>
     openReceiver({
@@ -103,10 +104,19 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       },
     })
   const ended = new AbortController()
+  // First: a process that cannot listen ends, and has neither watched nor recorded anything.
   let receiver = await open()
   options.onListening(receiver.url)
+  // Open from the start, as the receiver is, and through every reload.
+  const watch = startTroubleWatch({
+    db,
+    log,
+    own,
+    schedules,
+    notifier: () => app?.queueTroubles ?? null,
+  })
   // The process that has the port may be the one that this process replaces.
-  const taking = takeOverPort(receiver, open, AbortSignal.any([signal, ended.signal]), (taken) => {
+  const taking = takeOverPort(receiver, open, log, AbortSignal.any([signal, ended.signal]), (taken) => {
     receiver = taken
     options.onListening(taken.url)
   })
@@ -152,7 +162,6 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     await taking
     await receiver.close()
     await watch.stop()
-    await db.destroy()
   }
 }
 
@@ -161,14 +170,23 @@ const PORT_POLL_MS = 2_000
 async function takeOverPort(
   first: Receiver,
   open: () => Promise<Receiver>,
+  log: Log,
   signal: AbortSignal,
   onTaken: (receiver: Receiver) => void,
 ): Promise<void> {
   if (first.url !== null) return
+  let logged = ''
+  const onRefused = (error: unknown): null => {
+    const reason = toOneLine(error)
+    if (reason !== logged)
+      log.error({ event: 'task_failed', task: 'receiver', reason }, 'cannot listen; trying again')
+    logged = reason
+    return null
+  }
   while (!signal.aborted) {
     await sleep(PORT_POLL_MS, undefined, { signal }).catch(() => {})
     if (signal.aborted) return
-    const receiver = await open().catch(() => null)
+    const receiver = await open().catch(onRefused)
     if (receiver === null || receiver.url === null) continue
     onTaken(receiver)
     return

@@ -52,7 +52,7 @@ export const DEFAULT_HOST = '127.0.0.1'
 /**
  * Opens the receiver. If another Fillrate process (`fillrate serve`, another run) has the port, that process receives
  * for both: deliveries are stored in the database, not in the process.
- * @throws ConfigProblems if another program has the port
+ * @throws ConfigProblems if this process cannot listen there
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
   const { db, environment, log, service = () => BUILT_IN_SERVICE } = options
@@ -92,10 +92,9 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
     log.info({ event: 'receiver_listening', listens: url }, 'receiver listening')
     return { publicUrl: publicUrlFor(environment, url), url, close: () => server.close() }
   } catch (error) {
-    if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
+    const problem = await toListenProblem(error, host, port)
+    if (problem !== null) throw new ConfigProblems('the environment', [problem], { cause: error })
     const taken = localUrl(host, port)
-    if (!(await isOwnProcess(host, port)))
-      throw new ConfigProblems('the environment', [portTakenProblem(host, port)])
     log.info(
       { event: 'receiver_shared', listens: taken },
       'another Fillrate process on this machine receives deliveries for this one',
@@ -114,19 +113,33 @@ function configuredScope(environment: Environment): string | null {
 const publicUrlFor = (environment: Environment, listens: string): string =>
   (environment.publicUrl ?? listens).replace(/\/+$/, '')
 
-/** Another program has the port. */
-export const portTakenProblem = (host: string, port: number): Problem => ({
-  place: 'FILLRATE_PORT',
-  found: `port ${port} of ${host} is in use by another program`,
-  expected: 'a free port',
-  todo: `Set FILLRATE_PORT or --port to another one, or stop that program: ss -ltnp 'sport = :${port}' names it.`,
-})
+/** Why a process cannot listen there, and what to do. Null: another Fillrate process on this machine does. */
+export async function toListenProblem(error: unknown, host: string, port: number): Promise<Problem | null> {
+  const { code, message, syscall = '' } = error as NodeJS.ErrnoException
+  if (!['listen', 'bind', 'getaddrinfo'].includes(syscall)) throw error
+  if (code === 'EADDRINUSE')
+    return (await isOwnProcess(host, port))
+      ? null
+      : {
+          place: 'FILLRATE_PORT',
+          found: `port ${port} of ${host} is in use by another program`,
+          expected: 'a free port',
+          todo: `Set FILLRATE_PORT or --port to another one, or stop that program: ss -ltnp 'sport = :${port}' names it.`,
+        }
+  const isForbidden = code === 'EACCES'
+  return {
+    place: isForbidden ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
+    found: `${host}:${port}: ${message}`,
+    expected: 'an address and port of this machine that this user may listen on',
+    todo: isForbidden ? 'Use a port from 1024.' : 'Correct it, or unset FILLRATE_HOST to listen on loopback.',
+  }
+}
 
 const localUrl = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
 /** Whether a Fillrate process listens there. */
-export async function isOwnProcess(host: string, port: number): Promise<boolean> {
+async function isOwnProcess(host: string, port: number): Promise<boolean> {
   try {
     const { body } = await request(`${localUrl(host, port)}/healthz`, {
       headersTimeout: 2_000,

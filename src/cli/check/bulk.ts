@@ -3,7 +3,7 @@ import { request } from 'undici'
 import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
-import { DEFAULT_HOST, checkBulkAvailability, isOwnProcess, portTakenProblem } from '../../http/receiver.ts'
+import { DEFAULT_HOST, checkBulkAvailability, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
 import {
@@ -65,21 +65,8 @@ async function openTemporaryReceiver(
       log,
     })
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string }
-    if (code === 'EADDRINUSE')
-      return (await isOwnProcess(host ?? DEFAULT_HOST, port))
-        ? null
-        : { wrong: createFailedFinding('bulk', [portTakenProblem(host ?? DEFAULT_HOST, port)]) }
-    const problem = {
-      place: code === 'EACCES' ? 'FILLRATE_PORT' : 'FILLRATE_HOST',
-      found: `${host ?? DEFAULT_HOST}:${port}: ${message}`,
-      expected: 'an address and port of this machine that this user may listen on',
-      todo:
-        code === 'EACCES'
-          ? 'Use a port from 1024.'
-          : 'Correct it, or unset FILLRATE_HOST to listen on loopback.',
-    }
-    return { wrong: createFailedFinding('bulk', [problem]) }
+    const problem = await toListenProblem(error, host ?? DEFAULT_HOST, port)
+    return problem && { wrong: createFailedFinding('bulk', [problem]) }
   }
 }
 

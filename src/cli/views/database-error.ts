@@ -3,6 +3,8 @@ import type { Problem } from '../../config/problems.ts'
 interface DatabaseError extends Error {
   readonly code?: string
   readonly syscall?: string
+  /** The file that an error of the system is about. */
+  readonly path?: string
   /** As pg fills it in, for errors that the server reports. */
   readonly severity?: string
   readonly errors?: readonly unknown[]
@@ -58,6 +60,14 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
       found: `${address}: Postgres requires a password, and none is set`,
       expected: 'postgres://user:password@host:5432/name',
       todo: 'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
+    }
+  const { path } = firstOf(error)
+  if (path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`))
+    return {
+      place: 'DATABASE_URL',
+      found: `${address}: ${message}`,
+      expected: 'files that this user can read, in sslrootcert, sslcert and sslkey',
+      todo: 'Correct the path at the end of the URL, or the permissions of the file.',
     }
   if (/SSL|certificate/i.test(message) && isConnecting(error, code))
     return {

@@ -29,6 +29,15 @@ test.each(['-v', '-V', '--version', 'version'])('%s prints the version', (word) 
   expect(fillrate({}, word)).toEqual({ status: 0, stdout: `${readVersion()}\n`, stderr: '' })
 })
 
+test('ends after its command, whatever keeps the event loop alive', () => {
+  const busy = '--import=data:text/javascript,setInterval(()=>{},1000)'
+  expect(fillrate({ NODE_OPTIONS: busy }, 'version')).toMatchObject({
+    status: 0,
+    stdout: `${readVersion()}\n`,
+  })
+  expect(fillrate({ NODE_OPTIONS: busy }, 'rnu').status).toBe(2)
+})
+
 describe('--json', () => {
   test.each([
     ['an unknown command', ['rnu', '--json'], /there is no command 'rnu'/],
