@@ -1,546 +1,881 @@
 import { z } from 'zod'
-import { Job } from '../../src/domain/job.ts'
-import { ROW_STATES } from '../../src/domain/row.ts'
+import { Job, type JobState } from '../../src/domain/job.ts'
+import { ROW_STATES, type RowState } from '../../src/domain/row.ts'
 
-// The objects that `--json` prints, by command: the source of docs/json.md. A test holds the output of each command to them.
+// The objects that `--json` prints, by command: the source of docs/json.md. A test holds the output of each command to
+// them, and another one that no field is without a meaning.
 
-const count = z.int()
-const text = z.string()
-const time = z.string().meta({ title: 'time' }).describe('ISO 8601')
-const anything = z.unknown()
+const count = (meaning: string) => z.int().describe(meaning)
+const number = (meaning: string) => z.number().describe(meaning)
+const text = (meaning: string) => z.string().describe(meaning)
+const boolean = (meaning: string) => z.boolean().describe(meaning)
+const time = (meaning: string) => z.string().meta({ title: 'time' }).describe(meaning)
+const anything = (meaning: string) => z.unknown().describe(meaning)
 const object = z.strictObject
-const list = z.array
-const byName = (value: z.ZodType) => z.record(z.string(), value)
-const counts = <Name extends string>(names: readonly Name[]) =>
-  object(Object.fromEntries(names.map((name) => [name, count])) as Record<Name, typeof count>)
+const list = <Item extends z.ZodType>(meaning: string, item: Item) => z.array(item).describe(meaning)
+const texts = (meaning: string) => list(meaning, z.string())
+const byName = <Value extends z.ZodType>(meaning: string, value: Value) =>
+  z.record(z.string(), value).describe(meaning)
+/** Null where the value is unknown or does not apply: the meaning says which. */
+const orNull = <Value extends z.ZodType>(value: Value) => value.nullable().describe(value.description ?? '')
+const counts = <Name extends string>(meanings: Readonly<Record<Name, string>>) =>
+  object(
+    Object.fromEntries(
+      Object.entries<string>(meanings).map(([name, meaning]) => [name, count(meaning)]),
+    ) as Record<Name, z.ZodInt>,
+  )
+const mapKeys = <Key extends string, Value>(keys: readonly Key[], make: (key: Key) => Value) =>
+  Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<Key, Value>
+const integer = z.int()
 
-const rowStates = Object.fromEntries(ROW_STATES.map((state) => [state, count]))
-const problem = object({ place: text, found: text, expected: text, todo: text.nullable() })
-const cellDiff = list(object({ column: text, before: anything, after: anything }))
-const diffRows = list(
-  object({ source: text, key: text, confidence: z.number().nullable(), cells: cellDiff, touched: cellDiff }),
-)
-const writtenColumns = list(object({ source: text, column: text, written: count }))
-const skippedCells = list(
-  object({
-    source: text,
-    column: text,
-    reason: text,
-    detail: text.nullable(),
-    description: text,
-    rows: count,
-    distinct_values: count,
-    values: list(object({ value: anything, rows: count })),
-  }),
-)
+const ROW_STATE_MEANINGS: Readonly<Record<RowState, string>> = {
+  waiting: 'rows picked, and without a result yet',
+  enriched: 'rows with at least one written cell',
+  unchanged: 'rows with a record that had nothing to write',
+  not_found: 'rows that the service knows nothing about',
+  below_confidence: 'rows whose record is below `minConfidence`',
+  invalid_input: 'rows without a usable input',
+  rejected: 'rows whose input the service rejects',
+  suppressed: 'rows about an erased person or company: never looked up',
+  write_rejected: 'rows that the database does not let Fillrate write',
+  failed: 'rows whose lookup failed at every attempt',
+}
+const rowStates = mapKeys(ROW_STATES, (state) => count(ROW_STATE_MEANINGS[state]))
 
-const money = object({ amount: z.number(), currency: text })
-const spend = object({
-  calls: count.describe('answered, or in doubt'),
-  lookups: count.describe('billed: answered by the service, or accepted in a job'),
-  in_doubt: count.describe('lookups beside these that may be billed, because the answer was lost'),
-  cost: money.nullable().describe('of `lookups`, at the configured price; null without one'),
-})
-const forecast = object({ lookups: count, cost: money.nullable() })
-const spendReport = object({
-  today: spend,
-  last_30_days: spend,
-  days: list(spend.extend({ day: text, by_source: byName(count).describe('lookups') })).describe(
-    'UTC, oldest first',
+const JOB_STATE_MEANINGS: Readonly<Record<JobState, string>> = {
+  submitting: 'about to be posted',
+  submitted: 'accepted; its results are expected',
+  completed: 'delivered',
+  failed: 'delivered as failed',
+  in_doubt: 'posted without an answer: it may have been accepted',
+  rejected: 'not accepted; its inputs are requested singly',
+  expired: 'not delivered before its deadline; its inputs are requested singly',
+}
+
+const runState = z.enum(['running', 'completed', 'interrupted', 'failed']).describe('state of the run')
+const trigger = z
+  .enum(['manual', 'schedule', 'follow', 'backfill'])
+  .describe(
+    'what started it: a person or program, the schedule, a change of a followed table, its first pass',
+  )
+
+/** Objects that several commands print. */
+const problem = object({
+  place: text('where: `sources.contacts.outputs.title`, a flag, a variable'),
+  found: text('what is there'),
+  expected: text('what should be there'),
+  todo: orNull(text('what to do; null: make it what is expected')),
+}).meta({ id: 'problem' })
+const money = object({
+  amount: number('in units of the currency'),
+  currency: text('ISO 4217: `EUR`'),
+}).meta({ id: 'money' })
+const cell = object({
+  column: text('column of the table'),
+  before: anything('value before; null: NULL'),
+  after: anything('value after; null: NULL'),
+}).meta({ id: 'cell' })
+const diffRow = object({
+  source: text('its source'),
+  key: text('its key, as text'),
+  confidence: orNull(number('confidence of the record, 0 to 1; null: it has none')),
+  cells: list('cells that change', cell),
+  touched: list('columns of `touch`, which record that the row changed', cell),
+}).meta({ id: 'diff-row' })
+const writtenColumn = object({
+  source: text('its source'),
+  column: text('column of the table'),
+  written: count('cells that would be written'),
+}).meta({ id: 'written-column' })
+const skippedGroup = object({
+  source: text('its source'),
+  column: text('column of the table'),
+  reason: text('why the value was not written, as a name: `too_long`'),
+  detail: orNull(text('constraint, bound or error; null: the reason says all')),
+  description: text('reason and detail in words'),
+  rows: count('rows with such a cell'),
+  distinct_values: count('different values'),
+  values: list(
+    'the most frequent values, at most 25',
+    object({ value: anything('as the service sent it'), rows: count('rows with this value') }),
   ),
-  sources: list(spend.extend({ source: text })).describe('of 30 days'),
-  runs: list(
-    spend.extend({
-      run: count,
-      trigger: text,
-      state: text,
-      sources: list(text),
-      started_at: time,
-    }),
-  ).describe('the latest that requested anything'),
-  budgets: list(
+}).meta({ id: 'skipped-group' })
+const spendFields = {
+  calls: count('calls answered, or in doubt'),
+  lookups: count('lookups billed: answered by the service, or accepted in a job'),
+  in_doubt: count('lookups beside these that may be billed, because the answer was lost'),
+  credits: count('credits billed; only where a lookup does not cost one').optional(),
+  credits_in_doubt: count('the most credits that may be billed beside these').optional(),
+  cost: orNull(money.describe('of `lookups`, or of `credits`, at the configured price; null without one')),
+}
+const spend = object(spendFields).meta({ id: 'spend' })
+const fillCounts = {
+  eligible: count('rows that the filter and joins let in'),
+  columns: list(
+    'the outputs',
+    object({ column: text('column of the table'), filled: count('eligible rows in which it is not blank') }),
+  ),
+}
+const pausedSource = object({
+  source: text('its name'),
+  paused_at: time('when it was paused'),
+  paused_by: text('who paused it'),
+  reason: orNull(text('why; null: none was given')),
+  resume_at: orNull(time('when it resumes by itself; null: at `fillrate resume`')),
+}).meta({ id: 'paused-source' })
+const bulk = object({
+  possible: boolean('whether bulk jobs can be used'),
+  reason: orNull(text('why not; null: they can')),
+  todo: orNull(text('what to do to use them; null: nothing')),
+}).meta({ id: 'bulk' })
+const storedRun = object({
+  id: count('its number'),
+  trigger,
+  sources: texts('the sources that it picked from'),
+  options: byName('its options: `limit`, `route`, `where`', z.unknown()),
+  state: runState,
+  reason: orNull(text('why it ended as it did; null: nothing more to say')),
+  started_at: time('when it started'),
+  finished_at: orNull(time('when it ended; null: it runs')),
+  cancelled_by: orNull(text('who cancelled it; null: it was not cancelled')),
+  totals: anything('the object that the run printed, without values of rows; null: it runs, or died'),
+}).meta({ id: 'stored-run' })
+const storedJob = object({
+  key: text('Fillrate’s own name of the job'),
+  job_id: orNull(text('the service’s name of it; null: it was not accepted')),
+  state: z.enum(Object.values(Job)).describe('state of the job'),
+  reason: orNull(text('why it is in this state; null: nothing more to say')),
+  size: count('inputs in it'),
+  run: orNull(count('the run that submitted it; null: retention has deleted the run')),
+  created_at: time('when it was created'),
+  submitted_at: orNull(time('when the service accepted it; null: not accepted')),
+  deadline_at: time('when it expires without a delivery'),
+  finished_at: orNull(time('when it was delivered, rejected or expired; null: it is open')),
+}).meta({ id: 'stored-job' })
+const storedLookup = object({
+  id: count('its number'),
+  kind: text('`email`, `linkedin_url`, `name_company` or `domain`'),
+  input: byName('the input of the lookup', z.string()),
+  state: text('state of the lookup'),
+  reason: orNull(text('why it is in this state; null: nothing more to say')),
+  attempts: count('calls that failed'),
+  unconfirmed_calls: count('calls without an answer, which may have been billed'),
+  confidence: orNull(number('of its record, 0 to 1; null: none')),
+  run: orNull(count('the run that requested it; null: none yet')),
+  job: orNull(text('the key of its job; null: it is requested singly')),
+  requested_at: orNull(time('when it was requested last; null: not yet')),
+  resolved_at: orNull(time('when it was answered; null: not yet')),
+  not_before: orNull(time('when it may be requested again; null: at once')),
+  leased_until: orNull(time('until when a process holds it; null: none does')),
+  refresh_at: orNull(time('when its answer is too old to be used; null: never')),
+  rows: count('rows that share it'),
+  malformed_response: orNull(
     object({
-      kind: z.enum(['run', 'schedule', 'live_sync', 'import']),
-      run: count.nullable().describe('null: a budget of the day'),
-      source: text.nullable().describe('the part of this source; null: all'),
-      limit: count.nullable().describe('lookups; null: unlimited'),
-      spent: count.describe('lookups that runs have claimed'),
-      left: count.nullable(),
-      used_up_at: time.nullable().describe('foreseen at the pace of today'),
+      status: count('HTTP status'),
+      body: text('its body, cut'),
+      received_at: time('when it came'),
+    }).describe('the latest response that was no valid record; null: none is stored'),
+  ),
+}).meta({ id: 'stored-lookup' })
+const proposedOutput = object({
+  column: text('column of the table'),
+  field: text('field of the record'),
+  type: text('type of the column'),
+  map: byName('values of the column by value of the service', z.string()).optional(),
+  sql: text('expression over the value, `$1`').optional(),
+  group: text('name of the group that is written as a whole').optional(),
+  as: text('how the value is stored').optional(),
+  matches: text('regular expression that a value must match').optional(),
+}).meta({ id: 'proposed-output' })
+const scheduleEntry = object({
+  cron: text('when it runs, as a cron expression'),
+  timezone: text('time zone of `cron`'),
+  sources: texts('what it runs'),
+  limit: orNull(count('rows at most; null: all')),
+  budget: orNull(
+    z.union([z.int(), z.literal('unlimited')]).describe('its budget; null: that of the configuration'),
+  ),
+  catch_up: boolean('whether a missed run is made up for'),
+  next: list('its next times', z.string().meta({ title: 'time' })),
+}).meta({ id: 'schedule-entry' })
+const forecast = object({
+  lookups: count('lookups foreseen, those already billed included'),
+  credits: count('only where a lookup does not cost one').optional(),
+  cost: orNull(money.describe('of these; null without a price')),
+}).meta({ id: 'forecast' })
+
+/** Referred to by the objects of the commands, and described once. */
+export const SHARED_SHAPES = [
+  problem,
+  money,
+  spend,
+  forecast,
+  cell,
+  diffRow,
+  writtenColumn,
+  skippedGroup,
+  storedRun,
+  storedJob,
+  storedLookup,
+  pausedSource,
+  bulk,
+  scheduleEntry,
+  proposedOutput,
+] as const
+
+const spendReport = object({
+  today: spend.describe('since midnight UTC'),
+  last_30_days: spend.describe('of the last 30 days, today included'),
+  days: list(
+    'the last 30 days in UTC, oldest first',
+    object({
+      day: text('`2026-05-31`'),
+      ...spendFields,
+      by_source: byName('lookups by source', integer),
+    }),
+  ),
+  sources: list(
+    'of the last 30 days, the most expensive first',
+    object({ source: text('its name'), ...spendFields }),
+  ),
+  runs: list(
+    'the latest that requested anything, newest first',
+    object({
+      run: count('its number'),
+      trigger,
+      state: runState,
+      sources: texts('the sources that it picked from'),
+      started_at: time('when it started'),
+      ...spendFields,
+    }),
+  ),
+  budgets: list(
+    'what is left of each budget',
+    object({
+      kind: z
+        .enum(['run', 'schedule', 'live_sync', 'import'])
+        .describe('whose budget: of a run in progress, or of live sync or its imports today'),
+      unit: z.literal('credit').optional().describe('what it counts, if not lookups'),
+      run: orNull(count('the run; null: a budget of the day')),
+      source: orNull(text('the part of this source; null: all')),
+      limit: orNull(count('in lookups or `unit`; null: unlimited')),
+      spent: count('what runs have claimed; a claim comes before the request'),
+      left: orNull(count('what may still be claimed; null: unlimited')),
+      used_up_at: orNull(time('foreseen at the pace of today; null: not today, or it is used up already')),
     }),
   ),
   forecast: object({
     today: forecast.describe('by midnight UTC, at the pace of today'),
     next_30_days: forecast.describe('at the pace of the last seven days'),
-  }),
+  }).describe('what will be spent'),
 })
 
 const run = object({
-  run: count,
-  status: z.enum(['completed', 'budget_reached', 'interrupted', 'unauthorized', 'failed']),
-  reason: text.nullable(),
-  cancelled_by: text.optional().describe('who cancelled it'),
-  rows: object({ picked: count.describe('the sum of the others'), ...rowStates }),
-  rows_by_source: byName(object(rowStates)).optional().describe('absent from a dry run'),
-  skipped_over_budget: count.describe('rows read and not picked, because the budget could not pay them'),
-  unread_over_budget: list(text).optional().describe('sources not read to the end for the budget'),
-  unread_sources: list(text).optional().describe('sources whose table was locked'),
-  lookups: counts([
-    'distinct',
-    'stored',
-    'requested',
-    'found',
-    'not_found',
-    'rejected',
-    'failed',
-    'in_doubt',
-  ]),
-  requests: counts(['person', 'company', 'bulk', 'retried', 'throttled']).describe(
-    'API calls made for this run',
-  ),
-  spend,
-  jobs: counts(['submitted', 'completed', 'failed', 'expired', 'in_doubt', 'waiting']),
-  cells: counts(['written', 'protected', 'skipped']),
-  skipped_cells: skippedCells,
+  run: count('its number'),
+  status: z
+    .enum(['completed', 'budget_reached', 'interrupted', 'unauthorized', 'failed'])
+    .describe('how it ended; `unauthorized`: the service rejects every call as configured'),
+  reason: orNull(text('why it ended so; null: nothing more to say')),
+  cancelled_by: text('who cancelled it').optional(),
+  rows: object({ picked: count('the sum of the others'), ...rowStates }).describe('rows by state'),
+  rows_by_source: byName('the same by source; absent from a dry run', object(rowStates)).optional(),
+  skipped_over_budget: count('rows read and not picked, because the budget could not pay them'),
+  unread_over_budget: texts('sources not read to the end for the budget: more rows may remain').optional(),
+  unread_sources: texts('sources not read to the end, because their table was locked').optional(),
+  lookups: counts({
+    distinct: 'different lookups that the rows need',
+    stored: 'answered without a call of this run',
+    requested: 'requested by this run',
+    found: 'answered with a record',
+    not_found: 'answered without a record',
+    rejected: 'whose input the service rejects',
+    failed: 'that failed at every attempt',
+    in_doubt: 'requested without an answer: the service may have billed them',
+  }).describe('the lookups of the rows'),
+  requests: counts({
+    person: 'single calls about people',
+    company: 'single calls about companies',
+    bulk: 'bulk calls',
+    retried: 'of all these, calls that failed and are repeated',
+    throttled: 'of all these, calls answered 429',
+  }).describe('calls made for this run, by whichever process'),
+  spend: spend.describe('what the service bills for it'),
+  jobs: counts({
+    submitted: 'accepted by the service',
+    completed: 'of these, delivered',
+    failed: 'of these, delivered as failed',
+    expired: 'of these, not delivered before their deadline',
+    in_doubt: 'posted without an answer: they may have been accepted',
+    waiting: 'not delivered yet',
+  }).describe('bulk jobs'),
+  cells: counts({
+    written: 'cells written',
+    protected: 'cells left, because they hold a value that the policy protects',
+    skipped: 'cells left, because the value does not fit',
+  }).describe('cells of the rows with a record'),
+  skipped_cells: list('skipped cells by column and reason', skippedGroup),
   rate: object({
-    limit: count.nullable(),
-    window_ms: z.number().nullable(),
-    window_at_most_ms: z.number().optional(),
-    banned: z.boolean().optional(),
-    used: count,
-    permitted: z.number().nullable(),
-    utilisation: z.number().nullable().describe('0 to 1'),
-    shared_key: z.boolean().optional(),
-  }),
-  duration_ms: count,
-  dry_run: object({ columns: writtenColumns, sample: diffRows }).optional(),
+    limit: orNull(count('calls in a window; null: unknown')),
+    window_ms: orNull(number('length of the window in milliseconds; null: unknown')),
+    window_at_most_ms: number('upper bound of an unknown window, in milliseconds').optional(),
+    banned: boolean('the service has banned the key for a while').optional(),
+    used: count('calls counted against the limit'),
+    permitted: orNull(
+      number('calls that the limit would have permitted while there was work; null: unknown'),
+    ),
+    utilisation: orNull(number('`used` of `permitted`, 0 to 1; null: unknown')),
+    shared_key: boolean('another client seems to use the key').optional(),
+  }).describe('the rate limit during the run'),
+  duration_ms: count('how long it took, in milliseconds'),
+  dry_run: object({
+    columns: list('cells that would be written, by column', writtenColumn),
+    sample: list('some rows, before and after', diffRow),
+  })
+    .optional()
+    .describe('only of a dry run'),
 })
-
-const storedRun = object({
-  id: count,
-  trigger: z.enum(['manual', 'schedule', 'follow', 'backfill']),
-  sources: list(text),
-  options: byName(anything),
-  state: z.enum(['running', 'completed', 'interrupted', 'failed']),
-  reason: text.nullable(),
-  started_at: time,
-  finished_at: time.nullable(),
-  cancelled_by: text.nullable(),
-  totals: anything.describe('what the run printed, without values of rows; null while it runs'),
-})
-const pausedSources = list(
-  object({
-    source: text,
-    paused_at: time,
-    paused_by: text,
-    reason: text.nullable(),
-    resume_at: time.nullable(),
-  }),
-)
-const bulk = object({ possible: z.boolean(), reason: text.nullable(), todo: text.nullable() })
-
-const storedJob = object({
-  key: text,
-  job_id: text.nullable(),
-  state: z.enum(Object.values(Job)),
-  reason: text.nullable(),
-  size: count,
-  run: count.nullable(),
-  created_at: time,
-  submitted_at: time.nullable(),
-  deadline_at: time,
-  finished_at: time.nullable(),
-})
-const fillCounts = object({ eligible: count, columns: list(object({ column: text, filled: count })) })
-const storedLookup = object({
-  id: count,
-  kind: text,
-  input: byName(text),
-  state: text,
-  reason: text.nullable(),
-  attempts: count,
-  unconfirmed_calls: count.describe('calls without an answer, which may have been billed'),
-  confidence: z.number().nullable(),
-  run: count.nullable(),
-  job: text.nullable(),
-  requested_at: time.nullable(),
-  resolved_at: time.nullable(),
-  not_before: time.nullable(),
-  leased_until: time.nullable(),
-  refresh_at: time.nullable(),
-  rows: count.describe('rows that share it'),
-  malformed_response: object({ status: count, body: text, received_at: time }).nullable(),
-})
-const proposedOutput = object({
-  column: text,
-  field: text,
-  type: text,
-  map: byName(text).optional(),
-  sql: text.optional(),
-  group: text.optional(),
-  as: text.optional(),
-  matches: text.optional(),
-})
-const scheduled = list(
-  object({
-    cron: text,
-    timezone: text,
-    sources: list(text),
-    limit: count.nullable(),
-    budget: z.union([count, z.literal('unlimited')]).nullable(),
-    catch_up: z.boolean(),
-    next: list(time),
-  }),
-)
-const dryRun = { columns: writtenColumns, sample: diffRows }
 
 /** By command. An error has the shape of `error`, whatever the command. */
 export const JSON_SHAPES = {
-  error: object({ error: object({ kind: text, message: text, problems: list(problem) }) }),
-  version: object({ version: text }),
+  error: object({
+    error: object({
+      kind: text('what was wrong: `usage`, `configuration`, `database`, …'),
+      message: text('what happened, where, what was expected and what to do'),
+      problems: list('the single problems, if there are several', problem),
+    }).describe('why the command failed'),
+  }),
+  version: object({ version: text('version of Fillrate') }),
   help: object({
     commands: list(
+      'all commands, or the named one',
       object({
-        command: text,
-        summary: text,
-        description: text,
-        usage: text,
-        options: list(object({ name: text, value: text.nullable(), description: text })),
-        examples: list(object({ line: text, description: text })),
-        environment: list(text),
-        exit_codes: list(count),
+        command: text('its name'),
+        summary: text('what it does, in a line'),
+        description: text('what it does'),
+        usage: text('its arguments and flags'),
+        options: list(
+          'its flags',
+          object({
+            name: text('with its dashes'),
+            value: orNull(text('name of its value; null: it takes none')),
+            description: text('what it does'),
+          }),
+        ),
+        examples: list(
+          'command lines',
+          object({ line: text('to be copied'), description: text('what it does') }),
+        ),
+        environment: texts('variables that it reads'),
+        exit_codes: list('exit codes that it ends with', integer),
       }),
     ),
   }),
-  migrate: object({ applied: list(text).describe('migrations') }),
+  migrate: object({ applied: texts('migrations that were applied now') }),
   check: object({
-    ok: z.boolean(),
+    ok: boolean('no check failed'),
     checks: list(
+      'in the order in which they were made',
       object({
-        name: text,
-        verdict: text,
-        text,
-        todo: text.nullable(),
-        problems: list(problem.extend({ verdict: text.optional() })),
+        name: text('what was checked'),
+        verdict: text('`ok`, `warning`, `error` or `skipped`'),
+        text: text('what was found'),
+        todo: orNull(text('what to do; null: nothing')),
+        problems: list(
+          'the single problems',
+          object({ ...problem.shape, verdict: text('`warning` or `error`').optional() }),
+        ),
       }),
     ),
   }),
   plan: object({
     sources: list(
+      'by source, each row counted once: `table` = `without_key` + `filtered_out` + `where_out` + `rows`, and `rows` = `complete` + `fresh` + `held` + `picked`',
       object({
-        source: text,
-        stopped_at: z.enum(['limit', 'budget']).nullable(),
-        changed_since: time.nullable().describe('the rows changed since then were read; null: all'),
-        table: count.nullable(),
-        without_key: count.nullable().describe('rows with NULL in a column of the key'),
-        filtered_out: count.nullable(),
-        where_out: count.nullable(),
-        rows: count,
-        complete: count,
-        fresh: count,
-        held: count,
-        picked: count,
-        suppressed: count,
-        valid_input: count,
-        recently_enriched: object({ rows: count, reason: text }).nullable(),
-        invalid_input: byName(count).describe('rows by reason'),
+        source: text('its name'),
+        stopped_at: orNull(
+          z.enum(['limit', 'budget']).describe('where reading stopped; null: the whole source was read'),
+        ),
+        changed_since: orNull(time('only rows that changed since then were read; null: all')),
+        table: orNull(count('rows of the table; null: not counted, as reading stopped before the end')),
+        without_key: orNull(count('rows with NULL in a column of the key; null: not counted')),
+        filtered_out: orNull(count('rows left out by the filter and joins; null: not counted')),
+        where_out: orNull(count('rows left out by `--where`; null: not counted')),
+        rows: count('rows that were read'),
+        complete: count('rows without a blank output'),
+        fresh: count('rows enriched or looked up not long ago'),
+        held: count('rows that another run has picked, or that wait for a retry'),
+        picked: count('rows that a run would pick: the sum of the next three'),
+        suppressed: count('rows about an erased person or company: never looked up'),
+        valid_input: count('rows with a usable input'),
+        invalid_input: byName('rows without a usable input, by reason', integer),
+        recently_enriched: orNull(
+          object({
+            rows: count('fresh rows whose `freshness` is recent, whatever enriched them'),
+            reason: text('until when they are fresh, in words'),
+          }).describe('null: the source has no `freshness`'),
+        ),
       }),
     ),
-    paused: list(text),
+    paused: texts('sources that a run would leave out, because they are paused'),
     lookups: object({
-      distinct: count,
-      stored: count,
-      to_request: byName(count),
-      requested: count,
-      is_estimate: z.boolean(),
-    }),
-    calls: counts(['person', 'company', 'bulk', 'total']),
+      distinct: count('different lookups of all sources together'),
+      stored: count('of these, answered already, or requested by another run now'),
+      to_request: byName('of these, to be requested, by kind', integer),
+      requested: count('of these, to be requested: the sum of `to_request`'),
+      is_estimate: boolean('there are too many to count: the numbers are within half a percent'),
+    }).describe('the lookups that the rows need'),
+    calls: counts({
+      person: 'single calls about people',
+      company: 'single calls about companies',
+      bulk: 'bulk calls',
+      total: 'the sum',
+    }).describe('calls within the budget'),
     cost: object({
-      lookups: count,
-      max_lookups: count,
-      amount: money.nullable().describe('what these cost; null without a price'),
-      max_amount: money.nullable(),
-      budget: count.nullable(),
-      beyond_budget: count,
-      match_rate: z.number().nullable().describe('0 to 1'),
-      expected_found: z.number().nullable(),
-      found_range: counts(['min', 'max']).nullable(),
-    }),
+      lookups: count('lookups that would be requested within the budget'),
+      max_lookups: count('the same, if each row of a cascade reaches its last identifier'),
+      credits: counts({ min: 'at least', max: 'at most: what a run reserves' })
+        .optional()
+        .describe('of these, in credits; only where a lookup does not cost one'),
+      amount: orNull(money.describe('of `lookups`; null without a price')),
+      max_amount: orNull(money.describe('of `max_lookups`; null without a price')),
+      budget: orNull(count('the budget in lookups; null: unlimited, or none was given')),
+      beyond_budget: count('lookups beyond the budget, of the rows that were read'),
+      match_rate: orNull(number('share of lookups found so far, 0 to 1; null before the first')),
+      expected_found: orNull(number('lookups that will be found at this rate; null before the first')),
+      found_range: orNull(
+        counts({ min: 'at least', max: 'at most' }).describe('likely range of these; null before the first'),
+      ),
+    }).describe('what a run would cost'),
     time: object({
-      limit: count.nullable(),
-      window_ms: z.number().nullable(),
-      ms: z.number().nullable(),
-      max_ms: z.number().nullable(),
-    }),
-    sample: diffRows.optional(),
-    bulk,
+      limit: orNull(count('calls in a window; null: not known yet')),
+      window_ms: orNull(number('length of the window in milliseconds; null: not known yet')),
+      ms: orNull(number('how long the calls take at this limit, in milliseconds; null: unknown')),
+      max_ms: orNull(number('the same for `max_lookups`; null: unknown')),
+    }).describe('how long a run would take'),
+    sample: list('rows whose records are stored already, before and after', diffRow).optional(),
+    bulk: bulk.describe('whether bulk jobs can be used'),
   }),
   follow: object({
-    source: text,
-    action: z.enum(['install', 'remove']),
-    table: text,
-    columns: list(text),
-    changed: z.boolean(),
-    followed: z.boolean(),
+    source: text('its name'),
+    action: z.enum(['install', 'remove']).describe('the requested action'),
+    table: text('its table'),
+    columns: texts('columns whose changes are followed'),
+    changed: boolean('the triggers were installed, replaced or removed now'),
+    followed: boolean('the table is followed now'),
   }),
   run,
   cancel: object({
-    run: count,
-    state: text.describe('`running`: cancelled, and still finishing what is under way'),
-    reason: text.nullable(),
-    cancelled_by: text.nullable(),
-    follow: z.boolean(),
-    sources: list(text),
+    run: count('its number'),
+    state: text('state of the run; `running`: cancelled, and finishing what is under way'),
+    reason: orNull(text('why it ended; null: it has not')),
+    cancelled_by: orNull(text('who cancelled it; null: it had ended by itself')),
+    follow: boolean('it was a run of live sync, which goes on with another one'),
+    sources: texts('the sources that it picked from'),
   }),
   undo: object({
-    run: count.nullable().describe('the run that the undo is; null: nothing was written'),
-    undoes: count,
-    writes_again: z.boolean(),
-    dry_run: z.boolean(),
-    status: z.enum(['completed', 'interrupted']),
-    undone_by: list(count),
-    waiting: count,
-    changes: counts([
-      'total',
-      'restored',
-      'kept',
-      'row_missing',
-      'rejected',
-      'undone_before',
-      'not_configured',
-      'remaining',
-    ]),
-    cells: counts(['restored', 'touched', 'kept']),
-    columns: list(object({ source: text, column: text, restored: count, kept: count })),
-    kept: list(
+    run: orNull(count('the run that the undo is; null: nothing was written')),
+    undoes: count('the run that is undone'),
+    writes_again: boolean('that run was an undo, so its values are written again'),
+    dry_run: boolean('nothing was written'),
+    status: z.enum(['completed', 'interrupted']).describe('how it ended'),
+    undone_by: list('runs that undid parts of it before', integer),
+    waiting: count('rows of the run that still wait: what they get is written after this undo'),
+    changes: counts({
+      total: 'the sum of the others',
+      restored: 'with at least one restored cell',
+      kept: 'whose cells were all changed since',
+      row_missing: 'whose row is no longer there',
+      rejected: 'whose former values the database rejects',
+      undone_before: 'undone by an earlier undo',
+      not_configured: 'whose source is no longer configured',
+      remaining: 'not undone yet: interrupted, or their rows are locked',
+    }).describe('changes of the run, each of which is one write to one row'),
+    cells: counts({
+      restored: 'cells that hold their former value again',
+      touched: 'restored cells of `touch` columns, beside these',
+      kept: 'cells left, because they were changed since',
+    }).describe('cells of these changes'),
+    columns: list(
+      'the same by column',
       object({
-        source: text,
-        key: text,
-        columns: list(text),
-        written_by: count.nullable(),
-        inputs_changed: z.boolean().describe('the row has other inputs than when it was written'),
+        source: text('its source'),
+        column: text('column of the table'),
+        restored: count('restored cells'),
+        kept: count('cells left'),
       }),
     ),
-    failed: list(object({ source: text, key: text, outcome: text, reason: text.nullable() })),
-    duration_ms: count,
+    kept: list(
+      'rows with values that stay, at most 10,000',
+      object({
+        source: text('its source'),
+        key: text('its key'),
+        columns: texts('columns that stay'),
+        written_by: orNull(count('the run that wrote them since; null: not Fillrate')),
+        inputs_changed: boolean('the row has other inputs than when it was written'),
+      }),
+    ),
+    failed: list(
+      'rows that could not be restored, at most 10,000',
+      object({
+        source: text('its source'),
+        key: text('its key'),
+        outcome: text('`row_missing` or `rejected`'),
+        reason: orNull(text('why; null: the outcome says all')),
+      }),
+    ),
+    duration_ms: count('how long it took, in milliseconds'),
   }),
   forget: object({
-    dry_run: z.boolean(),
-    tombstones: list(object({ kind: text, hash: text })),
-    erased: byName(count),
-    rows: list(object({ source: text, key: text })),
-    searched: object({ tables: count, columns: count, sources: list(text) }),
-    remaining: list(object({ table: text, column: text, rows: count })),
+    dry_run: boolean('nothing was erased'),
+    tombstones: list(
+      'what is never looked up again',
+      object({ kind: text('kind of the identifier'), hash: text('SHA-256 of kind and identifier') }),
+    ),
+    erased: byName('what was erased, by table or place', integer),
+    rows: list(
+      'rows of your tables that refer to the subject: erase them yourself',
+      object({ source: text('its source'), key: text('its key') }),
+    ),
+    searched: object({
+      tables: count('Fillrate’s tables'),
+      columns: count('their text columns'),
+      sources: texts('sources whose present inputs were searched'),
+    }).describe('where the identifier was looked for'),
+    remaining: list(
+      'where it was still found; empty unless something is wrong',
+      object({ table: text('its name'), column: text('its name'), rows: count('rows with it') }),
+    ),
   }),
   'forget --deleted': object({
-    dry_run: z.boolean(),
-    source: text,
-    deleted: count.describe('deleted rows that were set aside'),
-    erased: counts(['rows', 'lookups', 'records', 'changes', 'results'])
-      .nullable()
-      .describe('null: a dry run'),
+    dry_run: boolean('nothing was erased'),
+    source: text('its name'),
+    deleted: count('rows that their table no longer has'),
+    erased: orNull(
+      counts({
+        rows: 'what is known of these rows',
+        lookups: 'lookups that no other row needs',
+        records: 'records of these',
+        changes: 'changes of these rows',
+        results: 'results in deliveries',
+      }).describe('null: a dry run'),
+    ),
   }),
-  pause: object({ changed: list(text), paused: pausedSources }),
-  resume: object({ changed: list(text), paused: pausedSources }),
-  schedule: object({ schedule: scheduled }),
+  pause: object({
+    changed: texts('sources that were paused now'),
+    paused: list('all paused sources', pausedSource),
+  }),
+  resume: object({
+    changed: texts('sources that were resumed now'),
+    paused: list('all sources that are still paused', pausedSource),
+  }),
+  schedule: object({ schedule: list('the scheduled runs', scheduleEntry) }),
   failures: object({
-    total: count,
-    reasons: list(object({ source: text, state: text, reason: text, rows: count })),
-    cells: skippedCells,
-    rows: list(object({ source: text, key: text, state: text, reason: text.nullable(), settled_at: time })),
-    skipped_cells: list(anything).describe('the latest skipped cells, one by one'),
+    total: count('rows that could not be enriched'),
+    reasons: list(
+      'these by source, state and reason, the most frequent first',
+      object({
+        source: text('its name'),
+        state: text('state of the rows'),
+        reason: text('why'),
+        rows: count('rows'),
+      }),
+    ),
+    cells: list('skipped cells by column and reason', skippedGroup),
+    rows: list(
+      'the latest of these rows',
+      object({
+        source: text('its source'),
+        key: text('its key'),
+        state: text('its state'),
+        reason: orNull(text('why; null: the state says all')),
+        settled_at: time('since when'),
+      }),
+    ),
+    skipped_cells: list('the latest skipped cells, one by one', z.unknown()),
   }),
   runs: object({
-    runs: list(storedRun.extend({ spend: spend.describe('killed and running runs included') })),
+    runs: list(
+      'newest first',
+      object({
+        ...storedRun.shape,
+        spend: spend.describe('billed so far, killed and running runs included'),
+      }),
+    ),
   }),
   jobs: object({
-    jobs: list(storedJob.extend({ attempts: count, polls: count, poll_at: time.nullable() })),
+    jobs: list(
+      'newest first',
+      object({
+        ...storedJob.shape,
+        attempts: count('submissions that the service did not accept'),
+        polls: count('polls for its results so far'),
+        poll_at: orNull(time('when they are polled next; null: never')),
+      }),
+    ),
   }),
   status: object({
     troubles: list(
+      'what is wrong now, errors first',
       object({
-        code: text,
-        subject: text.describe('service and key, source, schedule or process; empty: there is only one'),
-        severity: text.describe('error or warning'),
-        since: time,
-        title: text,
-        meaning: text.describe('what it means for the rows'),
-        action: text.describe('what to do about it'),
+        code: text('its name, in docs/notifications.md'),
+        subject: text('service and key, source, schedule or process; empty: there is only one'),
+        severity: text('`error` or `warning`'),
+        since: time('when it began'),
+        title: text('what happened'),
+        meaning: text('what it means for the rows'),
+        action: text('what to do'),
       }),
-    ).describe('what is wrong now, errors first'),
-    rows: byName(object({ total: count, ...rowStates })).describe('by source'),
-    jobs: byName(count).describe('by state'),
-    deliveries: byName(count).describe('by state'),
-    quarantined_results: count,
-    running_runs: count,
-    last_run: storedRun.nullable(),
-    spend: spendReport,
-    paused: pausedSources,
+    ),
+    rows: byName(
+      'rows ever picked, by source',
+      object({ total: count('the sum of the others'), ...rowStates }),
+    ),
+    jobs: object(
+      mapKeys(Object.values(Job), (state) => count(`jobs ${JOB_STATE_MEANINGS[state]}`).optional()),
+    ).describe('jobs by state; a state without a job is absent'),
+    deliveries: byName('deliveries by state', integer),
+    quarantined_results: count('results that matched no input and were not used'),
+    running_runs: count('runs in progress'),
+    last_run: orNull(storedRun.describe('the run that started last; null: there was none')),
+    spend: spendReport.describe('what was requested, what it costs, and what is left of the budgets'),
+    paused: list('sources from which no run picks', pausedSource),
     deleted: list(
+      'rows that their table no longer has',
       object({
-        source: text,
-        is_kept: z.boolean(),
-        rows: count,
-        since: time,
-        held: text.nullable().describe('why they are not erased'),
+        source: text('its name'),
+        is_kept: boolean('they are kept; otherwise they are erased'),
+        rows: count('rows'),
+        hidden: count('of these, rows that row-level security may only hide'),
+        since: time('when the first of them was noticed'),
+        held: orNull(text('why they are not erased; null: nothing is in the way')),
       }),
-    ).describe('rows that their table no longer has'),
+    ),
     limits: list(
+      'the rate limits, the latest first',
       object({
-        scope: text,
-        limit: count,
-        window_ms: z.number().nullable(),
-        observed_at: time,
-        status: object({
-          state: text,
-          limit: count.nullable(),
-          window_ms: z.number().nullable(),
-          window_at_most_ms: z.number().nullable(),
-          used: count,
-          permitted: z.number().nullable(),
-          utilisation: z.number().nullable().describe('0 to 1'),
-          window_used: count,
-          next_window_at: time.nullable(),
-          stall_reason: text.nullable(),
-          throttled: count,
-          shared_key: z.boolean(),
-          reported_at: time,
-          live: z.boolean(),
-        }).nullable(),
+        scope: text('service and key'),
+        limit: count('calls in a window'),
+        window_ms: orNull(number('length of the window in milliseconds; null: unknown')),
+        observed_at: time('when the limit was last seen'),
+        status: orNull(
+          object({
+            state: text('state of the limiter, in docs/rate.md'),
+            limit: orNull(count('calls in a window; null: unknown')),
+            window_ms: orNull(number('length of the window in milliseconds; null: unknown')),
+            window_at_most_ms: orNull(
+              number('upper bound of an unknown window, in milliseconds; null: none'),
+            ),
+            used: count('calls counted since the limiter started'),
+            permitted: orNull(
+              number('calls that the limit would have permitted while there was work; null: unknown'),
+            ),
+            utilisation: orNull(number('`used` of `permitted`, 0 to 1; null: unknown')),
+            window_used: count('calls in the present window'),
+            next_window_at: orNull(time('when the next window begins; null: unknown')),
+            stall_reason: orNull(text('why calls wait; null: they do not')),
+            throttled: count('calls answered 429'),
+            shared_key: boolean('another client seems to use the key'),
+            reported_at: time('when the leader reported this'),
+            live: boolean('the leader still holds its lease'),
+          }).describe('the last report of the leader; null: none yet'),
+        ),
       }),
     ),
-    fill_rate: byName(z.union([text, fillCounts.extend({ measured_at: time })])).describe(
+    fill_rate: byName(
       'by source; a text says why it is unknown',
+      z.union([z.string(), object({ ...fillCounts, measured_at: time('when a run counted it') })]),
     ),
-    configuration_problems: list(problem).nullable(),
+    configuration_problems: orNull(list('what is wrong with the configuration; null: nothing', problem)),
   }),
   explain: object({
-    source: text,
-    key: text,
-    table: text,
+    source: text('its name'),
+    key: text('key of the row'),
+    table: text('table of the source'),
     row: object({
-      exists: z.boolean(),
-      excluded_by: text.nullable(),
-      join_count: count,
-      problem: text.nullable(),
-      fresh_until: time.nullable(),
-      inputs: byName(text.nullable()),
-      filled_inputs: byName(text),
-      lookup_request: object({ kind: text, input: byName(text) }).nullable(),
-      is_suppressed: z.boolean(),
-      input_notes: list(object({ input: text, reason: text })),
-      columns: list(
+      exists: boolean('the table has it'),
+      excluded_by: orNull(
+        text('`joins` or `where`: what leaves it out of the source; null: it belongs to it'),
+      ),
+      join_count: count('rows that the joins return for it; more than one is a mistake of the mapping'),
+      problem: orNull(text('error of an expression that fails on it; null: none')),
+      fresh_until: orNull(time('until when its `freshness` keeps it from being picked; null: it does not')),
+      inputs: byName('its inputs, without what Fillrate filled itself', orNull(z.string())),
+      filled_inputs: byName('inputs that Fillrate filled itself: it is not looked up by them', z.string()),
+      lookup_request: orNull(
         object({
-          column: text,
-          value: anything,
-          blank: z.boolean(),
-          policy: text.nullable(),
-          written_by_fillrate: z.boolean().nullable(),
-          written_by_source: text.nullable(),
-          written_by: count.nullable().describe('a run'),
+          kind: text('kind of the lookup'),
+          input: byName('input of the lookup', z.string()),
+        }).describe('the lookup that its inputs make; null: none is usable'),
+      ),
+      is_suppressed: boolean('an identifier of it was erased: it is never looked up'),
+      input_notes: list(
+        'inputs that are not used',
+        object({ input: text('its name'), reason: text('why not') }),
+      ),
+      columns: list(
+        'the outputs as they are now',
+        object({
+          column: text('column of the table'),
+          value: anything('its value'),
+          blank: boolean('it counts as blank'),
+          policy: orNull(text('policy of the output; null: a column of `touch`')),
+          written_by_fillrate: orNull(
+            boolean('it holds what Fillrate wrote; null: what Fillrate wrote was erased'),
+          ),
+          written_by_source: orNull(text('the source that wrote it; null: none')),
+          written_by: orNull(count('the run that wrote it; null: none, or unknown')),
         }),
       ),
-    }),
-    state: object({
-      state: z.enum(ROW_STATES),
-      reason: text.nullable(),
-      notes: byName(anything).nullable(),
-      run: count.nullable(),
-      alive: z.boolean(),
-      inputs_changed: z.boolean(),
-      picked_at: time,
-      settled_at: time.nullable(),
-      due_at: time.nullable(),
-    })
-      .nullable()
-      .describe('null: never picked'),
-    lookup: storedLookup.nullable(),
-    missed_lookups: list(storedLookup),
-    job: storedJob.nullable(),
-    deliveries: list(
+    }).describe('the row of your table'),
+    state: orNull(
       object({
-        event_id: text,
-        state: text,
-        reason: text.nullable(),
-        received_at: time,
-        settled_at: time.nullable(),
+        state: z.enum(ROW_STATES).describe('its state'),
+        reason: orNull(text('why; null: the state says all')),
+        notes: orNull(byName('further facts, by name', z.unknown())),
+        run: orNull(count('the run that finished it last, or that holds it; null: none')),
+        alive: boolean('the process of this run is alive'),
+        inputs_changed: boolean('its inputs are others than when it was picked'),
+        picked_at: time('when it was picked last'),
+        settled_at: orNull(time('when it got its state; null: it waits')),
+        due_at: orNull(time('when it is due again; null: at its next change')),
+      }).describe('what Fillrate knows of the row; null: it was never picked'),
+    ),
+    lookup: orNull(storedLookup.describe('its lookup; null: none')),
+    missed_lookups: list('lookups of its cascade that found nothing before this one', storedLookup),
+    job: orNull(storedJob.describe('the job of the lookup; null: it is requested singly')),
+    deliveries: list(
+      'deliveries of the job',
+      object({
+        event_id: text('the service’s name of the delivery'),
+        state: text('state of the delivery'),
+        reason: orNull(text('why; null: the state says all')),
+        received_at: time('when it came'),
+        settled_at: orNull(time('when its results were used; null: not yet')),
       }),
     ),
-    record: anything.describe('as the service sent it'),
+    record: anything('the record, as the service sent it; null: none'),
     fields: list(
-      object({ field: text, column: text, value: anything, skipped: text.nullable(), result: text }),
+      'the outputs, and what became of the record’s value',
+      object({
+        field: text('field of the record'),
+        column: text('column of the table'),
+        value: anything('value of the record'),
+        skipped: orNull(text('why it is not written, as a name; null: it is, or could be')),
+        result: text('whether it was written, and why not, in words'),
+      }),
     ),
     changes: list(
+      'writes of Fillrate to the row, newest first',
       object({
-        id: count,
-        run: count.nullable(),
-        written_at: time,
-        undoes: count.nullable(),
-        undone_by: count.nullable(),
-        cells: list(object({ column: text, before: anything, after: anything, undone: z.boolean() })),
+        id: count('its number'),
+        run: orNull(count('the run that wrote; null: retention has deleted it')),
+        written_at: time('when'),
+        undoes: orNull(count('the run whose write it takes back; null: it is no undo')),
+        undone_by: orNull(count('the run that took it back; null: none')),
+        cells: list(
+          'the cells that it changed',
+          object({ ...cell.shape, undone: boolean('this cell was taken back') }),
+        ),
       }),
     ),
-    next: object({ what: text, at: time.nullable() }),
+    next: object({
+      what: text('what happens to the row next, in words'),
+      at: orNull(time('when; null: at the next run, or never')),
+    }).describe('the next step'),
   }),
   retry: object({
-    dry_run: z.boolean(),
-    rows: count,
-    reasons: list(object({ source: text, state: text, reason: text, rows: count })),
-    lookups: count,
-    without_call: count,
-    row_missing: count,
-    complete: count,
-  }),
-  remap: run
-    .omit({ dry_run: true })
-    .partial()
-    .extend({
-      dry_run: z.boolean(),
-      source: text,
-      examined: counts([
-        'rows',
-        'changed',
-        'unchanged',
-        'below_confidence',
-        'inputs_changed',
-        'row_missing',
-        'undone',
-        'cells',
-      ]),
-      skipped_cells: skippedCells,
-      ...dryRun,
-    })
-    .describe('with the fields of a run if anything was written'),
-  init: object({
-    written: text.nullable(),
-    examined: object({ tables: count, schemas: list(text) }),
-    sources: list(
+    dry_run: boolean('nothing was queued'),
+    rows: count('rows that the next run picks'),
+    reasons: list(
+      'these by source, state and reason',
       object({
-        name: text,
-        kind: z.enum(['person', 'company']),
-        table: text,
-        rows: count.nullable(),
-        joins: text.nullable(),
-        key: list(text).nullable(),
-        where: text.nullable(),
-        changed_at: text.nullable(),
-        freshness: text.nullable(),
-        touch: object({ column: text, sql: text }).nullable(),
-        notes: list(text),
-        inputs: list(object({ input: text, sql: text })),
-        outputs: list(proposedOutput),
-        skipped_columns: list(object({ column: text, reason: text, output: proposedOutput.optional() })),
-        sample: object({ rows: count, identified_by: byName(count) }),
-        fill_rate: fillCounts.nullable(),
+        source: text('its name'),
+        state: text('state of the rows'),
+        reason: text('why they were in it'),
+        rows: count('rows'),
       }),
     ),
-    skipped_tables: list(object({ table: text, reason: text })),
+    lookups: count('different lookups that will be requested again'),
+    without_call: count('rows that will be written from their stored record'),
+    row_missing: count('rows left, because the source no longer has them'),
+    complete: count('rows left, because they lack nothing any more'),
   }),
-  serve: object({ listens: text.nullable(), public_url: text.nullable(), bulk }),
+  remap: object({
+    ...run.omit({ dry_run: true, skipped_cells: true }).partial().shape,
+    dry_run: boolean('nothing was written'),
+    source: text('its name'),
+    examined: counts({
+      rows: 'the sum of the others but `undone` and `cells`',
+      changed: 'whose cells change',
+      unchanged: 'whose cells stay',
+      below_confidence: 'whose record is below `minConfidence`',
+      inputs_changed: 'whose inputs are others than those of the record: the next run picks them',
+      row_missing: 'that their table no longer has',
+      undone: 'of the changed, those undone before',
+      cells: 'cells that change',
+    }).describe('rows with a stored record'),
+    skipped_cells: list('cells that the mapping skips, by column and reason', skippedGroup),
+    columns: list('cells that change, by column', writtenColumn),
+    sample: list('some rows, before and after', diffRow),
+  }).describe('with the fields of a run if anything was written'),
+  init: object({
+    written: orNull(text('the file that was written; null: it was printed')),
+    examined: object({ tables: count('tables'), schemas: texts('their schemas') }).describe('what was read'),
+    sources: list(
+      'the proposed sources',
+      object({
+        name: text('its name'),
+        kind: z.enum(['person', 'company']).describe('what its rows are about'),
+        table: text('its table'),
+        rows: orNull(count('rows, as Postgres estimates them; null: before the first ANALYZE')),
+        joins: orNull(text('joined tables, as SQL; null: none')),
+        key: orNull(texts('columns of the key; null: the primary key')),
+        where: orNull(text('filter, as SQL; null: none')),
+        changed_at: orNull(text('column that records when a row changed; null: none')),
+        freshness: orNull(text('column that records when a row was enriched; null: none')),
+        touch: orNull(
+          object({ column: text('its name'), sql: text('what is written to it') }).describe(
+            'column to be set at each write; null: none',
+          ),
+        ),
+        notes: texts('advice'),
+        inputs: list(
+          'the proposed inputs',
+          object({ input: text('its name'), sql: text('expression over the table, `t`') }),
+        ),
+        outputs: list('the proposed outputs', proposedOutput),
+        skipped_columns: list(
+          'columns that look suitable and are left',
+          object({
+            column: text('its name'),
+            reason: text('why it is left'),
+            output: proposedOutput.describe('the output that it would be').optional(),
+          }),
+        ),
+        sample: object({
+          rows: count('rows that were tried'),
+          identified_by: byName('of these, rows by the identifier that would look them up', integer),
+        }).describe('the inputs, tried on some rows'),
+        fill_rate: orNull(object(fillCounts).describe('how full the outputs are now; null: not counted')),
+      }),
+    ),
+    skipped_tables: list(
+      'tables that look suitable and are left',
+      object({ table: text('its name'), reason: text('why it is left') }),
+    ),
+  }),
+  serve: object({
+    listens: orNull(text('address and port; null: no port')),
+    public_url: orNull(text('the address that the service can reach; null: none')),
+    bulk: bulk.describe('whether bulk jobs can be used'),
+  }),
   start: object({
-    listens: text.nullable().optional().describe('in the first object'),
-    public_url: text.nullable().optional(),
-    schedule: scheduled.optional().describe('in the next, and again after each reload'),
-    follows: list(text).optional().describe('sources in live sync'),
+    listens: orNull(text('address and port, in the first object; null: no port')).optional(),
+    public_url: orNull(text('the address that the service can reach; null: none')).optional(),
+    schedule: list(
+      'the scheduled runs, in the next object, and again after each reload',
+      scheduleEntry,
+    ).optional(),
+    follows: texts('sources in live sync').optional(),
   }),
 } as const

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { JSON_SHAPES } from './json-shapes.ts'
+import { JSON_SHAPES, SHARED_SHAPES } from './json-shapes.ts'
 import { table } from './table.ts'
 
 /** docs/json.md, from the shapes that the tests hold the output of the commands to. */
@@ -15,14 +15,32 @@ An error, also of the command line, has the shape of \`error\`, with the exit co
 listens, and one for each configuration that it uses.
 
 ${Object.entries(JSON_SHAPES)
-  .map(
-    ([name, shape]) =>
-      `## ${name}\n\n${table(['field', 'type', 'meaning'], listFields(z.toJSONSchema(shape, { unrepresentable: 'any' }), ''))}`,
-  )
+  .map(([name, shape]) => section(name, shape))
   .join('\n\n')}
+
+# Shared objects
+
+Objects that several commands print.
+
+${SHARED_SHAPES.map((shape) => section(shape.meta()?.id ?? '', shape)).join('\n\n')}
 `
 
+const section = (name: string, shape: z.ZodType): string =>
+  `## ${name}\n\n${table(['field', 'type', 'meaning'], listFields(toSchema(shape), ''))}`
+
+/** The JSON Schema of a shape. One that is shared is a reference wherever it stands inside. */
+export function toSchema(shape: z.ZodType): Schema {
+  const schema = z.toJSONSchema(shape, { unrepresentable: 'any' })
+  const own = schema.$ref === undefined ? undefined : schema.$defs?.[schema.$ref.replace(REFERENCE, '')]
+  return own ?? schema
+}
+
+const REFERENCE = /^#\/\$defs\//
+
 type Schema = z.core.JSONSchema.BaseSchema
+
+/** Said of a field that is not always there. */
+export const OPTIONAL = 'absent if it does not apply'
 
 /** A line for each field, by its path: `rows.picked`, `runs[].id`. */
 export function listFields(schema: Schema, path: string): string[][] {
@@ -31,7 +49,7 @@ export function listFields(schema: Schema, path: string): string[][] {
     const at = path === '' ? name : `${path}.${name}`
     const { description = '' } = property
     const { text, inner, suffix } = describeType(property)
-    const optional = schema.required?.includes(name) === true ? '' : 'absent if it does not apply'
+    const optional = schema.required?.includes(name) === true ? '' : OPTIONAL
     return [
       [`\`${at}\``, text, [description, optional].filter((part) => part !== '').join('; ')],
       ...(inner === null ? [] : listFields(inner, at + suffix)),
@@ -53,6 +71,10 @@ function describeType(schema: Schema): DescribedType {
     const inner = types.find((one) => one.inner !== null)
     const text = types.map((one) => one.text).join(' or ')
     return { text, inner: inner?.inner ?? null, suffix: inner?.suffix ?? '' }
+  }
+  if (schema.$ref !== undefined) {
+    const name = schema.$ref.replace(REFERENCE, '')
+    return plain(`[${name}](#${name})`)
   }
   if (schema.title === 'code') return plain('code')
   if (schema.enum !== undefined) return plain(schema.enum.map((one) => `\`${String(one)}\``).join(', '))

@@ -3,7 +3,8 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
-import { jsonPage } from '../../../scripts/docs/json.ts'
+import { jsonPage, listFields, OPTIONAL, toSchema } from '../../../scripts/docs/json.ts'
+import { JSON_SHAPES, SHARED_SHAPES } from '../../../scripts/docs/json-shapes.ts'
 import { logsPage } from '../../../scripts/docs/logs.ts'
 import { notificationsPage } from '../../../scripts/docs/notifications.ts'
 import { initPage } from '../../../scripts/docs/init.ts'
@@ -57,6 +58,13 @@ test('how-it-works.md lists every table', () => {
   )
   expect(tables.length).toBeGreaterThan(15)
   expect(tables.filter((name) => !page.includes(`| \`${name}\``))).toEqual([])
+})
+
+test('json.md gives each field a meaning', () => {
+  const shapes = [...Object.values(JSON_SHAPES), ...SHARED_SHAPES]
+  const fields = shapes.flatMap((shape) => listFields(toSchema(shape), ''))
+  expect(fields.length).toBeGreaterThan(400)
+  expect(fields.filter(([, , meaning = '']) => meaning.replace(OPTIONAL, '') === '')).toEqual([])
 })
 
 test('every npm script that the documentation names exists', () => {
