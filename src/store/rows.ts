@@ -9,6 +9,8 @@ import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 export interface PickedRow {
   readonly key: string
   readonly inputHash: string
+  /** When it was finished, as it was read; null: it waited, or was not known. */
+  readonly settledAt: string | null
   readonly state: RowState
   readonly reason: string | null
   readonly lookup: number | null
@@ -21,7 +23,8 @@ export interface PickedRow {
 }
 
 /**
- * Claims rows for a run. Skips rows that another running run holds. An insert with `on conflict` costs a third more: it is left out
+ * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
+ * read: write-back fills those of a dead run while they are picked. An insert with `on conflict` costs a third more: it is left out
  * where no row is known, and so is the order, in which known rows are locked.
  * @param options.areNew this transaction has seen that no row is known
  * @param options.dry waiting rows are written only once a run without `dry` has claimed them
@@ -47,7 +50,7 @@ export async function claimRows(
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
     select ${source}, v.key, v.lookup, v.tried::bigint[], ${dry} and v.state = 'waiting', ${service}, v."inputHash"::bigint, v.state,
-           v.reason, ${run}, v.notes, now(), case when v.state = 'waiting' then null else now() end, v."nextAt"
+           v.reason, ${run}, v.notes, coalesce(v."settledAt", now()), case when v.state = 'waiting' then null else now() end, v."nextAt"
       from ${recordBatch(
         picked.map(({ tried = [], ...row }) => ({
           ...row,
@@ -56,6 +59,7 @@ export async function claimRows(
         {
           key: 'text',
           inputHash: 'text',
+          settledAt: 'timestamptz',
           state: 'text',
           reason: 'text',
           lookup: 'bigint',
@@ -78,14 +82,18 @@ export async function claimRows(
   return claimed
 }
 
-/** SQL: a row that is known already is claimed too, unless another running run holds it. */
+/**
+ * SQL: a row that is known already is claimed too, unless another running run holds it or it was finished since it was read. Only the
+ * columns of `excluded` can be read here: its `picked_at` is the time at which the row was finished when it was read.
+ */
 const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (source, key) do update set
       lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
       ${claimedValuesSql},
       state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
       cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
-    where r.state <> 'waiting' or r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])`
+    where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
+               else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end`
 
 /** What happened to a row's output cells. */
 export interface CellCounts {

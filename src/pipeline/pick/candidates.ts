@@ -34,6 +34,8 @@ export interface PickCandidate extends PageRow {
   readonly settledUntil: Date | null
   /** Whether it is finished and due again. */
   readonly isDue: boolean
+  /** When Fillrate finished it, as Postgres text; null: it waits, or is not known. */
+  readonly settledAt: string | null
 }
 
 /** Lookups without a match, in the order of their requests. */
@@ -115,7 +117,7 @@ export async function readCandidates(
     ),
     unsettled as materialized (
       select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
-             ${isDueSql} as "isDue", ${disposition} as disposition, r.key is null as "isNew"
+             ${isDueSql} as "isDue", ${settledAtSql}, ${disposition} as disposition, r.key is null as "isNew"
         from page full join (
           select ${rowColumnsSql(source)} from fillrate.rows
            where source = (select ${source.name}::text) and key = any((select keys from scanned)::text[]) offset 0
@@ -130,7 +132,7 @@ export async function readCandidates(
                                        from unsettled group by disposition) by_disposition)) as counts
         from scanned
     )
-    select counts, ${pageColumnsSql(source)}, missed, "settledUntil", "isDue", disposition
+    select counts, ${pageColumnsSql(source)}, missed, "settledUntil", "isDue", "settledAt", disposition
       from (select counts, page.* from counted left join unsettled page on false
             union all select null, page.* from unsettled page where disposition in ('eligible', 'abandoned')) page
      order by ${pageOrderSql(source)}`.execute(db)
@@ -202,7 +204,7 @@ export async function readCandidatesByKey(
   )
   const { rows } = await sql<Omit<PickCandidate, 'disposition'>>`
     select ${pageColumnsSql(source)}, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
-           ${isDueSql} as "isDue"
+           ${isDueSql} as "isDue", ${settledAtSql}
       from (${page}) as page left join lateral (
         select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
@@ -211,9 +213,11 @@ export async function readCandidatesByKey(
 
 /** The columns of `r` that the expressions below read: `last_written`, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`null::jsonb as last_written` : sql`last_written`}, due_at`
+  sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`null::jsonb as last_written` : sql`last_written`}, due_at, settled_at`
 
 const isDueSql = sql<boolean>`coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false)`
+
+export const settledAtSql = sql`r.settled_at::text as "settledAt"`
 
 /** SQL: the disposition of a row that does not wait, from `page` and `r`. */
 export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`

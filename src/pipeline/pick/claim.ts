@@ -258,6 +258,7 @@ function toPickedRow(
   const picked = {
     key: candidate.key,
     inputHash: candidate.input_hash,
+    settledAt: candidate.settledAt,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
   }

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
@@ -56,4 +57,53 @@ test('after SIGKILL the next run finishes; at most two calls per slot are billed
   )
   expect(rows[0]).toEqual({ settled: 1_000, dead: 1 })
   expect(await typedCells(database.pool)).toBe(typed)
+})
+
+test('rows that are filled while the next run picks them are reported as enriched', async () => {
+  const own = await createTestDatabase()
+  const [user, locker] = [0, 1].map(() => new pg.Client({ connectionString: own.url })) as [
+    pg.Client,
+    pg.Client,
+  ]
+  const commands = await createCommandLine(own.url, sandbox, crmConfig)
+  const count = async (what: string): Promise<number> =>
+    (await own.pool.query<{ count: number }>(`select count(*)::int as count from ${what}`)).rows[0]?.count ??
+    0
+  try {
+    await createCrm(own.pool, 200)
+    await own.pool.query('update crm.contacts set title = null')
+    await Promise.all([user.connect(), locker.connect()])
+    // The answers are stored, and cannot be written before the process is killed.
+    await user.query('begin; select from crm.contacts for update')
+    const killed = commands.start('run', '--route', 'sync', '--json')
+    await expect.poll(() => count('fillrate.lookups where resolved_at is not null')).toBe(180)
+    killed.child.kill('SIGKILL')
+    await killed.ended
+    await user.query('rollback')
+    // Its lease is over, and the rows that it has postponed are due.
+    await own.pool.query(
+      'update fillrate.runs set leased_until = now(); update fillrate.rows set due_at = null',
+    )
+
+    // The next run has read the rows and waits to claim the first of them, while it fills the others.
+    await locker.query(`begin; select from fillrate.rows where key = '1' for no key update`)
+    const next = commands.start('run', '--route', 'sync', '--json')
+    await expect
+      .poll(() =>
+        count(`pg_stat_activity where wait_event_type = 'Lock' and query ~ 'insert into fillrate.rows'`),
+      )
+      .toBe(1)
+    await expect.poll(() => count(`fillrate.rows where state = 'waiting'`)).toBe(1)
+    await locker.query('rollback')
+    const { code, stdout } = await next.ended
+    expect(code).toBe(0)
+    expect((JSON.parse(stdout) as Report).rows).toMatchObject({ unchanged: 0, waiting: 0 })
+    expect(await count(`fillrate.rows where state = 'enriched'`)).toBe(
+      await count(`crm.contacts where enriched_at is not null`),
+    )
+  } finally {
+    await Promise.all([user.end(), locker.end()])
+    await commands.remove()
+    await own.drop()
+  }
 })

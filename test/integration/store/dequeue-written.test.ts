@@ -35,7 +35,15 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
   const { promise: inserted, resolve: tellInserted } = Promise.withResolvers<void>()
   const picking = db.transaction().execute(async (tx) => {
     await wantLookups(tx, [question], 's', run, [run])
-    const row = { key: '2', inputHash: '1', lookup: id, state: 'waiting', reason: null, notes: null } as const
+    const row = {
+      key: '2',
+      inputHash: '1',
+      settledAt: null,
+      lookup: id,
+      state: 'waiting',
+      reason: null,
+      notes: null,
+    } as const
     await rows.claimRows(tx, 's', run, [run], [row], {
       areNew: false,
       dry: false,
