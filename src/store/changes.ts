@@ -115,7 +115,7 @@ export async function insertReverting(
 }
 
 /** SQL: the change `c` of run `r` is not undone, and is no undo itself (undoing an undo counts as a write). */
-const isStandingSql = sql<boolean>`(
+export const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writes_again' = 'true'))`
 
 /**
@@ -163,33 +163,6 @@ export async function findColumnsWrittenLater(
      where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ? n.name
      group by v.id`.execute(db)
   return new Map(rows.map((row) => [row.id, row.columns]))
-}
-
-export interface UndoneParents {
-  /** The id of the undone change. */
-  readonly id: number
-  readonly key: string
-  /** The empty objects and JSON nulls in which it had created keys. */
-  readonly parents: Values
-}
-
-/**
- * Gives the later writes into an object that was empty before an undone one: only the last undo of them leaves it without
- * a key, and must know that it was there.
- * @param sources those that share the rows
- */
-export async function passOnParents(
-  tx: Tx,
-  sources: readonly string[],
-  undone: readonly UndoneParents[],
-): Promise<void> {
-  if (undone.length === 0) return
-  await sql`
-    update fillrate.changes c set before = v.parents || c.before
-      from jsonb_to_recordset(${jsonBatch(undone)}) as v (id bigint, key text, parents jsonb), fillrate.runs r
-     where c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id and r.id = c.run_id and ${isStandingSql}`.execute(
-    tx,
-  )
 }
 
 export interface RunChanges {

@@ -7,6 +7,12 @@ import type { Source } from '../../sources/source.ts'
 import { previewRestore, restoreBatch, type UndoResult } from '../../sources/write/restore.ts'
 import * as changes from '../../store/changes.ts'
 import { lockRows, revertRows, type RevertedRow, type UndoableChange } from '../../store/changes.ts'
+import {
+  type KeptColumns,
+  passOnParents,
+  passOnPreviousValues,
+  type UndoneParents,
+} from '../../store/pass-on-changes.ts'
 import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
 
 /** Changes of one source, each of a different row. */
@@ -72,7 +78,8 @@ export function revertBatch(
       )
       const revertingChanges: changes.RevertingChange[] = []
       const revertedRows: RevertedRow[] = []
-      const parents: changes.UndoneParents[] = []
+      const parents: UndoneParents[] = []
+      const keptColumns: KeptColumns[] = []
       for (const [n, change] of undoable.entries()) {
         const { key, before, after, ownWrites = null } = results[n] ?? {}
         if (key !== change.key || !before || !after) continue
@@ -92,6 +99,13 @@ export function revertBatch(
         const emptyParents = Object.keys(change.before).filter((name) => !Object.hasOwn(change.after, name))
         if (emptyParents.length > 0)
           parents.push({ id, key, parents: pickColumns(emptyParents, change.before) ?? {} })
+        const passedOn = listPassedOn(
+          source,
+          change,
+          results[n]?.keptColumns ?? [],
+          laterColumns.get(id) ?? [],
+        )
+        if (passedOn.length > 0) keptColumns.push({ id, key, columns: passedOn })
         const cells = columns.filter((column) => !isTouchColumn(source, column)).length
         revertedRows.push({
           key,
@@ -103,12 +117,30 @@ export function revertBatch(
         })
       }
       await changes.insertReverting(tx, source.name, revertingChanges)
-      await changes.passOnParents(tx, sharing, parents)
+      await passOnParents(tx, sharing, parents)
+      await passOnPreviousValues(tx, sharing, keptColumns)
       await revertRows(tx, source.name, context, afterUndo(context), revertedRows)
       return toRevertResult(tx, source, { sharing, undoing: context.run }, undoable, results)
     },
     deps.policy.sourceTimeoutMs,
   )
+}
+
+/** The columns that stay for a later write alone: of a group, all that the change has written. */
+function listPassedOn(
+  source: Source,
+  { after }: UndoableChange,
+  kept: readonly string[],
+  writtenLater: readonly string[],
+): string[] {
+  const groupOf = (column: string): string | null =>
+    source.outputs.find((output) => output.column === column)?.mapping.group ?? null
+  const others = Object.keys(after).filter((column) => !writtenLater.includes(column))
+  const isSplit = (column: string): boolean => {
+    const group = groupOf(column)
+    return group !== null && others.some((other) => groupOf(other) === group)
+  }
+  return kept.filter((column) => writtenLater.includes(column) && !isSplit(column))
 }
 
 /** What the cells of rows would hold after the undo of their newer changes, by row and column. */

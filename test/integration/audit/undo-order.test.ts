@@ -87,3 +87,34 @@ test('a dry run counts as the undo does, where one run wrote a cell twice', asyn
   expect(planned.cells).toEqual(done.cells)
   expect(planned.changes).toEqual(done.changes)
 })
+
+test('a column that both wrote gets back what it held before the first, oldest first', async () => {
+  const touch = { enriched_at: 'now()' }
+  await start({
+    one: source({ title: 'title' }, { touch }),
+    two: source({ 'attributes.seniority': 'seniority' }, { touch }),
+    three: source({ 'attributes.contact.phone': 'phone' }, { touch }),
+  })
+  const before = await table()
+  const runs = []
+  for (const name of ['one', 'two', 'three']) runs.push(await harness.run({ sources: [name] }))
+  for (const { run } of runs) expect((await undo(run)).changes).toMatchObject({ restored: 8 })
+  expect(await table()).toEqual(before)
+})
+
+test('what a user typed between two writes is restored, also oldest first', async () => {
+  const touch = { enriched_at: 'now()' }
+  await start({
+    one: source({ title: 'title' }, { touch }),
+    two: source({ 'attributes.seniority': 'seniority' }, { touch }),
+  })
+  const first = await harness.run({ sources: ['one'] })
+  await harness.database.pool.query(`update people set enriched_at = '2020-01-01'`)
+  const second = await harness.run({ sources: ['two'] })
+  await undo(first.run)
+  await undo(second.run)
+  const { rows } = await harness.database.pool.query(
+    `select distinct title, enriched_at = '2020-01-01' as is_typed from people`,
+  )
+  expect(rows).toEqual([{ title: null, is_typed: true }])
+})
