@@ -1,10 +1,12 @@
-/** Memory reserved for a body, from its first byte until its request is answered. */
+/** Memory of one body, from its request's head until the request is answered. */
 export interface MemoryReservation {
   /**
-   * Reserves more, for a body of unknown length.
+   * Reserves what has arrived.
+   * @param arrived bytes since the last call
+   * @param size of the whole buffer
    * @returns false if there is no room
    */
-  grow(size: number): boolean
+  hold(arrived: number, size: number): boolean
   /** The body is complete; it can no longer be evicted. */
   complete(): void
   release(): void
@@ -12,69 +14,89 @@ export interface MemoryReservation {
 
 interface Reserved {
   size: number
+  /** Bytes that are still to come. */
+  remaining: number
+  /** When the next bytes are due at `MIN_BYTES_PER_MS`. */
+  dueAt: number
   isReceived: boolean
   readonly onEvicted: () => void
 }
 
+/** A sender that has been slower for longer than `SLACK_MS` is late. */
+const MIN_BYTES_PER_MS = 64
+const SLACK_MS = 1_000
+
 /**
  * Bounds the memory of bodies in progress. Senders are not authenticated until their body is complete, so strangers
- * could fill a fixed budget and keep it. When it is full, the largest incomplete bodies are evicted for a smaller
- * one, so a small delivery always finds room. Bodies of equal size never evict each other; otherwise many large ones
- * would do so for ever and none would finish.
+ * could fill the memory and keep it. What is announced reserves nothing. When the memory is full, incomplete bodies are
+ * evicted for one that comes before them: the latest sender first, then, of those in time, the body of which most is
+ * still to come. So the body that needs least always completes, and no two evict each other for ever.
  */
 export class BodyMemory {
   readonly #limit: number
+  readonly #now: () => number
   readonly #reserved = new Set<Reserved>()
   #used = 0
 
-  constructor(most: number) {
-    this.#limit = most
+  constructor(limit: number, now: () => number = () => performance.now()) {
+    this.#limit = limit
+    this.#now = now
   }
 
   /**
-   * @param onEvicted called when the memory is given to a smaller body
-   * @returns null if there is no room
+   * @param length of the body, as announced, or its maximum
+   * @param onEvicted called when the memory is given to another body
    */
-  reserve(size: number, onEvicted: () => void): MemoryReservation | null {
-    if (!this.#makeSpace(size, size, null)) return null
-    const place: Reserved = { size, isReceived: false, onEvicted }
-    this.#reserved.add(place)
-    this.#used += size
+  open(length: number, onEvicted: () => void): MemoryReservation {
+    const dueAt = this.#now() + SLACK_MS
+    const own: Reserved = { size: 0, remaining: length, dueAt, isReceived: false, onEvicted }
+    this.#reserved.add(own)
     return {
-      grow: (to) => {
-        if (!this.#reserved.has(place) || !this.#makeSpace(to - place.size, to, place)) return false
-        this.#used += to - place.size
-        place.size = to
+      hold: (arrived, size) => {
+        if (!this.#reserved.has(own)) return false
+        const now = this.#now()
+        own.dueAt = Math.min(own.dueAt + arrived / MIN_BYTES_PER_MS, now + SLACK_MS)
+        own.remaining -= arrived
+        if (!this.#makeSpace(own, size, now)) return false
+        this.#used += size - own.size
+        own.size = size
         return true
       },
       complete: () => {
-        place.isReceived = true
+        own.isReceived = true
       },
-      release: () => this.#release(place),
+      release: () => this.#release(own),
     }
   }
 
   /** Evicts nothing if that would not free enough. */
-  #makeSpace(more: number, size: number, own: Reserved | null): boolean {
-    let lacking = this.#used + more - this.#limit
+  #makeSpace(own: Reserved, size: number, now: number): boolean {
+    let lacking = this.#used + size - own.size - this.#limit
+    if (lacking <= 0) return true
     const evicted: Reserved[] = []
-    const larger = [...(lacking > 0 ? this.#reserved : [])]
-      .filter((place) => place !== own && !place.isReceived && place.size > size)
-      .toSorted((a, b) => b.size - a.size)
-    for (const place of larger) {
+    const later = [...this.#reserved]
+      .filter((one) => !one.isReceived && precedence(one, own, now) > 0)
+      .toSorted((a, b) => precedence(b, a, now))
+    for (const one of later) {
       if (lacking <= 0) break
-      lacking -= place.size
-      evicted.push(place)
+      lacking -= one.size
+      evicted.push(one)
     }
     if (lacking > 0) return false
-    for (const place of evicted) {
-      this.#release(place)
-      place.onEvicted()
+    for (const one of evicted) {
+      this.#release(one)
+      one.onEvicted()
     }
     return true
   }
 
-  #release(place: Reserved): void {
-    if (this.#reserved.delete(place)) this.#used -= place.size
+  #release(one: Reserved): void {
+    if (this.#reserved.delete(one)) this.#used -= one.size
   }
+}
+
+/** Positive if `b` comes before `a`. */
+function precedence(a: Reserved, b: Reserved, now: number): number {
+  const lateness = ({ dueAt }: Reserved): number => Math.max(0, now - dueAt)
+  return lateness(a) - lateness(b) || a.remaining - b.remaining
 }

@@ -38,7 +38,8 @@ const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 10_000
 /** How often timeouts are checked; Node's default of 30 s would double them. */
 const TIMEOUT_CHECK_MS = 5_000
-const MAX_CONNECTIONS = 1_024
+/** Fits into the 1,024 file descriptors of a process: without one for a new connection, none could be closed for it. */
+const MAX_CONNECTIONS = 768
 const READY_CACHE_MS = 1_000
 /** For everything but deliveries: a form is small, and any path accepts a body from anyone. */
 const MAX_FORM_BYTES = 16_384

@@ -15,9 +15,6 @@ const MAX_DELIVERY_BYTES = 10 * MIB
 /** Maximum size of all deliveries in progress. Each costs several times its size until it is stored. */
 const MAX_PENDING_BYTES = 32 * MIB
 
-/** Initial buffer for a body of unknown length; doubled as needed. */
-const INITIAL_BYTES = 64 * 1024
-
 const RETRY_AFTER_S = '5'
 
 export interface WebhookRouteOptions {
@@ -115,43 +112,37 @@ const tooLarge = (): RequestError => new RequestError(413, `the body exceeds ${M
 const overloaded = (): RequestError => new RequestError(503, 'too many deliveries in progress, please retry')
 
 /**
- * Reads a body into reserved memory, which is released when the request ends.
+ * Reads a body into reserved memory, which is released when the request ends. The buffer grows with what arrives: what a
+ * request announces costs its sender nothing.
  * @throws RequestError
  */
 function readBody(request: IncomingMessage, room: BodyMemory, places: Reservations): Promise<Buffer> {
-  const announced = request.headers['content-length']
+  const most = Number(request.headers['content-length'] ?? MAX_DELIVERY_BYTES)
   return new Promise((resolve, reject) => {
     let body: Buffer = Buffer.alloc(0)
     let length = 0
     const end = (error: Error): void => {
       request.off('data', take).off('end', done)
-      place?.release()
+      place.release()
       body = Buffer.alloc(0)
       reject(error)
     }
     const take = (chunk: Buffer): void => {
       const needed = length + chunk.length
       if (needed > MAX_DELIVERY_BYTES) return end(tooLarge())
-      if (needed > body.length) {
-        const size = Math.min(MAX_DELIVERY_BYTES, Math.max(needed, body.length * 2))
-        if (place?.grow(size) !== true) return end(overloaded())
-        body = Buffer.concat([body.subarray(0, length)], size)
-      }
+      const size = needed > body.length ? Math.max(needed, Math.min(most, body.length * 2)) : body.length
+      if (!place.hold(chunk.length, size)) return end(overloaded())
+      if (size > body.length) body = Buffer.concat([body.subarray(0, length)], size)
       chunk.copy(body, length)
       length = needed
     }
     const done = (): void => {
-      place?.complete()
+      place.complete()
       resolve(body.subarray(0, length))
     }
-    const size = announced === undefined ? INITIAL_BYTES : Number(announced)
-    const place: MemoryReservation | null = room.reserve(size, () => end(overloaded()))
-    if (place === null) return end(overloaded())
+    const place = room.open(most, () => end(overloaded()))
     places.set(request, place)
-    // Not zeroed: untouched pages are not resident yet.
-    body = Buffer.allocUnsafeSlow(size)
     request.on('data', take).once('end', done)
     request.once('error', end)
-    return undefined
   })
 }
