@@ -238,6 +238,7 @@ export const ENVIRONMENT_HELP = {
   FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
   FILLRATE_DASHBOARD_TOKEN: 'token(s) of operators for dashboard and metrics; required outside loopback',
   FILLRATE_DASHBOARD_READ_TOKEN: 'token(s) that only read the dashboard and metrics',
+  FILLRATE_TRUSTED_PROXIES: 'address(es) of reverse proxies whose X-Forwarded-For is trusted',
   FILLRATE_DASHBOARD_URL:
     'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
   FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
@@ -280,6 +281,7 @@ export const SERVER_VARIABLES = [
   ...RECEIVER_VARIABLES,
   'FILLRATE_DASHBOARD_TOKEN',
   'FILLRATE_DASHBOARD_READ_TOKEN',
+  'FILLRATE_TRUSTED_PROXIES',
   ...NOTIFICATION_VARIABLES,
   'LOG_LEVEL',
 ] as const

@@ -7,6 +7,7 @@ import {
   parseMaxConnections,
   parseLabel,
   parsePort,
+  parseProxies,
   parseProxy,
   parseSecretAddress,
   parseSecrets,
@@ -43,6 +44,8 @@ export interface Environment {
   readonly host: string | null
   /** Of operators and readers. Empty: the dashboard is open on loopback only. */
   readonly dashboardTokens: readonly DashboardToken[]
+  /** Reverse proxies whose X-Forwarded-For is trusted: addresses and ranges. */
+  readonly trustedProxies: readonly string[]
   /** Where people open the dashboard, without a trailing slash. Default: the public URL. */
   readonly dashboardUrl: string | null
   /** What this installation is called in notifications: `production`. */
@@ -72,6 +75,7 @@ const VARIABLE_NAMES = [
   'FILLRATE_HOST',
   'FILLRATE_DASHBOARD_TOKEN',
   'FILLRATE_DASHBOARD_READ_TOKEN',
+  'FILLRATE_TRUSTED_PROXIES',
   'FILLRATE_DASHBOARD_URL',
   'FILLRATE_ENVIRONMENT',
   'FILLRATE_NOTIFY_URL',
@@ -122,6 +126,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
       ...(read('FILLRATE_DASHBOARD_TOKEN', (text) => parseTokens(text, 'operator')) ?? []),
       ...(read('FILLRATE_DASHBOARD_READ_TOKEN', (text) => parseTokens(text, 'reader')) ?? []),
     ],
+    trustedProxies: read('FILLRATE_TRUSTED_PROXIES', parseProxies) ?? [],
     dashboardUrl:
       read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/login' })) ??
       publicUrl,

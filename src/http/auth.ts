@@ -125,16 +125,6 @@ const denied = (status: 401 | 403, reason: string, attemptedToken: string | null
   attemptedToken,
 })
 
-/** Whether a proxy may have forwarded the request, whatever `peer` connected. */
-export const isProxied = (
-  { publicUrl }: Pick<AccessPolicy, 'publicUrl'>,
-  headers: IncomingHttpHeaders,
-  peer: string,
-): boolean =>
-  publicUrl !== null ||
-  findProxyHeader(headers) !== undefined ||
-  (isLoopbackHost(peer) && !isLoopbackHost(hostname(headers.host)))
-
 /**
  * Whether a state-changing request came from one of our pages, or from an API client with the token itself. Browsers
  * set these headers, and scripts cannot override them.

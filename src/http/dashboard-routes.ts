@@ -9,9 +9,9 @@ import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/env-values.ts'
 import { findRevokedSessions } from '../store/sessions.ts'
-import { authorize, isProxied, isSameOrigin, readBearerToken, type Access } from './auth.ts'
+import { authorize, isSameOrigin, readBearerToken, type Access } from './auth.ts'
 import { hashSession, SESSION_COOKIE, timingSafeEqualText } from './sessions.ts'
-import { LoginThrottle, clientAddress } from './login-throttle.ts'
+import { LoginThrottle, logBlocked } from './login-throttle.ts'
 import { registerAssets } from './dashboard/assets.ts'
 import { acceptsHtml, registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
 import type { PageRouteOptions } from './dashboard/page-context.ts'
@@ -45,16 +45,12 @@ const MAX_FORM_BYTES = 16_384
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
   const { db, tokens, log } = options
   const throttle = new LoginThrottle()
-  const clientOf = (request: FastifyRequest): string | null =>
-    clientAddress(request.ip, request.headers, {
-      isBehindProxy: isProxied(options, request.headers, request.ip),
-    })
-  const context: AuthContext = { ...options, throttle, clientOf, sessions: new Set() }
+  const context: AuthContext = { ...options, throttle, sessions: new Set() }
   registerNotFound(server)
   void server.register(async (open) => {
     await addPageHooks(open)
     await registerAssets(open)
-    if (tokens.length > 0) registerLogin(open, { db, tokens, log, throttle, clientOf })
+    if (tokens.length > 0) registerLogin(open, { db, tokens, log, throttle })
   })
   void server.register(async (closed) => {
     await addPageHooks(closed)
@@ -119,8 +115,6 @@ async function addPageHooks(scope: FastifyInstance): Promise<void> {
 
 interface AuthContext extends DashboardServerOptions {
   readonly throttle: LoginThrottle
-  /** Identifies the client; null if that is impossible. */
-  readonly clientOf: (request: FastifyRequest) => string | null
   /** Sessions verified before: they continue while guesses from the same address are blocked. */
   readonly sessions: Set<string>
 }
@@ -136,19 +130,18 @@ async function requireAuth(
   const { db, throttle, sessions, tokens, log } = context
   const session = request.cookies[SESSION_COOKIE] ?? null
   const isTrial = tokens.length > 0 && (readBearerToken(request.headers) !== null || session !== null)
-  const client = isTrial ? context.clientOf(request) : null
-  const wait = throttle.waitMs(client, Date.now())
+  const wait = isTrial ? throttle.waitMs(request.ip, Date.now()) : 0
   if (wait > 0 && !sessions.has(session ?? '')) {
     reply.header('retry-after', String(Math.ceil(wait / 1_000)))
     return sendError(request, reply, 429, 'Too many wrong tokens from this address. Try again in a minute.')
   }
   const result = authorize(context, { headers: request.headers, session, now: Date.now() })
   if (!result.isAuthorized) {
-    if (result.attemptedToken !== null && throttle.recordFailure(client, result.attemptedToken, Date.now()))
-      log.warn(
-        { event: 'client_blocked', from: client },
-        'too many wrong tokens: client blocked for a minute',
-      )
+    if (
+      result.attemptedToken !== null &&
+      throttle.recordFailure(request.ip, result.attemptedToken, Date.now())
+    )
+      logBlocked(log, request.ip)
     return sendDenial(request, reply, result)
   }
   const { access } = result

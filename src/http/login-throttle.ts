@@ -1,5 +1,5 @@
-import type { IncomingHttpHeaders } from 'node:http'
-import { BlockList, isIPv6 } from 'node:net'
+import { isIPv6 } from 'node:net'
+import type { Log } from '../util/log.ts'
 
 /** Number of different wrong tokens after which a client is blocked, and for how long. */
 const MAX_WRONG_TOKENS = 10
@@ -19,14 +19,13 @@ export class LoginThrottle {
   readonly #clients = new Map<string, FailedAttempts>()
 
   /** @returns milliseconds until this client may try again; 0 if it may now */
-  waitMs(client: string | null, now: number): number {
-    if (client === null) return 0
-    return Math.max(0, (this.#clients.get(client)?.blockedUntil ?? 0) - now)
+  waitMs(address: string, now: number): number {
+    return Math.max(0, (this.#clients.get(toClient(address))?.blockedUntil ?? 0) - now)
   }
 
   /** @returns whether this client is blocked from now on */
-  recordFailure(client: string | null, guess: string, now: number): boolean {
-    if (client === null) return false
+  recordFailure(address: string, guess: string, now: number): boolean {
+    const client = toClient(address)
     const before = this.#clients.get(client)
     const guesses =
       before !== undefined && now - before.since < BLOCK_MS
@@ -42,32 +41,17 @@ export class LoginThrottle {
   }
 }
 
-const PRIVATE_NETWORKS = new BlockList()
-PRIVATE_NETWORKS.addSubnet('127.0.0.0', 8)
-PRIVATE_NETWORKS.addSubnet('10.0.0.0', 8)
-PRIVATE_NETWORKS.addSubnet('172.16.0.0', 12)
-PRIVATE_NETWORKS.addSubnet('192.168.0.0', 16)
-PRIVATE_NETWORKS.addSubnet('169.254.0.0', 16)
-PRIVATE_NETWORKS.addSubnet('100.64.0.0', 10)
-PRIVATE_NETWORKS.addAddress('::1', 'ipv6')
-PRIVATE_NETWORKS.addSubnet('fc00::', 7, 'ipv6')
-PRIVATE_NETWORKS.addSubnet('fe80::', 10, 'ipv6')
+export const logBlocked = (log: Log, from: string): void =>
+  log.warn(
+    { event: 'client_blocked', from },
+    'too many wrong tokens: client blocked for a minute; if this address is a proxy of yours, name it in FILLRATE_TRUSTED_PROXIES',
+  )
 
-/**
- * Identifies a client. X-Forwarded-For is used only from this machine or a private network, where proxies are, and
- * only its last entry, which the nearest proxy wrote. The proxy's address is part of the identity, so that a forged
- * entry never equals another client. Null for a proxy that does not forward the client's address: blocking one of its
- * clients would block all, so only the token's length protects.
- */
-export function clientAddress(
-  peer: string,
-  headers: IncomingHttpHeaders,
-  { isBehindProxy }: { readonly isBehindProxy: boolean },
-): string | null {
-  const address = peer.replace(/^::ffff:(?=\d)/i, '')
-  if (!PRIVATE_NETWORKS.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')) return address
-  const forwarded = [headers['x-forwarded-for'] ?? headers['x-real-ip'] ?? []].flat().join(',')
-  const last = forwarded.split(',').at(-1)?.trim() ?? ''
-  if (last !== '') return `${last} by ${address}`
-  return isBehindProxy ? null : address
+/** The address of a client. Of IPv6 the network: whoever has one address has the 2^64 of its network. */
+function toClient(address: string): string {
+  const mapped = address.replace(/^::ffff:(?=\d+\.)/i, '')
+  if (!isIPv6(mapped)) return mapped
+  const [head = [], tail] = mapped.split('::').map((part) => part.split(':').filter((group) => group !== ''))
+  const zeros = tail === undefined ? 0 : 8 - head.length - tail.length
+  return [...head, ...Array<string>(zeros).fill('0'), ...(tail ?? [])].slice(0, 4).join(':')
 }

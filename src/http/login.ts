@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Log } from '../util/log.ts'
 import { html } from './dashboard/html.ts'
 import { renderPage } from './dashboard/layout.ts'
@@ -15,22 +15,17 @@ import {
   sessionCookieOptions,
   signSession,
 } from './sessions.ts'
-import type { LoginThrottle } from './login-throttle.ts'
+import { logBlocked, type LoginThrottle } from './login-throttle.ts'
 
 export interface LoginOptions {
   readonly db: Database
   readonly tokens: readonly DashboardToken[]
   readonly log: Log
   readonly throttle: LoginThrottle
-  /** Identifies the client; null if that is impossible. */
-  readonly clientOf: (request: FastifyRequest) => string | null
 }
 
 /** Registers signing in and out, for servers with a token. */
-export function registerLogin(
-  server: FastifyInstance,
-  { db, tokens, log, throttle, clientOf }: LoginOptions,
-): void {
+export function registerLogin(server: FastifyInstance, { db, tokens, log, throttle }: LoginOptions): void {
   server.get<{ Querystring: { next?: string } }>('/login', async (request, reply) =>
     sendLoginForm(reply, { next: request.query.next, fault: null }),
   )
@@ -40,8 +35,7 @@ export function registerLogin(
     const given = textField(request.body, 'token') ?? ''
     if (!isSameOrigin(request.headers, 'session'))
       return sendLoginForm(reply.code(403), { next, fault: 'The form did not come from this page.' })
-    const from = clientOf(request)
-    const wait = throttle.waitMs(from, Date.now())
+    const wait = throttle.waitMs(request.ip, Date.now())
     if (wait > 0) {
       reply.header('retry-after', String(Math.ceil(wait / 1_000)))
       return sendLoginForm(reply.code(429), {
@@ -51,8 +45,7 @@ export function registerLogin(
     }
     const token = findToken(tokens, given)
     if (token === null) {
-      if (throttle.recordFailure(from, given, Date.now()))
-        log.warn({ event: 'client_blocked', from }, 'too many wrong tokens: client blocked for a minute')
+      if (throttle.recordFailure(request.ip, given, Date.now())) logBlocked(log, request.ip)
       return sendLoginForm(reply.code(401), { next, fault: 'Wrong token.' })
     }
     return reply

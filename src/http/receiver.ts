@@ -86,6 +86,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
         publicUrl: environment.publicUrl,
         scope: configuredScope(environment),
       },
+      trustedProxies: environment.trustedProxies,
       log,
     })
     const url = localUrl(host, server.port)

@@ -23,6 +23,8 @@ export interface HttpServerOptions {
   readonly notReadyReason: () => Promise<string | null>
   /** The dashboard and its APIs. Null: none. */
   readonly dashboard: Omit<DashboardServerOptions, 'host'> | null
+  /** Proxies whose X-Forwarded-For is trusted; default: none. */
+  readonly trustedProxies?: readonly string[]
   readonly log: Log
 }
 
@@ -58,6 +60,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
     },
+    trustProxy: [...(options.trustedProxies ?? [])],
     forceCloseConnections: 'idle',
     logger: false,
   })

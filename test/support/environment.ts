@@ -42,6 +42,7 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   port: null,
   host: null,
   dashboardTokens: [],
+  trustedProxies: [],
   dashboardUrl: null,
   name: null,
   notifyUrl: null,

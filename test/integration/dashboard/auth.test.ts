@@ -140,9 +140,34 @@ describe('with a token', () => {
     expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Lax$/)
   })
 
+  test('without a trusted proxy, X-Forwarded-For and its like give a client no other address', async () => {
+    const direct = await serve({
+      environment: { dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }] },
+    })
+    const statuses: number[] = []
+    for (let n = 0; n < 20; n++) {
+      const name = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'][n % 4] ?? ''
+      const headers = { authorization: `Bearer guess-${n}`, [name]: `198.51.100.${n}` }
+      statuses.push((await send(`${direct}/metrics`, { headers })).status)
+    }
+    expect(statuses).toEqual([...Array<number>(10).fill(401), ...Array<number>(10).fill(429)])
+  })
+
   test('guessing is throttled per client: a stranger blocks only itself', async () => {
+    const at = await serve({
+      environment: {
+        dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }],
+        trustedProxies: ['127.0.0.0/8'],
+      },
+    })
     const own = { 'sec-fetch-site': 'same-origin' }
-    const stranger = { 'x-forwarded-for': '198.51.100.66' }
+    // The proxy has written the last entry; those before it are what the client says.
+    let forged = 0
+    const stranger = {
+      get 'x-forwarded-for'() {
+        return `192.0.2.${forged++}, 198.51.100.66`
+      },
+    }
     const other = { 'x-forwarded-for': '198.51.100.1' }
     const guess = (n: number, ways: Record<string, string>) =>
       n % 2 === 0
