@@ -47,7 +47,7 @@ export const logBlocked = (log: Log, from: string): void =>
     'too many wrong tokens: client blocked for a minute; if this address is a proxy of yours, name it in FILLRATE_TRUSTED_PROXIES',
   )
 
-/** The address of a client. Of IPv6 the network: whoever has one address has the 2^64 of its network. */
+/** The address of a client. Of IPv6 the network, because a client has all 2^64 addresses of one. */
 function toClient(address: string): string {
   const mapped = address.replace(/^::ffff:(?=\d+\.)/i, '')
   if (!isIPv6(mapped)) return mapped

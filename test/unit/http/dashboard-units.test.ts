@@ -198,7 +198,7 @@ test('guesses block only their client; repeating a wrong token is not counted', 
   expect(brake.waitMs('set up wrongly', 10)).toBe(0)
   expect(brake.waitMs('guesser', 9 + 60_000)).toBe(0)
   expect(brake.recordFailure('guesser', '10', 9 + 60_000)).toBe(false)
-  // Whoever has an IPv6 address has 2^64 of them.
+  // A client has all addresses of an IPv6 network.
   for (let n = 0; n < 10; n++) brake.recordFailure(`2001:db8::7:0:0:${n}`, String(n), 0)
   expect(brake.waitMs('2001:db8:0:1::1', 1)).toBe(0)
   expect(brake.waitMs('2001:db8::1', 1)).toBeGreaterThan(0)
