@@ -7,7 +7,7 @@ import { toIdentifier } from './json.ts'
  *     submitting ──202──▶ submitted ──delivery──▶ completed | failed
  *         │ │                 └──────deadline───▶ expired
  *         │ └─ no response, 502, 504, a crash ──▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
- *         └─ 400, 401, 422 ─▶ rejected
+ *         └─ refused (domain/service/status.ts), or not accepted five times ─▶ rejected
  *
  * A delivery is accepted in every state. A job in doubt is never submitted again. A status that is not terminal changes
  * nothing. A finished job keeps its inputs without a result for some minutes, for a further delivery.
@@ -31,9 +31,9 @@ export const MAX_JOB_SIZE = 1_000
 /** The result of a submission. */
 export type SubmitEvent =
   | { readonly type: 'accepted'; readonly jobId: string | null; readonly requestIds: unknown }
-  /** 400, 401 or 422. Its members are requested singly. */
+  /** The service refuses it. Its members are requested singly. */
   | { readonly type: 'rejected'; readonly reason: string }
-  /** Not accepted, by the service's interface: 429, 500, 503, a refused connection. The same job is submitted again. */
+  /** Not accepted, by its status (429, 500, 503) or a refused connection. The same job is submitted again. */
   | {
       readonly type: 'not_accepted'
       readonly reason: string

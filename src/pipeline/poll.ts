@@ -57,7 +57,11 @@ interface Poll {
 }
 
 /** A poll that fails is one that was not ready: the next one comes later. */
-async function pollJob(deps: CallDeps, job: jobs.PolledJob, observer: PermittedCall): Promise<Poll> {
+export async function pollJob(
+  deps: Pick<CallDeps, 'breaker' | 'client' | 'log'>,
+  job: jobs.PolledJob,
+  observer: PermittedCall,
+): Promise<Poll> {
   try {
     const reading = await deps.breaker.execute(() =>
       traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, (span) =>

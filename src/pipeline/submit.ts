@@ -199,8 +199,9 @@ async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.Ou
   return [...retries, ...created]
 }
 
-async function postJob(
-  deps: CallDeps,
+/** Posts one job and classifies the answer. Throws only errors that are not the service's. */
+export async function postJob(
+  deps: Pick<CallDeps, 'breaker' | 'client' | 'log' | 'webhookUrl'>,
   job: jobs.OutgoingJob,
   observer: PermittedCall,
 ): Promise<{
@@ -210,22 +211,24 @@ async function postJob(
   delivery: ReceivedDelivery | null
 }> {
   try {
-    const accepted = await deps.breaker.execute(() =>
-      traceCall(
-        'fillrate.submit',
-        { 'fillrate.job.key': job.id, 'fillrate.job.size': job.emails.length },
-        (span) =>
-          deps.client.submitBulk(
-            { emails: job.emails, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
-            {
-              observer,
-              onEnd: (call) => {
-                span.setAttributes(toCallAttributes(call))
-                logCall(deps.log, call, { job: job.id })
+    const accepted = await deps.breaker.execute(
+      () =>
+        traceCall(
+          'fillrate.submit',
+          { 'fillrate.job.key': job.id, 'fillrate.job.size': job.emails.length },
+          (span) =>
+            deps.client.submitBulk(
+              { emails: job.emails, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
+              {
+                observer,
+                onEnd: (call) => {
+                  span.setAttributes(toCallAttributes(call))
+                  logCall(deps.log, call, { job: job.id })
+                },
               },
-            },
-          ),
-      ),
+            ),
+        ),
+      { id: job.id, attempts: 0, kind: 'bulk' },
     )
     const { delivery, raw } = accepted
     return {

@@ -32,7 +32,7 @@ export type BreakerOptions = {
 export type Breaker = {
   /**
    * Runs the call, or throws a CircuitOpenError without running it. Errors of the call are rethrown unchanged.
-   * @param subject the lookup: an input that fails while others succeed does not open the circuit
+   * @param subject the lookup or job: an input that fails while others succeed does not open the circuit
    */
   execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T>
   readonly state: BreakerState
@@ -57,8 +57,8 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
 
 /**
  * Stops calling a failing service, and probes it with single calls at growing intervals. Only faults of the service
- * count (5xx, 408, 425, timeouts, lost connections, malformed responses); any other 4xx shows that it works. An aborted
- * call is no evidence, nor is an input that fails while others succeed.
+ * count (5xx, 408, 423, timeouts, lost connections, malformed responses); most 4xx show that it works. An aborted call is
+ * no evidence, nor is an input that fails while others succeed.
  *
  * Built on cockatiel, with four workarounds: its clock is always `Date.now`; a call during a probe would wait for the
  * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open; and it
@@ -131,14 +131,21 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       return { ok: true, value }
     } catch (error) {
       if (isUnusable(error)) {
-        if (subject === undefined || unusable.recordUnusable(subject)) throw error
+        const verdict = subject === undefined ? 'endpoint' : unusable.recordUnusable(subject)
+        if (verdict === 'endpoint') throw error
+        const action = verdict === 'input' ? error.ofInput : 'retry'
+        if (action === 'reject') {
+          history.recordResponse(subject, isDown())
+          return { ok: false, error: error.withAction(action) }
+        }
         // The circuit stays closed: what the endpoint answers to the next inputs decides.
         history.recordFault(subject, startMark)
-        throw error.asFault()
+        throw error.withAction(action)
       }
       if (isResponse(error)) {
-        if (subject !== undefined && isAnswer(error)) unusable.recordAnswer(subject)
-        history.recordResponse(subject, isDown())
+        const answered = isAnswer(error) ? subject : undefined
+        if (answered !== undefined) unusable.recordAnswer(answered)
+        history.recordResponse(answered, isDown())
         return { ok: false, error }
       }
       if (isFault(error)) lastFault = summarizeFault(error)

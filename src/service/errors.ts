@@ -107,17 +107,10 @@ export class UnauthorizedError extends ServiceError {
  * 403 that is not a rate limit and not yet attributable to the key or the input. Once a second input gets it too, the
  * key counts as rejected (`UnauthorizedError`).
  * @example
- * if (error instanceof ForbiddenError && error.occurrences > 2) skip(input)
+ * if (error instanceof ForbiddenError) retryLater(input)
  */
 export class ForbiddenError extends ServiceError {
   readonly action = 'retry'
-  /** How many 403s this input has received. */
-  readonly occurrences: number
-
-  constructor(message: string, details: ErrorDetails & { occurrences: number }) {
-    super(message, details)
-    this.occurrences = details.occurrences
-  }
 }
 
 /**
@@ -237,16 +230,22 @@ export class MalformedResponseError extends ServiceError {
  */
 export class UnexpectedStatusError extends ServiceError {
   readonly action: 'retry' | 'reject' | 'abort_run'
+  /** The action where the endpoint answers other inputs. */
+  readonly ofInput: 'retry' | 'reject'
 
-  constructor(message: string, details: ErrorDetails & { action: 'retry' | 'reject' | 'abort_run' }) {
+  constructor(
+    message: string,
+    details: ErrorDetails & { action: UnexpectedStatusError['action']; ofInput?: 'retry' | 'reject' },
+  ) {
     super(message, details)
     this.action = details.action
+    this.ofInput = details.ofInput ?? 'retry'
   }
 
   /** The same answer where it does not stop the run. */
-  asFault(): UnexpectedStatusError {
+  withAction(action: 'retry' | 'reject'): UnexpectedStatusError {
     const { endpoint, status, retryAfterMs, detail } = this
-    const details = { endpoint, status, retryAfterMs, detail, action: 'retry', cause: this } as const
+    const details = { endpoint, status, retryAfterMs, detail, action, cause: this }
     return new UnexpectedStatusError(`unexpected status (${status ?? 'none'})`, details)
   }
 }

@@ -156,8 +156,11 @@ export type ResponseHead = AnswerHead & {
  * await client.enrichPerson({ email }, { observer })
  */
 export interface RequestObserver {
-  /** Set after a 403 that is a ban for exceeding the rate limit: neither the key nor the input is at fault. */
-  readonly isBan?: boolean
+  /**
+   * How long the limiter pauses after a 403 that is a ban for exceeding the rate limit, in milliseconds; 0: it is none. A
+   * ban is neither the key's nor the input's fault.
+   */
+  readonly banMs?: number
   sent(at: number): void
   /** The head of the response arrived; the body may follow. Not called for 1xx. */
   answered(head: ResponseHead): void

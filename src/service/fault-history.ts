@@ -6,11 +6,12 @@ export interface AttemptCounts {
   readonly tries: number
 }
 
-/** The lookup that a call is about, with its stored attempts. */
+/** The lookup or job that a call is about. */
 export interface CallSubject {
-  readonly id: number
+  readonly id: number | string
+  /** As stored; 0 for a job, whose attempts do not tell whose fault they were. */
   readonly attempts: number
-  /** What identifies the input; a domain is requested at another endpoint. */
+  /** What identifies the input, or `bulk`: each has an endpoint of its own. */
   readonly kind?: string
 }
 
@@ -32,24 +33,27 @@ const MAX_SUBJECTS = 50_000
 export class FaultHistory {
   /** Calls that the service has responded to. */
   #responses = 0
-  #unattributed = new Map<number, UnattributedFaults>()
+  #unattributed = new Map<CallSubject['id'], UnattributedFaults>()
   /** Attributed faults not yet stored; stored with the next result of their subject. */
-  readonly #attributed = new Map<number, number>()
+  readonly #attributed = new Map<CallSubject['id'], number>()
 
   /** @returns a mark to pass to `recordFault` if this call fails */
   startCall(): number {
     return this.#responses
   }
 
-  /** @param wasDown the circuit was open: what failed before this response was the service's fault */
-  recordResponse(subject: CallSubject | undefined, wasDown: boolean): void {
+  /**
+   * @param answered the subject, if the response is final for it; after a 429 or a 403 its earlier faults still count
+   * @param wasDown the circuit was open: what failed before this response was the service's fault
+   */
+  recordResponse(answered: CallSubject | undefined, wasDown: boolean): void {
     this.#responses++
     if (!wasDown)
       for (const [id, { faults, stored }] of this.#unattributed)
         if (faults > stored && this.#attributed.size < MAX_SUBJECTS)
           this.#attributed.set(id, (this.#attributed.get(id) ?? 0) + faults - stored)
     if (this.#unattributed.size > 0) this.#unattributed = new Map()
-    if (subject !== undefined) this.#attributed.delete(subject.id)
+    if (answered !== undefined) this.#attributed.delete(answered.id)
   }
 
   /**

@@ -7,12 +7,6 @@
  */
 export type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 
-export interface ForbiddenClassification {
-  readonly meaning: ForbiddenMeaning
-  /** How many 403s this input has received, including this one. */
-  readonly occurrences: number
-}
-
 /** A 403 within this time of a 429 is a ban. */
 const BAN_AFTER_MS = 60_000
 
@@ -67,10 +61,10 @@ export class ForbiddenClassifier {
   classify(
     input: string,
     response: { readonly startMark: number; readonly isHtml: boolean; readonly now: number },
-  ): ForbiddenClassification {
+  ): ForbiddenMeaning {
     if (this.#isBanned || response.now - this.#limitedAt <= BAN_AFTER_MS) {
       this.#isBanned = true
-      return { meaning: 'ban', occurrences: 0 }
+      return 'ban'
     }
     const before = this.#previous.get(input)
     const occurrences = (before?.times ?? 0) + 1
@@ -79,10 +73,10 @@ export class ForbiddenClassifier {
     // Other calls succeeded while this one was in flight.
     const isContradicted = this.#acceptedCount > response.startMark
     if (!isContradicted) this.#consecutiveInputs.add(input)
-    if (this.#consecutiveInputs.size > 1) return { meaning: 'key', occurrences }
+    if (this.#consecutiveInputs.size > 1) return 'key'
     const othersPassed = before !== undefined && (isContradicted || this.#acceptedCount > before.accepted)
     const isInput = othersPassed || (response.isHtml && occurrences > 1)
     if (isInput) this.#previous.delete(input)
-    return { meaning: isInput ? 'input' : 'unknown', occurrences }
+    return isInput ? 'input' : 'unknown'
   }
 }

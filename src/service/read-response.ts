@@ -4,6 +4,7 @@ import { readInBandStatus } from '../domain/in-band-status.ts'
 import type { JobReading, ServiceAnswer, ServiceDelivery } from '../domain/service/messages.ts'
 import type { ServiceReading } from '../domain/service/adapter.ts'
 import { STATUS_OF } from '../domain/service/head.ts'
+import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
 import type { HttpExchange } from './exchange.ts'
 import type { BulkCall, PollCall, Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from './bulk-response.ts'
@@ -11,9 +12,6 @@ import { MalformedResponseError, ServiceError } from './errors.ts'
 import { parseResponseBody } from './request-bodies.ts'
 import { errorDetails, statusError, transportError } from './response-errors.ts'
 import type { RawResponse } from './transport.ts'
-
-/** Answers to a poll that say nothing about the job yet. */
-const NOT_READY_STATUSES: ReadonlySet<number> = new Set([202, 204, 400, 404, 409, 425])
 
 /** What the service's own reader makes of a complete response; null: it leaves it to the usual way. */
 export function readOwn<Reading>(
@@ -67,10 +65,8 @@ export function readJob(
   const { read } = poll
   const own = read === null ? null : readSafely(() => readOwn(read, response.exchange))
   if (own !== null) return own
-  const { status } = response.exchange.head
-  if (status === 410) return { outcome: 'gone' }
-  // A 404 may come before the service has stored the job: given up, its inputs would be paid again.
-  if (NOT_READY_STATUSES.has(status)) return { outcome: 'pending' }
+  const outcome = pollOutcome(response.exchange.head.status)
+  if (outcome !== 'body') return { outcome }
   const body = parseSuccessBody(response)
   if (!isObject(body)) return { outcome: 'pending' }
   const delivery = readSafely(
@@ -105,8 +101,7 @@ export function readAnsweredResults(
 /** The JSON of a complete success response; throws for any other. */
 export function parseSuccessBody(response: RawResponse): unknown {
   const { head, failure, body } = response.exchange
-  if (head.status !== 200 && head.status !== 201 && head.status !== 203)
-    throw statusError(response.exchange, response.context)
+  if (classifyStatus(head.status) !== 'answered') throw statusError(response.exchange, response.context)
   if (failure !== null) throw transportError(failure, response.exchange, response.context)
   const parsed = parseResponseBody(body)
   if (parsed.ok) return parsed.value

@@ -14,6 +14,7 @@ import {
 } from './errors.ts'
 import type { ErrorDetails, ServiceError } from './errors.ts'
 import type { TransportFailure, HttpExchange, ResponseHeaders } from './exchange.ts'
+import { classifyStatus } from '../domain/service/status.ts'
 import { parseHttpDate, parseRetryAfter } from './rate-limit/headers.ts'
 
 /** The call that an error is about. */
@@ -84,35 +85,55 @@ export function statusError(completed: HttpExchange, context: ErrorContext): Ser
   const { status } = details
   if (completed.head?.isBan === true)
     return new BannedError('the service has banned the key for a while', details)
-  if (status === 429 || status === 403) {
-    const retry = details.retryAfterMs == null ? 'no Retry-After' : `retry after ${details.retryAfterMs} ms`
-    return new RateLimitedError(`rate limited (${status}), ${retry}`, details)
+  const unexpected = (action: UnexpectedStatusError['action'], what = 'unexpected status'): ServiceError =>
+    new UnexpectedStatusError(`${what} (${status})`, { ...details, action })
+  const statusClass = classifyStatus(status)
+  switch (statusClass) {
+    case 'rate_limited':
+    case 'forbidden': {
+      const retry = details.retryAfterMs == null ? 'no Retry-After' : `retry after ${details.retryAfterMs} ms`
+      return new RateLimitedError(`rate limited (${status}), ${retry}`, details)
+    }
+    case 'rejected':
+      return status === 400
+        ? new BadRequestError('the service cannot read the request (400)', details)
+        : new UnprocessableError(`the service does not accept this input (${status})`, details)
+    case 'refused':
+      return unexpected('reject')
+    case 'busy':
+      return unexpected('retry', 'not processed, to be sent again')
+    case 'answered':
+    case 'accepted':
+    case 'unreadable':
+    case 'unauthorized':
+      return unexpected('retry')
+    case 'failed':
+    case 'gateway':
+      return new ServerError(`the service failed (${status})`, details)
+    case 'unavailable':
+      return new UnavailableError(`the service is temporarily unavailable (${status})`, details)
+    case 'no_match':
+    case 'setting':
+    case 'unsupported':
+      return new UnexpectedStatusError(settingMessage(status, context.origin), {
+        ...details,
+        action: 'abort_run',
+        ofInput: statusClass === 'unsupported' ? 'reject' : 'retry',
+      })
   }
-  if (status === 400) return new BadRequestError('the service cannot read the request (400)', details)
-  if (status === 422) return new UnprocessableError('the service does not accept this input (422)', details)
-  if (status === 503) return new UnavailableError('the service is temporarily unavailable (503)', details)
-  if (status >= 500) return new ServerError(`the service failed (${status})`, details)
-  if (status >= 300 && status < 400) {
-    const advice = `redirects are not followed, so that the key is sent nowhere else. Set FILLRATE_BASE_URL (${context.origin})`
-    return new UnexpectedStatusError(`redirected (${status}); ${advice} to the final address`, {
-      ...details,
-      action: 'abort_run',
-    })
-  }
-  if (status === 402)
-    return new UnexpectedStatusError('payment required (402): check the credits of your account', {
-      ...details,
-      action: 'abort_run',
-    })
-  if (status === 404 || status === 405) {
-    return new UnexpectedStatusError(
-      `the service has no such endpoint (${status}). Is FILLRATE_BASE_URL (${context.origin}) right?`,
-      { ...details, action: 'abort_run' },
-    )
-  }
-  // 408 and 425 invite a retry; other 4xx are not retried (interface document, Errors 1).
-  const action = status < 300 || status === 408 || status === 425 ? 'retry' : 'reject'
-  return new UnexpectedStatusError(`unexpected status (${status})`, { ...details, action })
+}
+
+/** Why every request gets this status. */
+function settingMessage(status: number, origin: string): string {
+  const baseUrl = `FILLRATE_BASE_URL (${origin})`
+  if (status < 400)
+    return `redirected (${status}); redirects are not followed, so that the key is sent nowhere else. Set ${baseUrl} to the final address`
+  if (status === 402) return 'payment required (402): check the credits of your account'
+  if (status === 407)
+    return 'the proxy requires a user and password (407): set them in HTTPS_PROXY or HTTP_PROXY'
+  if (status === 404 || status === 405)
+    return `the service has no such endpoint (${status}). Is ${baseUrl} right?`
+  return `the service does not accept such requests (${status}). Are ${baseUrl} and the description of the service right?`
 }
 
 /** Whether a 403 is a rate limit, as some services send it; its headers or its text say so. */

@@ -27,6 +27,7 @@ import {
 import { ForbiddenClassifier } from './forbidden.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { AnswerHead } from '../domain/service/head.ts'
+import { showsKeyAccepted } from '../domain/service/status.ts'
 import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 
@@ -90,9 +91,6 @@ type AnsweredCall = {
   startMark: number
   startedAt: number
 }
-
-/** Errors that show that the key is accepted. */
-const ACCEPTING_STATUSES: ReadonlySet<number> = new Set([400, 404, 422])
 
 /** Far above any record or job; a larger body is a fault and must not fill the memory. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -201,7 +199,7 @@ export class Transport {
     else if (head.status === 403) {
       const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
       throw this.#classifyForbidden(key, response, { input, startMark })
-    } else if (head.status < 300 || ACCEPTING_STATUSES.has(head.status)) this.#acceptKey(key, startedAt)
+    } else if (showsKeyAccepted(head.status)) this.#acceptKey(key, startedAt)
     return response
   }
 
@@ -256,7 +254,7 @@ export class Transport {
   ): ServiceError {
     const { head, body } = completed
     const response = { startMark, isHtml: isHtml(head.headers, body), now: performance.now() }
-    const { meaning, occurrences } = this.#forbidden.classify(input, response)
+    const meaning = this.#forbidden.classify(input, response)
     const details = errorDetails(completed, context)
     if (meaning === 'ban')
       return new RateLimitedError(
@@ -266,10 +264,10 @@ export class Transport {
     if (meaning === 'key' || this.keys.isOnTrial) return this.#rejectKey(key, completed, context)
     return meaning === 'input'
       ? new InputForbiddenError('the service, or a firewall in front of it, blocks this input (403)', details)
-      : new ForbiddenError('forbidden (403): other calls will show whether the input or the key is blocked', {
-          ...details,
-          occurrences,
-        })
+      : new ForbiddenError(
+          'forbidden (403): other calls will show whether the input or the key is blocked',
+          details,
+        )
   }
 
   #rejectKey(key: ApiKey, completed: HttpExchange, context: ErrorContext): UnauthorizedError {
@@ -310,7 +308,7 @@ const hasHead = (completed: HttpExchange): completed is RawResponse['exchange'] 
 
 /** Whether a 403 is about the rate limit. The limiter knows of rejections of other calls, also those of the previous leader. */
 const isForRate = ({ head, body }: RawResponse['exchange'], observer: RequestObserver | undefined): boolean =>
-  head.isBan === true || observer?.isBan === true || isRateLimitResponse(head.headers, body)
+  head.isBan === true || (observer?.banMs ?? 0) > 0 || isRateLimitResponse(head.headers, body)
 
 function requirePositiveInteger(name: string, value: number): number {
   if (Number.isInteger(value) && value > 0) return value

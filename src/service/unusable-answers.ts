@@ -3,38 +3,41 @@ import type { CallSubject } from './fault-history.ts'
 interface EndpointEvidence {
   hasAnswered: boolean
   /** Inputs with an unusable answer since the endpoint last answered one. */
-  refused: Set<number>
+  refused: Set<CallSubject['id']>
 }
 
 /** Different inputs in a row that prove a wrong setting, before the endpoint has answered any, and after. */
 const INPUTS_AT_FIRST = 3
 const INPUTS_LATER = 10
 
+/** What is at fault: the endpoint, so that every further call would fail in the same way, or this input. */
+export type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
+
 /**
  * Decides whether an answer such as a missing route, a redirect or a 402 is about the endpoint or about one input. An
  * endpoint that answers others is there; one that answers all inputs of a row like this needs a setting changed.
  */
 export class UnusableAnswers {
-  readonly #byEndpoint = { person: newEvidence(), company: newEvidence() }
+  readonly #byEndpoint = { person: newEvidence(), company: newEvidence(), bulk: newEvidence() }
 
   recordAnswer(subject: CallSubject): void {
     Object.assign(this.#of(subject), { hasAnswered: true, refused: new Set() })
   }
 
-  /** @returns whether the endpoint is at fault, so that every further call would fail in the same way */
-  recordUnusable(subject: CallSubject): boolean {
+  recordUnusable(subject: CallSubject): UnusableVerdict {
     const evidence = this.#of(subject)
     const { hasAnswered, refused } = evidence
     // Other inputs were answered after an earlier failure of this one, possibly in an earlier run.
-    if (!hasAnswered && subject.attempts > 0) return false
+    if (!hasAnswered && subject.attempts > 0) return 'input'
     // An input comes a second time before another one only if there is no other.
     const isAlone = !hasAnswered && refused.has(subject.id)
     refused.add(subject.id)
-    return isAlone || refused.size >= (hasAnswered ? INPUTS_LATER : INPUTS_AT_FIRST)
+    if (isAlone || refused.size >= (hasAnswered ? INPUTS_LATER : INPUTS_AT_FIRST)) return 'endpoint'
+    return hasAnswered ? 'input' : 'unknown'
   }
 
   #of({ kind }: CallSubject): EndpointEvidence {
-    return this.#byEndpoint[kind === 'domain' ? 'company' : 'person']
+    return this.#byEndpoint[kind === 'bulk' ? 'bulk' : kind === 'domain' ? 'company' : 'person']
   }
 }
 

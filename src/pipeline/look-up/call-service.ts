@@ -1,13 +1,12 @@
 import type { CallCost, CallEvent } from '../../domain/lookup.ts'
+import { classifyStatus, WORK_DONE } from '../../domain/service/status.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { EnrichmentClient, LookupResponse } from '../../service/client.ts'
 import {
   AbortedError,
-  CircuitOpenError,
   ConnectionError,
   ForbiddenError,
-  KeyOnTrialError,
   MalformedResponseError,
   RateLimitedError,
   ServiceError,
@@ -66,7 +65,7 @@ export async function callService(
         return outcome('billed', { type: 'not_found' })
     }
   } catch (error) {
-    if (error instanceof ServiceError) return outcomeOfError(error, lookup, deps.breaker)
+    if (error instanceof ServiceError) return outcomeOfError(error, lookup, deps.breaker, observer)
     throw error
   } finally {
     observer.end()
@@ -133,10 +132,15 @@ function send(client: EnrichmentClient, lookup: LeasedLookup, options: CallOptio
   }
 }
 
-/** Longer than the first pause of a ban: another input probes whether the ban is over, or this one is only blocked. */
-const BANNED_PAUSE_MS = 40_000
+/** How much longer than all calls the input of a ban waits: another one probes whether it is over, or this one is blocked. */
+const AFTER_BAN_MS = 10_000
 
-function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Breaker): CallOutcome {
+function outcomeOfError(
+  error: ServiceError,
+  lookup: LeasedLookup,
+  breaker: Breaker,
+  { banMs = 0 }: PermittedCall,
+): CallOutcome {
   const reason = describeFailure(error)
   switch (error.action) {
     case 'reject':
@@ -147,23 +151,10 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
       )
     case 'retry': {
       if (!error.maybeSent) return outcome(null, { type: 'not_sent', reason })
-      // Not counted as an attempt until it is known to be caused by the input: the key may be locked for all of them.
-      if (error instanceof ForbiddenError) {
-        const { attempts } = lookup
-        const { retryAfterMs, occurrences: tries } = error
-        return outcome('retried', {
-          type: 'transient_error',
-          reason,
-          retryAfterMs,
-          attempts,
-          tries,
-          isDown: true,
-        })
-      }
       const doubt = billingDoubt(error)
       // Calls that may be billed count as attempts, no matter who is at fault: otherwise an outage that bills would never
-      // end.
-      const isCounted = doubt === 'lost' || doubt === 'done'
+      // end. So does a 403: a second input that gets one rejects the key, and one that is alone must end, too.
+      const isCounted = doubt === 'lost' || doubt === 'done' || error instanceof ForbiddenError
       const details = {
         reason,
         retryAfterMs: error.retryAfterMs,
@@ -180,15 +171,16 @@ function outcomeOfError(error: ServiceError, lookup: LeasedLookup, breaker: Brea
     case 'release':
     case 'rotate_key':
     case 'abort_run': {
-      // The limiter applies a 429's Retry-After to every call; the pause of an open circuit is this lookup's own.
-      const isOwnPause = error instanceof CircuitOpenError || error instanceof KeyOnTrialError
-      const isBan = error instanceof RateLimitedError && error.status === 403 && error.retryAfterMs === null
-      const retryAfterMs = isBan ? BANNED_PAUSE_MS : isOwnPause ? error.retryAfterMs : null
+      // The limiter applies a 429's Retry-After to every call; any other pause is this lookup's own.
+      const isLimit = error instanceof RateLimitedError
+      const ownMs = error.action === 'release' && !isLimit ? error.retryAfterMs : null
+      const isUnstatedBan = banMs > 0 && error.retryAfterMs === null
+      const retryAfterMs = isUnstatedBan ? banMs + AFTER_BAN_MS : ownMs
       const inDoubt = error instanceof AbortedError && billingDoubt(error) !== 'none'
       return {
         event: { type: 'released', reason, retryAfterMs, inDoubt },
         stop: error.action === 'abort_run' ? error : null,
-        ...(error.maybeSent && { cost: error instanceof RateLimitedError ? 'throttled' : 'unbilled' }),
+        ...(error.maybeSent && { cost: isLimit ? 'throttled' : 'unbilled' }),
         malformed: null,
       }
     }
@@ -206,10 +198,10 @@ function billingDoubt(error: ServiceError): 'none' | 'lost' | 'done' | 'gateway'
   const { status } = error
   if (!error.maybeSent) return 'none'
   if (error instanceof TimeoutError || error instanceof ConnectionError || error instanceof AbortedError)
-    return status === null || status < 300 ? 'lost' : 'none'
+    return status === null || WORK_DONE[classifyStatus(status)] === 'yes' ? 'lost' : 'none'
   if (status === null) return 'none'
-  if (status < 300) return 'done'
-  return status > 500 && status !== 503 ? 'gateway' : 'none'
+  const done = WORK_DONE[classifyStatus(status)]
+  return done === 'yes' ? 'done' : done === 'maybe' ? 'gateway' : 'none'
 }
 
 /** Characters of a body that are stored: enough to recognise it. */

@@ -98,6 +98,11 @@ export class RateLimitModel {
     return this.#cooldown.isBan
   }
 
+  /** How long no call is made because of a 429 or a ban, in milliseconds. */
+  cooldownMs(now: number): number {
+    return Math.max(0, this.#cooldown.until - now)
+  }
+
   /** Another client spends the key. */
   get isShared(): boolean {
     return this.#shared.isProven

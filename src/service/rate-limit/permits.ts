@@ -60,7 +60,7 @@ export class Permits {
 
 /** Uses the limiter's clock, not the times that are passed in: those are the calendar's, which may be set meanwhile. */
 class ObservedCall implements PermittedCall {
-  isBan = false
+  banMs = 0
   readonly #counters: CallCounters
   readonly #endpoint: CalledEndpoint | null
   #call: Call | null = null
@@ -82,7 +82,8 @@ class ObservedCall implements PermittedCall {
     const { model } = this.#counters
     this.#isOver = true
     model.answered(this.#call, answer, this.#counters.now())
-    this.isBan = answer.status === 403 && model.isBanned
+    if (answer.status === 403 && model.isBanned)
+      this.banMs = Math.max(1, model.cooldownMs(this.#counters.now()))
     this.#complete()
   }
 

@@ -1,95 +1,83 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { afterCall } from '../../../src/domain/lookup.ts'
-import { callService } from '../../../src/pipeline/look-up/call-service.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
-import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
-import { clientOf, serve } from '../service/loopback-service.ts'
+import { rawStatus } from '../service/loopback-service.ts'
+import { ANSWERING, createCalls, DELIVERING, serveAnswers, type Calls } from './odd-answers.ts'
 
-const RULES = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, attempts: 5 }
-const log = { debug: () => {} } as never
-const observer = { isBan: false, sent() {}, answered() {}, lost() {}, end() {} }
+const STATUSES = Array.from({ length: 500 }, (_, i) => i + 100)
+const byStatus = (of: (status: number) => string): Record<number, string> =>
+  Object.fromEntries(STATUSES.map((status) => [status, of(status)]))
 
-type Answer = () => { status: number; type?: string; body?: string }
-
-/** A service that answers inputs that begin with `odd` as set, and every other one with a miss. */
-async function serveAnswers() {
-  const set: { answer: Answer } = { answer: () => ({ status: 500 }) }
-  const service = await serve(({ body }, response) => {
-    const { email } = JSON.parse(body) as { email: string }
-    const { status, type, body: text } = email.startsWith('odd') ? set.answer() : { status: 404, body: '{}' }
-    response.writeHead(status, type === undefined ? {} : { 'content-type': type })
-    response.end(text)
-  })
-  return { ...service, set }
-}
-
-/** Calls through a new client and breaker, as a run does. */
-async function lookUps(answer: Answer, shared?: Awaited<ReturnType<typeof serveAnswers>>) {
-  const service = shared ?? (await serveAnswers())
-  service.set.answer = answer
-  const deps = { client: clientOf(service), breaker: createBreaker(), log }
-  const attempts = new Map<number, number>()
-  return {
-    async call(id: number, isOdd: boolean) {
-      const lookup = {
-        id,
-        token: '',
-        kind: 'email',
-        input: { email: `${isOdd ? 'odd' : 'fine'}${id}@x.example` },
-        attempts: attempts.get(id) ?? 0,
-      } as unknown as LeasedLookup
-      const outcome = await callService(deps, lookup, observer as never, new AbortController().signal)
-      if (outcome.event === null) return { state: 'accepted', stop: null, attempts: 0 }
-      const fields = afterCall(lookup, outcome.event, RULES, 0, 0)
-      attempts.set(id, fields.attempts)
-      return { state: fields.state as string, stop: outcome.stop, attempts: fields.attempts }
-    },
+/** A lookup that gets the same answer each time, while all others are answered. @returns its end and its calls */
+async function lookUpUntilOver({ call }: Calls): Promise<string> {
+  for (let calls = 1; calls <= 6; calls++) {
+    const { state, stop, doubt } = await call(1, true)
+    if (stop !== null) return `stopped ${calls}`
+    if (state !== 'pending') return `${state} ${calls}${doubt > 0 ? ' in doubt' : ''}`
+    await call(1 + calls, false)
   }
+  return 'waits for the limit'
 }
 
-/** A 1xx is no final answer: Node sends none as such, and undici reports none. */
-const STATUSES = Array.from({ length: 400 }, (_, i) => i + 200)
+async function postUntilOver({ post }: Calls, isAlone: boolean): Promise<string> {
+  for (let calls = 1; calls <= 6; calls++) {
+    const { state, stop, mayBeBilled } = await post(1, true)
+    if (stop !== null) return `stopped ${calls}`
+    if (state !== 'submitting') return `${state} ${calls}${mayBeBilled ? ' in doubt' : ''}`
+    if (!isAlone) await post(1 + calls, false)
+  }
+  return 'waits for the limit'
+}
+
+const SETTING = new Set([402, 405, 407, 501, 505])
+const UNSUPPORTED = new Set([406, 410, 411, 412, 415, 417, 426, 428])
+const BUSY = new Set([408, 421, 423, 425])
 
 /** What one input comes to whose every answer has this status, while all others are answered. */
-function expected(status: number): string {
-  if (status === 401) return 'stopped'
-  if (status === 429) return 'released'
-  if (status === 202) return 'accepted'
-  if (status === 403 || status === 400 || status === 422) return 'rejected'
-  if (status === 404) return 'not_found'
-  if (status === 402 || status === 405) return 'failed'
-  if (status >= 400 && status < 500 && status !== 408 && status !== 425) return 'rejected'
-  return 'failed'
+function expectedLookup(status: number): string {
+  // A 1xx is no answer: the connection was closed after it.
+  if (status < 200) return 'failed 3 in doubt'
+  if (status === 202) return 'accepted 1'
+  if (status < 300) return 'failed 5 in doubt'
+  if (status < 400 || SETTING.has(status) || BUSY.has(status)) return 'failed 5'
+  if (status === 401) return 'stopped 1'
+  if (status === 403) return 'rejected 2'
+  if (status === 404) return 'not_found 1'
+  if (status === 429) return 'waits for the limit'
+  if (UNSUPPORTED.has(status)) return 'rejected 2'
+  if (status < 500) return 'rejected 1'
+  return status === 500 || status === 503 || status === 511 ? 'failed 5' : 'failed 5 in doubt'
+}
+
+/** The same of one job, while others are accepted. Its inputs are requested singly where it is `rejected`. */
+function expectedJob(status: number): string {
+  if (status < 200) return 'in_doubt 1'
+  if (status === 202) return 'submitted 1'
+  if (status < 300) return 'in_doubt 1'
+  if (status === 401) return 'stopped 1'
+  if (status === 403) return 'rejected 2'
+  if (status === 429) return 'waits for the limit'
+  if (status < 400 || status === 404 || SETTING.has(status) || BUSY.has(status)) return 'rejected 5'
+  if (status < 500) return 'rejected 1'
+  if (status === 500) return 'rejected 5 in doubt'
+  return status === 503 || status === 511 ? 'rejected 5' : 'in_doubt 1'
 }
 
 describe('an answer to one input, while others are answered', () => {
-  test('ends its lookup within five calls and stops no other, whatever its status from 200 to 599', async () => {
+  test('ends its lookup within five calls and stops no other, whatever its status from 100 to 599', async () => {
+    const shared = await serveAnswers()
     const found: Record<number, string> = {}
-    const service = await serveAnswers()
-    for (const status of STATUSES) {
-      const { call } = await lookUps(() => ({ status }), service)
-      let state = 'pending'
-      let calls = 0
-      while (state === 'pending' && calls < 6) {
-        const odd = await call(1, true)
-        calls++
-        state = odd.stop === null ? odd.state : 'stopped'
-        if (state === 'pending') await call(2 + calls, false)
-      }
-      found[status] = state === 'pending' && calls === 6 ? 'released' : state
-    }
-    expect(found).toEqual(Object.fromEntries(STATUSES.map((one) => [one, expected(one)])))
+    for (const status of STATUSES)
+      found[status] = await lookUpUntilOver(await createCalls(() => rawStatus(status), { shared }))
+    expect(found).toEqual(byStatus(expectedLookup))
   })
 
   test.for([
-    { status: 404, type: 'text/html', body: '<html>gone</html>' },
+    { status: 404, headers: { 'content-type': 'text/html' }, body: '<html>gone</html>' },
     { status: 404, body: 'page not found' },
     { status: 301 },
     { status: 405 },
     { status: 402 },
-  ])('does not stop the run even if it comes first: $status $body', async (answer) => {
-    const { call } = await lookUps(() => answer)
+  ])('does not stop the run even if it comes first: $status $body', async ({ status, ...rest }) => {
+    const { call } = await createCalls(() => rawStatus(status, rest))
     const states: string[] = []
     for (let tries = 1; tries <= 5; tries++) {
       const { state, stop } = await call(1, true)
@@ -101,40 +89,82 @@ describe('an answer to one input, while others are answered', () => {
   })
 })
 
+describe('an answer to one job, while others are accepted', () => {
+  test.each([
+    ['delivered', DELIVERING],
+    ['answered', ANSWERING],
+  ])('ends its submission within five calls, whatever its status; results are %s', async (_, service) => {
+    const shared = await serveAnswers()
+    const found: Record<number, string> = {}
+    for (const status of STATUSES) {
+      const calls = await createCalls(() => rawStatus(status), { shared, service })
+      // Others were accepted before it, too.
+      await calls.post(0, false)
+      found[status] = await postUntilOver(calls, false)
+    }
+    expect(found).toEqual(byStatus(expectedJob))
+  })
+
+  test('waits for Retry-After before it is posted again', async () => {
+    const answer = (status: number) => () => rawStatus(status, { headers: { 'retry-after': '600' } })
+    for (const status of [408, 423, 500, 503])
+      expect((await (await createCalls(answer(status))).post(1, true)).waitMs).toBe(600_000)
+  })
+
+  test('is in doubt for its inputs after a 500, which its service asks to repeat', async () => {
+    const { post } = await createCalls(() => rawStatus(500))
+    expect(await post(1, true)).toMatchObject({ state: 'submitting', mayBeBilled: true })
+  })
+})
+
 describe('an answer to all inputs that says that a setting is wrong', () => {
+  const wrong = () => rawStatus(301)
+
   test('stops the run: at the third input, at an only input the second time, later at the tenth', async () => {
-    const wrong = { status: 301 }
-    const first = await lookUps(() => wrong)
+    const first = await createCalls(wrong)
     const stops: boolean[] = []
     for (let id = 1; id <= 3; id++) stops.push((await first.call(id, true)).stop !== null)
     expect(stops).toEqual([false, false, true])
 
-    const alone = await lookUps(() => wrong)
+    const alone = await createCalls(wrong)
     expect((await alone.call(1, true)).stop).toBeNull()
     expect((await alone.call(1, true)).stop).toMatchObject({ status: 301, action: 'abort_run' })
 
-    const later = await lookUps(() => wrong)
+    const later = await createCalls(wrong)
     await later.call(0, false)
     const moved: boolean[] = []
     for (let id = 1; id <= 10; id++) moved.push((await later.call(id, true)).stop !== null)
     expect(moved).toEqual([...Array.from({ length: 9 }, () => false), true])
   })
+
+  test('stops the run at the third job, or at an only job the second time, and never rejects a table', async () => {
+    const outcomes: Record<number, string> = {}
+    for (const status of [301, 402, 404, 405, 406, 410, 415, 426, 428, 501]) {
+      const jobs = await createCalls(() => rawStatus(status))
+      const stops: boolean[] = []
+      for (let id = 1; id <= 3; id++) stops.push((await jobs.post(id, true)).stop !== null)
+      const lookups = await createCalls(() => rawStatus(status, { headers: { 'content-type': 'text/html' } }))
+      const states: string[] = []
+      for (let id = 1; id <= 3; id++) {
+        const { state, stop } = await lookups.call(id, true)
+        states.push(stop === null ? state : 'stopped')
+      }
+      outcomes[status] = `${stops.join(' ')} ${states.join(' ')}`
+      expect(await postUntilOver(await createCalls(() => rawStatus(status)), true)).toBe('stopped 2')
+    }
+    expect(new Set(Object.values(outcomes))).toEqual(new Set(['false false true pending pending stopped']))
+  })
 })
 
-test('every sequence of answers ends a lookup in at most five calls that others are answered between', async () => {
-  const service = await serveAnswers()
-  const retried = fc.constantFrom(200, 204, 301, 402, 405, 408, 425, 500, 502, 503, 504)
-  await fc.assert(
-    fc.asyncProperty(fc.array(retried, { minLength: 5, maxLength: 5 }), async (statuses) => {
-      let next = 0
-      const { call } = await lookUps(() => ({ status: statuses[next++] ?? 500 }), service)
-      let state = 'pending'
-      for (let calls = 1; state === 'pending' && calls <= 5; calls++) {
-        state = (await call(1, true)).state
-        await call(1 + calls, false)
-      }
-      expect(state).toBe('failed')
-    }),
-    { numRuns: 30 },
+test('a poll fails for itself only: every status but a 401 leaves the job to its next poll, and 410 gives it up', async () => {
+  const shared = await serveAnswers()
+  const found: Record<number, string> = {}
+  for (const status of STATUSES) {
+    const { poll } = await createCalls(() => rawStatus(status), { shared })
+    const { reading, stop } = await poll('odd')
+    found[status] = stop === null ? reading.outcome : 'stopped'
+  }
+  expect(found).toEqual(
+    byStatus((status) => (status === 401 ? 'stopped' : status === 410 ? 'gone' : 'pending')),
   )
 })

@@ -157,7 +157,7 @@ test('a tick throws the error of a lease ahead, when its calls are stored and th
   store = new SteppedLeases(100)
   const stopping = new AbortController()
   const slots = new PrioritySemaphore(SLOTS)
-  const observer = { isBan: false, sent() {}, answered() {}, lost() {}, end() {} }
+  const observer = { banMs: 0, sent() {}, answered() {}, lost() {}, end() {} }
   const [limiter, client] = [
     { acquire: async (count: number) => ({ count, use: () => observer, release() {} }) },
     { callsAllowedByKeys: 1_000, enrichPerson: () => store.step('call', () => ({ outcome: 'not_found' })) },

@@ -47,9 +47,7 @@ describe('a 403', () => {
   test('to the only input in flight decides nothing, however often it occurs', async () => {
     const client = await serveStatuses({ alone: 403 })
     for (let times = 1; times <= 4; times++)
-      expect(await rejection(client.enrichPerson(person('alone')), ForbiddenError)).toMatchObject({
-        occurrences: times,
-      })
+      await rejection(client.enrichPerson(person('alone')), ForbiddenError)
     expect(client.allKeysRejected).toBe(false)
   })
 
@@ -76,7 +74,7 @@ describe('a 403', () => {
 test('a ban lasts until a success; a 403 long after a 429 is not one', () => {
   const forbidden = new ForbiddenClassifier()
   const judge = (input: string, now: number) =>
-    forbidden.classify(input, { startMark: forbidden.startCall(), isHtml: false, now }).meaning
+    forbidden.classify(input, { startMark: forbidden.startCall(), isHtml: false, now })
   forbidden.recordRateLimited(0)
   expect(judge('a', 60_000)).toBe('ban')
   expect(judge('b', 600_000)).toBe('ban')
@@ -88,7 +86,7 @@ test('a 403 while others succeed does not count against the key', () => {
   const forbidden = new ForbiddenClassifier()
   const startMark = forbidden.startCall()
   forbidden.recordAccepted(0)
-  const judge = (input: string) => forbidden.classify(input, { startMark, isHtml: false, now: 0 }).meaning
+  const judge = (input: string) => forbidden.classify(input, { startMark, isHtml: false, now: 0 })
   expect([judge('a'), judge('b'), judge('c')]).toEqual(['unknown', 'unknown', 'unknown'])
   expect(judge('a')).toBe('input')
 })

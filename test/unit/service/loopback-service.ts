@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type RequestListener, type ServerResponse, createServer } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, type Socket, createServer as createTcpServer } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { RequestObserver } from '../../../src/service/exchange.ts'
 import { type ClientOptions, EnrichmentClient } from '../../../src/service/client.ts'
@@ -39,6 +39,60 @@ export async function serve(
     await once(server, 'close')
   })
   return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+}
+
+/** Bytes in place of a response, and what becomes of the connection then. Default: it stays open for the next request. */
+export type RawAnswer = { bytes: string | Buffer; end?: 'close' | 'hang' }
+
+/** Any status from 100 to 599: Node's own server sends none below 200. */
+export function rawStatus(
+  status: number,
+  { body = '', headers = {} }: { body?: string; headers?: Record<string, string> } = {},
+): RawAnswer {
+  const isFinal = status >= 200
+  const hasBody = isFinal && status !== 204 && status !== 304
+  const lines = Object.entries({
+    ...headers,
+    ...(hasBody && { 'content-length': String(Buffer.byteLength(body)) }),
+  }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return {
+    bytes: `HTTP/1.1 ${status} Some\r\n${lines.join('')}\r\n${hasBody ? body : ''}`,
+    ...(!isFinal && { end: 'close' }),
+  }
+}
+
+/** A service that answers with bytes, on its own port until the end of the test. */
+export async function serveRaw(answer: (request: { path: string; body: string }) => RawAnswer): Promise<{
+  baseUrl: string
+}> {
+  const sockets = new Set<Socket>()
+  const server = createTcpServer((socket) => {
+    sockets.add(socket.setNoDelay())
+    let text = ''
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+      for (let end = text.indexOf('\r\n\r\n'); end >= 0; end = text.indexOf('\r\n\r\n')) {
+        const size = Number(/content-length: (\d+)/i.exec(text.slice(0, end))?.[1] ?? 0)
+        if (text.length < end + 4 + size) return
+        const { bytes, end: connection } = answer({
+          path: text.split(' ')[1] ?? '',
+          body: text.slice(end + 4, end + 4 + size),
+        })
+        text = text.slice(end + 4 + size)
+        socket.write(bytes)
+        if (connection === 'close') socket.destroySoon()
+      }
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+    await once(server, 'close')
+  })
+  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
 /** A service with one response to everything. */

@@ -61,7 +61,7 @@ describe('permits', () => {
     first.answered({ status: 403, headers: {}, at: 0 })
     second.answered({ status: 429, headers: {}, at: 0 })
     third.answered({ status: 403, headers: {}, at: 0 })
-    expect([first.isBan, third.isBan]).toEqual([false, true])
+    expect([first.banMs, third.banMs]).toEqual([0, 30_000])
   })
 })
 
