@@ -4,8 +4,9 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { parse, parseAllDocuments } from 'yaml'
+import { parseAllDocuments } from 'yaml'
 import { helm, renderKubernetes } from '../../../scripts/kubernetes.ts'
+import { isPromtoolMissing } from '../../support/promtool.ts'
 
 // What the programs that read the files of deploy/ say of them. A program that is not installed is reported and left out.
 
@@ -23,33 +24,11 @@ function isMissing(program: string, ...args: readonly string[]): boolean {
   if (missing) console.log(`${[program, ...args].join(' ')} fails: skipping its tests`)
   return missing
 }
-const noPromtool = isMissing('promtool', '--version')
+const noPromtool = isPromtoolMissing()
 const noHelm = isMissing('helm', 'version')
 const noKubectl = isMissing('kubectl', 'kustomize', '--help')
 const noSystemd = isMissing('systemd-analyze', '--version')
 const noCompose = isMissing('docker', 'compose', 'version')
-
-test.skipIf(noPromtool)('promtool accepts the alert rules, and each fires when it should', () => {
-  expect(run('promtool', 'check', 'rules', 'deploy/prometheus/alerts.yml')).toMatchObject({ status: 0 })
-  const cases = 'test/integration/deploy/alerts.test.yml'
-  expect(run('promtool', 'test', 'rules', cases)).toMatchObject({ status: 0 })
-  const { groups } = parse(readFileSync('deploy/prometheus/alerts.yml', 'utf8')) as {
-    groups: { rules: { alert: string }[] }[]
-  }
-  const tests = (
-    parse(readFileSync(cases, 'utf8')) as {
-      tests: { alert_rule_test: { alertname: string; exp_alerts?: unknown[] }[] }[]
-    }
-  ).tests.flatMap((one) => one.alert_rule_test)
-  // Each has a case in which it fires, and one in which it does not.
-  for (const { alert } of groups.flatMap((group) => group.rules)) {
-    const own = tests.filter((one) => one.alertname === alert)
-    expect({ alert, fires: new Set(own.map((one) => one.exp_alerts !== undefined)) }).toEqual({
-      alert,
-      fires: new Set([true, false]),
-    })
-  }
-})
 
 test.skipIf(noPromtool)('promtool accepts scrape.yml and the expressions of the Grafana dashboard', () => {
   const config = join(folder, 'prometheus.yml')
