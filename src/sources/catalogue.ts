@@ -46,7 +46,8 @@ export interface Table {
   readonly hasUpdateTriggers: boolean
   /** Its name without the schema means this table. */
   readonly isVisible: boolean
-  /** Tables other than partitions inherit from it: a unique key holds in each of them alone. */
+  /** Tables other than partitions that inherit from it, quoted: a unique key holds in each of them alone. */
+  readonly inheritors: readonly string[]
   readonly isInherited: boolean
   /** Rows of it are in partitions, or in tables that inherit from it. */
   readonly hasChildTables: boolean
@@ -73,8 +74,9 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     hasAfterTriggers: found.has_after_triggers,
     hasUpdateTriggers: found.has_update_triggers,
     isVisible: found.is_visible,
-    isInherited: found.is_inherited,
-    hasChildTables: found.is_inherited || found.relkind === 'p',
+    inheritors: found.inheritors.map(([schema, name]) => `${quoteName(schema)}.${quoteName(name)}`),
+    isInherited: found.inheritors.length > 0,
+    hasChildTables: found.inheritors.length > 0 || found.relkind === 'p',
     encoding: found.encoding,
   }
 }
@@ -99,7 +101,7 @@ interface FoundTable {
   readonly has_after_triggers: boolean
   readonly has_update_triggers: boolean
   readonly is_visible: boolean
-  readonly is_inherited: boolean
+  readonly inheritors: ReadonlyArray<readonly [string, string]>
   readonly encoding: string
   readonly unique_keys: ReadonlyArray<{
     readonly primary: boolean
@@ -155,8 +157,15 @@ const tableQuery = `
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
          -- other tables; Fillrate's own triggers only record keys.
          ${hasTriggers('g.tgtype & 82 = 16')} as has_after_triggers, ${hasTriggers('g.tgtype & 80 = 16')} as has_update_triggers,
-         exists (select from pg_inherits h join pg_class i on i.oid = h.inhrelid
-                  where h.inhparent = c.oid and not i.relispartition) as is_inherited,
+         coalesce((
+           with recursive below as (
+             select h.inhrelid as oid from pg_inherits h where h.inhparent = c.oid
+              union select h.inhrelid from pg_inherits h join below b on h.inhparent = b.oid
+           )
+           select jsonb_agg(jsonb_build_array(s.nspname, i.relname) order by i.oid)
+             from below b join pg_class i on i.oid = b.oid and not i.relispartition
+             join pg_namespace s on s.oid = i.relnamespace
+         ), '[]') as inheritors,
          coalesce((
            select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (
                     select jsonb_agg(a.attname order by k.place)

@@ -1,7 +1,8 @@
 import { type Db, query } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
+import { quoteName } from '../quote.ts'
 import type { Source } from '../source-model.ts'
-import { CHANGE_TABLES, triggerSql } from './sql.ts'
+import { CHANGE_TABLES, type TriggerDefinition, triggerSql } from './sql.ts'
 
 /** The state of a source's triggers. `why` says in words what is wrong. */
 export type TriggerState =
@@ -19,8 +20,7 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
   const { create, function: name, functionName, triggers, probe } = triggerSql(source)
   await withPrivilegeHelp(tx, source, async () => {
     const there = await findTriggers(tx, functionName)
-    const isKept = (one: FoundTrigger): boolean =>
-      isOnSourceTable(source, one) && triggers.some((trigger) => trigger.name === one.name)
+    const isKept = (one: FoundTrigger): boolean => triggers.some((trigger) => isSame(trigger, one))
     if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
     for (const { role } of await listExecutors(tx, functionName))
@@ -58,19 +58,18 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
       state: 'wrong',
       why: `${executor.role} may execute their function, and so gain the privileges of the role that installed it`,
     }
-  const onTable = there.filter((one) => isOnSourceTable(source, one))
-  const elsewhere = there.find((one) => !onTable.includes(one))
+  const elsewhere = there.find((one) => !triggers.some(({ table }) => table === tableOf(one)))
   if (elsewhere)
     return { state: 'wrong', why: `they are on ${elsewhere.schema}.${elsewhere.table}, another table` }
-  const missing = triggers.find((trigger) => !onTable.some((one) => one.name === trigger.name))
-  if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing` }
-  const off = onTable.find((one) => !['O', 'A'].includes(one.enabled))
+  const missing = triggers.find((trigger) => !there.some((one) => isSame(trigger, one)))
+  if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing on ${missing.table}` }
+  const off = there.find((one) => !['O', 'A'].includes(one.enabled))
   if (off) return { state: 'wrong', why: `the trigger ${off.name} is disabled` }
   const isAsMade = (one: FoundTrigger): boolean =>
     one.body === body && one.definer && one.settings.join() === settings.join()
-  if (!onTable.every(isAsMade))
+  if (!there.every(isAsMade))
     return { state: 'wrong', why: 'they were made from another mapping, or by another version' }
-  const mute = onTable.find((one) => !one.records)
+  const mute = there.find((one) => !one.records)
   if (mute)
     return {
       state: 'wrong',
@@ -79,8 +78,10 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
   return { state: 'right' }
 }
 
-const isOnSourceTable = ({ table }: Source, found: FoundTrigger): boolean =>
-  found.schema === table.schema && found.table === table.name
+const tableOf = ({ schema, table }: FoundTrigger): string => `${quoteName(schema)}.${quoteName(table)}`
+
+const isSame = ({ name, table }: TriggerDefinition, found: FoundTrigger): boolean =>
+  found.name === name && tableOf(found) === table
 
 interface FoundTrigger {
   readonly schema: string
@@ -108,7 +109,7 @@ const findTriggers = (db: Db, functionName: string): Promise<readonly FoundTrigg
        from pg_trigger t
        join pg_proc p on p.oid = t.tgfoid join pg_namespace f on f.oid = p.pronamespace
        join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
-      where f.nspname = 'fillrate' and p.proname = $1 and not t.tgisinternal`,
+      where f.nspname = 'fillrate' and p.proname = $1 and not t.tgisinternal and t.tgparentid = 0`,
     [functionName, [...CHANGE_TABLES]],
   )
 
@@ -167,10 +168,10 @@ async function withPrivilegeHelp<Result>(
         place: 'follow',
         found: error.message,
         expected:
-          `a role that has the privilege TRIGGER on ${source.mapping.table} and CREATE on the schema fillrate, ` +
+          `a role that has the privilege TRIGGER on ${[source.mapping.table, ...source.table.inheritors].join(', ')} and CREATE on the schema fillrate, ` +
           `that may INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
         todo:
-          `Run this as such a role: \`grant trigger on ${source.table.sql} to …\`, \`grant create on schema fillrate to …\`.` +
+          `Run this as such a role: \`grant trigger on ${[source.table.sql, ...source.table.inheritors].join(', ')} to …\`, \`grant create on schema fillrate to …\`.` +
           `${again} Without triggers, a source with \`changedAt\` is polled.`,
       },
     ])

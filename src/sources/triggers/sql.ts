@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { keyEqualsSql, keyTextSql } from '../key.ts'
+import { keyTextSql } from '../key.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import { WRITING_SETTING } from '../own-writes.ts'
 import type { Source } from '../source-model.ts'
@@ -8,11 +8,12 @@ import { listFollowedColumns } from './columns.ts'
 /** A statement that changes more rows than this is a bulk change (an import): its keys are not urgent. */
 const BULK_KEYS = 100
 
-/** Keys of updated rows that gather before they are written, in bytes: with 8,000 an update of inputs took twice as long. */
-const GATHERED_BYTES = 1_000
-
-/** Limit on the keys of one statement, in bytes. Postgres rows hold 1 GB; a larger list must fail before it is written. */
-const MAX_KEYS_BYTES = 500_000_000
+/**
+ * The sizes to which keys gather, in bytes: each row copies the first ones, so that an insert took half as long again with 1,000 as with
+ * 300. Full, they go to the second ones, and these into the queue.
+ */
+const FIRST_BYTES = 300
+const SECOND_BYTES = 8_000
 
 /** The queue of changes, and the spare one for while it is locked. */
 export const CHANGE_TABLES = ['changed_rows', 'changed_rows_spare'] as const
@@ -22,6 +23,8 @@ const NO_ROW = 'select null, null, null where false'
 
 export interface TriggerDefinition {
   readonly name: string
+  /** Its table, quoted. */
+  readonly table: string
   readonly sql: string
 }
 
@@ -39,13 +42,15 @@ export interface TriggerSql {
 }
 
 /**
- * The SQL that records changes of a source's table: one function, and its triggers. For those that read the rows of a whole
- * statement, Postgres keeps these in temporary files, and `temp_file_limit` may make the user's statement fail: an update,
- * which may change no input, is recorded row by row. Its keys gather in a setting of the transaction, after the number of those
- * that are written already, until a trigger at the end of the statement writes the last ones.
+ * The SQL that records changes of a source's table: one function, and its triggers, which fire for each row. For one that reads the
+ * rows of a whole statement, Postgres keeps these in temporary files, and `temp_file_limit` may make the user's statement
+ * fail. The keys gather in two settings of the transaction, until a trigger at the end of the statement writes the last ones.
  *
- * The condition of the trigger reads the whole row: on a column that it named, the user could not alter the type. The rows of
- * child tables fire no trigger of their parent's for each row: there updates are recorded as inserts and deletes are.
+ * A row trigger of a partitioned table fires for each partition, also where the statement names the partition and no trigger fires at
+ * its end: keys gather only while a trigger before the statement has said so, and are written one by one otherwise. Tables that
+ * inherit get row triggers of their own.
+ *
+ * The condition of the trigger reads the whole row: on a column that it named, the user could not alter the type.
  */
 export function triggerSql(source: Source): TriggerSql {
   const functionName = shortenName(`follow_${source.name}`, 63)
@@ -53,14 +58,20 @@ export function triggerSql(source: Source): TriggerSql {
   const body = functionBody(source)
   const settings = functionSettings(source)
   const rows = `(select * from ${source.table.sql} where false)`
-  const trigger = (name: string, event: string, fires: string): TriggerDefinition => {
-    const full = shortenName(`fillrate_follow_${source.name}`, 56) + `_${name}`
-    return {
-      name: full,
-      sql: `create or replace trigger ${quoteName(full)} after ${event} on ${source.table.sql}
-        ${fires} execute function ${qualified}()`,
-    }
-  }
+  const prefix = shortenName(`fillrate_follow_${source.name}`, 52)
+  const trigger = (
+    name: string,
+    event: string,
+    fires: string,
+    table = source.table.sql,
+  ): TriggerDefinition => ({
+    name: `${prefix}_${name}`,
+    table,
+    sql: `create or replace trigger ${quoteName(`${prefix}_${name}`)} ${event} on ${table} ${fires}
+      execute function ${qualified}()`,
+  })
+  const isOther = 'for each row when (old operator(pg_catalog.*<>) new)'
+  const anyChange = 'insert or update or delete'
   return {
     function: qualified,
     functionName,
@@ -70,24 +81,18 @@ export function triggerSql(source: Source): TriggerSql {
       security definer ${settings.map(([name, value]) => `set ${name} = ${value}`).join(' ')} as ${quoteLiteral(body)}`,
     settings: settings.map(([name, value]) => `${name}=${value.replaceAll("'", '')}`),
     probe: [
-      `select ${changedKeysSql(source, { old: rows, new: rows })}`,
+      `select ${keyTextSql(source, 'n')}, ${isChangedSql(source, 'o', 'n')} from ${rows} as o, ${rows} as n`,
       ...CHANGE_TABLES.map((list) => `insert into fillrate.${list} ${CHANGE_COLUMNS} ${NO_ROW}`),
     ],
     triggers: [
-      trigger('insert', 'insert', 'referencing new table as new_rows for each statement'),
-      trigger('delete', 'delete', 'referencing old table as old_rows for each statement'),
+      ...[source.table.sql, ...source.table.inheritors].flatMap((where) => [
+        trigger('row', 'after insert or delete', 'for each row', where),
+        trigger('update_row', 'after update', isOther, where),
+      ]),
+      trigger('statement', `after ${anyChange}`, 'for each statement'),
       ...(source.table.hasChildTables
-        ? [
-            trigger(
-              'update',
-              'update',
-              'referencing old table as old_rows new table as new_rows for each statement',
-            ),
-          ]
-        : [
-            trigger('row', 'update', 'for each row when (old operator(pg_catalog.*<>) new)'),
-            trigger('update', 'update', 'for each statement'),
-          ]),
+        ? [trigger('before', `before ${anyChange}`, 'for each statement')]
+        : []),
     ],
   }
 }
@@ -113,8 +118,8 @@ function functionSettings(source: Source): readonly (readonly [string, string])[
  * - What can fail is in a block with a handler, and writes nothing: such a block is a subtransaction, and one that has
  *   written takes one of 64 slots, beyond which every snapshot of the server is slower. An INSERT of no row there takes
  *   the locks and checks the table; the row itself is written after the block.
- * - It keeps no row of an update that changes no input: what would hold them has a limit.
- * - It reads only the statement's own rows: at SERIALIZABLE, two transactions that read a table and insert into it fail
+ * - It keeps no rows, only keys, and few of them: what would hold them has a limit.
+ * - It reads only the row that it fires for: at SERIALIZABLE, two transactions that read a table and insert into it fail
  *   at commit, where there is no handler.
  * - No NOTIFY: commits that notify wait for each other, and such a transaction cannot be prepared (XA). The table is
  *   polled instead.
@@ -129,64 +134,78 @@ function functionBody(source: Source): string {
   const insert = (list: string, values: string): string =>
     `insert into fillrate.${list} ${CHANGE_COLUMNS} ${values};`
   const log = `raise log 'fillrate: a change of source % was not recorded: %', ${name}, sqlerrm;`
-  const gathered = quoteLiteral(`fillrate.gathered_${shortHash(source.name)}`)
-  const update = source.table.hasChildTables
-    ? `select ${changedKeysSql(source, { old: 'old_rows', new: 'new_rows' }, 'into changed')};`
-    : `
-      pending := coalesce(current_setting(${gathered}, true), '');
-      if tg_level = 'ROW' then
-        if pending = '!' or not (${isChangedSql(source, 'old', 'new')}) then
-          return null;
-        end if;
-        pending := case pending when '' then '0' else pending end || ',' || to_json(${keyTextSql(source, 'new')})::text;
-        if octet_length(pending) < ${GATHERED_BYTES} then
-          perform set_config(${gathered}, pending, true);
-          return null;
-        end if;
-      elsif strpos(pending, ',') = 0 then
-        perform set_config(${gathered}, '', true);
-        return null;
-      end if;
-      written := split_part(pending, ',', 1)::int;
-      changed := array(select json_array_elements_text(('[' || substr(pending, strpos(pending, ',') + 1) || ']')::json));`
-  // In place of keys: they cannot be read, and the log says so once a statement. A nested statement of another kind keeps them.
-  const forget = (value: string): string =>
-    source.table.hasChildTables
-      ? ''
-      : `if tg_op = 'UPDATE' then perform set_config(${gathered}, ${value}, true); end if;`
+  const hash = shortHash(source.name)
+  const [first, second] = [quoteLiteral(`fillrate.first_${hash}`), quoteLiteral(`fillrate.second_${hash}`)]
+  // An assignment, and not PERFORM, which takes as long as all else that is done for a row.
+  const set = (setting: string, value: string): string => `ignored := set_config(${setting}, ${value}, true);`
+  const gathers = source.table.hasChildTables ? `pending <> ''` : 'true'
   return `
 declare
   pending text;
-  written int := 0;
+  batch text;
+  key text;
   changed text[];
+  is_import boolean;
   is_locked boolean := false;
+  ignored text;
 begin
-  if pg_trigger_depth() = 1 and current_setting('${WRITING_SETTING}', true) = ${name} then
+  if current_setting('${WRITING_SETTING}', true) = ${name} and pg_trigger_depth() = 1 then
     return null;
   end if;
   begin
-    if tg_op = 'INSERT' then
-      select array_agg(${keyTextSql(source, 'n')}) into changed from new_rows as n;
-    elsif tg_op = 'DELETE' then
-      select array_agg(${keyTextSql(source, 'o')}) into changed from old_rows as o;
-    else ${update}
-    end if;
-    if changed is null then
+    -- The first keys, after ';' while a trigger at the end of the statement is to come, or '!': keys cannot be read, and the log has said so.
+    pending := current_setting(${first}, true);
+    if tg_level = 'ROW' then
+      if tg_op = 'INSERT' then
+        key := ${keyTextSql(source, 'new')};
+      elsif tg_op = 'DELETE' then
+        key := ${keyTextSql(source, 'old')};
+      elsif ${isChangedSql(source, 'old', 'new')} then
+        key := ${keyTextSql(source, 'new')};
+      end if;
+      if key is null or pending = '!' then
+        return null;
+      elsif ${gathers} then
+        pending := concat(pending, ',"', replace(replace(key, E'\\\\', E'\\\\\\\\'), '"', E'\\\\"'), '"');
+        if octet_length(pending) < ${FIRST_BYTES} then
+          ${set(first, 'pending')}
+          return null;
+        end if;
+        batch := concat(current_setting(${second}, true), ltrim(pending, ';'));
+        if octet_length(batch) < ${SECOND_BYTES} then
+          ${set(first, `';'`)}
+          ${set(second, 'batch')}
+          return null;
+        end if;
+      end if;
+    elsif tg_when = 'BEFORE' then
+      ${set(first, `case when pending <> '' then pending else ';' end`)}
       return null;
+    else
+      -- The second keys, after '+' if some of the statement's are written.
+      batch := concat(current_setting(${second}, true), ltrim(pending, ';'));
+      if strpos(batch, ',') = 0 then
+        ${set(first, `''`)}
+        ${set(second, `''`)}
+        return null;
+      end if;
     end if;
-    if pg_column_size(changed) > ${MAX_KEYS_BYTES} then
-      raise 'one statement has changed % rows', cardinality(changed);
-    end if;
+    changed := case when batch is null then array[key] else ('{' || ltrim(batch, '+,') || '}')::text[] end;
+    is_import := cardinality(changed) > ${BULK_KEYS} or starts_with(batch, '+');
     ${insert(main, NO_ROW)}
   exception
     when lock_not_available then
       is_locked := true;
     when others then
       ${log}
-      ${forget(`case tg_level when 'ROW' then '!' else '' end`)}
+      ${set(first, `case when tg_level = 'ROW' and ${gathers} then '!' else '' end`)}
+      ${set(second, `''`)}
       return null;
   end;
-  ${forget(`case tg_level when 'ROW' then (written + cardinality(changed))::text else '' end`)}
+  if batch is not null then
+    ${set(first, `case tg_level when 'ROW' then ';' else '' end`)}
+    ${set(second, `case tg_level when 'ROW' then '+' else '' end`)}
+  end if;
   if is_locked then
     begin
       if changed is null then
@@ -199,27 +218,15 @@ begin
     end;
   end if;
   -- The locks are held. From here on it waits at most for another session that extends the table by a page.
-  perform set_config('lock_timeout', '0', true);
+  ${set(`'lock_timeout'`, `'0'`)}
   if is_locked then
-    ${insert(spare, `values (${name}, changed, written + cardinality(changed) > ${BULK_KEYS})`)}
+    ${insert(spare, `values (${name}, changed, coalesce(is_import, false))`)}
   else
-    ${insert(main, `values (${name}, changed, written + cardinality(changed) > ${BULK_KEYS})`)}
+    ${insert(main, `values (${name}, changed, coalesce(is_import, false))`)}
   end if;
   return null;
 end
 `
-}
-
-/** SQL for the keys of updated rows whose inputs differ. */
-function changedKeysSql(
-  source: Source,
-  tables: { readonly old: string; readonly new: string },
-  into = '',
-): string {
-  const same = source.keyColumns.map((column) => keyEqualsSql(column, `o.${quoteName(column.name)}`, 'n'))
-  return `array_agg(${keyTextSql(source, 'n')}) ${into}
-      from ${tables.new} as n left join ${tables.old} as o on ${same.join(' and ')}
-     where o.${quoteName(source.keyColumns[0]?.name ?? '')} is null or ${isChangedSql(source, 'o', 'n')}`
 }
 
 /** SQL: whether the key or an input differs, byte by byte: their types need no equality. */

@@ -85,10 +85,10 @@ test('an uncommitted change is not lost', async () => {
 
 test('check reports defects, install repairs them, remove drops them', async () => {
   expect(await state()).toEqual({ state: 'right' })
-  await query('alter table crm.contacts disable trigger fillrate_follow_contacts_update')
+  await query('alter table crm.contacts disable trigger fillrate_follow_contacts_statement')
   expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('disabled') })
   await app.follow('install', 'contacts')
-  await query('drop trigger fillrate_follow_contacts_insert on crm.contacts')
+  await query('drop trigger fillrate_follow_contacts_row on crm.contacts')
   expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('is missing') })
   const other = await harness.open({
     config: {

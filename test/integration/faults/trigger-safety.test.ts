@@ -15,12 +15,38 @@ let clients: pg.Client[] = []
 const LISTS = ['changed_rows', 'changed_rows_spare'] as const
 
 beforeAll(async () => {
+  const { contacts } = crmConfig.sources
+  const followed = (table: string): object => ({
+    ...contacts,
+    table,
+    touch: {},
+    outputs: { title: 'title' },
+    follow: true,
+  })
   harness = await startHarness({
-    config: { ...crmConfig, sources: { contacts: { ...crmConfig.sources.contacts, follow: true } } },
-    prepare: ({ pool }) => createCrm(pool, 50),
+    config: {
+      ...crmConfig,
+      sources: {
+        contacts: { ...contacts, follow: true },
+        parts: followed('crm.parts'),
+        family: followed('crm.family'),
+      },
+    },
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 50)
+      await pool.query(`
+        create table crm.parts (id bigint primary key, email text, title text) partition by range (id);
+        create table crm.parts_low (title text, id bigint not null, gone int, email text);
+        alter table crm.parts_low drop column gone;
+        alter table crm.parts attach partition crm.parts_low for values from (0) to (5000);
+        create table crm.parts_high partition of crm.parts for values from (5000) to (1000000);
+        create table crm.family (id bigint primary key, email text, title text);
+        create table crm.family_child (note text, primary key (id)) inherits (crm.family);
+        create table crm.family_grandchild (primary key (id)) inherits (crm.family_child)`)
+    },
   })
   app = await harness.open()
-  await app.follow('install', 'contacts')
+  for (const source of ['contacts', 'parts', 'family']) await app.follow('install', source)
 })
 afterAll(() => harness.close())
 beforeEach(async () => {
@@ -232,6 +258,62 @@ test('an update of many rows keeps none of them in temporary files, and each cha
   await query('delete from crm.contacts where id > 10000')
 })
 
+const COUNT = 20_000
+/** Statements of users, each on many rows, and whether their keys are recorded. Their own plans need no temporary file. */
+const onMany = (table: string, written = table): [string, boolean][] => [
+  [
+    `insert into ${written} (id, email) ${table === 'crm.contacts' ? 'overriding system value' : ''}
+     select n, 'many' || n || '@example.com' from (select generate_series(10001, ${10_000 + COUNT}) as n) as g`,
+    true,
+  ],
+  [`update ${table} set title = repeat('x', 100) where id > 10000`, false],
+  [`update ${table} set email = 'more' || id || '@example.com' where id > 10000`, true],
+  [`delete from ${table} where id > 10000`, true],
+]
+
+test.each([
+  ['a table', 'crm.contacts', onMany('crm.contacts')],
+  ['a partitioned table', 'crm.parts', onMany('crm.parts')],
+  ['a partition', 'crm.parts', onMany('crm.parts_high')],
+  ['tables that inherit from it', 'crm.family', onMany('crm.family', 'crm.family_grandchild')],
+  ['one of the tables that inherit from it', 'crm.family', onMany('crm.family_child', 'crm.family_child')],
+])(
+  'without any room for temporary files, rows of %s are inserted, updated and deleted',
+  async (_, table, statements) => {
+    const client = await user()
+    const isolation = ['read committed', 'repeatable read', 'serializable']
+    await client.query(`set temp_file_limit = 0; set work_mem = '64kB'; set lock_timeout = '1ms'`)
+    for (const [n, [statement, isRecorded]] of statements.entries()) {
+      await query('truncate fillrate.changed_rows')
+      await client.query(`begin isolation level ${isolation[n % 3]}; set constraints all deferred`)
+      await client.query(statement)
+      await client.query('commit')
+      expect([table, statement, (await recorded()).length]).toEqual([
+        table,
+        statement,
+        isRecorded ? COUNT : 0,
+      ])
+    }
+  },
+)
+
+test('a row that moves to another partition, and one that is written in a partition, is recorded', async () => {
+  await query(`insert into crm.parts_low (id, email) values (1, 'one@example.com'), (2, 'two@example.com')`)
+  await query(`truncate fillrate.changed_rows`)
+  await query(`update crm.parts set id = 6000 where id = 1`)
+  expect(await recorded()).toContain('6000')
+  await query(`update crm.parts_low set email = 'zwei@example.com' where id = 2`)
+  expect(await recorded()).toContain('2')
+  await query('delete from crm.parts')
+})
+
+test('where triggers are off for a session, its statements work and are not recorded', async () => {
+  const client = await user()
+  await client.query(`set session_replication_role = replica`)
+  for (const [statement] of onMany('crm.contacts')) await client.query(statement)
+  expect(await recorded()).toEqual([])
+})
+
 test('what a trigger of the user’s does to the same table meanwhile is recorded as well', async () => {
   await query(`
     create function crm.copy() returns trigger language plpgsql as $$ begin
@@ -246,6 +328,8 @@ test('what a trigger of the user’s does to the same table meanwhile is recorde
 
 test('the columns of inputs can be altered, dropped and renamed', async () => {
   await query('alter table crm.contacts alter column email type varchar(200)')
+  await query('alter table crm.parts alter column email type varchar(200)')
+  await query('alter table crm.family alter column email type varchar(200)')
   // A session that has compiled the function for the type before does not record changes of it.
   await (await user()).query(change(14))
   expect(await recorded()).toEqual(['14'])
