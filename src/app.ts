@@ -1,3 +1,4 @@
+import { describeError } from './util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from './util/log.ts'
 import { explainRow } from './actions/explain/explain.ts'
@@ -151,7 +152,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     onLost: (error) => {
       own.changed.notify()
       log.debug(
-        { event: 'postgres_connection_lost', reason: error.message },
+        { event: 'postgres_connection_lost', reason: describeError(error) },
         'an idle connection to Postgres was lost',
       )
     },

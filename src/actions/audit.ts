@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { hostname, userInfo } from 'node:os'
 import * as audit from '../store/audit.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
@@ -67,9 +68,8 @@ async function finishAction<Result>(
     })
     return result
   } catch (error) {
-    const detail = error instanceof Error ? error.message : 'unknown error'
     // The error matters more than its record, which stays as one without an outcome.
-    await audit.finishAuditEvent(db, id, { outcome: 'failed', detail }).catch(() => {})
+    await audit.finishAuditEvent(db, id, { outcome: 'failed', detail: describeError(error) }).catch(() => {})
     throw error
   }
 }

@@ -1,3 +1,4 @@
+import { FillrateError } from '../util/error-text.ts'
 import {
   describeHeldLinks,
   ERASED_TEXT,
@@ -107,7 +108,7 @@ export async function forgetSubject(
 }
 
 /** The subject is linked to more lookups of other identifiers than one person or company has. */
-export class LinkedEraseError extends Error {
+export class LinkedEraseError extends FillrateError {
   override readonly name = 'LinkedEraseError'
   constructor(linkedLookups: number) {
     super(describeHeldLinks(linkedLookups))

@@ -3,6 +3,7 @@ import { pid } from 'node:process'
 import { type Logger, pino } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
 import { type Output, type Paint, type TextStyle } from './terminal.ts'
+import { describeError } from '../util/error-text.ts'
 import { maskPasswords, sanitize } from '../util/text.ts'
 import { readVersion } from '../util/version.ts'
 
@@ -34,13 +35,21 @@ export function createLog({ level, format, output, mask }: LogOptions): Logger {
 }
 
 /**
- * The logged fields of an error. Other properties are left out: those of a database error can contain values of a row.
+ * The logged fields of an error: a line above debug has no values, also at level debug. So the stack is without the message,
+ * with which it begins.
  */
 function errorFields(error: unknown, detailed: boolean): object {
-  if (!(error instanceof Error)) return { message: String(error) }
-  const { name, message, stack } = error
+  const message = describeError(error)
+  if (!(error instanceof Error)) return { message }
+  const { name, stack = '' } = error
   const { code } = error as { code?: unknown }
-  return { name, message, ...(typeof code === 'string' && { code }), ...(detailed && { stack }) }
+  const frames = stack.split('\n').filter((line) => /^ {4}at /.test(line))
+  return {
+    name,
+    message,
+    ...(typeof code === 'string' && { code }),
+    ...(detailed && { stack: [`${name}: ${message}`, ...frames].join('\n') }),
+  }
 }
 
 const STYLES: Readonly<Partial<Record<string, TextStyle>>> = {

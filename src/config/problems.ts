@@ -1,3 +1,5 @@
+import { FillrateError } from '../util/error-text.ts'
+
 /** One mistake in the configuration or the environment. */
 export interface Problem {
   /** Where: `sources.contacts.outputs.title.policy`, `FILLRATE_PORT`, `fillrate.config.json:3:14`. */
@@ -19,7 +21,7 @@ export interface Problem {
  *   else throw error
  * }
  */
-export class ConfigProblems extends Error {
+export class ConfigProblems extends FillrateError {
   override readonly name = 'ConfigProblems'
   /** The file's path, or `the environment`. */
   readonly where: string

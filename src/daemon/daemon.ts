@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -64,7 +65,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     onLost: (error) => {
       own.changed.notify()
       log.debug(
-        { event: 'postgres_connection_lost', reason: error.message },
+        { event: 'postgres_connection_lost', reason: describeError(error) },
         'lost an idle connection to Postgres',
       )
     },

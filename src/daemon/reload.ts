@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigProblems } from '../config/problems.ts'
 import { SourceProblems } from '../sources/problems.ts'
@@ -45,7 +46,7 @@ export function toOneLine(error: unknown): string {
         squash(`sources.${source}.${place}: found ${found}; expected ${expected}`),
       )
       .join(' | ')
-  return squash((error as Error).message)
+  return squash(describeError(error))
 }
 
 const MAX_RETRY_MS = 5_000

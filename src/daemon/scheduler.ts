@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import type { RequestCapability, StoredRequest } from '../store/requested-runs.ts'
 import { randomUUID } from 'node:crypto'
@@ -167,7 +168,7 @@ export class Scheduler {
         (ours) => ours || lost.abort(),
         (error: unknown) =>
           log[retryLogLevel(error)](
-            { event: 'schedule_lease_failed', schedule, reason: (error as Error).message },
+            { event: 'schedule_lease_failed', schedule, reason: describeError(error) },
             'failed to extend the lease of a scheduled run',
           ),
       )
@@ -197,7 +198,7 @@ export class Scheduler {
           ),
         )
     } catch (error) {
-      const reason = (error as Error).message
+      const reason = describeError(error)
       if (request === null)
         log.error({ event: 'scheduled_run_failed', schedule, at, reason }, 'scheduled run failed')
       else

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config, ScheduleEntry } from '../config/config.ts'
@@ -95,7 +96,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   // All answers in progress are stored now, so the runs can report.
   await schedule.stop()
   const onWait = (error: Error): void =>
-    log.debug({ event: 'postgres_waiting', reason: error.message }, 'waiting for Postgres')
+    log.debug({ event: 'postgres_waiting', reason: describeError(error) }, 'waiting for Postgres')
   // Otherwise its lease expires, and its runs are found dead: a shutdown does not wait for Postgres to return, nor fail with it.
   if (sources.length > 0)
     await retryWhileUnavailable(() => follow.stop(), { onWait, giveUp: expiresAfter(LEASE_MS) }).catch(

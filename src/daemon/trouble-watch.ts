@@ -1,3 +1,4 @@
+import { describeError, FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { lookForTroubles, troubleId, type TroubleSight } from '../actions/troubles.ts'
 import type { OwnTrouble } from '../domain/trouble-facts.ts'
@@ -64,7 +65,7 @@ export function startTroubleWatch(options: TroubleWatchOptions): TroubleWatch {
       const pauseMs = await ticker.tick().then(
         () => (ticker.isAway ? Math.min(intervalMs, AWAY_INTERVAL_MS) : intervalMs),
         (error: unknown) => {
-          const reason = (error as Error).message
+          const reason = describeError(error)
           log.error(
             { event: 'task_failed', task: 'trouble', reason },
             'troubles cannot be watched; trying again',
@@ -178,7 +179,7 @@ function isRecorded({ now, observed, open }: TroubleSight): boolean {
 }
 
 /** Postgres does not answer in time, or takes no writes. */
-class DatabaseUnusableError extends Error {
+class DatabaseUnusableError extends FillrateError {
   override readonly name = 'DatabaseUnusableError'
 }
 
@@ -199,7 +200,7 @@ async function withTimeout(work: Promise<void>, ms: number): Promise<void> {
 }
 
 const describeDatabaseError = (error: unknown): string =>
-  networkErrorMeaning(networkErrorCode(error)) ?? (error as Error).message
+  networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
 
 /** SQLSTATEs of a table, column, function or schema that does not exist. */
 const isMissingTable = (error: unknown): boolean =>

@@ -1,3 +1,5 @@
+import { FillrateError } from '../util/error-text.ts'
+
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
 export const Run = {
   running: 'running',
@@ -21,7 +23,7 @@ export const describeInterruption = (cancelledBy: string | null): string =>
   cancelledBy === null ? 'stopped on request' : `cancelled by ${cancelledBy}`
 
 /** A run missed its heartbeats, and another process took over its rows. Nothing is lost. */
-export class LeaseLostError extends Error {
+export class LeaseLostError extends FillrateError {
   override readonly name = 'LeaseLostError'
   constructor(run: number, leaseMs: number) {
     super(

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyCookie from '@fastify/cookie'
 import fastifyFormbody from '@fastify/formbody'
@@ -60,7 +61,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     closed.addHook('preValidation', async (request, reply) => requireFormToken(request, reply))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
       log[retryLogLevel(error)](
-        { event: 'page_failed', path: request.routeOptions.url, reason: error.message },
+        { event: 'page_failed', path: request.routeOptions.url, reason: describeError(error) },
         'failed to render a page',
       )
       return sendFailure(request, reply, error, options.observer().own)

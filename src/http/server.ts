@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Log } from '../util/log.ts'
@@ -72,7 +73,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
       deliveries: options.deliveries,
       onFailed: (error) =>
         options.log.error(
-          { event: 'delivery_not_stored', reason: error.message },
+          { event: 'delivery_not_stored', reason: describeError(error) },
           'failed to store a delivery',
         ),
     })

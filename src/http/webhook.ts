@@ -1,3 +1,4 @@
+import { describeError, FillrateError } from '../util/error-text.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -30,7 +31,7 @@ export interface WebhookRouteOptions {
 type Reservations = WeakMap<IncomingMessage, MemoryReservation>
 
 /** A rejected request, with the status of its answer. */
-class RequestError extends Error {
+class RequestError extends FillrateError {
   override readonly name = 'RequestError'
   readonly statusCode: number
 
@@ -57,7 +58,7 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
       discardBody(request.raw)
       const status = error.statusCode ?? 500
       if (status === 503) reply.header('retry-after', RETRY_AFTER_S)
-      return reply.code(status).send({ error: error.message })
+      return reply.code(status).send({ error: describeError(error) })
     })
     scope.addHook('onRequest', async (request, reply) => {
       const scheme = options.signature()

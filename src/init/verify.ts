@@ -1,7 +1,7 @@
 import { parseConfig } from '../config/parse.ts'
 import type { GivenService } from '../config/service.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
-import { mergeGrantProblems, SourceProblems, type SourceProblem } from '../sources/problems.ts'
+import { mergeGrantProblems, showFound, SourceProblems, type SourceProblem } from '../sources/problems.ts'
 import type { SkippedTable, ProposedSource } from './proposal.ts'
 import { openSource, type Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
@@ -70,8 +70,8 @@ const withoutLoneGroups = (outputs: ProposedSource['outputs']): ProposedSource['
     return outputs.filter((one) => one.group === group).length > 1 ? output : rest
   })
 
-const describeSourceProblem = ({ place, found, todo }: SourceProblem): string =>
-  `${place}: ${found.split('\n').at(-1) ?? found}. ${todo}`
+const describeSourceProblem = (problem: SourceProblem): string =>
+  `${problem.place}: ${showFound(problem).split('\n').at(-1) ?? ''}. ${problem.todo}`
 
 async function countFilledColumns(db: Database, source: Source): Promise<FillCounts | null> {
   try {

@@ -1,6 +1,8 @@
-import { maskValues } from '../util/text.ts'
+import type { Db } from '../sources/db.ts'
+import { addFunctionSources } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source.ts'
 import type { TableBusyError } from '../store/transaction.ts'
+import { describeRaised, type DatabaseError } from '../util/error-text.ts'
 
 /** A slower batch holds its row locks longer than an interactive user should wait. */
 export const SLOW_BATCH_MS = 1_000
@@ -77,11 +79,15 @@ export function sharedBatchSize(source: Source): BatchSize {
 export const MAX_SINGLE_ROW_TRIES = 5
 
 /** Describes why a batch was given up, or its only row rejected. */
-export function describeTableBusy(
-  { reason, raisedMessage, isTableLock, cause }: TableBusyError,
+export async function describeTableBusy(
+  db: Db,
+  { reason, isRaised, isTableLock, cause }: TableBusyError,
   limitMs: number,
-): string {
-  if (raisedMessage !== null) return `raised by a trigger or function: ${maskValues(raisedMessage)}`
+): Promise<string> {
+  if (isRaised) {
+    const [raised] = await addFunctionSources(db, [cause as DatabaseError & Error])
+    return describeRaised(raised ?? (cause as DatabaseError & Error))
+  }
   if (reason === 'slow')
     return `writing this row alone took longer than ${limitMs / 1_000} s: check the triggers of its table, then run \`fillrate retry\``
   if (isTableLock) return 'another transaction has locked the table: retried when it ends'

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import type { Log } from '../util/log.ts'
 import type { EndedCall } from '../service/transport.ts'
 import * as meters from '../store/metrics.ts'
@@ -90,7 +91,7 @@ export class MetricsRecorder {
       await meters.addMetrics(this.#db, { calls: tally.calls(), counters: tally.counters() })
     } catch (error) {
       this.#log.debug(
-        { event: 'metrics_not_stored', reason: (error as Error).message },
+        { event: 'metrics_not_stored', reason: describeError(error) },
         'metrics not stored; retrying',
       )
       tally.absorb(this.#tally)

@@ -7,7 +7,6 @@ import type { WriteResult, WriteRow } from '../sources/write/write.ts'
 import type { NewChange } from '../store/changes.ts'
 import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
-import { maskWords } from '../util/text.ts'
 
 /** An answered row with the values for its columns. */
 export interface FittedRow {
@@ -67,10 +66,9 @@ const baseResult = (row: PlacedRow) => ({
 export function toFinishedRow(
   source: Source,
   fitted: FittedRow,
-  outcome: WriteResult,
+  result: WriteResult,
 ): writeBackQueue.FinishedRow {
   const { row, write } = fitted
-  const result = withoutPersonalTexts(fitted, outcome)
   const skipped = listSkippedCells(source, fitted, result)
   const finished = afterWrite(result.outcome, describeWrite(result, write, skipped))
   if (finished === null)
@@ -100,23 +98,6 @@ export function toFinishedRow(
     },
     skipped,
   }
-}
-
-/** The result without the row's key and the texts of its record, which an error of a user's trigger may quote. */
-function withoutPersonalTexts({ row }: FittedRow, result: WriteResult): WriteResult {
-  if (result.reason === null && result.skipped.every((cell) => cell.detail === null)) return result
-  const words = [row.key, ...listTexts(row.record)]
-  const mask = (text: string | null) => (text === null ? null : maskWords(text, words))
-  return {
-    ...result,
-    reason: mask(result.reason),
-    skipped: result.skipped.map((cell) => ({ ...cell, detail: mask(cell.detail) })),
-  }
-}
-
-function listTexts(value: unknown): string[] {
-  if (typeof value === 'string') return [value]
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(listTexts) : []
 }
 
 /**

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import { afterSubmit, Job, JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
 import { toPriority } from '../domain/run.ts'
@@ -292,6 +293,9 @@ async function recordSubmissions(deps: CallDeps, results: SubmissionResult[]): P
   await retryWhileUnavailable(persist, {
     conflicts: Number.POSITIVE_INFINITY,
     onWait: (error, ms) =>
-      deps.log.debug({ event: 'answers_wait', reason: error.message, ms }, 'submissions wait for Postgres'),
+      deps.log.debug(
+        { event: 'answers_wait', reason: describeError(error), ms },
+        'submissions wait for Postgres',
+      ),
   })
 }

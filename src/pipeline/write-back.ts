@@ -113,9 +113,8 @@ async function writeWithRetries(
         return { ...NOTHING_WRITTEN, more: true }
       }
       const rejected = rejectedInARow.get(source) ?? 0
-      if (error.raisedMessage !== null && attempt < MAX_SINGLE_ROW_TRIES - rejected)
-        await sleep(20 * attempt * attempt)
-      else if (error.raisedMessage !== null || error.reason === 'slow') {
+      if (error.isRaised && attempt < MAX_SINGLE_ROW_TRIES - rejected) await sleep(20 * attempt * attempt)
+      else if (error.isRaised || error.reason === 'slow') {
         rejectedInARow.set(source, rejected + 1)
         return await rejectRow(deps, source, batch, first, error)
       } else return { ...(await deferRows(deps, source, [first.row], error)), more: true }
@@ -186,7 +185,7 @@ async function deferRows(
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
   const keys = deferredRows.map((row) => row.key)
-  const reason = describeTableBusy(busy, policy.sourceTimeoutMs)
+  const reason = await describeTableBusy(db, busy, policy.sourceTimeoutMs)
   await inTransaction(db, (tx) => writeBackQueue.postponeRows(tx, source.name, keys, reason))
   return { ...NOTHING_WRITTEN, deferred: keys.length }
 }
@@ -199,7 +198,7 @@ async function rejectRow(
   one: FittedRow,
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
-  const reason = describeTableBusy(busy, deps.policy.sourceTimeoutMs)
+  const reason = await describeTableBusy(deps.db, busy, deps.policy.sourceTimeoutMs)
   const rejected = {
     outcome: 'rejected',
     reason,

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
@@ -70,7 +71,7 @@ export async function sampleFillRate(
     return true
   } catch (error) {
     log.debug(
-      { event: 'fill_rate_not_measured', source: source.name, reason: (error as Error).message },
+      { event: 'fill_rate_not_measured', source: source.name, reason: describeError(error) },
       'fill rates not sampled',
     )
     return false

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run } from '../domain/run.ts'
 import { describeTrouble } from '../domain/trouble.ts'
@@ -242,5 +243,5 @@ function failureSummary(failure: unknown): string {
     return failure.problems
       .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
       .join('; ')
-  return failure instanceof Error ? failure.message : 'unknown error'
+  return describeError(failure)
 }

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
@@ -133,7 +134,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
         .then(() => rateLimits.saveRateLimit(db, scope, limit))
         .catch((error: unknown) => {
           log[retryLogLevel(error)](
-            { event: 'rate_limit_not_stored', reason: (error as Error).message },
+            { event: 'rate_limit_not_stored', reason: describeError(error) },
             'rate limit not stored for the next run',
           )
         })
@@ -172,7 +173,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
       await saveCircuit()
     } catch (error) {
       log[retryLogLevel(error)](
-        { event: 'leader_lease_not_renewed', reason: (error as Error).message },
+        { event: 'leader_lease_not_renewed', reason: describeError(error) },
         'leader lease not renewed; retrying',
       )
     } finally {
@@ -199,7 +200,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
       await saveCircuit().catch(() => {})
       await leases.releaseLease(db, scope, token).catch((error: unknown) => {
         log.warn(
-          { event: 'leader_lease_not_renewed', reason: (error as Error).message },
+          { event: 'leader_lease_not_renewed', reason: describeError(error) },
           'leader lease not released; it expires by itself',
         )
       })
@@ -225,7 +226,7 @@ async function publishFinalStatus(
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
     log.warn(
-      { event: 'rate_limit_not_stored', reason: (error as Error).message },
+      { event: 'rate_limit_not_stored', reason: describeError(error) },
       'final rate status not stored for the next run',
     )
   }

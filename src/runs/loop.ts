@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../util/log.ts'
 import { isTransient, TransactionTimeouts } from '../store/connectivity.ts'
@@ -37,7 +38,10 @@ export interface LoopOptions {
 export const logWait =
   (log: Log, context: Readonly<Record<string, unknown>>) =>
   (error: Error, ms: number): void =>
-    log.debug({ event: 'postgres_waiting', ...context, reason: error.message, ms }, 'waiting for Postgres')
+    log.debug(
+      { event: 'postgres_waiting', ...context, reason: describeError(error), ms },
+      'waiting for Postgres',
+    )
 
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 1_000
@@ -69,7 +73,7 @@ export async function runLoop(options: LoopOptions): Promise<void> {
       const message = isConflicting ? 'conflict with another transaction; retrying' : 'waiting for Postgres'
       const event = isConflicting ? 'postgres_conflict' : 'postgres_waiting'
       options.log[isConflicting ? 'warn' : 'debug'](
-        { event, step: options.name, reason: (error as Error).message, ms },
+        { event, step: options.name, reason: describeError(error), ms },
         message,
       )
       await sleep(ms, undefined, { signal }).catch(() => {})

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeInterruption, LeaseLostError, Run, type RunState } from '../domain/run.ts'
@@ -75,7 +76,7 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     log.info({ event: 'run_ended', run: id, status: report.status }, 'run ended')
     return report
   } catch (error) {
-    const reason = error instanceof Error ? error.message : 'unknown error'
+    const reason = describeError(error)
     // The error matters more than storing the end; another process finds the run dead.
     await close(Run.failed, reason, {}).catch(() => {})
     log.error({ event: 'run_failed', run: id, status: 'failed', reason }, 'run ended')
@@ -102,7 +103,7 @@ async function extendUntilDone(
       if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
     } catch (error) {
       log.warn(
-        { event: 'run_heartbeat_failed', run: id, reason: (error as Error).message },
+        { event: 'run_heartbeat_failed', run: id, reason: describeError(error) },
         'heartbeat failed; retrying',
       )
     }

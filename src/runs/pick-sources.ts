@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
@@ -221,7 +222,7 @@ async function listRandomPlaces(
   } catch (error) {
     if (!(error instanceof TableBusyError) && !isNotSampled(error)) throw error
     log.debug(
-      { event: 'sample_failed', source: source.name, reason: (error as Error).message },
+      { event: 'sample_failed', source: source.name, reason: describeError(error) },
       'the table cannot be sampled',
     )
     return []

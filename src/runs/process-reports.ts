@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/config.ts'
@@ -41,7 +42,7 @@ export function startProcessReports(
       if (!isStopped && !(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
     } catch (error) {
       log.debug(
-        { event: 'process_not_reported', reason: (error as Error).message },
+        { event: 'process_not_reported', reason: describeError(error) },
         'process not reported; repeated in ten seconds',
       )
     }

@@ -1,3 +1,4 @@
+import { describeError } from '../util/error-text.ts'
 import { hostname } from 'node:os'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { ObservedTrouble } from '../domain/trouble.ts'
@@ -80,7 +81,7 @@ async function unlessBusy(
   } catch (error) {
     if (!(error instanceof TableBusyError)) throw error
     log.info(
-      { event: 'rows_not_compared', source: name, reason: error.message },
+      { event: 'rows_not_compared', source: name, reason: describeError(error) },
       'deleted rows are left to the next full pass',
     )
   }

@@ -1,3 +1,5 @@
+import { FillrateError } from '../util/error-text.ts'
+
 /**
  * What to do about a failed call (DESIGN section 9):
  * - `reject`: the input is at fault; request it again only when it changes
@@ -39,7 +41,7 @@ export type ErrorDetails = {
  *   else throw error
  * }
  */
-export abstract class ServiceError extends Error {
+export abstract class ServiceError extends FillrateError {
   abstract readonly action: ErrorAction
   readonly endpoint: string
   /** The HTTP status; null if there was no response. */

@@ -1,11 +1,15 @@
+import { describeError, type DatabaseError } from '../util/error-text.ts'
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
 import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'
 import { keysQuery, pageConditions, parseDuplicateKey, type SourcePageOptions } from './page.ts'
-import { type DatabaseError, isAmbiguousError, isRowError } from './pg-errors.ts'
+import { isAmbiguousError, isRowError } from './pg-errors.ts'
 import { type SourceProblem, SourceProblems } from './problems.ts'
 import type { Source } from './source-model.ts'
+
+/** What is found where joins multiply a row. */
+export const JOINED_TWICE = 'more than one row'
 
 /**
  * Finds out why a page could not be read, and for which key: joins that give two rows, a sub-select that gives more than
@@ -27,7 +31,8 @@ export async function explainPageFailure(
     return toSourceProblems(error, {
       source: source.name,
       place: 'joins',
-      found: `more than one row for key ${duplicate}`,
+      found: JOINED_TWICE,
+      key: duplicate,
       expected: 'at most one row for each row of the table',
       todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
@@ -41,7 +46,8 @@ export async function explainPageFailure(
   return toSourceProblems(error, {
     source: source.name,
     place: input === null ? 'outputs' : `inputs.${input.name}`,
-    found: `${input?.error.message ?? error.message}, for key ${key}`,
+    found: describeError(input?.error ?? error),
+    key,
     expected: 'an expression that gives one value for every row',
     todo: 'Correct the expression, or leave such rows out with `where`.',
   })
@@ -50,7 +56,8 @@ export async function explainPageFailure(
 const toInheritedProblem = ({ name, table }: Source, key: string): SourceProblem => ({
   source: name,
   place: 'table',
-  found: `more than one row for key ${key}, because other tables inherit from ${table.sql}`,
+  found: `more than one row with the same key, because other tables inherit from ${table.sql}`,
+  key,
   expected:
     'one row for each key: a unique index holds for its own table alone, and not for those that inherit from it',
   todo: `Give the rows of the other tables keys of their own, or take a table out: alter table … no inherit ${table.sql}`,

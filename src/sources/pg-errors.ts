@@ -1,16 +1,6 @@
+import { type DatabaseError, findFunction } from '../util/error-text.ts'
 import { NON_ROW_STATES } from '../util/sqlstates.ts'
-import { maskValues } from '../util/text.ts'
-
-/** An error from Postgres, in the fields of its protocol (protocol-error-fields). */
-export interface DatabaseError {
-  /** SQLSTATE, five characters. */
-  readonly code: string
-  readonly message: string
-  readonly constraint?: string | null | undefined
-  readonly column?: string | null | undefined
-  /** Of a domain's constraint: the domain. */
-  readonly type?: string | null | undefined
-}
+import { type Db, tryRows } from './db.ts'
 
 const NON_ROW = new RegExp(NON_ROW_STATES)
 
@@ -33,41 +23,30 @@ export const isRowError = (error: unknown): error is DatabaseError =>
 export const isAmbiguousError = (error: DatabaseError): boolean =>
   AMBIGUOUS_CLASSES.has(error.code.slice(0, 2))
 
-/** Why the database rejected a row, without the row's values, which may be personal. */
-export function describeRowError({ code, message, constraint, column }: DatabaseError): string {
-  const named = constraint ? ` ${constraint}` : ''
-  switch (code) {
-    case '23505':
-      return `unique conflict on${named}: another row holds that value`
-    case '23P01':
-      return `exclusion constraint${named}: it conflicts with another row`
-    case '23514':
-      return `check constraint${named} does not allow the value`
-    case '23503':
-      return `foreign key${named}: there is no such row`
-    case '23502':
-      return `not null: ${column ?? 'a column'} may not be empty`
-    case '44000':
-      return 'the check option of a view does not allow the row'
-    case '22001':
-      return 'a value is too long for its column'
-    case '22003':
-      return 'a number is out of range for its column'
-    case '21000':
-      return 'a sub-select gives more than one row'
-    case 'P0001':
-      return `raised by a trigger or function: ${maskValues(message)}`
-    default:
-      return `${CODES_OF_POSTGRES.test(code) ? withoutValue(message) : maskValues(message)} (${code})`
-  }
+/**
+ * Adds to errors the sources of the functions in which they happened: the source of a function tells its words from the
+ * values that it quotes. One statement, and none where no function was involved.
+ * @param db a transaction too: a function that cannot be found does not abort it
+ */
+export async function addFunctionSources<Failure extends DatabaseError>(
+  db: Db,
+  errors: readonly Failure[],
+): Promise<Failure[]> {
+  const signatures = new Set(errors.flatMap(({ where }) => findFunction(where)?.signature ?? []))
+  if (signatures.size === 0) return [...errors]
+  const found = await tryRows<{ signature: string; source: string }>(
+    db,
+    `select s.signature, p.prosrc as source from unnest($1::text[]) as s (signature)
+       join pg_proc p on p.oid = to_regprocedure(s.signature)`,
+    [[...signatures]],
+  )
+  if ('error' in found) return [...errors]
+  const sources = new Map(found.rows.map(({ signature, source }) => [signature, source]))
+  return errors.map((error) => ({
+    ...error,
+    code: error.code,
+    message: error.message,
+    where: error.where,
+    source: sources.get(findFunction(error.where)?.signature ?? '') ?? null,
+  }))
 }
-
-/** Classes that Postgres assigns; a trigger may raise others, with a text of its own. */
-const CODES_OF_POSTGRES = /^(?:[0-3]|4[0-4]|5[3-8]|[FHX])/
-
-/** `invalid input syntax for type integer: "12a"` without the quoted value. */
-const withoutValue = (message: string): string =>
-  message
-    .replace(/: ".*"?$/s, '')
-    .replaceAll(/[^\s"(),;:=]*@[^\s"(),;:=]*/g, '…')
-    .replaceAll(/[^\s"(),;:=]*\d{4}[^\s"(),;:=]*/g, '…')

@@ -1,3 +1,4 @@
+import { FillrateError } from '../util/error-text.ts'
 import { type Grant, grantStatements, type MissingPolicy } from './grants.ts'
 
 /** One mismatch between a source's mapping and the live database. */
@@ -7,6 +8,8 @@ export interface SourceProblem {
   readonly place: string
   /** The current state. Lines may follow, with a caret under the place. */
   readonly found: string
+  /** The key of one row that shows it: for a terminal, and for no table, log or notification. */
+  readonly key?: string
   readonly expected: string
   readonly todo: string
   /** What to grant, or the policy to create, if that is the remedy. */
@@ -14,7 +17,7 @@ export interface SourceProblem {
 }
 
 /** The mapping cannot be used on this database; nothing was run. The message is formatted for a terminal. */
-export class SourceProblems extends Error {
+export class SourceProblems extends FillrateError {
   override readonly name = 'SourceProblems'
   readonly problems: readonly SourceProblem[]
 
@@ -23,6 +26,10 @@ export class SourceProblems extends Error {
     this.problems = problems
   }
 }
+
+/** What was found, with the key: for a terminal, and for no table, log or notification. */
+export const showFound = ({ found, key }: Pick<SourceProblem, 'found' | 'key'>): string =>
+  key === undefined ? found : `${found}, for key ${key}`
 
 /** Replaces the problems that a grant would solve by one that holds all statements. Pure. */
 export function mergeGrantProblems(problems: readonly SourceProblem[]): SourceProblem[] {

@@ -1,3 +1,4 @@
+import { maskServerText, type DatabaseError } from '../util/error-text.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
 import { probeCells, probeExpressions, resolveTimeType, scanExpressions } from './check/expressions.ts'
@@ -82,7 +83,7 @@ async function checkWritePlan(db: Db, source: Source, report: ProblemList): Prom
   if (error.code === '55000') {
     report.add(
       'table',
-      error.message,
+      maskServerText(error as Error & DatabaseError),
       'a table that can be updated; a publication needs to know how to name its rows',
       `Set a primary key, or what the publication is to send: alter table ${source.table.sql} replica identity full`,
     )
@@ -92,7 +93,7 @@ async function checkWritePlan(db: Db, source: Source, report: ProblemList): Prom
   if (reserved !== undefined) {
     report.add(
       'table',
-      `a column named '${reserved.name}': ${error.message}`,
+      `a column named '${reserved.name}': ${maskServerText(error as Error & DatabaseError)}`,
       'columns whose names do not begin with a tilde: Fillrate names what it computes so',
       `Rename it: alter table ${source.table.sql} rename column ${quoteName(reserved.name)} to …`,
     )
@@ -100,7 +101,7 @@ async function checkWritePlan(db: Db, source: Source, report: ProblemList): Prom
   }
   report.add(
     'outputs',
-    error.message,
+    maskServerText(error as Error & DatabaseError),
     'outputs and touched columns that the database takes',
     'Cast the expression to the type of its column, or take the column out.',
   )

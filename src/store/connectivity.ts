@@ -1,3 +1,4 @@
+import { FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isTransactionTimeout } from '../util/sqlstates.ts'
 import { isConflict } from './transaction.ts'
@@ -32,7 +33,7 @@ export function isTransient(error: unknown): boolean {
 const MAX_TIMEOUTS = 10
 
 /** Postgres allows a transaction less time than it takes here, and would end it each time. */
-export class TransactionTimeoutError extends Error {
+export class TransactionTimeoutError extends FillrateError {
   override readonly name = 'TransactionTimeoutError'
 
   constructor(cause: Error) {

@@ -1,3 +1,4 @@
+import { FillrateError } from '../util/error-text.ts'
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -31,7 +32,7 @@ export interface MigrateOptions {
 export type Migrations = Readonly<Record<string, Migration>>
 
 /** Other sessions hold a table of the schema that a migration has to lock. Nothing was changed. */
-export class MigrationBlockedError extends Error {
+export class MigrationBlockedError extends FillrateError {
   override readonly name = 'MigrationBlockedError'
 
   constructor(blockers: readonly string[], patienceMs: number) {
@@ -43,7 +44,7 @@ export class MigrationBlockedError extends Error {
 }
 
 /** The schema `fillrate` is missing, or older than this version. */
-export class SchemaMissingError extends Error {
+export class SchemaMissingError extends FillrateError {
   override readonly name = 'SchemaMissingError'
   constructor() {
     super(
@@ -56,7 +57,7 @@ export class SchemaMissingError extends Error {
 const PRE_RELEASE_MIGRATION = '0001_foundation'
 
 /** The schema was created by a version before the first release. No migration leads from it to this version's. */
-export class PreReleaseSchemaError extends Error {
+export class PreReleaseSchemaError extends FillrateError {
   override readonly name = 'PreReleaseSchemaError'
 
   readonly todo =

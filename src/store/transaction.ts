@@ -1,3 +1,4 @@
+import { describeError, FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
 import {
@@ -19,7 +20,7 @@ export type Connection = Database | Tx
 const MAX_ATTEMPTS = 5
 
 /** What a transaction has read is outdated: it is retried, as after a serialization failure. */
-export class ConflictError extends Error {
+export class ConflictError extends FillrateError {
   override readonly name = 'ConflictError'
   readonly code = '40001'
 }
@@ -83,20 +84,20 @@ export const isConflict = (error: unknown): boolean =>
 export const LOCK_TIMEOUT_MS = 500
 
 /** A statement on a user's table was given up. */
-export class TableBusyError extends Error {
+export class TableBusyError extends FillrateError {
   override readonly name = 'TableBusyError'
   /** `locked`: another transaction holds a lock. `slow`: it exceeded its timeout. `exhausted`: the server lacks resources. */
   readonly reason: 'locked' | 'slow' | 'exhausted'
-  /** The message, if a function of the user's has raised the error. */
-  readonly raisedMessage: string | null
+  /** A function of the user's has raised the error. */
+  readonly isRaised: boolean
   /** The table itself is locked, not a row. */
   readonly isTableLock: boolean
 
   constructor(why: 'locked' | 'slow' | 'exhausted', cause: Error) {
-    super(cause.message, { cause })
+    super(describeError(cause), { cause })
     this.reason = why
     const { where = '' } = cause as { where?: string }
-    this.raisedMessage = isRaised(cause) ? cause.message : null
+    this.isRaised = isRaised(cause)
     this.isTableLock = why === 'locked' && sqlStateOf(cause) === LOCK_NOT_AVAILABLE && where === ''
   }
 }

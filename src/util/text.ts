@@ -125,25 +125,11 @@ export function oneOf(words: readonly string[]): string {
   return quoted.length === 0 ? (last ?? '') : `${quoted.join(', ')} or ${last}`
 }
 
-/**
- * An error text of a user's trigger or function without what names a row or may be personal: quoted texts, addresses, and
- * words with digits (keys, numbers, dates) become `…`. With them, each row would have a reason of its own.
- */
+/** An error text of others without what may be personal: quoted texts, addresses, and words with digits become `…`. */
 export function maskValues(text: string): string {
   return text
     .replaceAll(/<NULL>|"[^"]*"|(?<!\w)'[^']*'(?!\w)|[^\s(),;:=<>[\]]*[@\d][^\s(),;:=<>[\]]*/g, '…')
     .replaceAll(/…(?:[\s:.,–-]*…)+/g, '…')
-}
-
-/** The text with `…` in place of some words: whole words, in any case. Shorter ones than three characters are left. */
-export function maskWords(text: string, words: readonly string[]): string {
-  const known = words.filter((word) => word.trim().length >= 3 && word.length <= text.length)
-  if (known.length === 0) return text
-  const longestFirst = known.toSorted((a, b) => b.length - a.length)
-  const pattern = longestFirst
-    .map((word) => word.trim().replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`))
-    .join('|')
-  return text.replaceAll(new RegExp(`(?<![\\p{L}\\p{N}_])(?:${pattern})(?![\\p{L}\\p{N}_])`, 'giu'), '…')
 }
 
 /**

@@ -1,3 +1,4 @@
+import { describeError } from '../../util/error-text.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
 import { Row, toEarlierValues, UNDONE_NOTE } from '../../domain/row.ts'
@@ -5,7 +6,7 @@ import type { Deps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
-import { describeRowError, isRowError } from '../../sources/pg-errors.ts'
+import { isRowError } from '../../sources/pg-errors.ts'
 import {
   describeKey,
   evaluateRow,
@@ -204,7 +205,7 @@ async function evaluateInSource(
     return { ...result, lacks: row?.lacks ?? false, freshUntil: row?.settledUntil ?? null }
   } catch (error) {
     if (!isRowError(error)) throw error
-    return { ...NOT_IN_SOURCE, problem: describeRowError(error) }
+    return { ...NOT_IN_SOURCE, problem: describeError(error) }
   }
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize } from '../../pipeline/batch-size.ts'
 import type { RunPolicy } from '../../pipeline/deps.ts'
 import type { UndoableChange } from '../../store/changes.ts'
+import type { Database } from '../../store/open.ts'
 import { TableBusyError } from '../../store/transaction.ts'
 import { rowIdentity, type RevertBatch, type RevertOutcome, type RevertResult } from './revert-batch.ts'
 
@@ -12,6 +13,7 @@ const MAX_DEFERRED = 10_000
 const RETRY_MS = 500
 
 export interface RevertQueueOptions {
+  readonly db: Database
   readonly revert: (batch: RevertBatch) => Promise<RevertResult>
   readonly onOutcome: (outcome: RevertOutcome) => void
   readonly policy: Pick<RunPolicy, 'sourceTimeoutMs' | 'lockedWaitMs'>
@@ -51,11 +53,11 @@ export class RevertQueue {
           batchSize.halve(batch.changes.length)
           continue
         }
-        if (error.raisedMessage !== null && attempt++ < MAX_SINGLE_ROW_TRIES) {
+        if (error.isRaised && attempt++ < MAX_SINGLE_ROW_TRIES) {
           await sleep(20 * attempt * attempt)
           continue
         }
-        this.#giveUpRow(batch, error)
+        await this.#giveUpRow(batch, error)
       }
       attempt = 1
       remaining = remaining.slice(batch.changes.length)
@@ -94,9 +96,9 @@ export class RevertQueue {
   /**
    * Handles the single change of a row that cannot be written, or that conflicts with another transaction each time.
    */
-  #giveUpRow(batch: RevertBatch, tableBusy: TableBusyError): void {
-    if (tableBusy.raisedMessage === null && tableBusy.reason !== 'slow') return this.#defer(batch)
-    const reason = describeTableBusy(tableBusy, this.#options.policy.sourceTimeoutMs)
+  async #giveUpRow(batch: RevertBatch, tableBusy: TableBusyError): Promise<void> {
+    if (!tableBusy.isRaised && tableBusy.reason !== 'slow') return this.#defer(batch)
+    const reason = await describeTableBusy(this.#options.db, tableBusy, this.#options.policy.sourceTimeoutMs)
     for (const { key } of batch.changes)
       this.#options.onOutcome({
         source: batch.source,

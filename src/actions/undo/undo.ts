@@ -108,7 +108,7 @@ async function forEachBatch(
   summary: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
-  const queue = new RevertQueue({ revert, onOutcome: (outcome) => summary.add(outcome), policy })
+  const queue = new RevertQueue({ db, revert, onOutcome: (outcome) => summary.add(outcome), policy })
   let belowId: number | null = null
   while (!signal.aborted) {
     const page: changes.UndoableChange[] = await changes.listUndoable(db, run, belowId, CHANGES_PER_BATCH)

@@ -1,6 +1,6 @@
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import type { Grant, MissingPolicy } from '../../sources/grants.ts'
-import { SourceProblems } from '../../sources/problems.ts'
+import { SourceProblems, showFound } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorMeaning } from '../../util/network-errors.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
@@ -69,7 +69,11 @@ export function createMixedFinding(
 /** Converts an error that the user can fix into a finding; throws any other. */
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {
   if (error instanceof ConfigProblems) return createFailedFinding(name, error.problems)
-  if (error instanceof SourceProblems) return createFailedFinding(name, error.problems)
+  if (error instanceof SourceProblems)
+    return createFailedFinding(
+      name,
+      error.problems.map((one) => ({ ...one, found: showFound(one) })),
+    )
   const problem = explainDatabaseError(error, env['DATABASE_URL'])
   if (problem !== null) return createFailedFinding(name, [problem])
   throw error

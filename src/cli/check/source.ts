@@ -6,7 +6,7 @@ import type { PageRow } from '../../sources/page.ts'
 import { type Misfit } from '../../sources/check/fit.ts'
 import { findMisfits } from '../../sources/check/values.ts'
 import { type Source, resolveSource } from '../../sources/source.ts'
-import type { SourceProblem } from '../../sources/problems.ts'
+import { showFound, type SourceProblem } from '../../sources/problems.ts'
 import { FIRST_PAGE, findVolatileInputs, readInputs } from '../../sources/volatile-inputs.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
@@ -50,7 +50,7 @@ export async function checkSource(
     const warnings = byFrequency('seldom')
     if (source !== null && problems.length === 0) {
       const rows = await wrongRows(db, source)
-      errors.push(...rows)
+      errors.push(...rows.map((one) => ({ ...one, found: showFound(one) })))
       // The plan and the data are of interest once the rows can be read.
       if (rows.length === 0)
         warnings.push(...(await inTransaction(db, (tx) => describeSource(tx, source, others), CHECK_MS)))
@@ -85,7 +85,10 @@ const toProblem = (source: string, { place, found, expected, todo }: Misfit): So
 })
 
 /** Checks the first rows: joins that duplicate rows, expressions that fail or are volatile. */
-async function wrongRows(db: Database, source: Source): Promise<readonly Problem[]> {
+async function wrongRows(
+  db: Database,
+  source: Source,
+): Promise<ReadonlyArray<Problem & { readonly key?: string }>> {
   const read = (of: readonly PageRow[] | null): Promise<readonly PageRow[]> =>
     inTransaction(db, (tx) => readInputs(tx, source, of), CHECK_MS)
   try {

@@ -1,8 +1,9 @@
 import { ConfigProblems, type Problem, formatProblems } from '../../config/problems.ts'
+import { describeError } from '../../util/error-text.ts'
 import { maskPasswords } from '../../util/text.ts'
 import { LeaseLostError } from '../../domain/run.ts'
 import { ServiceError } from '../../service/errors.ts'
-import { SourceProblems, mergeGrantProblems } from '../../sources/problems.ts'
+import { SourceProblems, mergeGrantProblems, showFound } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
 import { createSecretMask } from '../secret-mask.ts'
 import { createSchemaProblem, databaseAddress, explainDatabaseError } from './database-error.ts'
@@ -83,6 +84,7 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     const problems = mergeGrantProblems(error.problems).map((one) => ({
       ...one,
       place: `sources.${one.source}.${one.place}`,
+      found: showFound(one),
     }))
     const where = 'the mapping of the database'
     return shown(Exit.usage, 'sources', heading(problems, where), details(problems, view.columns), problems)
@@ -113,7 +115,12 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       [problem],
     )
 
-  const message = maskPasswords(error instanceof Error ? `${error.name}: ${error.message}` : String(error))
+  // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
+  const message = maskPasswords(
+    error instanceof Error
+      ? `${error.name}: ${view.stack ? error.message : describeError(error)}`
+      : 'unknown error',
+  )
   const where = view.stack
     ? `\n${maskPasswords(stackOf(error))}`
     : '\n  Use --log-level debug for details. Saved state is kept.'

@@ -1,3 +1,4 @@
+import { describeError } from '../../util/error-text.ts'
 import type { ServerResponse } from 'node:http'
 import type { Log } from '../../util/log.ts'
 import { type Cached, cached } from '../../util/cached.ts'
@@ -161,7 +162,7 @@ export class LiveUpdates {
       }
     } catch (error) {
       this.#options.log[retryLogLevel(error)](
-        { event: 'dashboard_data_failed', reason: (error as Error).message },
+        { event: 'dashboard_data_failed', reason: describeError(error) },
         'failed to read dashboard data',
       )
       const outage = outageSection(error, this.#options.own(), Date.now())

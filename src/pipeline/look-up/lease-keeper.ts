@@ -1,3 +1,4 @@
+import { describeError } from '../../util/error-text.ts'
 import * as store from '../../store/lookup-leases.ts'
 import { retryLogLevel } from '../../store/connectivity.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
@@ -74,7 +75,7 @@ export class LeaseKeeper {
       }
     } catch (error) {
       this.#deps.log[retryLogLevel(error)](
-        { event: 'leases_not_extended', reason: (error as Error).message },
+        { event: 'leases_not_extended', reason: describeError(error) },
         'leases not extended; retrying',
       )
     } finally {

@@ -1,3 +1,4 @@
+import { describeError } from '../../util/error-text.ts'
 import { afterCall, type CallEvent } from '../../domain/lookup.ts'
 import type { JsonObject } from '../../domain/json.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
@@ -100,7 +101,7 @@ export async function lookUpBatch(
     // For inspection only: a run does not fail for it.
     await malformedResponses.storeMalformedResponses(deps.db, results).catch((error: unknown) => {
       deps.log[retryLogLevel(error)](
-        { event: 'answer_not_stored', reason: (error as Error).message },
+        { event: 'answer_not_stored', reason: describeError(error) },
         'malformed response not stored',
       )
     })

@@ -1,3 +1,6 @@
+import { JOINED_TWICE } from '../../sources/page-failure.ts'
+import { parseDuplicateKey } from '../../sources/page.ts'
+import { describeError } from '../../util/error-text.ts'
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
 import type { Trigger } from '../../domain/run.ts'
@@ -80,7 +83,11 @@ export async function pickChangedKeys(
     if (!isOfRow && !isSlow) throw error
     if (keys.length === 1) {
       deps.log.warn(
-        { event: 'row_unreadable', source: source.name, reason: (error as Error).message },
+        {
+          event: 'row_unreadable',
+          source: source.name,
+          reason: parseDuplicateKey(error) === null ? describeError(error) : JOINED_TWICE,
+        },
         'changed row cannot be read; the next run of its source reports it',
       )
       return NOTHING

@@ -1,6 +1,6 @@
+import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
 import { type Db, tryQuery } from '../db.ts'
 import { renderExpression, withCaret } from '../expression.ts'
-import type { DatabaseError } from '../pg-errors.ts'
 import type { ProblemList } from '../problems.ts'
 
 /** One expression of a mapping, and the statement that checks it in the database. */
@@ -46,12 +46,13 @@ export function addProbeError({ probe, error, index }: ProbeFailure, report: Pro
   // Known already, with the grant.
   if (error.code === '42501' && report.lacksPrivileges) return
   const shown = index === null ? probe.text : withCaret(probe.text, index)
-  const found = [shown, error.message].filter((line) => line !== '').join('\n')
+  const found = [shown, maskServerText(error)].filter((line) => line !== '').join('\n')
   report.add(probe.place, found, probe.expected, describeFix(error))
 }
 
-function describeFix({ code, hint, message }: ProbeFailure['error']): string {
-  if (code === '42501') return `Grant what is missing to the role in DATABASE_URL (${message}).`
+function describeFix(error: ProbeFailure['error']): string {
+  const { code, hint } = error
+  if (code === '42501') return `Grant what is missing to the role in DATABASE_URL (${maskServerText(error)}).`
   if (hint) return hint
   if (code === '42P01') return 'Check the table’s name and schema.'
   if (code === '42703')

@@ -1,3 +1,4 @@
+import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
 import { type Db, query } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
 import { quoteName } from '../quote.ts'
@@ -166,7 +167,7 @@ async function withPrivilegeHelp<Result>(
       {
         source: source.name,
         place: 'follow',
-        found: error.message,
+        found: maskServerText(error as Error & DatabaseError),
         expected:
           `a role that has the privilege TRIGGER on ${[source.mapping.table, ...source.table.inheritors].join(', ')} and CREATE on the schema fillrate, ` +
           `that may INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,

@@ -1,7 +1,7 @@
+import type { DatabaseError } from '../../util/error-text.ts'
 import { parseExactJson } from '../../domain/json.ts'
 import { type Db, query } from '../db.ts'
 import { LOCK_NOT_AVAILABLE, NON_ROW_STATES, RAISED_LINE } from '../../util/sqlstates.ts'
-import type { DatabaseError } from '../pg-errors.ts'
 import { quoteLiteral } from '../quote.ts'
 
 /** A row that the database rejects, whichever of its cells are left out. */
@@ -141,7 +141,7 @@ begin
       elsif not is_done then
         failure := jsonb_build_object(
           'code', code, 'message', message, 'constraint', nullif(broken_constraint, ''), 'column', nullif(broken_column, ''),
-          'type', nullif(broken_type, ''));
+          'type', nullif(broken_type, ''), 'where', nullif(context, ''));
       end if;
     end;
 

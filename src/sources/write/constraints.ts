@@ -1,5 +1,5 @@
+import type { DatabaseError } from '../../util/error-text.ts'
 import { type Db, query } from '../db.ts'
-import type { DatabaseError } from '../pg-errors.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import type { CellUnit } from './bisect.ts'
 

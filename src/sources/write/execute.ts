@@ -1,3 +1,4 @@
+import type { DatabaseError } from '../../util/error-text.ts'
 import { parseExactJson } from '../../domain/json.ts'
 import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
 import { cellJsonSql } from '../cell.ts'
@@ -5,7 +6,7 @@ import { type Db, query, tryQuery } from '../db.ts'
 import { keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
 import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
-import { type DatabaseError, isAmbiguousError, isRowError } from '../pg-errors.ts'
+import { addFunctionSources, isAmbiguousError, isRowError } from '../pg-errors.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { bisectBatch, type CellUnit, type RejectedRow } from './bisect.ts'
@@ -121,11 +122,14 @@ async function executeApart<Item extends BatchItem, One extends StatementResult>
   const apart = prepareApart?.() ?? { sql, cells: [], units: [] }
   const constraints = prepareApart === undefined ? [] : await readTableConstraints(tx, source)
   const ordered = await sortByKey(tx, source, batch)
-  const { results, rejected } = await bisectBatch<object>(tx, ordered, {
-    statement: apart.sql,
-    units: apart.units,
-    suspects: listSuspects(apart.cells, apart.units, constraints),
-  })
+  const { results, rejected } = await withSources(
+    tx,
+    await bisectBatch<object>(tx, ordered, {
+      statement: apart.sql,
+      units: apart.units,
+      suspects: listSuspects(apart.cells, apart.units, constraints),
+    }),
+  )
   const read = (row: object | RejectedRow): One | RejectedRow => {
     if (!('error' in row)) return readRow === undefined ? (row as One) : readRow(row)
     return row.error.code === LOCK_NOT_AVAILABLE ? untouchedRow(row.index, 'locked') : row
@@ -149,6 +153,21 @@ async function executeApart<Item extends BatchItem, One extends StatementResult>
       ]),
     ),
   }
+}
+
+/** Adds the sources of the user's functions to what the batch was rejected for. */
+async function withSources<Apart extends Awaited<ReturnType<typeof bisectBatch<object>>>>(
+  tx: Db,
+  apart: Apart,
+): Promise<Apart> {
+  const failures = [
+    ...apart.results.flatMap((one) => ('error' in one ? [one.error] : [])),
+    ...apart.rejected.map(({ error }) => error),
+  ]
+  const described = new Map((await addFunctionSources(tx, failures)).map((error, i) => [failures[i], error]))
+  const add = <One extends object>(one: One): One =>
+    'error' in one ? { ...one, error: described.get(one.error as DatabaseError) ?? one.error } : one
+  return { ...apart, results: apart.results.map(add), rejected: apart.rejected.map(add) }
 }
 
 /**

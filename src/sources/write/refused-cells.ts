@@ -1,6 +1,6 @@
+import { describeServerError } from '../../util/error-text.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { type Db, query, tryQuery } from '../db.ts'
-import { describeRowError } from '../pg-errors.ts'
 import type { Source } from '../source-model.ts'
 import { parseExactJson } from '../../domain/json.ts'
 import type { BatchRow } from './batch.ts'
@@ -55,7 +55,7 @@ function toSkipReason(
     return { reason, detail: [error.constraint, domain].filter(Boolean).join(', ') || null }
   }
   const isOwn = isExpression && EXPRESSION_CLASSES.has(error.code.slice(0, 2))
-  return { reason: isOwn ? 'sql_failed' : 'rejected', detail: describeRowError(error) }
+  return { reason: isOwn ? 'sql_failed' : 'rejected', detail: describeServerError(error) }
 }
 
 /** The values of a row's outputs without an expression, as they were to be written. */

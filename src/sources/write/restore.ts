@@ -1,6 +1,6 @@
+import { describeServerError } from '../../util/error-text.ts'
 import type { Transaction } from 'kysely'
 import type { Db } from '../db.ts'
-import { describeRowError } from '../pg-errors.ts'
 import { splitName } from '../quote.ts'
 import { rejectProtectedRows } from '../row-security.ts'
 import type { MappedCell, Source } from '../source-model.ts'
@@ -125,9 +125,9 @@ const untouchedRow = (index: number, why: 'missing' | 'locked'): RestoreResultRo
 const EMPTY_RESULT = { reason: null, before: null, after: null, keptColumns: [] } as const
 
 function toUndoResult(key: string, result: RestoreResultRow | RejectedRow | undefined): UndoResult {
-  if (result === undefined) throw new Error(`the statement returned no result for row ${key}`)
+  if (result === undefined) throw new Error(`the statement returned no result for a row`)
   if ('error' in result)
-    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeRowError(result.error) }
+    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeServerError(result.error) }
   if (result.locked) return { ...EMPTY_RESULT, key, outcome: 'locked' }
   if (!result.found) return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
   const keptColumns = result.changed ?? []

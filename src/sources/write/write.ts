@@ -1,6 +1,6 @@
+import { describeServerError } from '../../util/error-text.ts'
 import type { Transaction } from 'kysely'
 import { query } from '../db.ts'
-import { describeRowError } from '../pg-errors.ts'
 import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
@@ -10,7 +10,6 @@ import { type BatchStatement, executeBatch, type RejectedCells, rereadAfterTrigg
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
 import { resultReader } from './result-columns.ts'
 import type { RefusedCell, WriteResultRow } from './result-sql.ts'
-import { maskRowTexts } from './row-texts.ts'
 import { writeStatement } from './statement.ts'
 import { hasUniqueOutputs, lockUniqueSql } from './unique-sql.ts'
 
@@ -81,7 +80,7 @@ export async function writeBatch<Schema>(
   const written = rows.map((row, i) =>
     toWriteResult(source, row, results.get(i), sent.cells.get(i), made.get(i)),
   )
-  return await maskRowTexts(tx, source, await rejectProtectedRows(tx, source, written))
+  return await rejectProtectedRows(tx, source, written)
 }
 
 /**
@@ -98,11 +97,7 @@ export async function previewWrites<Schema>(
   const statement = toBatchStatement(source, { preview: true })
   const rows = batch.map(toBatchRow)
   const results = await executeBatch(tx, source, statement, rows, untouchedRow)
-  return await maskRowTexts(
-    tx,
-    source,
-    rows.map((row, i) => toWriteResult(source, row, results.rows.get(i), results.cells.get(i))),
-  )
+  return rows.map((row, i) => toWriteResult(source, row, results.rows.get(i), results.cells.get(i)))
 }
 
 const toBatchStatement = (
@@ -165,9 +160,9 @@ function toWriteResult(
   made: Readonly<Record<string, unknown>> = {},
 ): WriteResult {
   const { key } = row
-  if (result === undefined) throw new Error(`the statement returned no result for row ${key}`)
+  if (result === undefined) throw new Error(`the statement returned no result for row ${row.index}`)
   if ('error' in result)
-    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeRowError(result.error) }
+    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeServerError(result.error) }
   switch (result.state) {
     case 'locked':
       return { ...EMPTY_RESULT, key, outcome: 'locked' }

@@ -124,14 +124,14 @@ const MISTAKES: readonly [name: string, changes: object, place: string, found: s
     'double',
     { joins: 'left join addresses a on a.person = t.id', inputs: { email: 'coalesce(a.email, t.email)' } },
     'joins',
-    'more than one row for key 7',
+    'more than one row, for key 7',
     'left join lateral',
   ],
   [
     'failing',
     { inputs: { email: 'case when t.id = 9 then (1 / (t.id - 9))::text else t.email end' } },
     'inputs.email',
-    'division by zero, for key 9',
+    'division by zero (22012), for key 9',
     'Correct the expression',
   ],
   [

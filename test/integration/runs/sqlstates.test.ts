@@ -15,10 +15,8 @@ const CODES = `
   .trim()
   .split(/\s+/)
 
-/** A reason that is worded by the code, or that says who raised it. */
+/** A reason that says who raised it. */
 const WORDED: Readonly<Record<string, string>> = {
-  '21000': 'a sub-select gives more than one row',
-  '44000': 'the check option of a view does not allow the row',
   '40001': 'raised by a trigger or function: not this one',
   '53100': 'raised by a trigger or function: not this one',
   '57014': 'raised by a trigger or function: not this one',

@@ -1,3 +1,4 @@
+import { showFound } from '../../../src/sources/problems.ts'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeSource } from '../../../src/sources/describe-source.ts'
@@ -34,25 +35,25 @@ describe('a page that fails', () => {
       .execute(database.db)
       .catch((error: unknown) => error)
     const problems = await explainPageFailure(database.db, source, options, error)
-    return problems?.problems.map(({ place, found }) => `${place}: ${found}`)
+    return problems?.problems.map((one) => `${one.place}: ${showFound(one)}`)
   }
 
   test('names the key that the joins give two rows for', async () => {
     expect(await reason({ email: 't.email' }, 'left join accounts a on a.person = t.id')).toEqual([
-      'joins: more than one row for key 777',
+      'joins: more than one row, for key 777',
     ])
   })
 
   test('names the key and the input whose sub-select gives two', async () => {
     expect(
       await reason({ email: 't.email', name: '(select code from accounts where person = t.id)' }),
-    ).toEqual(['inputs.name: more than one row returned by a subquery used as an expression, for key 777'])
+    ).toEqual(['inputs.name: a sub-select gives more than one row, for key 777'])
   })
 
   test('names the key and the input that cannot be evaluated', async () => {
     const email = `(select max(code)::int from accounts where person = t.id and t.id > 800)`
     expect(await reason({ email })).toEqual([
-      'inputs.email: invalid input syntax for type integer: "x", for key 888',
+      'inputs.email: invalid input syntax for type integer (22P02), for key 888',
     ])
   })
 

@@ -56,7 +56,7 @@ describe('a row without a cell that the database takes is rejected', () => {
       'a trigger',
       { title: 'forbidden' },
       'rejected',
-      'raised by a trigger or function: titles like forbidden are not allowed',
+      'raised by a trigger or function: titles like … are not allowed',
     ],
     ['a code of its own', { title: 'custom' }, 'rejected', 'custom (ZX001)'],
     [

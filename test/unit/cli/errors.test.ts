@@ -184,7 +184,10 @@ describe('an unexpected error', () => {
   })
 
   test('can be any value', () => {
-    expect(renderError('a text', view)).toMatchObject({ exit: 1, text: expect.stringContaining('a text') })
+    expect(renderError('a text', view)).toMatchObject({
+      exit: 1,
+      text: expect.stringContaining('unknown error'),
+    })
     expect(renderError(undefined, view).exit).toBe(1)
   })
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { describeRowError, isRowError } from '../../../src/sources/pg-errors.ts'
+import { isRowError } from '../../../src/sources/pg-errors.ts'
 import { formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/quote.ts'
 import { nearestWords } from '../../../src/util/text.ts'
 
@@ -68,12 +68,4 @@ describe('errors of the database', () => {
       expect(isRowError(error(code))).toBe(false)
     },
   )
-  test('are described without the values', () => {
-    expect(describeRowError(error('22P02', 'invalid input syntax for type integer: "a@b.no"'))).toBe(
-      'invalid input syntax for type integer (22P02)',
-    )
-    expect(
-      describeRowError({ ...error('23505'), constraint: 'one_email', message: 'Key (email)=(a@b.no)' }),
-    ).toBe('unique conflict on one_email: another row holds that value')
-  })
 })

@@ -1,3 +1,4 @@
+import { FillrateError } from '../../../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { auditActionOnce, type AuditEnd } from '../../../actions/audit.ts'
@@ -100,7 +101,7 @@ export interface DashboardAction {
 }
 
 /** What was requested is impossible, and a page says why. */
-export class ActionRefused extends Error {
+export class ActionRefused extends FillrateError {
   override readonly name = 'ActionRefused'
   readonly status: number
   readonly title: string

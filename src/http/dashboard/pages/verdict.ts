@@ -1,3 +1,4 @@
+import { describeError } from '../../../util/error-text.ts'
 import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
 import type { OwnTrouble } from '../../../domain/trouble-facts.ts'
 import { describeTrouble, type Trouble, type TroubleText, TROUBLES } from '../../../domain/trouble.ts'
@@ -96,7 +97,7 @@ function findOutage(error: unknown, own: readonly OwnTrouble[]): OwnTrouble | nu
   if (code === null) return null
   const noticed = own.find((one) => one.code === code)
   if (noticed !== undefined) return noticed
-  const reason = networkErrorMeaning(networkErrorCode(error)) ?? (error as Error).message
+  const reason = networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
   const details = code === 'database_away' ? { reason } : {}
   return { code, subject: '', details, forMs: 0, seenAgoMs: 0 }
 }
