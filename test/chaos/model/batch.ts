@@ -6,7 +6,6 @@ import { createPass } from '../../../src/pipeline/pick/pass.ts'
 import { repick, pickPage as pick } from '../../../src/pipeline/pick/pick.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
-import { undoRun } from '../../../src/actions/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back.ts'
 import { foldRowCounts } from '../../../src/store/rows.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
@@ -27,6 +26,8 @@ import {
   type WorldCommand,
 } from './commands.ts'
 import { Jobs, SERVICE } from './jobs.ts'
+import { Maintenance } from './maintenance.ts'
+import { Ownership } from './ownership.ts'
 import { People } from './people.ts'
 import {
   config,
@@ -53,15 +54,18 @@ export class Batch {
   readonly #source: Source
   readonly #calls: Calls
   readonly #jobs: Jobs
+  readonly #ownership: Ownership
   readonly #people: People
+  readonly #maintenance: Maintenance
   readonly #count: number
   #runs: number[] = []
 
   static async open(database: TestDatabase, count: number): Promise<Batch> {
     await database.pool.query(`
       drop table if exists worlds, slow cascade; drop function if exists be_slow;
-      truncate fillrate.rows, fillrate.lookups, fillrate.jobs, fillrate.deliveries, fillrate.changes, fillrate.runs restart identity cascade;
-      create table worlds (id int primary key, world int not null, email text, title text, phone text);
+      truncate fillrate.rows, fillrate.lookups, fillrate.jobs, fillrate.deliveries, fillrate.changes, fillrate.runs,
+        fillrate.deleted_rows, fillrate.skipped_cells, fillrate.suppressions restart identity cascade;
+      create table worlds (id int primary key, world int not null, email text, title text, seniority text, phone text);
       create index on worlds (world);
       insert into worlds (id, world, email)
       select w * 3 + r, w, 'w' || w || case when r = 2 then '-b' else '-a' end || '@example.com'
@@ -72,6 +76,8 @@ export class Batch {
     if (!mapping) throw new Error('the configuration has no source')
     const batch = new Batch(database, count, await openSource(database.db, mapping))
     for (let worker = 0; worker < WORKERS; worker++) batch.#runs.push(await batch.#start(worker))
+    // Half of the worlds begin with values that two runs have written.
+    for (const part of [0, 1]) await batch.#enrich(part, part)
     return batch
   }
 
@@ -81,7 +87,8 @@ export class Batch {
     this.#source = source
     this.#calls = new Calls(database, this.#model)
     this.#jobs = new Jobs(database, this.#model)
-    this.#people = new People(database, this.#model)
+    this.#ownership = new Ownership(database.pool)
+    this.#people = new People(database, this.#model, this.#ownership)
     this.#deps = {
       db: database.db,
       sources: new Map([[source.name, source]]),
@@ -92,6 +99,10 @@ export class Batch {
       service: 0,
       adapter: SERVICE,
     }
+    this.#maintenance = new Maintenance(
+      { database, deps: this.#deps, source },
+      { model: this.#model, ownership: this.#ownership, people: this.#people },
+    )
     for (let world = 0; world < count; world++)
       for (const row of [0, 1, 2])
         this.#model.addAddress(world * 3 + row, `w${world}${row === 2 ? '-b' : '-a'}@example.com`)
@@ -144,17 +155,38 @@ export class Batch {
         return this.#calls.pause(worlds)
       case 'resume_process':
         return this.#calls.resume(worlds)
+      default:
+        return this.#people.inParts(worlds, (part) => this.#edit(name, part, row))
+    }
+  }
+
+  async #edit(name: WorldCommand, worlds: readonly number[], row: number): Promise<void> {
+    switch (name) {
       case 'change_input':
-        return this.#people.changeInput(worlds, row)
+        return this.#people.changeInput(worlds, row, `c${row}`)
+      case 'change_back':
+        return this.#people.changeInput(worlds, row, row === 2 ? 'b' : 'a')
+      case 'change_and_empty':
+        return this.#people.changeInput(worlds, row, `d${row}`, true)
+      case 'reuse_key':
+        return this.#people.reuseKey(worlds, row)
+      case 'delete_row':
+        return this.#people.deleteRow(worlds, row)
+      case 'insert_row':
+        return this.#people.insertRow(worlds, row)
+      case 'reload':
+        return this.#people.reload(worlds)
       case 'edit_title':
       case 'edit_phone':
         return this.#people.edit(worlds, row, name === 'edit_title' ? 'title' : 'phone')
       case 'lock_row':
         return this.#people.lock(worlds, row)
+      default:
+        throw new Error(`no user does ${name}`)
     }
   }
 
-  async #shared({ name, worker }: Drawn<SharedCommand>): Promise<void> {
+  async #shared({ name, worker, row }: Drawn<SharedCommand>): Promise<void> {
     switch (name) {
       case 'none':
         return
@@ -189,9 +221,21 @@ export class Batch {
       case 'worker_dies':
         await this.#die(worker)
         return
+      case 'enrich':
+        return this.#enrich(worker, row)
       case 'undo':
-        await this.#die(worker, true)
-        return
+        return this.#maintenance.undo(await this.#die(worker))
+      case 'undo_any': {
+        const ended = this.#ownership.runs.filter((run) => !this.#runs.includes(run))
+        const run = ended[(worker * 3 + row) % ended.length]
+        return run === undefined ? undefined : this.#maintenance.undo(run)
+      }
+      case 'remap':
+        return this.#maintenance.remap()
+      case 'forget':
+        return this.#maintenance.forget(((worker * 3 + row) * 101) % (this.#count * 3))
+      case 'notice_deleted':
+        return this.#maintenance.noticeDeleted()
       case 'unlock':
         return this.#people.unlock()
       case 'slow_table':
@@ -228,6 +272,7 @@ export class Batch {
   })
 
   async #pick(worker: number, worlds: readonly number[]): Promise<void> {
+    await this.#maintenance.restoreReturned()
     const options = { limit: null, where: where(worlds) }
     const pass = await createPass(this.#deps, this.#source, options)
     const run = this.#runOf(worker)
@@ -245,12 +290,27 @@ export class Batch {
     await repick(this.#deps, run, this.#source, { includeAbandoned: true, signal })
   }
 
+  /** A worker goes all the way with every fourth world: few sequences get so far step by step. */
+  async #enrich(worker: number, part: number): Promise<void> {
+    const worlds = this.#worlds.filter((world) => world % 4 === part)
+    await this.#pick(worker, worlds)
+    this.#calls.start(await this.#lease(worlds))
+    await this.#calls.answer(worlds, 'all', foundEvent)
+    await this.#writeBack()
+  }
+
   /** Writes all answered rows, except those that users have locked. */
   async #writeBack(): Promise<void> {
     await this.#people.makeDue()
-    for (let written = { rows: 1, more: true }; written.rows > 0 || written.more;)
-      written = await writeBack.writeBackBatch(this.#deps, this.#source)
+    await this.#ownership.duringWrite(this.#people.locked, async () => {
+      for (let written = { rows: 1, more: true }; written.rows > 0 || written.more;)
+        written = await writeBack.writeBackBatch(this.#deps, this.#source)
+    })
     await this.#people.checkLeftRows()
+  }
+
+  get #worlds(): number[] {
+    return Array.from({ length: this.#count }, (_, world) => world)
   }
 
   close(): Promise<void> {
@@ -289,8 +349,8 @@ export class Batch {
     return leased
   }
 
-  /** A worker's process dies, and another starts. @param andUndo undoes what it has written */
-  async #die(worker: number, andUndo = false): Promise<boolean> {
+  /** A worker's process dies, and another starts. @returns the run of the dead one */
+  async #die(worker: number): Promise<number> {
     const dead = this.#runs[worker] ?? 0
     await this.#database.pool.query(
       `update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`,
@@ -298,15 +358,12 @@ export class Batch {
     )
     await recover.recoverAbandoned(this.#deps, null)
     this.#runs[worker] = await this.#start(worker)
-    if (!andUndo) return false
-    const signal = new AbortController().signal
-    await undoRun({ ...this.#deps, owner: 'model' }, { run: dead, dryRun: false, signal })
-    return true
+    return dead
   }
 
   /** Brings every row to its final state, and compares the result with the model. */
   async findViolations(): Promise<string[]> {
-    const all = Array.from({ length: this.#count }, (_, world) => world)
+    const all = this.#worlds
     await this.#people.unlock()
     await this.#people.slow(false)
     this.#calls.crash(all)
@@ -336,6 +393,9 @@ export class Batch {
       ...(await findUnlistedLookups(this.#database.pool)),
       ...this.#calls.violations,
       ...this.#people.violations,
+      ...this.#model.violations,
+      ...this.#ownership.violations,
+      ...this.#maintenance.violations,
       ...mixed.map(({ key, run, title }) => `row ${key}: run ${run} wrote ${title}, of another service`),
       ...findViolations(this.#model, rows, found),
     ]

@@ -104,7 +104,7 @@ export class Calls {
     const unstored = worlds.flatMap((world) => this.#unstored.get(world) ?? [])
     for (const world of worlds) this.#unstored.delete(world)
     for (const { key } of unstored) {
-      this.#model.returned.add(key)
+      this.#model.return(key)
       this.#tokens.delete(key)
     }
     for (const batch of splitByLookup(unstored.map(({ result }) => result)))
@@ -130,7 +130,7 @@ export class Calls {
   })
 
   #answer(call: PendingCall, event: CallEvent): leases.LookupResult {
-    if (event.type === 'found') this.#model.returned.add(call.key)
+    if (event.type === 'found') this.#model.return(call.key)
     if (event.type === 'transient_error') this.#model.bill(call.key, -1)
     const { id, token } = call
     return {

@@ -24,8 +24,16 @@ const WORLD = [
   'resume_process',
   'repeat',
   'change_input',
+  'change_back',
+  'change_and_empty',
+  'change_and_empty',
   'edit_title',
   'edit_phone',
+  'reuse_key',
+  'reuse_key',
+  'delete_row',
+  'insert_row',
+  'reload',
   'lock_row',
   'lock_row',
 ] as const
@@ -50,7 +58,20 @@ const SHARED = [
   'repick',
   'pass_deadlines',
   'worker_dies',
+  'enrich',
+  'enrich',
+  'enrich',
+  'enrich',
   'undo',
+  'undo',
+  'undo_any',
+  'undo_any',
+  'undo_any',
+  'remap',
+  'forget',
+  'notice_deleted',
+  'notice_deleted',
+  'notice_deleted',
   'unlock',
   'unlock',
   'slow_table',
@@ -81,7 +102,17 @@ const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
 export const sharedCommand = (drawn: number): Drawn<SharedCommand> => read(SHARED, drawn)
 
 const NEEDS_WORKER: ReadonlySet<WorldCommand> = new Set(['pick'])
-const NEEDS_ROW: ReadonlySet<WorldCommand> = new Set(['change_input', 'edit_title', 'edit_phone', 'lock_row'])
+const NEEDS_ROW: ReadonlySet<WorldCommand> = new Set([
+  'change_input',
+  'change_back',
+  'change_and_empty',
+  'edit_title',
+  'edit_phone',
+  'reuse_key',
+  'delete_row',
+  'insert_row',
+  'lock_row',
+])
 
 /** Groups the worlds that do the same. @param drawn by world */
 export function groupWorlds(

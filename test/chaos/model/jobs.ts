@@ -98,7 +98,7 @@ export class Jobs {
     if (how === 'deliver_foreign')
       posts.push(this.#post({ ...event, event_id: randomUUID(), job_id: 'of-another' }, randomUUID()))
     await Promise.all(posts)
-    if (!failed) for (const email of emails) this.#model.returned.add(lookupKey(email, job.service))
+    if (!failed) for (const email of emails) this.#model.return(lookupKey(email, job.service))
     this.#jobs.splice(at, 1)
   }
 

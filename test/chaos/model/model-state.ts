@@ -25,7 +25,7 @@ export const config = parseConfig(
         kind: 'person',
         table: 'worlds',
         inputs: { email: 't.email' },
-        outputs: { title: 'title', phone: { field: 'phone', policy: 'tracked' } },
+        outputs: { title: 'title', seniority: 'seniority', phone: { field: 'phone', policy: 'tracked' } },
       },
     },
   },
@@ -42,11 +42,16 @@ export const scopeOf = (service: Service): string => `service-${service}.example
 export const lookupKey = (email: string, service: Service): string =>
   service === 0 ? email : `${email} at 1`
 
+export const COLUMNS = ['title', 'seniority', 'phone'] as const
+export type Column = (typeof COLUMNS)[number]
+
 /** The record of an address at a service; no other address or service has an equal one. */
 export const record = (key: string, service: Service) => ({
   email: key,
   title: `${service === 0 ? 'T' : 'U'}:${key}`,
   phone: `${service === 0 ? 'P' : 'Q'}:${key}`,
+  // The test service knows none: the field that a record lacks leaves its cell.
+  ...(service === 0 && { seniority: `S:${key}` }),
   confidence: 0.9,
 })
 
@@ -68,14 +73,51 @@ export class ModelState {
   readonly returned = new Set<string>()
   /** By row and column: what a user typed last. */
   readonly typed = new Map<string, string>()
+  readonly #emptied = new Set<string>()
+  /** By row and address, under one key: those that it has ever had, and those that it has had again. */
+  readonly #everHad = new Set<string>()
+  readonly #returned = new Set<string>()
   /** By row: every address that it has had. */
   readonly addresses = new Map<number, Set<string>>()
+  /** Lookups of erased persons. */
+  readonly forgotten = new Set<string>()
+  readonly violations: string[] = []
 
   bill(key: string, times = 1): void {
+    if (times > 0 && this.forgotten.has(key)) this.violations.push(`${key} was requested, and is erased`)
     this.billed.set(key, (this.billed.get(key) ?? 0) + times)
   }
 
+  /** The record of a lookup has reached us. */
+  return(key: string): void {
+    if (!this.forgotten.has(key)) this.returned.add(key)
+  }
+
+  /** What is known of a lookup is erased. @param isNamed it may never be requested again */
+  erase(key: string, isNamed: boolean): void {
+    this.billed.delete(key)
+    this.returned.delete(key)
+    if (isNamed) this.forgotten.add(key)
+  }
+
+  /** A user has emptied the cell of a row that Fillrate has finished: it is filled again when the row is due. */
+  staysBlank({ id, email }: FinalRow, column: Column): boolean {
+    return this.#emptied.has(`${id} ${column}`) && this.#returned.has(`${id} ${email}`)
+  }
+
+  /** A user has set the cell to this value; null: emptied it. */
+  type(row: number, column: Column, value: string | null): void {
+    const cell = `${row} ${column}`
+    if (value === null) this.typed.delete(cell)
+    else this.typed.set(cell, value)
+    if (value === null) this.#emptied.add(cell)
+    else this.#emptied.delete(cell)
+  }
+
   addAddress(row: number, email: string): void {
+    const name = `${row} ${email}`
+    if (this.#everHad.has(name)) this.#returned.add(name)
+    this.#everHad.add(name)
     const known = this.addresses.get(row) ?? new Set()
     this.addresses.set(row, known.add(email))
   }
@@ -86,6 +128,7 @@ export interface FinalRow {
   readonly email: string
   readonly title: string | null
   readonly phone: string | null
+  readonly seniority: string | null
   readonly state: string | null
   readonly undone: boolean
   /** Details for the failure message. */
@@ -107,7 +150,7 @@ export async function readFinalState(pool: pg.Pool): Promise<{
   readonly mixed: readonly { readonly key: string; readonly run: number; readonly title: string }[]
 }> {
   const { rows } = await pool.query<FinalRow>(
-    `select t.id, t.email, t.title, t.phone, r.state,
+    `select t.id, t.email, t.title, t.phone, t.seniority, r.state,
             exists (select from fillrate.changes c where c.key = t.id::text and c.undone_by_change_id is not null) as undone,
             concat_ws(' ', r.state, r.reason, 'run', r.run_id, 'lookup', l.id, l.state, l.run_id, l.sync_only, l.not_before,
                       exists (select from fillrate.write_back_queue u where l.id = any(u.lookup_ids)), l.reason) as details
@@ -118,7 +161,7 @@ export async function readFinalState(pool: pg.Pool): Promise<{
   )
   const { rows: mixed } = await pool.query<{ key: string; run: number; title: string }>(
     `select c.key, c.run_id as run, c.after ->> 'title' as title from fillrate.changes c join fillrate.runs r on r.id = c.run_id
-      where not r.options ? 'undoes' and c.after ->> 'title' like case r.service_id when 0 then 'U:%' else 'T:%' end`,
+      where not r.options ?| '{undoes,remap}' and c.after ->> 'title' like case r.service_id when 0 then 'U:%' else 'T:%' end`,
   )
   return { rows, lookups, mixed }
 }
@@ -157,12 +200,13 @@ function findRowViolations(
   const faults: string[] = []
   const known = model.addresses.get(row.id) ?? new Set()
   // A row that a user completed before it was picked has no state.
-  const complete = row.title !== null && row.phone !== null
+  const complete = COLUMNS.every((column) => row[column] !== null)
   if (row.state === 'waiting' || (row.state === null && !complete))
     faults.push(`row ${row.id} is ${row.state ?? 'lost'}: ${row.details}`)
-  for (const column of ['title', 'phone'] as const) {
+  for (const column of COLUMNS) {
     const value = row[column]
-    const typed = model.typed.get(`${row.id} ${column}`)
+    const cell = `${row.id} ${column}`
+    const typed = model.typed.get(cell)
     if (typed !== undefined && value !== typed)
       faults.push(`row ${row.id}: a user typed ${column} ${typed}, and now it is ${value}`)
     if (
@@ -171,10 +215,10 @@ function findRowViolations(
       ![...known].some((email) => SERVICES.some((service) => value === record(email, service)[column]))
     )
       faults.push(`row ${row.id}: its ${column} ${value} belongs to another address`)
-    // What is known and not typed is written, unless it was undone.
-    const isFound = byKey.get(row.email)?.state === 'found'
-    if (typed === undefined && isFound && !row.undone && value === null)
-      faults.push(`row ${row.id}: its ${column} is known and was not written`)
+    // What is known and not typed is written, unless it was undone, or emptied by a user. The test service's record lacks the seniority.
+    const isFound = column !== 'seniority' && byKey.get(row.email)?.state === 'found'
+    if (typed === undefined && isFound && !row.undone && !model.staysBlank(row, column) && value === null)
+      faults.push(`row ${row.id}: its ${column} is known and was not written: ${row.details}`)
   }
   return faults
 }

@@ -24,7 +24,7 @@ export async function checkSequences(options: Sequences): Promise<void> {
     fc.nat(MAX_DRAWN),
   )
   const steps = fc.array(step, { minLength: STEPS, maxLength: STEPS, size: 'max' })
-  await fc.assert(
+  const checked = await fc.check(
     fc.asyncProperty(steps, async (drawn) => {
       const batch = await Batch.open(database, worlds)
       const violations: string[] = []
@@ -40,4 +40,9 @@ export async function checkSequences(options: Sequences): Promise<void> {
     // No shrinking: it would search smaller batches of hundreds of sequences. The seed repeats the whole batch.
     { numRuns: batches, endOnFailure: true, ...(seed !== undefined && { seed }) },
   )
+  // Without the counterexample: thousands of numbers.
+  if (checked.failed)
+    throw new Error(`batch ${checked.numRuns} of seed ${checked.seed}: ${String(checked.errorInstance)}`, {
+      cause: checked.errorInstance,
+    })
 }
