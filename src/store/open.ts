@@ -59,8 +59,9 @@ function parseTime(text: string, time: unknown): unknown {
  * stays the database's, because the user's expressions depend on it; ISO has only one.
  */
 class FillrateClient extends pg.Client {
-  /** Whether the other end is the backend itself; no until `findBackend` has compared. */
-  #isDirect = false
+  /** Whether the other end is the backend itself; null until `findBackend` has compared. */
+  #isDirect: boolean | null = null
+  #isInTransaction = false
 
   getStartupConf(): Record<string, string> {
     const { getStartupConf } = pg.Client.prototype as unknown as { getStartupConf(): Record<string, string> }
@@ -70,7 +71,8 @@ class FillrateClient extends pg.Client {
   /**
    * Compares the process id of the connection with that of the backend. A pooler shows itself by one of its own making: it
    * gives each transaction to another backend, which does not know what was prepared (PgBouncer before 1.21). Without one,
-   * the session is ours alone, and the same statement turns JIT off for statements outside of transactions.
+   * the session is ours alone, and the same statement turns JIT off for statements outside of transactions. A pooler's statements
+   * get a transaction each, for which it is off.
    */
   async findBackend(): Promise<void> {
     const { processID } = this as unknown as { readonly processID: number | null }
@@ -85,10 +87,32 @@ class FillrateClient extends pg.Client {
   /** Prepares the statements that are marked for it, on a connection without a pooler. */
   override query(...args: unknown[]): never {
     const [text, values, ...rest] = args
-    const send = super.query as unknown as (...sent: unknown[]) => never
-    return this.#isDirect && typeof text === 'string' && text.startsWith(PREPARED_MARK)
-      ? send.call(this, { name: statementName(text), text, values }, ...rest)
-      : send.apply(this, args)
+    const send = super.query.bind(this) as unknown as (...sent: unknown[]) => never
+    if (typeof text !== 'string') return send(...args)
+    if (this.#isDirect === true)
+      return text.startsWith(PREPARED_MARK)
+        ? send({ name: statementName(text), text, values }, ...rest)
+        : send(...args)
+    if (text.startsWith('begin')) this.#isInTransaction = true
+    else if (text === 'commit' || text === 'rollback') this.#isInTransaction = false
+    else if (this.#isDirect === false && !this.#isInTransaction)
+      return inTransactionOfItsOwn(send, args) as never
+    return send(...args)
+  }
+}
+
+async function inTransactionOfItsOwn(
+  send: (...sent: unknown[]) => Promise<unknown>,
+  args: readonly unknown[],
+): Promise<unknown> {
+  await send(`begin; ${SET_FOR_TRANSACTION}`)
+  try {
+    const result = await send(...args)
+    await send('commit')
+    return result
+  } catch (error) {
+    await send('rollback').catch(() => {})
+    throw error
   }
 }
 
