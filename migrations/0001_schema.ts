@@ -497,10 +497,12 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
     db,
   )
 
-  // One verified webhook event. `quarantined_results` counts results that match no input of the job and were not used.
+  // One verified webhook event. `id`: of the job and the content, because a service may number its events by job, and send
+  // one again with more in it. `quarantined_results` counts results that match no input of the job and were not used.
   await sql`
     create table fillrate.deliveries (
-      event_id text collate "C" primary key,
+      id uuid primary key default gen_random_uuid(),
+      event_id text collate "C" not null,
       job_key uuid,
       job_id text collate "C",
       state text not null check (state in ('received', 'settled', 'orphaned', 'quarantined')),

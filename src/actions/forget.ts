@@ -262,13 +262,13 @@ async function eraseInDeliveries(
   targets: readonly ForgetTarget[],
   pattern: string,
 ): Promise<{ results: number; bodies: number; mentions: number }> {
-  const eventIds = await runPart(async (tx) =>
+  const deliveryIds = await runPart(async (tx) =>
     erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, ids), pattern),
   )
   const total = { results: 0, bodies: 0, mentions: 0 }
-  for (let n = 0; n < eventIds.length; n += DELIVERIES_PER_TRANSACTION) {
-    const eventIdBatch = eventIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
-    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, eventIdBatch, ids, targets, pattern))
+  for (let n = 0; n < deliveryIds.length; n += DELIVERIES_PER_TRANSACTION) {
+    const batch = deliveryIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
+    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, batch, ids, targets, pattern))
     total.results += erasedCounts.results
     total.bodies += erasedCounts.bodies
     total.mentions += erasedCounts.mentions
@@ -278,12 +278,12 @@ async function eraseInDeliveries(
 
 async function eraseInDeliveryBatch(
   tx: Tx,
-  eventIds: readonly string[],
+  deliveryIds: readonly string[],
   ids: readonly number[],
   targets: readonly ForgetTarget[],
   pattern: string,
 ): Promise<{ results: number; bodies: number; mentions: number }> {
-  const lockedDeliveries = await erase.lockDeliveries(tx, eventIds, pattern)
+  const lockedDeliveries = await erase.lockDeliveries(tx, deliveryIds, pattern)
   const jobs = await lockCandidateJobs(tx, lockedDeliveries)
   const parseable = lockedDeliveries.flatMap((one): DeliveryBody[] =>
     one.body === null ? [] : [{ ...one, body: one.body }],
@@ -302,7 +302,7 @@ async function eraseInDeliveryBatch(
   const unreadable = lockedDeliveries.filter((one) => one.unreadable)
   await erase.replaceDeliveryBodies(
     tx,
-    unreadable.map((one) => one.eventId),
+    unreadable.map((one) => one.id),
     ERASED_BODY,
   )
   const results = redacted.filter((one) => one.redacted === null).length

@@ -18,7 +18,7 @@ import { parseEvent } from '../webhook/event.ts'
 import { findJobCandidates, matchToMembers } from './match-delivery.ts'
 
 export interface DeliveryBody {
-  readonly eventId: string
+  readonly id: string
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string
@@ -26,7 +26,7 @@ export interface DeliveryBody {
 
 /** One result of a delivery, with the person it is about, as far as that can be known. */
 export interface ResultSubject {
-  readonly eventId: string
+  readonly delivery: string
   readonly index: number
   /** Of its subject. */
   readonly identifiers: readonly Identifier[]
@@ -43,7 +43,7 @@ export function findResultSubjects(
   bodies: readonly DeliveryBody[],
   jobs: readonly DeliveryJob[],
 ): ResultSubject[] {
-  return bodies.flatMap(({ eventId, job, jobId, body }) => {
+  return bodies.flatMap(({ id, job, jobId, body }) => {
     const parsed = parseEvent(body)
     if (!parsed.ok) return []
     const { results } = parsed.event
@@ -56,7 +56,7 @@ export function findResultSubjects(
         candidates.flatMap(({ members, places }) => members[places[index] ?? -1] ?? [])[0] ?? null
       const named = findSubject(member?.kind === 'domain' ? 'company' : 'person', item.raw)
       return {
-        eventId,
+        delivery: id,
         index,
         identifiers: [...named, ...findIdentifiers(item.requestId)],
         // A lookup that still exists has a kind, with or without an address.
@@ -68,7 +68,7 @@ export function findResultSubjects(
 }
 
 /** A result to be removed, or what replaces it. */
-export type RedactedResult = Pick<ResultSubject, 'eventId' | 'index'> & { readonly redacted: unknown }
+export type RedactedResult = Pick<ResultSubject, 'delivery' | 'index'> & { readonly redacted: unknown }
 
 /** Replaces results in delivery bodies, in the table and in the returned copies; null removes one. */
 export async function redactResults<Of extends DeliveryBody>(
@@ -78,9 +78,7 @@ export async function redactResults<Of extends DeliveryBody>(
 ): Promise<Of[]> {
   const redacted = bodies.map((entry) => {
     const byIndex = new Map(
-      redactedResults
-        .filter(({ eventId }) => eventId === entry.eventId)
-        .map((one) => [one.index, one.redacted]),
+      redactedResults.filter(({ delivery }) => delivery === entry.id).map((one) => [one.index, one.redacted]),
     )
     const body = redactBody(entry.body, byIndex)
     return body === null ? entry : { ...entry, body }

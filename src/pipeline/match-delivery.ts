@@ -99,10 +99,15 @@ export function settleDelivery(
   }
 
   function answer(
-    { id, kind }: DeliveryJob['members'][number],
+    { id, kind, open }: DeliveryJob['members'][number],
     result: Parameters<typeof afterResult>[0],
   ): DeliveredResult {
-    const fields = { id, job: job.id, requestedAt: job.createdAt, ...afterResult(result, freshness, now) }
+    const fields = {
+      id,
+      requestedAt: job.createdAt,
+      isOpen: open,
+      ...afterResult(result, freshness, now),
+    }
     const credits = service?.credits
     if (!credits || credits.isFlat || kind === null) return fields
     const record = result.type === 'found' ? (result.record as Record<string, unknown>) : null
@@ -113,13 +118,17 @@ export function settleDelivery(
 const countMatched = (memberIndexes: readonly (number | null)[]): number =>
   memberIndexes.filter((memberIndex) => memberIndex !== null).length
 
-/** Keeps one answer per lookup: a record beats a miss, otherwise the first stays, as if applied one by one. */
+/**
+ * Keeps one answer per lookup, and one more of a job that it has left: a record beats a miss, otherwise the first stays, as
+ * if applied one by one.
+ */
 export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResult[] {
-  const byLookup = new Map<number, DeliveredResult>()
+  const byLookup = new Map<string, DeliveredResult>()
   for (const answer of answers) {
-    const existing = byLookup.get(answer.id)
+    const key = `${answer.id} ${answer.isOpen}`
+    const existing = byLookup.get(key)
     if (existing === undefined || (existing.state !== 'found' && answer.state === 'found'))
-      byLookup.set(answer.id, answer)
+      byLookup.set(key, answer)
   }
   return [...byLookup.values()]
 }

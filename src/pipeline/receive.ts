@@ -46,7 +46,7 @@ export function createWebhookReceiver(
   let lastAt = Number.NEGATIVE_INFINITY
   const insert = createBatcher(
     async (batch: deliveries.ReceivedDelivery[]) => {
-      const unique = new Map(batch.map((delivery) => [delivery.eventId, delivery]))
+      const unique = new Map(batch.map((delivery) => [delivery.contentForJob, delivery]))
       return new Set(await deliveries.insertDeliveries(db, [...unique.values()]))
     },
     { maxItems: 50, gatherMs: () => (performance.now() - lastAt < BUSY_MS ? GATHER_MS : 0) },
@@ -66,7 +66,7 @@ export function createWebhookReceiver(
       'fillrate.delivery.id': delivery.eventId,
       'fillrate.delivery.state': delivery.state,
     }))
-    return inserted.has(delivery.eventId) ? 'accepted' : 'duplicate'
+    return inserted.has(delivery.contentForJob) || inserted.has(delivery.content) ? 'accepted' : 'duplicate'
   }
 }
 
@@ -118,10 +118,13 @@ function describeDelivery(
 ): deliveries.ReceivedDelivery {
   // Decoded once: it is stored as text.
   const text = body !== null && isUtf8(body) ? body.toString('utf8') : null
+  const content = text ?? received
+  const ids = { content: toDigest(content), contentForJob: toDigest(content, job?.toLowerCase()) }
   const parsed =
     body === null ? { ok: false as const, reason: failure, eventId: null } : parseReceived(text ?? body)
   if (parsed.ok)
     return {
+      ...ids,
       eventId: parsed.eventId,
       job,
       jobId: parsed.jobId,
@@ -131,6 +134,7 @@ function describeDelivery(
       raw: null,
     }
   return {
+    ...ids,
     // Without an event id, the same bytes are the same delivery.
     eventId: parsed.eventId ?? `sha256:${createHash('sha256').update(received).digest('hex')}`,
     job,
@@ -141,6 +145,14 @@ function describeDelivery(
     raw: received.toString('base64'),
   }
 }
+
+/** A digest in the form of a UUID, as Postgres writes it. */
+const toDigest = (content: string | Buffer, job = ''): string =>
+  createHash('sha256')
+    .update(job)
+    .update(content)
+    .digest('hex')
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5')
 
 /** Null: the adapter's reader threw, and the bytes are kept for inspection. */
 function normalize(body: Buffer, { readDelivery }: Service): Buffer | null {

@@ -86,16 +86,16 @@ function isDeliveryError(error: unknown): boolean {
 async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
   let total = NOTHING_SETTLED
   for (let n = 0; n < DELIVERIES_PER_TICK; n++) {
-    let eventId: string | null = null
+    let taken: deliveries.ClaimedDelivery | null = null
     const one = await settleClaimed(deps, 1, (claimed) => {
-      eventId = claimed
+      taken = claimed
     }).catch(async (error: unknown) => {
-      if (eventId === null || !isDeliveryError(error)) throw error
+      if (taken === null || !isDeliveryError(error)) throw error
       const { code, name } = error as { code?: string; name: string }
       const reason = `settling failed: ${code === undefined ? name : `SQLSTATE ${code}`}`
-      await deliveries.quarantineDelivery(deps.db, eventId, reason)
+      await deliveries.quarantineDelivery(deps.db, taken.id, reason)
       deps.log.error(
-        { event: 'delivery_quarantined', delivery: eventId, reason },
+        { event: 'delivery_quarantined', delivery: taken.eventId, reason },
         'delivery quarantined; the others are settled',
       )
       return { ...NOTHING_SETTLED, deliveries: 1 }
@@ -113,18 +113,18 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
   return total
 }
 
-/** @param onClaim called with the first delivery's id before it is processed */
+/** @param onClaim called with the first delivery before it is processed */
 function settleClaimed(
   deps: SettleDeps,
   limit: number,
-  onClaim: (eventId: string) => void,
+  onClaim: (delivery: deliveries.ClaimedDelivery) => void,
 ): Promise<SettledBatch> {
   const startedAt = Date.now()
   return inTransaction(deps.db, async (tx) => {
     const claimed = await deliveries.claimDeliveries(tx, limit, BYTES_PER_TICK)
     const [first] = claimed
     if (first === undefined) return NOTHING_SETTLED
-    onClaim(first.eventId)
+    onClaim(first)
     const deliveryJobs = await lockCandidateJobs(tx, claimed)
     const redacted = await dropErased(tx, claimed, deliveryJobs)
     const settled = redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs))
@@ -166,16 +166,15 @@ function settleParsed(
   delivery: deliveries.ClaimedDelivery,
   deliveryJobs: readonly jobs.DeliveryJob[],
 ): SettledDelivery {
-  const { eventId } = delivery
+  const { id } = delivery
   const parsed = parseEvent(delivery.body)
-  if (!parsed.ok)
-    return { eventId, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
+  if (!parsed.ok) return { id, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
   const { event } = parsed
   const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, deliveryJobs)
   const settlement = settleDelivery(event, candidates, deps.policy, deps.now(), deps.adapter)
   if (settlement === null)
     return {
-      eventId,
+      id,
       state: Delivery.orphaned,
       reason: 'no job of this database has this id',
       quarantinedResults: 0,
@@ -183,7 +182,7 @@ function settleParsed(
   const { unmatched, answers } = settlement
   const isQuarantined = unmatched > 0 && answers.length === 0
   return {
-    eventId,
+    id,
     state: isQuarantined ? Delivery.quarantined : Delivery.settled,
     reason: isQuarantined
       ? `none of its ${unmatched} results matches an input of the job`

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
@@ -70,15 +70,39 @@ export async function storeLateRecords(
 
 export interface DeliveredResult extends LookupFields {
   readonly id: number
-  readonly job: string
   /** When its job was made. */
   readonly requestedAt: Date
+  /** The lookup waits for the result of this job. */
+  readonly isOpen: boolean
   /** What it cost. Missing: one credit, counted when its job was accepted. */
   readonly credits?: number
 }
 
-/** Stores results from deliveries. A lookup that has a result keeps it. @returns how many were stored */
+/**
+ * Stores results from deliveries. A lookup that has a result keeps it. One that has left the job without a result takes what
+ * comes late, unless it has been requested anew since: a repeated delivery of an old job is no answer to a refresh.
+ * @returns how many were stored
+ */
 export async function completeFromDelivery(tx: Tx, results: readonly DeliveredResult[]): Promise<number> {
+  const awaited = await storeDelivered(
+    tx,
+    results.filter(({ isOpen }) => isOpen),
+    sql`true`,
+  )
+  // A Date has milliseconds.
+  const late = await storeDelivered(
+    tx,
+    results.filter(({ isOpen }) => !isOpen),
+    sql`date_trunc('milliseconds', l.enqueued_at) <= v."requestedAt"`,
+  )
+  return awaited + late
+}
+
+async function storeDelivered(
+  tx: Tx,
+  results: readonly DeliveredResult[],
+  condition: RawBuilder<unknown>,
+): Promise<number> {
   if (results.length === 0) return 0
   const hasCredits = results.some(({ credits }) => credits !== undefined)
   const { rows } = await sql<{ id: number }>`
@@ -89,7 +113,7 @@ export async function completeFromDelivery(tx: Tx, results: readonly DeliveredRe
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${recordBatch(results, DELIVERED_COLUMNS)}
-       where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)}
+       where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)} and ${condition}
       returning l.id, l.state ${hasCredits ? sql`, ${creditedSql}, l.requested_at, l.sync_only, l.run_id, l.source, l.kind` : sql``}
     ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}
     select id from stored`.execute(tx)

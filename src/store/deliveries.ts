@@ -5,6 +5,11 @@ import { lockedHasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface ReceivedDelivery {
+  /** The digest of the content. */
+  readonly content: string
+  /** The same with the job of the webhook's path. */
+  readonly contentForJob: string
+  /** As the service calls it: no key, since it may number its events by job. */
   readonly eventId: string
   /** From the webhook's path. */
   readonly job: string | null
@@ -17,25 +22,29 @@ export interface ReceivedDelivery {
   readonly raw: string | null
 }
 
-/** Stores deliveries, each event once. @returns the event ids that were new */
+/**
+ * Stores deliveries, each once for its job. The path is not signed: one that names no job of ours adds nothing to the key, so that
+ * one captured body cannot be stored again and again. @returns the contents of those that were new
+ */
 export async function insertDeliveries(
   db: Connection,
   deliveries: readonly ReceivedDelivery[],
 ): Promise<string[]> {
   if (deliveries.length === 0) return []
-  // Sorted, so that two receivers with the same events do not deadlock. One parameter each: bodies are long, and inside
+  // Sorted, so that two receivers with the same deliveries do not deadlock. One parameter each: bodies are long, and inside
   // JSON they would be escaped and parsed again.
-  const sorted = deliveries.toSorted((a, b) => (a.eventId < b.eventId ? -1 : 1))
+  const sorted = deliveries.toSorted((a, b) => (a.contentForJob < b.contentForJob ? -1 : 1))
   const values = sorted.map(
     (one) =>
-      sql`(${one.eventId}, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
+      sql`(case when exists (select from fillrate.jobs where key = ${one.job}::uuid) then ${one.contentForJob}::uuid else ${one.content}::uuid end,
+           ${one.eventId}, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
   )
-  const { rows } = await sql<{ event_id: string }>`
-    insert into fillrate.deliveries (event_id, job_key, job_id, state, reason, body, raw)
+  const { rows } = await sql<{ id: string }>`
+    insert into fillrate.deliveries (id, event_id, job_key, job_id, state, reason, body, raw)
     values ${sql.join(values)}
-    on conflict (event_id) do nothing
-    returning event_id`.execute(db)
-  return rows.map((row) => row.event_id)
+    on conflict (id) do nothing
+    returning id`.execute(db)
+  return rows.map((row) => row.id)
 }
 
 /** Whether any delivery is to be settled: a poll that finds nothing needs no transaction. */
@@ -46,6 +55,7 @@ export async function hasReceived(db: Connection): Promise<boolean> {
 }
 
 export interface ClaimedDelivery {
+  readonly id: string
   readonly eventId: string
   readonly job: string | null
   readonly jobId: string | null
@@ -64,23 +74,23 @@ export interface ClaimedDelivery {
 export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Promise<ClaimedDelivery[]> {
   const { rows } = await sql<ClaimedDelivery>`
     with claimed as materialized (
-      select event_id, received_at, octet_length(body) as size from fillrate.deliveries
+      select id, received_at, octet_length(body) as size from fillrate.deliveries
        where state = 'received'
        order by received_at limit ${limit} for no key update skip locked
     ), summed as (
-      select event_id, received_at, sum(size) over (order by received_at, event_id) - size as before from claimed
+      select id, received_at, sum(size) over (order by received_at, id) - size as before from claimed
     )
-    select d.event_id as "eventId", d.job_key as job, d.job_id as "jobId", d.body,
+    select d.id, d.event_id as "eventId", d.job_key as job, d.job_id as "jobId", d.body,
            extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs",
            ${lockedHasSuppressionsSql} as "hasSuppressions"
-      from summed join fillrate.deliveries d on d.event_id = summed.event_id
+      from summed join fillrate.deliveries d on d.id = summed.id
      where summed.before < ${bytes}::bigint
-     order by summed.received_at, summed.event_id`.execute(tx)
+     order by summed.received_at, summed.id`.execute(tx)
   return rows
 }
 
 export interface SettledDelivery {
-  readonly eventId: string
+  readonly id: string
   readonly state: DeliveryState
   readonly reason: string | null
   /** Results that matched no member. */
@@ -95,21 +105,21 @@ export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuild
   update fillrate.deliveries d
      set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
     from jsonb_to_recordset(${jsonBatch(
-      closed.map(({ eventId, state, reason, quarantinedResults }) => ({
-        eventId,
+      closed.map(({ id, state, reason, quarantinedResults }) => ({
+        id,
         state,
         reason,
         quarantinedResults,
       })),
     )}) as v
-         ("eventId" text, state text, reason text, "quarantinedResults" integer)
-   where d.event_id = v."eventId"`
+         (id uuid, state text, reason text, "quarantinedResults" integer)
+   where d.id = v.id`
 
 /** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
-export async function quarantineDelivery(db: Connection, eventId: string, reason: string): Promise<void> {
+export async function quarantineDelivery(db: Connection, id: string, reason: string): Promise<void> {
   await sql`
     update fillrate.deliveries set state = 'quarantined', reason = ${reason}, settled_at = now()
-     where event_id = ${eventId} and state = 'received'`.execute(db)
+     where id = ${id} and state = 'received'`.execute(db)
 }
 
 /** Results of settled and quarantined deliveries that matched no member of their job and were not used. */
@@ -123,13 +133,13 @@ export async function countQuarantinedResults(db: Connection): Promise<number> {
 /** Replaces the bodies of deliveries by redacted ones. */
 export async function redactDeliveries(
   tx: Tx,
-  bodies: readonly { readonly eventId: string; readonly body: string }[],
+  bodies: readonly { readonly id: string; readonly body: string }[],
 ): Promise<void> {
   if (bodies.length === 0) return
   await sql`
     update fillrate.deliveries d set body = v.body, raw = null
-      from jsonb_to_recordset(${jsonBatch(bodies)}) as v ("eventId" text, body text)
-     where d.event_id = v."eventId"`.execute(tx)
+      from jsonb_to_recordset(${jsonBatch(bodies)}) as v (id uuid, body text)
+     where d.id = v.id`.execute(tx)
 }
 
 /** Returns orphaned deliveries whose job has become known to the queue. @returns how many */

@@ -90,13 +90,11 @@ export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise
   return rows.map((row) => row.id)
 }
 
-/** Event ids of the deliveries of jobs. */
+/** The ids of the deliveries of jobs. */
 export async function listDeliveriesOfJobs(tx: Tx, jobs: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ eventId: string }>`
-    select event_id as "eventId" from fillrate.deliveries where ${isOfJobsSql(jobs)} order by event_id`.execute(
-    tx,
-  )
-  return rows.map((row) => row.eventId)
+  const { rows } = await sql<{ id: string }>`
+    select id from fillrate.deliveries where ${isOfJobsSql(jobs)} order by id`.execute(tx)
+  return rows.map((row) => row.id)
 }
 
 const isOfJobsSql = (jobs: readonly string[]): RawBuilder<boolean> => sql`(
@@ -225,7 +223,7 @@ export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Prom
 }
 
 export interface StoredDelivery {
-  readonly eventId: string
+  readonly id: string
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string | null
@@ -234,41 +232,35 @@ export interface StoredDelivery {
 }
 
 /**
- * Event ids of deliveries that may hold a copy: those of the jobs, those whose body matches the pattern, and those with
+ * The ids of deliveries that may hold a copy: those of the jobs, those whose body matches the pattern, and those with
  * escapes in which it could be written differently. Reads all deliveries, locks none.
  */
 export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: string): Promise<string[]> {
-  const { rows } = await sql<{ eventId: string }>`
-    select event_id as "eventId" from fillrate.deliveries d
+  const { rows } = await sql<{ id: string }>`
+    select id from fillrate.deliveries d
      where ${isOfJobsSql(jobs)}
         or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
-     order by event_id`.execute(tx)
-  return rows.map((row) => row.eventId)
+     order by id`.execute(tx)
+  return rows.map((row) => row.id)
 }
 
 /** Locks deliveries and reads their bodies. */
 export async function lockDeliveries(
   tx: Tx,
-  eventIds: readonly string[],
+  ids: readonly string[],
   pattern: string,
 ): Promise<StoredDelivery[]> {
   const { rows } = await sql<StoredDelivery>`
-    select event_id as "eventId", job_key as job, job_id as "jobId", body,
+    select id, job_key as job, job_id as "jobId", body,
            coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
       from fillrate.deliveries
-     where event_id = any(${[...eventIds]}::text[]) order by event_id
+     where id = any(${[...ids]}::uuid[]) order by id
        for no key update`.execute(tx)
   return rows
 }
 
 /** Replaces bodies that are no text by one and the same body. */
-export async function replaceDeliveryBodies(
-  tx: Tx,
-  eventIds: readonly string[],
-  body: string,
-): Promise<void> {
+export async function replaceDeliveryBodies(tx: Tx, ids: readonly string[], body: string): Promise<void> {
   await sql`
-    update fillrate.deliveries set raw = null, body = ${body} where event_id = any(${[...eventIds]}::text[])`.execute(
-    tx,
-  )
+    update fillrate.deliveries set raw = null, body = ${body} where id = any(${[...ids]}::uuid[])`.execute(tx)
 }

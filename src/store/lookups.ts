@@ -209,7 +209,7 @@ export async function adoptLookups(
       select id, source, costs, credits from payable where cost <= ${left.all}::bigint
        order by costs, id limit ${ADOPT_BATCH_SIZE}
     ), moved as (
-      update fillrate.lookups l set run_id = ${run}, source = chosen.source, job_key = null, enqueued_at = now(), requested_at = null
+      update fillrate.lookups l set run_id = ${run}, source = chosen.source, job_key = null, requested_at = null
         from chosen where l.id = chosen.id and ${orphaned}
       returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
     ), ${enqueuePendingSql('moved')}, ${listForRunSql(['pended'])}

@@ -37,8 +37,8 @@ export async function deleteRecords(
 /** Deletes deliveries that are settled, orphaned or quarantined. @returns how many were deleted */
 export async function deleteDeliveries(db: Database, keepMs: number, batch: number): Promise<number> {
   const result = await sql`
-    delete from fillrate.deliveries where event_id in (
-      select event_id from fillrate.deliveries
+    delete from fillrate.deliveries where id in (
+      select id from fillrate.deliveries
        where received_at < now() - ${intervalSql(keepMs)} and state <> 'received'
        order by received_at limit ${batch} for update skip locked)`.execute(db)
   return Number(result.numAffectedRows ?? 0)

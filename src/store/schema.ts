@@ -158,6 +158,7 @@ export interface Schema extends ObservationTables {
   'fillrate.spend': SpendColumns & { day: string }
   'fillrate.spend_entries': SpendColumns & { day: Generated<string> }
   'fillrate.deliveries': {
+    id: Generated<string>
     event_id: string
     job_key: string | null
     job_id: string | null
