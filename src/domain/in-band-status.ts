@@ -9,68 +9,126 @@ export type InBandStatus = {
    */
   strength: 'flag' | 'error' | 'words'
   reading: { outcome: 'not_found' } | { outcome: 'unreadable'; reason: string }
+  /** The result is still to come. */
+  isPending: boolean
 }
 
 /** Statuses about the key, the account or the rate limit, whatever the text beside them. */
-const ACCOUNT_STATUSES: ReadonlySet<number> = new Set([401, 402, 403, 408, 429])
+const ACCOUNT_STATUSES: ReadonlySet<number> = new Set([401, 402, 403, 408, 425, 429])
 
-const STATUS_FIELDS = ['status', 'status_code', 'statusCode']
+const STATUS_FIELDS = [
+  'status',
+  'status_code',
+  'statusCode',
+  'http_status',
+  'httpStatus',
+  'http_code',
+  'httpCode',
+]
+
+/** Not the statuses of HTTP only: a record may have a code too. */
+const CODE_FIELDS = ['code', 'response_code', 'responseCode', ...STATUS_FIELDS]
+
+const ERROR_FIELDS = [
+  'error',
+  'errors',
+  'error_message',
+  'errorMessage',
+  'error_code',
+  'errorCode',
+  'exception',
+]
+
+const STATE_FIELDS = ['status', 'state', 'outcome']
+
+const MESSAGE_FIELDS = ['message', 'reason', 'detail', 'code', 'type', ...STATE_FIELDS, ...ERROR_FIELDS]
 
 const NO_MATCH =
   /\b(?:not[\s_-]?found|no[\s_-](?:match|matches|result|results|record|records|data|person|company)|unknown[\s_-](?:person|company)|does(?:n't|[\s_-]not)[\s_-]exist|unmatched)\b/i
 
 /** Words of an outage or a limit; beside one of these, "no data" is not a miss. */
 const OUTAGE =
-  /time[sd]?[\s_-]?out|unavailable|overload|try[\s_-]again|quota|rate[\s_-]?limit|exceed|internal|unauthori|forbidden|credit|maintenance/i
+  /time[sd]?[\s_-]?out|unavailable|overload|try[\s_-]again|retry|quota|rate[\s_-]?limit|throttl|exceed|internal|unauthori|forbidden|credit|maintenance|cancel|abort|expired|not[\s_-]processed|skipped/i
 
 const FAULT = /error|fail|limit|denied/i
 
+/** A state that is followed by a result. */
+const PENDING =
+  /^(?:pending|processing|in[\s_-]?progress|in[\s_-]?queue|queued|running|waiting|accepted|submitted|scheduled|started|retrying|not[\s_-]ready|incomplete|202)$/i
+
 /**
  * Reads flags that services put into a response with status 200: `success: false`, `ok: false`, `error`,
- * `status: "failed"`, `status: 404`, `found: false`. Such a response is a miss only if its text or a 404 says so; else it
- * is a fault, because an outage stored as a miss would stay hidden for a month. Null if there are no such flags.
+ * `status: "failed"`, `status: 404`, `found: false`. Such a response is a miss only if its text or a 404 says so, or a flag
+ * without an error beside it; else it is a fault, because an outage stored as a miss would stay hidden for a month. A state
+ * before the end (`status: "pending"`) is no miss either. Null if there are no such flags.
  */
 export function readInBandStatus(value: JsonObject): InBandStatus | null {
-  if (['found', 'matched', 'match'].some((flag) => ownField(value, flag) === false)) {
-    return { strength: 'flag', reading: { outcome: 'not_found' } }
-  }
-  const failedFlag = ['success', 'ok'].find((flag) => ownField(value, flag) === false)
-  if (failedFlag !== undefined)
-    return { strength: 'flag', reading: classifyFlag(value, `${failedFlag}: false`) }
-  const error = ['error', 'errors'].find((field) => isPresent(ownField(value, field)))
-  if (error !== undefined) return { strength: 'error', reading: classifyFlag(value, `a field "${error}"`) }
+  const hasMissFlag = ['found', 'matched', 'match'].some((flag) => isNo(ownField(value, flag)))
+  const failedFlag = ['success', 'ok'].find((flag) => isNo(ownField(value, flag)))
+  const strength = hasMissFlag || failedFlag !== undefined ? 'flag' : 'words'
+  if (STATE_FIELDS.some((field) => PENDING.test(toIdentifier(ownField(value, field)) ?? '')))
+    return {
+      strength,
+      isPending: true,
+      reading: { outcome: 'unreadable', reason: 'a result that is not ready' },
+    }
+  const settled = (
+    by: InBandStatus['strength'],
+    reading: InBandStatus['reading'] = { outcome: 'not_found' },
+  ): InBandStatus => ({ strength: by, reading, isPending: false })
+
+  if (failedFlag !== undefined && !hasMissFlag)
+    return settled('flag', classifyFlag(value, `${failedFlag}: false`))
+  const error = ERROR_FIELDS.find((field) => isPresent(ownField(value, field)))
+  if (error !== undefined)
+    return settled(hasMissFlag ? 'flag' : 'error', classifyFlag(value, `a field "${error}"`))
 
   const status = Number(toNumberText(firstPresent(value, STATUS_FIELDS)))
-  if (status >= 400 && status <= 599) {
-    return { strength: 'error', reading: classifyFlag(value, `a status of ${status}`) }
-  }
+  const [code] = toErrorCodes(value)
   const words = collectMessages(value)
+  if (hasMissFlag) {
+    const isFault = isOutage(value) || FAULT.test(words) || OUTAGE.test(words)
+    return settled(
+      'flag',
+      isFault ? { outcome: 'unreadable', reason: 'no match beside an error' } : undefined,
+    )
+  }
+  if (status >= 400 && status <= 599) return settled('error', classifyFlag(value, `a status of ${status}`))
+  if (code !== undefined) return settled('words', classifyFlag(value, `a code of ${code}`))
   if (words === '') return null
-  if (mentionsMiss(words)) return { strength: 'words', reading: { outcome: 'not_found' } }
+  if (mentionsMiss(words)) return settled('words')
   if (FAULT.test(words) || OUTAGE.test(words))
-    return { strength: 'words', reading: { outcome: 'unreadable', reason: 'an error message' } }
+    return settled('words', { outcome: 'unreadable', reason: 'an error message' })
   return null
 }
 
 function classifyFlag(value: JsonObject, flag: string): InBandStatus['reading'] {
-  const numbers = [value, ownField(value, 'error')]
-    .filter(isObject)
-    .flatMap((at) => [...STATUS_FIELDS, 'code'].map((field) => Number(toIdentifier(ownField(at, field)))))
-  const isMiss = numbers.includes(404) || mentionsMiss(collectMessages(value))
-  const isOutage = numbers.some((number) => (number >= 500 && number <= 599) || ACCOUNT_STATUSES.has(number))
-  if (isMiss && !isOutage) return { outcome: 'not_found' }
+  const isMiss = toErrorCodes(value).includes(404) || mentionsMiss(collectMessages(value))
+  if (isMiss && !isOutage(value)) return { outcome: 'not_found' }
   return { outcome: 'unreadable', reason: `${flag}, without saying that there is no match` }
 }
+
+/** The statuses of 400 to 599 that it names, itself or in its error. */
+const toErrorCodes = (value: JsonObject): number[] =>
+  [value, ownField(value, 'error')]
+    .filter(isObject)
+    .flatMap((at) => CODE_FIELDS.map((field) => Number(toIdentifier(ownField(at, field)))))
+    .filter((number) => number >= 400 && number <= 599)
+
+const isOutage = (value: JsonObject): boolean =>
+  toErrorCodes(value).some((number) => number >= 500 || ACCOUNT_STATUSES.has(number))
 
 const mentionsMiss = (words: string): boolean => NO_MATCH.test(words) && !OUTAGE.test(words)
 
 const ownField = (value: JsonObject, field: string): unknown =>
   Object.hasOwn(value, field) ? value[field] : undefined
 
+const isNo = (value: unknown): boolean => value === false || value === 0 || value === 'false'
+
 const isPresent = (value: unknown): boolean =>
   Array.isArray(value)
     ? value.length > 0
-    : value !== null && value !== undefined && value !== '' && value !== false
+    : value !== null && value !== undefined && value !== '' && value !== 0 && !isNo(value)
 
 /** The texts that explain the response, each truncated so that searching stays cheap. */
 function collectMessages(value: JsonObject): string {
@@ -83,9 +141,7 @@ function collectMessages(value: JsonObject): string {
   for (const place of places) {
     take(place)
     if (!isObject(place)) continue
-    for (const field of ['message', 'error', 'reason', 'detail', 'code', 'type', 'status']) {
-      take(ownField(place, field))
-    }
+    for (const field of MESSAGE_FIELDS) take(ownField(place, field))
   }
   return words.join('\n')
 }

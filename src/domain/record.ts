@@ -122,11 +122,16 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
     if (reading.outcome === 'found') return reading
     if (!described) return status?.reading ?? reading
   }
+  // What echoes the request, with a confidence of 0 at most, is no record beside a code, an error or a state.
+  const isEcho =
+    firstPresent(value, kind.distinctiveFields) === undefined && !((readNumber(confidence) ?? 0) > 0)
+  if (status !== null && isEcho) return status.reading
   if (confidence !== undefined && (described || inner !== null)) return foundReading(value, kind, confidence)
   if (status?.strength === 'error') return status.reading
   if (described) {
     if (kind.kind === 'company' || kind.confidence === null) return foundReading(value, kind, undefined)
-    return outer === undefined || outer === null ? { outcome: 'not_found' } : foundReading(value, kind, outer)
+    if (outer !== undefined && outer !== null) return foundReading(value, kind, outer)
+    return status?.reading ?? { outcome: 'not_found' }
   }
   if (status !== null) return status.reading
   if (inner !== undefined || depth > 0 || hasOnlyEmptyFields(value, kind)) return { outcome: 'not_found' }

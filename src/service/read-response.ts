@@ -114,7 +114,7 @@ export function parseSuccessBody(response: RawResponse): unknown {
 
 /** The job of a lookup that was queued with status 200. */
 export function asyncJobId(value: unknown): string | null {
-  if (!isObject(value) || readInBandStatus(value) !== null) return null
+  if (!isObject(value) || readInBandStatus(value)?.isPending === false) return null
   return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId
 }
 
