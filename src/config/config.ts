@@ -42,7 +42,7 @@ export interface Config {
     readonly minimum: number
     /** A job is given up after this long without a delivery. */
     readonly deadlineMs: number
-    /** How long a finished job waits for further deliveries before inputs without a result are requested singly. */
+    /** How long a completed job waits for further deliveries before inputs without a result are requested singly. */
     readonly graceMs: number
   }
   readonly refreshAfterMs: number

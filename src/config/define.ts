@@ -200,7 +200,7 @@ export interface ConfigInput<
     readonly minimum?: number
     /** A job is given up after this long without a delivery. Default: 6h. */
     readonly deadline?: Duration
-    /** How long a finished job waits for further deliveries before inputs without a result are requested singly. Default: 5m. */
+    /** How long a completed job waits for further deliveries before inputs without a result are requested singly; those of a failed one are at once. Default: 5m. */
     readonly grace?: Duration
   }
   /** A found record is looked up again after this long. Default: 90d. */

@@ -174,7 +174,7 @@ export const createConfigSchema = (fields: ServiceFields) =>
             grace: durationText(0)
               .optional()
               .describe(
-                'How long a finished job waits for further deliveries before inputs without a result are requested singly. Default: 5m.',
+                'How long a completed job waits for further deliveries before inputs without a result are requested singly; those of a failed one are at once. Default: 5m.',
               ),
           },
           { error: objectLike("{ minimum: 50, deadline: '6h' }") },

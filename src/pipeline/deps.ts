@@ -54,7 +54,7 @@ export interface RunPolicy extends FreshnessPolicy {
   readonly callTimeoutMs: number
   readonly bulkMinimum: number
   readonly bulkDeadlineMs: number
-  /** How long a finished job waits for another delivery with the missing results. */
+  /** How long a completed job waits for another delivery with the missing results. */
   readonly bulkGraceMs: number
   /** Statement timeout on a user's table, in milliseconds. */
   readonly sourceTimeoutMs: number

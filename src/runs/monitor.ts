@@ -66,7 +66,7 @@ export interface Outage {
 interface MonitorState extends Leftover {
   finished: number
   waiting: number
-  jobsWaiting: number
+  jobsWaiting: waiting.AwaitedJobs
   /** When the full check is made again, and whether rows of the run waited at the last one. */
   fullCheckAt: number
   hadWaiting: boolean
@@ -84,7 +84,7 @@ export async function monitorRun(
   const state: MonitorState & { countAt: number } = {
     finished: 0,
     waiting: 0,
-    jobsWaiting: 0,
+    jobsWaiting: { all: 0, finished: 0 },
     others: 0,
     later: 0,
     laterAt: null,
@@ -254,13 +254,24 @@ function reportProgress(run: MonitoredRun, state: MonitorState): void {
     finished: state.finished,
     requested: run.counters.requested,
     submitted: run.counters.submitted,
-    jobsWaiting: state.jobsWaiting,
+    jobsWaiting: state.jobsWaiting.all,
     picking: run.isPicking(),
     written: run.counters.written,
     rate,
     stallReason: describeStall(run, state, rate),
     elapsedMs: performance.now() - run.startedAt,
   })
+}
+
+/** A finished job waits for what its deliveries left out; the others for their first delivery. */
+function describeAwaitedJobs({ all, finished }: waiting.AwaitedJobs): string {
+  if (all > finished)
+    return all - finished === 1
+      ? 'a job waits for its delivery'
+      : `${all - finished} jobs wait for their delivery`
+  return finished === 1
+    ? 'a finished job waits for its missing results'
+    : `${finished} finished jobs wait for their missing results`
 }
 
 function describeStall(run: MonitoredRun, state: MonitorState, rate: RateStatus | null): string | null {
@@ -270,10 +281,7 @@ function describeStall(run: MonitoredRun, state: MonitorState, rate: RateStatus 
     return state.locked === 1
       ? 'another transaction has locked a row'
       : `other transactions have locked ${state.locked} rows`
-  if (state.waiting > 0 && state.jobsWaiting > 0)
-    return state.jobsWaiting === 1
-      ? 'a job waits for its delivery'
-      : `${state.jobsWaiting} jobs wait for their delivery`
+  if (state.waiting > 0 && state.jobsWaiting.all > 0) return describeAwaitedJobs(state.jobsWaiting)
   if (state.waiting === 0 && state.others > 0)
     return `another run works on ${state.others} rows of the same sources`
   if (rate === null || rate.isRemote) return 'another process calls the service'

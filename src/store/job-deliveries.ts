@@ -69,8 +69,8 @@ export interface DeliveredJob {
 
 /**
  * Records how deliveries were settled, and applies them to their jobs, in whatever state these are. Members without a result are released when the job is
- * finished and no further delivery has come for `graceMs`, and at the deadline at the latest. A delivery proves that the
- * job arrived, so it is no longer in doubt; a completed job stays completed.
+ * finished and no further delivery has come for `graceMs`, at the deadline at the latest, and at once where the service says that
+ * the job failed. A delivery proves that the job arrived, so it is no longer in doubt; a completed job stays completed.
  */
 export async function completeJobsFromDeliveries(
   tx: Tx,
@@ -90,7 +90,8 @@ export async function completeJobsFromDeliveries(
            submitted_at = coalesce(j.submitted_at, now()),
            finished_at = case when v.state is null then j.finished_at else now() end,
            release_at = case when v."isOpen" and (v.state is not null or j.release_at is not null)
-                             then least(now() + ${intervalSql(graceMs)}, greatest(j.deadline_at, now())) end,
+                             then case when j.state <> 'completed' and coalesce(v.state, j.state) = 'failed' then now()
+                                       else least(now() + ${intervalSql(graceMs)}, greatest(j.deadline_at, now())) end end,
            lease_token = null, leased_until = null, not_before = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean)
      where j.key = v.id`.execute(tx)

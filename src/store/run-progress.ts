@@ -88,13 +88,19 @@ export async function countWaitingRows(
   return rows[0]?.count ?? 0
 }
 
+export interface AwaitedJobs {
+  readonly all: number
+  /** Of these, those that are finished and left inputs without a result. */
+  readonly finished: number
+}
+
 /**
  * The number of jobs whose delivery rows of a run wait for, whichever run submitted them. Reads the members of open jobs up to
  * the first that a row waits for, and not all rows that wait.
  */
-export async function countAwaitedJobs(db: Connection, run: number): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.jobs j
+export async function countAwaitedJobs(db: Connection, run: number): Promise<AwaitedJobs> {
+  const { rows } = await sql<AwaitedJobs>`
+    select count(*) as all, count(*) filter (where j.finished_at is not null) as finished from fillrate.jobs j
      where (j.state in ('submitting', 'submitted', 'in_doubt') or j.release_at is not null)
        and exists (
          select from unnest(j.lookup_ids) as m (id)
@@ -104,7 +110,7 @@ export async function countAwaitedJobs(db: Connection, run: number): Promise<num
             select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`.execute(
     db,
   )
-  return rows[0]?.count ?? 0
+  return rows[0] ?? { all: 0, finished: 0 }
 }
 
 /** Moves a dry run's rows on to their next identifier after a miss: in other runs, write-back does this. */

@@ -1,4 +1,7 @@
+import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { openApp } from '../../../src/app.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
 import {
   recordOf,
   startBulkService,
@@ -8,6 +11,7 @@ import {
 } from '../../support/bulk-service.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { environmentFor, runRequest } from '../../support/environment.ts'
 
 // Services that number, order and name as the documentation leaves open, through the command line.
 
@@ -72,6 +76,11 @@ const titles = async (table: string): Promise<object | undefined> =>
   )[0]
 const most = (counts: ReadonlyMap<string, number>): number => Math.max(0, ...counts.values())
 
+const deliveryStates = (): Promise<object[]> =>
+  query(
+    `select state, count(*)::int as count, sum(quarantined_results)::int as quarantined
+       from fillrate.deliveries group by state order by state`,
+  )
 const named = (emails: readonly string[]): object[] =>
   emails.map((email) => ({ request_id: email, data: recordOf(email) }))
 const completed = (job: SubmittedBulk, event: string, emails: readonly string[] = job.emails): object => ({
@@ -151,4 +160,134 @@ test('a repeated delivery of an old job is no answer to a refresh', async () => 
     { title: 'new', count: 100 },
   ])
   expect(report).toMatchObject({ rows: { enriched: 100 }, requests: { bulk: 1, person: 0 } })
+})
+
+const inTheirOwnOrder = (emails: readonly string[]): string[] =>
+  emails.toSorted((a, b) => (a.split('').toReversed().join('') < b.split('').toReversed().join('') ? -1 : 1))
+const opaque = (job: SubmittedBulk, email: string): string => `r${(job.emails.indexOf(email) * 7919) % 1009}`
+
+test.each<[string, Pick<BulkBehaviour, 'accept'>, (job: SubmittedBulk, email: string) => object]>([
+  ['opaque identifiers', {}, (job, email) => ({ request_id: opaque(job, email), data: recordOf(email) })],
+  ['no identifiers', {}, (_, email) => ({ data: recordOf(email) })],
+  [
+    'the identifiers of a sorted list in the 202',
+    {
+      accept: (job) => ({
+        job_id: `job-${job.nth}`,
+        request_ids: job.emails.map((email) => opaque(job, email)).sort(),
+      }),
+    },
+    (job, email) => ({ request_id: opaque(job, email), data: recordOf(email) }),
+  ],
+])(
+  'records in the order in which they were ready, with %s, are quarantined, and their inputs asked singly',
+  async (_, accept, toResult) => {
+    const { service, cli } = await setUp('people', 100, {
+      ...accept,
+      deliver: (job, post) =>
+        post({
+          event_id: `event-${job.nth}`,
+          job_id: `job-${job.nth}`,
+          status: 'completed',
+          results: inTheirOwnOrder(job.emails).map((email) => toResult(job, email)),
+        }),
+    })
+    const report = await run(cli)
+    expect(await titles('people')).toEqual({ own: 100, others: 0, blank: 0 })
+    expect(await deliveryStates()).toEqual([{ state: 'quarantined', count: 1, quarantined: 100 }])
+    expect([service.asked.size, most(service.asked)]).toEqual([100, 1])
+    expect(report).toMatchObject({ lookups: { in_doubt: 100 }, requests: { bulk: 1, person: 100 } })
+    expect((await cli.run('status')).stdout).toContain('100 results matched no input and were not used')
+  },
+)
+
+test('the inputs of a job that the service reports as failed are asked singly without a wait', async () => {
+  const { service, cli } = await setUp(
+    'people',
+    200,
+    {
+      deliver: (job, post) =>
+        post({ ...completed(job, 'e', job.nth === 1 ? job.emails.slice(0, 50) : []), status: 'failed' }),
+    },
+    {},
+  )
+  const report = await run(cli)
+  expect(report).toMatchObject({ rows: { enriched: 200 }, requests: { bulk: 2, person: 150 } })
+  expect([service.asked.size, most(service.asked)]).toEqual([150, 1])
+})
+
+const NO_ANSWERS: readonly object[] = [
+  { code: 500 },
+  { status: 'pending' },
+  { error: 'timeout' },
+  { found: false, error: 'upstream' },
+  { found: false, status: 503 },
+]
+
+test('outages and results that are not ready are no misses: their inputs are asked again, once', async () => {
+  const { service, cli } = await setUp('people', 100, {
+    deliver: (job, post) =>
+      post({
+        ...completed(job, 'e'),
+        results: job.emails.map((email, n) =>
+          n < 50
+            ? { request_id: email, data: null, ...NO_ANSWERS[n % 5] }
+            : { request_id: email, data: null },
+        ),
+      }),
+  })
+  const report = await run(cli)
+  expect(report).toMatchObject({ rows: { enriched: 50, not_found: 50 }, requests: { bulk: 1, person: 50 } })
+  expect([service.asked.size, most(service.asked)]).toEqual([50, 1])
+})
+
+test('what is pending in one delivery is taken from the next', async () => {
+  const pending = (email: string): object => ({ request_id: email, data: null, status: 'pending' })
+  const { service, cli } = await setUp(
+    'people',
+    100,
+    {
+      deliver: async (job, post) => {
+        const [ready, late] = [job.emails.slice(0, 50), job.emails.slice(50)]
+        await post({ ...completed(job, 'e'), results: [...named(ready), ...late.map(pending)] })
+        await expect
+          .poll(async () => (await query(`select from people where title is not null`)).length, {
+            timeout: 20_000,
+          })
+          .toBe(50)
+        await post({ ...completed(job, 'e'), results: named(late) })
+      },
+    },
+    { grace: '10m' },
+  )
+  const report = await run(cli)
+  expect(report).toMatchObject({ rows: { enriched: 100 }, requests: { bulk: 1, person: 0 } })
+  expect(service.asked.size).toBe(0)
+})
+
+test('a run says truly what its jobs wait for', async () => {
+  const shown = new Set<string | null>()
+  const isShown = (text: string) => expect.poll(() => [...shown], { timeout: 30_000 }).toContain(text)
+  const { service } = await setUp('people', 100, {
+    deliver: async (job, post) => {
+      await isShown('a job waits for its delivery')
+      await post(completed(job, 'e', job.emails.slice(0, 50)))
+      await isShown('a finished job waits for its missing results')
+      await post(completed(job, 'e', job.emails.slice(50)))
+    },
+  })
+  const source = {
+    kind: 'person',
+    table: 'people',
+    inputs: { email: 't.email' },
+    outputs: { title: 'title' },
+  }
+  const app = await openApp({
+    config: parseConfig({ sources: { people: source }, budget: 'unlimited' }, null),
+    environment: environmentFor(database.url, service),
+    log: pino({ level: 'silent' }),
+  })
+  const shows = runRequest({ route: 'bulk', onProgress: ({ stallReason }) => shown.add(stallReason) })
+  const report = await app.run(shows).finally(() => app.close())
+  expect(report).toMatchObject({ rows: { enriched: 100 }, requests: { person: 0 } })
 })
