@@ -15,7 +15,7 @@ export interface MatchableJob {
   readonly emails: readonly string[]
   /** From the 202: a list, or a map from address to identifier. */
   readonly requestIds: unknown
-  /** A single lookup that was accepted for later: its only result belongs to it, whatever its identifier. */
+  /** A single lookup that was accepted for later: its only result belongs to it, unless it is named after another address. */
   readonly isSingle?: boolean
   /** The service's description declares that identifiers and results are in the order of submission. */
   readonly isOrdered?: boolean
@@ -58,8 +58,12 @@ function matchDistinct(
   shared: ReadonlySet<string>,
 ): (number | null)[] {
   const { emails } = job
-  if (job.isSingle && isCertain && emails.length === 1 && results.length === 1) return [0]
   const memberOf = indexAddresses(emails)
+  if (job.isSingle && isCertain && emails.length === 1 && results.length === 1) {
+    // Whatever its identifier, unless that is the address of another person.
+    const requestId = results[0]?.requestId ?? ''
+    return [emails[0] !== '' && requestId.includes('@') && memberOf(requestId) === undefined ? null : 0]
+  }
   const named = isCertain ? membersByRequestId(job.requestIds, memberOf) : new Map<string, number>()
   const byData = results.map(({ email }) => memberOf(email))
   const byName = results.map(({ requestId }, at) => {

@@ -98,10 +98,10 @@ export function toFetchedDelivery(
 }
 
 /** Null: what the adapter's reader made of the results is no JSON. */
-function writeFetched({ status, results }: ServiceDelivery, eventId: string): Buffer | null {
+function writeFetched({ jobId, status, results }: ServiceDelivery, eventId: string): Buffer | null {
   try {
-    // The job is known, and an identifier that the service uses twice would make that uncertain.
-    return writeDelivery({ status, results }, eventId)
+    // With the job that they name: those of another one are not this job's, whoever was asked for them.
+    return writeDelivery({ jobId, status, results }, eventId)
   } catch {
     return null
   }

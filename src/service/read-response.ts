@@ -70,7 +70,12 @@ export function readJob(
   const body = parseSuccessBody(response)
   if (!isObject(body)) return { outcome: 'pending' }
   const delivery = readSafely(
-    () => readDelivery?.(body) ?? { status: body['status'], results: body['results'] },
+    () =>
+      readDelivery?.(body) ?? {
+        jobId: firstPresent(body, ['job_id', 'jobId']),
+        status: body['status'],
+        results: body['results'],
+      },
   )
   const jobStatus = typeof delivery.status === 'string' ? delivery.status.trim().toLowerCase() : null
   return isTerminalStatus(jobStatus) ? { outcome: 'results', delivery } : { outcome: 'pending' }

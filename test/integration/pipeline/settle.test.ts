@@ -2,9 +2,16 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
-import { createWebhookReceiver, type WebhookReceipt } from '../../../src/pipeline/receive.ts'
+
+import { createService, type Service } from '../../../src/domain/service/service.ts'
+import {
+  createWebhookReceiver,
+  toFetchedDelivery,
+  type WebhookReceipt,
+} from '../../../src/pipeline/receive.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
+import { insertDeliveries } from '../../../src/store/deliveries.ts'
 import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
@@ -55,10 +62,10 @@ const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> 
 }
 const resultsFor = (list: readonly string[]): object[] =>
   list.map((email) => ({ request_id: email, data: { email, title: `T ${email}`, confidence: 0.9 } }))
-const settleAll = async (): Promise<number> => {
+const settleAll = async (adapter?: Service): Promise<number> => {
   let ticks = 0
-  while ((await settle.settleReceived({ db: database.db, log, policy, now: Date.now })).deliveries > 0)
-    ticks++
+  const deps = { db: database.db, log, policy, now: Date.now, ...(adapter && { adapter }) }
+  while ((await settle.settleReceived(deps)).deliveries > 0) ticks++
   return ticks
 }
 const recoverOnce = () => recover.recoverAbandoned({ db: database.db, log, policy }, [])
@@ -123,6 +130,53 @@ test('an input without a result waits some minutes for a further delivery, and i
   expect(await lookups()).toEqual(after)
   expect(await recoverOnce()).toMatchObject({ releasedJobs: 0 })
   expect(await lookups()).toEqual(after)
+})
+
+test.each<[string, boolean, string, readonly string[]]>([
+  [
+    'its own job, in an order that is declared',
+    true,
+    'j',
+    EMAILS.map((email, n) => `${'abc'[n]} found: T ${email}`),
+  ],
+  [
+    'its own job, in an order that nothing confirms',
+    false,
+    'j',
+    ['a submitted', 'b submitted', 'c submitted'],
+  ],
+  ['another job', true, 'of-another', ['a submitted', 'b submitted', 'c submitted']],
+])('fetched results without identifiers, of %s', async (_, ordered, jobId, expected) => {
+  const id = await submittedJob('j')
+  const adapter = createService({ name: 'any', person: { path: '/' }, bulk: { path: '/bulk', ordered } })
+  const results = EMAILS.map((email) => ({ data: { title: `T ${email}`, confidence: 0.9 } }))
+  const delivery = { jobId, status: 'completed', results }
+  await insertDeliveries(database.db, [toFetchedDelivery('fetched', id, { delivery, raw: null })])
+  await settleAll(adapter)
+  expect(await lookups()).toEqual(expected)
+  const isUsed = expected[0]?.startsWith('a found') === true
+  expect(await deliveries()).toMatchObject([
+    { state: isUsed ? 'settled' : 'quarantined', quarantined_results: isUsed ? 0 : 3 },
+  ])
+  expect(await job(id)).toMatchObject({ state: jobId === 'j' ? 'completed' : 'submitted' })
+})
+
+test('6,000 results that share one identifier are settled with the other deliveries, and quarantined', async () => {
+  const id = await submittedJob('j')
+  const other = await submittedJob('k', ['d@x.example'])
+  const results = Array.from({ length: 6_000 }, (_, n) => ({
+    request_id: 'one',
+    data: { title: `T ${n}`, confidence: 0.9 },
+  }))
+  await deliver({ results }, id)
+  await deliver({ job_id: 'k', results: resultsFor(['d@x.example']) }, other)
+  expect(await settleAll()).toBe(1)
+  expect(await lookups()).toEqual(['a submitted', 'b submitted', 'c submitted', 'd found: T d@x.example'])
+  expect(await deliveries()).toMatchObject([
+    { state: 'quarantined', quarantined_results: 6_000 },
+    { state: 'settled', quarantined_results: 0 },
+  ])
+  expect(await job(id)).toMatchObject({ state: 'completed', reason: '3 inputs without a result' })
 })
 
 test('a failed delivery without a match is quarantined, and ends its job nevertheless', async () => {

@@ -172,6 +172,12 @@ describe('the only result of a single lookup that was accepted for later', () =>
     expect(matchResults({ emails: ['a@x.example'], requestIds: null, isSingle: true }, other)).toEqual([0])
     expect(matchResults({ emails: ['a@x.example'], requestIds: null }, other)).toEqual([null])
   })
+
+  test('is not, if it is named after another address', () => {
+    const named = [result('b@x.example', 'b@x.example')]
+    expect(matchResults({ emails: ['a@x.example'], requestIds: null, isSingle: true }, named)).toEqual([null])
+    expect(matchResults({ emails: [''], requestIds: null, isSingle: true }, named)).toEqual([0])
+  })
 })
 
 test('an address matches in any form of its host', () => {
