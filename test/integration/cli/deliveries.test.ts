@@ -60,7 +60,7 @@ interface Report {
 }
 async function run(cli: CommandLine): Promise<Report> {
   const { code, stdout, stderr } = await cli.run('run', '--route', 'bulk', '--wait', '30s', '--json')
-  expect(code, stderr + stdout).toBe(0)
+  if (code !== 0) throw new Error(`exit ${code}: ${stderr}${stdout}`)
   return JSON.parse(stdout) as Report
 }
 const query = async <Row extends object>(text: string): Promise<Row[]> =>
@@ -267,7 +267,8 @@ test('what is pending in one delivery is taken from the next', async () => {
 
 test('a run says truly what its jobs wait for', async () => {
   const shown = new Set<string | null>()
-  const isShown = (text: string) => expect.poll(() => [...shown], { timeout: 30_000 }).toContain(text)
+  const isShown = async (text: string): Promise<void> =>
+    await expect.poll(() => [...shown], { timeout: 30_000 }).toContain(text)
   const { service } = await setUp('people', 100, {
     deliver: async (job, post) => {
       await isShown('a job waits for its delivery')

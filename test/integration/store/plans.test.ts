@@ -188,7 +188,14 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
         const ids = Array.from({ length: PENDING }, (_, n) => WRITTEN + WAITING + 1 + n)
         const result = { reason: null, attempts: 1, notBefore: null, confidence: 1 }
         const at = { requestedAt: new Date(), resolvedAt: new Date(), refreshAt: new Date() }
-        const results = ids.map((id, n) => ({ id, isOpen: n % 2 === 0, state: 'found' as const, record: {}, ...result, ...at }))
+        const results = ids.map((id, n) => ({
+          id,
+          isOpen: n % 2 === 0,
+          state: 'found' as const,
+          record: {},
+          ...result,
+          ...at,
+        }))
         expect(await completeFromDelivery(tx, results)).toBe(PENDING)
       },
     ],

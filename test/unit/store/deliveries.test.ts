@@ -12,7 +12,12 @@ const db = new Kysely({
 })
 
 test('closing a delivery does not send its answers again', () => {
-  const closed = { id: '0197d7c4-0000-7000-8000-000000000000', state: 'settled', reason: null, quarantinedResults: 2 } as const
+  const closed = {
+    id: '0197d7c4-0000-7000-8000-000000000000',
+    state: 'settled',
+    reason: null,
+    quarantinedResults: 2,
+  } as const
   const settled = { ...closed, matched: { answers: [{ record: { title: 'CEO' } }] } }
   const { parameters } = closeDeliveriesSql([settled]).compile(db)
   expect(JSON.parse(String(parameters[0]))).toEqual([closed])
