@@ -100,7 +100,7 @@ export function toFetchedDelivery(
 /** Null: what the adapter's reader made of the results is no JSON. */
 function writeFetched({ jobId, status, results }: ServiceDelivery, eventId: string): Buffer | null {
   try {
-    // With the job that they name: those of another one are not this job's, whoever was asked for them.
+    // With the job that they name: results of another job are not used for the one that was fetched.
     return writeDelivery({ jobId, status, results }, eventId)
   } catch {
     return null
