@@ -186,7 +186,11 @@ const tableQuery = `
          ), '[]') as unique_keys
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
    where c.relname = $2 and c.relkind in ('r', 'p', 'v', 'm', 'f')
-     and case when $1::text is null then pg_table_is_visible(c.oid) else n.nspname = $1 end
+     and case when $1::text is not null then n.nspname = $1
+              when current_setting('fillrate.own_search_path', true) <> ''
+                then n.nspname = any (current_setting('fillrate.own_search_path')::name[])
+              else pg_table_is_visible(c.oid) end
+   order by array_position(nullif(current_setting('fillrate.own_search_path', true), '')::name[], n.nspname)
    limit 1`
 
 const qualified = (type: string): string =>

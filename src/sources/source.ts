@@ -6,6 +6,7 @@ import { resolveFreshness } from './check/freshness.ts'
 import { resolveKey } from './check/key.ts'
 import { checkPrivileges } from './check/privileges.ts'
 import { checkRowSecurity } from './check/row-security.ts'
+import { checkUnsearchedTypes } from './check/search-path.ts'
 import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
 import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
@@ -51,6 +52,7 @@ export async function resolveSource(
   )
   await checkPrivileges(db, table, mapping, keyNames, { outputs, touches }, report)
   await checkRowSecurity(db, table, mapping, report)
+  await checkUnsearchedTypes(db, table, mapping, report)
   const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
   const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
   const resolveTime = (place: 'changedAt' | 'freshness.read', text: string | null) =>

@@ -11,6 +11,7 @@ import {
 } from 'kysely'
 import pg from 'pg'
 import type { Schema } from './schema.ts'
+import { SEARCH_PATH_SQL, setSearchPathSql } from './search-path.ts'
 import { PREPARED_MARK } from './sql.ts'
 
 export type Database = Kysely<Schema>
@@ -62,6 +63,8 @@ class FillrateClient extends pg.Client {
   /** Whether the other end is the backend itself; null until `findBackend` has compared. */
   #isDirect: boolean | null = null
   #isInTransaction = false
+  /** Sets the search path of a pooler's transaction; empty where nothing is left out of the role's own. */
+  #setPath = ''
 
   getStartupConf(): Record<string, string> {
     const { getStartupConf } = pg.Client.prototype as unknown as { getStartupConf(): Record<string, string> }
@@ -77,11 +80,22 @@ class FillrateClient extends pg.Client {
   async findBackend(): Promise<void> {
     const { processID } = this as unknown as { readonly processID: number | null }
     const { rows } = await super.query<{ is_direct: boolean }>(
-      `select pid = $1 as is_direct, case when pid = $1 then set_config('jit', 'off', false) end
-       from pg_backend_pid() as pid`,
+      `select pid = $1 as is_direct, case when pid = $1 then pg_catalog.set_config('jit', 'off', false) end
+       from pg_catalog.pg_backend_pid() as pid`,
       [processID],
     )
-    this.#isDirect = rows[0]?.is_direct === true
+    const isDirect = rows[0]?.is_direct === true
+    await this.#narrowSearchPath(isDirect)
+    this.#isDirect = isDirect
+  }
+
+  async #narrowSearchPath(isDirect: boolean): Promise<void> {
+    const { rows } = await super.query<{ searched: string | null; own: string }>(SEARCH_PATH_SQL)
+    const { searched = null, own = '' } = rows[0] ?? {}
+    if (searched === null) return
+    const set = setSearchPathSql({ searched, own }, !isDirect)
+    if (isDirect) await super.query(set)
+    else this.#setPath = `${set};`
   }
 
   /** Prepares the statements that are marked for it, on a connection without a pooler. */
@@ -93,19 +107,26 @@ class FillrateClient extends pg.Client {
       return text.startsWith(PREPARED_MARK)
         ? send({ name: statementName(text), text, values }, ...rest)
         : send(...args)
-    if (text.startsWith('begin')) this.#isInTransaction = true
-    else if (text === 'commit' || text === 'rollback') this.#isInTransaction = false
+    if (text.startsWith('begin')) {
+      this.#isInTransaction = true
+      return send(
+        text.replace(';', () => `;${this.#setPath}`),
+        ...args.slice(1),
+      )
+    }
+    if (text === 'commit' || text === 'rollback') this.#isInTransaction = false
     else if (this.#isDirect === false && !this.#isInTransaction)
-      return inTransactionOfItsOwn(send, args) as never
+      return inTransactionOfItsOwn(send, this.#setPath, args) as never
     return send(...args)
   }
 }
 
 async function inTransactionOfItsOwn(
   send: (...sent: unknown[]) => Promise<unknown>,
+  setPath: string,
   args: readonly unknown[],
 ): Promise<unknown> {
-  await send(`begin; ${SET_FOR_TRANSACTION}`)
+  await send(`begin; ${setPath} ${SET_FOR_TRANSACTION}`)
   try {
     const result = await send(...args)
     await send('commit')

@@ -2,6 +2,7 @@ import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
 import { type Db, tryQuery } from '../db.ts'
 import { renderExpression, withCaret } from '../expression.ts'
 import type { ProblemList } from '../problems.ts'
+import { describeUnsearched } from './search-path.ts'
 
 /** One expression of a mapping, and the statement that checks it in the database. */
 export interface ExpressionProbe {
@@ -19,6 +20,8 @@ export interface ProbeFailure {
   readonly error: DatabaseError & { readonly hint?: string; readonly position?: string }
   /** Index in the configured text. */
   readonly index: number | null
+  /** Why a name may not be found. */
+  readonly unsearched: string | null
 }
 
 /** Checks one expression in the database. Returns null if it is valid. */
@@ -31,7 +34,9 @@ export async function probeExpression(db: Db, probe: ExpressionProbe): Promise<P
   const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
   const inside = index - probe.before.length
   const isInside = inside >= 0 && inside < rendered.sql.length
-  return { probe, error, index: isInside ? rendered.origin(inside) : null }
+  // An undefined table, function, operator or type.
+  const unsearched = /^42(?:P01|883|704)$/.test(error.code) ? await describeUnsearched(db) : null
+  return { probe, error, unsearched, index: isInside ? rendered.origin(inside) : null }
 }
 
 /** Postgres counts characters, JavaScript UTF-16 units. */
@@ -41,13 +46,13 @@ const isDatabaseError = (error: unknown): error is ProbeFailure['error'] =>
   error instanceof Error && 'code' in error && /^[\dA-Z]{5}$/.test(String(error.code))
 
 /** Reports the error, with a caret where the database found it. Throws errors that do not concern the expression. */
-export function addProbeError({ probe, error, index }: ProbeFailure, report: ProblemList): void {
+export function addProbeError({ probe, error, index, unsearched }: ProbeFailure, report: ProblemList): void {
   if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
   // Known already, with the grant.
   if (error.code === '42501' && report.lacksPrivileges) return
   const shown = index === null ? probe.text : withCaret(probe.text, index)
   const found = [shown, maskServerText(error)].filter((line) => line !== '').join('\n')
-  report.add(probe.place, found, probe.expected, describeFix(error))
+  report.add(probe.place, found, probe.expected, unsearched ?? describeFix(error))
 }
 
 function describeFix(error: ProbeFailure['error']): string {
