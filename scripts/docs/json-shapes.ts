@@ -639,6 +639,15 @@ export const JSON_SHAPES = {
     last_run: orNull(storedRun.describe('the run that started last; null: there was none')),
     spend: spendReport.describe('what was requested, what it costs, and what is left of the budgets'),
     paused: list('sources from which no run picks', pausedSource),
+    backfills: byName(
+      'by source, if its last run stopped at its budget',
+      object({
+        picked: count('rows ever picked'),
+        eligible: count('rows of the source at the last count: at most these are to be picked'),
+        per_day: orNull(count('rows picked a day, over the last week; null: unknown')),
+        done_at: orNull(time('when the last is picked at this pace, at the latest; null: unknown')),
+      }),
+    ),
     deleted: list(
       'rows that their table no longer has',
       object({

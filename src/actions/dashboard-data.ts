@@ -1,3 +1,4 @@
+import type { Backfill } from '../domain/backfill.ts'
 import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
@@ -15,7 +16,13 @@ import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
-import { type DeletedRowsStatus, readDeletedRows, readRateLimits, type RateLimitStatus } from './status.ts'
+import {
+  type DeletedRowsStatus,
+  readBackfills,
+  readDeletedRows,
+  readRateLimits,
+  type RateLimitStatus,
+} from './status.ts'
 import { readTroubles } from './troubles.ts'
 
 /** Everything on the dashboard's first page, read at one moment. */
@@ -54,6 +61,8 @@ export interface SourceOverview {
   readonly fillRates: readonly coverage.FillRateSample[]
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
+  /** How far it has come, if its last run stopped at its budget; null: it did not, or nothing remains. */
+  readonly backfill: Backfill | null
   /** The latest run over it; null if none of the latest runs was. */
   readonly lastRun: runHistory.SourceRun | null
 }
@@ -83,13 +92,16 @@ export async function readDashboardData(
 ): Promise<DashboardData> {
   const pausedSources = await pauses.listPaused(db)
   const lastRuns = await runHistory.listLastRuns(db, [...sources.keys()])
+  const backfills = await readBackfills(db, [...sources.keys()], now)
   const runningIds = new Set((await runs.listRunning(db)).map((run) => run.id))
   return {
     readAt: now,
     troubles: await readTroubles(db, observer),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     sources: await Promise.all(
-      [...sources.values()].map((source) => readSource(db, source, { pausedSources, lastRuns, samples: 1 })),
+      [...sources.values()].map((source) =>
+        readSource(db, source, { pausedSources, lastRuns, backfills, samples: 1 }),
+      ),
     ),
     runs: await Promise.all(
       (await runs.listRuns(db, RUNS)).map(async (run) => ({
@@ -113,6 +125,7 @@ export async function readSourceOverview(db: Database, source: Source): Promise<
   return readSource(db, source, {
     pausedSources: await pauses.listPaused(db),
     lastRuns: await runHistory.listLastRuns(db, [source.name]),
+    backfills: await readBackfills(db, [source.name], Date.now()),
     samples: MEASUREMENTS,
   })
 }
@@ -123,6 +136,7 @@ async function readSource(
   known: {
     readonly pausedSources: readonly pauses.PausedSource[]
     readonly lastRuns: readonly runHistory.SourceRun[]
+    readonly backfills: Readonly<Record<string, Backfill>>
     readonly samples: number
   },
 ): Promise<SourceOverview> {
@@ -138,6 +152,7 @@ async function readSource(
     states,
     deleted: await readDeletedRows(db, new Map([[name, total]])),
     fillRates: await coverage.listFillRateSamples(db, name, known.samples),
+    backfill: known.backfills[name] ?? null,
     lastRun: known.lastRuns.find((one) => one.source === name) ?? null,
   }
 }

@@ -1,3 +1,4 @@
+import { type Backfill, foreseeBackfill } from '../domain/backfill.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
@@ -13,6 +14,7 @@ import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rows from '../store/rows.ts'
+import { listBackfills } from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { readTroubles, type ReportedTrouble, toTroubleReport } from './troubles.ts'
 
@@ -28,6 +30,8 @@ export interface Status {
   readonly last_run: runs.StoredRun | null
   /** Sources that no run picks from. */
   readonly paused: readonly pauses.PausedSource[]
+  /** By source: how far it has come, if its last run stopped at its budget. */
+  readonly backfills: Readonly<Record<string, Backfill>>
   /** Rows that their table no longer has: in none of the other counts. */
   readonly deleted: readonly DeletedRowsStatus[]
 }
@@ -65,8 +69,22 @@ export async function readStatus(
     running_runs: (await runs.listRunning(db)).length,
     last_run: (await runs.listRuns(db, 1))[0] ?? null,
     paused: await pauses.listPaused(db),
+    backfills: await readBackfills(db, sources, Date.now()),
     deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
   }
+}
+
+/** How far the sources have come whose last run stopped at its budget. */
+export async function readBackfills(
+  db: Database,
+  sources: readonly string[],
+  now: number,
+): Promise<Record<string, Backfill>> {
+  const found = (await listBackfills(db, sources)).flatMap(({ source, week, ...counts }) => {
+    const backfill = foreseeBackfill(counts, week, now)
+    return backfill === null ? [] : [[source, backfill] as const]
+  })
+  return Object.fromEntries(found)
 }
 
 /** Rows that their tables no longer have. @param known how many rows of each source are known beside them */

@@ -103,19 +103,22 @@ function observeSlowness({ now, calls: { all, slow, medianMs } }: TroubleFacts):
   return [{ code: 'service_slow', subject: '', since: now, details: { ms: medianMs ?? undefined } }]
 }
 
+/** A budget below the backlog is a choice, and a backfill shows its progress: only single edits may not wait for it. */
 function observeBudgets({ now, spentBudgets, changes }: TroubleFacts): ObservedTrouble[] {
   const midnight = new Date(now)
   midnight.setUTCHours(24, 0, 0, 0)
-  return spentBudgets.map(({ isOfImports, source, limit, isInCredits }) => {
+  return spentBudgets.flatMap(({ isOfImports, source, limit, isInCredits }) => {
     const own = changes.filter((one) => source === null || one.source === source)
-    const waiting = own.reduce((sum, { count }) => sum + count, 0)
-    return {
-      code: 'live_sync_budget_spent',
-      subject: [...(isOfImports ? ['imports'] : []), ...(source === null ? [] : [source])].join(' of '),
-      // Nothing stores when it was spent; its record does from now on.
-      since: now,
-      details: { limit, waiting, until: midnight.toISOString(), ...(isInCredits && { unit: 'credits' }) },
+    const waiting = own.reduce((sum, { edits }) => sum + edits, 0)
+    if (isOfImports || waiting === 0) return []
+    const details = {
+      limit,
+      waiting,
+      until: midnight.toISOString(),
+      ...(isInCredits && { unit: 'credits' as const }),
     }
+    // Nothing stores when it was spent; its record does from now on.
+    return [{ code: 'live_sync_budget_spent' as const, subject: source ?? '', since: now, details }]
   })
 }
 
@@ -153,43 +156,14 @@ function observeRuns(
   causes: readonly Pick<ObservedTrouble, 'code' | 'subject'>[],
 ): ObservedTrouble[] {
   const down = new Set(causes.filter(({ code }) => code !== 'reload_refused').map(({ subject }) => subject))
-  return lastRuns.flatMap(
-    ({
-      run,
-      isLiveSync,
-      sources,
-      scope,
-      status,
-      reason,
-      budget,
-      rowsSkipped,
-      isInCredits,
-      finishedAt,
-    }): ObservedTrouble[] => {
-      const subject = sources.length > 3 ? `${sources.length} sources` : sources.join(', ')
-      const common = { subject, since: finishedAt }
-      // Of live sync the budget of the day matters.
-      if (status === 'budget_reached' && isLiveSync) return []
-      if (status === 'budget_reached')
-        return [
-          {
-            ...common,
-            code: 'run_budget_spent',
-            details: {
-              run,
-              sources,
-              limit: budget ?? undefined,
-              ...(isInCredits && { unit: 'credits' }),
-              ...(rowsSkipped > 0 && { waiting: rowsSkipped }),
-            },
-          },
-        ]
-      // The process whose key was rejected records that within seconds.
-      if (status === 'unauthorized' && lasted(finishedAt, now) < KEY_REPORT_MS) return []
-      if ((status !== 'failed' && status !== 'unauthorized') || (scope !== null && down.has(scope))) return []
-      return [{ ...common, code: 'run_failed', details: { run, sources, reason: reason ?? undefined } }]
-    },
-  )
+  return lastRuns.flatMap(({ run, sources, scope, status, reason, finishedAt }): ObservedTrouble[] => {
+    const subject = sources.length > 3 ? `${sources.length} sources` : sources.join(', ')
+    const common = { subject, since: finishedAt }
+    // The process whose key was rejected records that within seconds.
+    if (status === 'unauthorized' && lasted(finishedAt, now) < KEY_REPORT_MS) return []
+    if ((status !== 'failed' && status !== 'unauthorized') || (scope !== null && down.has(scope))) return []
+    return [{ ...common, code: 'run_failed', details: { run, sources, reason: reason ?? undefined } }]
+  })
 }
 
 const observeJobs = ({ overdueJobs: { jobs, since }, now }: TroubleFacts): ObservedTrouble[] =>

@@ -37,6 +37,8 @@ export interface TroubleFacts {
   readonly changes: readonly {
     readonly source: string
     readonly count: number
+    /** Those of them that are single edits, not parts of an import. */
+    readonly edits: number
     readonly oldestEditAt: Date | null
     readonly oldestImportAt: Date | null
   }[]
@@ -54,14 +56,9 @@ export interface TroubleFacts {
     readonly run: number
     readonly sources: readonly string[]
     readonly scope: string | null
-    readonly isLiveSync: boolean
     /** As in its report. */
     readonly status: string
     readonly reason: string | null
-    readonly budget: number | null
-    /** It counts credits. Default: lookups. */
-    readonly isInCredits?: boolean
-    readonly rowsSkipped: number
     readonly finishedAt: Date
   }[]
   /** Whether a daemon is alive. */

@@ -161,21 +161,12 @@ export const TROUBLES = {
       action: 'Correct the cause, and run again: `fillrate check` finds most of them.',
     }),
   },
-  run_budget_spent: {
-    severity: 'warning',
-    describe: ({ subject, details }) => ({
-      title: `${details.run === undefined ? 'A run' : `Run ${details.run}`} of ${subject || 'some sources'} stopped at its budget${toBudget(details)}`,
-      meaning: `${details.waiting === undefined ? 'Rows' : pluralize(details.waiting, 'row')} of ${subject || 'these sources'} remain without a lookup.`,
-      action: 'The next run continues there. To have them now: `fillrate run --budget N`.',
-    }),
-  },
   live_sync_budget_spent: {
     severity: 'warning',
     describe: ({ subject, details }, now) => ({
       title: `Live sync has spent its budget of the day${subject === '' ? '' : ` for ${subject}`}${details.limit === undefined ? '' : `: ${formatCount(details.limit)} ${details.unit ?? 'lookups'}`}`,
       meaning: `Live sync leaves ${details.waiting === undefined ? 'changes' : pluralize(details.waiting, 'change')} until midnight UTC${details.until === undefined ? '' : ` (${relativeTime(new Date(details.until), now)})`}; scheduled and manual runs look these rows up before.`,
-      action:
-        'Look for an import that changed many rows. To continue now, raise the budget and send SIGHUP, or start a run.',
+      action: 'To continue now, raise the budget and send SIGHUP, or start a run.',
     }),
   },
   live_sync_behind: {
@@ -260,9 +251,6 @@ export type TroubleCode = keyof typeof TROUBLES
 export const TROUBLE_CODES = Object.keys(TROUBLES) as readonly TroubleCode[]
 
 export const toTroubleKind = (code: TroubleCode): TroubleKind => TROUBLES[code]
-
-const toBudget = ({ limit, unit }: TroubleDetails): string =>
-  limit === undefined ? '' : ` of ${formatCount(limit)} ${unit ?? 'lookups'}`
 
 /**
  * A trouble in words, the same on the dashboard, in `status`, in the log and in notifications.

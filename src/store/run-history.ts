@@ -116,3 +116,39 @@ export async function listLastRuns(db: Database, sources: readonly string[]): Pr
      order by source, r.id desc`.execute(db)
   return rows
 }
+
+/** How far a source has come whose last run, live sync apart, stopped at its budget. */
+export interface BackfillCounts {
+  readonly source: string
+  readonly picked: number
+  /** At the last count. */
+  readonly eligible: number
+  readonly week: { readonly picked: number; readonly since: Date | null }
+}
+
+/** Reads the backfills among these sources. Runs that ended without a report count as none. */
+export async function listBackfills(db: Database, sources: readonly string[]): Promise<BackfillCounts[]> {
+  const { rows } = await sql<Omit<BackfillCounts, 'week'> & { week_picked: number; since: Date | null }>`
+    with ended as (
+      select r.id, s.source, r.started_at, r.totals ->> 'status' as status,
+             (select sum(n::bigint) from jsonb_each_text(r.totals #> array['rows_by_source', s.source]) c (state, n)) as picked
+        from (select * from fillrate.runs order by id desc limit ${SEARCHED_RUNS}) r
+       cross join lateral unnest(r.sources) as s (source)
+       where s.source = any(${[...sources]}::text[]) and r.totals is not null
+         and r.options -> 'follow' is null and r.options -> 'undoes' is null
+         and r.options -> 'dry' is distinct from 'true'
+    ), latest as (
+      select distinct on (source) source, status from ended order by source, id desc
+    )
+    select l.source,
+           (select coalesce(sum(c.rows), 0)::bigint from fillrate.row_counts c where c.source = l.source) as picked,
+           f.eligible, w.picked as week_picked, w.since
+      from latest l
+     cross join lateral (
+       select eligible from fillrate.fill_rate_samples where source = l.source order by at desc limit 1) f
+     cross join lateral (
+       select coalesce(sum(e.picked), 0)::bigint as picked, min(e.started_at) as since
+         from ended e where e.source = l.source and e.started_at > now() - interval '7 days') w
+     where l.status = 'budget_reached'`.execute(db)
+  return rows.map(({ week_picked: picked, since, ...one }) => ({ ...one, week: { picked, since } }))
+}

@@ -39,7 +39,7 @@ interface FactsRow {
     held: boolean
     reason: string | null
   }[]
-  changes: { source: string; keys: number; edit: number | null; import: number | null }[]
+  changes: { source: string; keys: number; edits: number; edit: number | null; import: number | null }[]
   budgets: {
     imports: boolean
     limit: number | null
@@ -53,11 +53,7 @@ interface FactsRow {
     sources: string[]
     scope: string | null
     status: string
-    live: boolean
     reason: string | null
-    budget: number | null
-    credits: boolean
-    skipped: number | null
     finished: number
   }[]
 }
@@ -83,9 +79,10 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
                 'held', coalesce(leased_until > now(), false), 'reason', reason)), '[]')
          from (select distinct on (schedule) * from fillrate.scheduled_runs
                 where at between now() - ${intervalSql(RUNS_MS)} and now() order by schedule, at desc) latest) as schedules,
-      (select coalesce(jsonb_agg(jsonb_build_object('source', source, 'keys', keys,
+      (select coalesce(jsonb_agg(jsonb_build_object('source', source, 'keys', keys, 'edits', edits,
                 'edit', ${msSql('edit')}, 'import', ${msSql('import')})), '[]')
          from (select source, sum(cardinality(keys)) as keys,
+                      coalesce(sum(cardinality(keys)) filter (where not is_import), 0) as edits,
                       min(changed_at) filter (where not is_import) as edit,
                       min(changed_at) filter (where is_import) as import
                  from (select * from fillrate.changed_rows order by changed_at limit ${MAX_COUNTED_CHANGES}) queued
@@ -102,8 +99,7 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
                 order by trigger, id desc) r
          join fillrate.budgets b on b.name = r.budget_name) as budgets,
       (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'sources', sources, 'scope', scope,
-                'status', coalesce(totals ->> 'status', state), 'live', options -> 'follow' is not null, 'reason', reason, 'budget', options -> 'budget',
-                'credits', totals #> '{spend,credits}' is not null, 'skipped', totals -> 'skipped_over_budget', 'finished', ${msSql('finished_at')})), '[]')
+                'status', coalesce(totals ->> 'status', state), 'reason', reason, 'finished', ${msSql('finished_at')})), '[]')
          from (select distinct on (sources, options -> 'follow') * from fillrate.runs
                 where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)
                   and started_at > now() - ${intervalSql(RUNS_MS)}
@@ -144,16 +140,14 @@ function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles'> {
     changes: row.changes.map((one) => ({
       source: one.source,
       count: one.keys,
+      edits: one.edits,
       oldestEditAt: toDate(one.edit),
       oldestImportAt: toDate(one.import),
     })),
     spentBudgets: row.budgets.flatMap(listSpentBudgets),
-    lastRuns: row.runs.map(({ id, live, skipped, credits, finished, ...one }) => ({
+    lastRuns: row.runs.map(({ id, finished, ...one }) => ({
       ...one,
-      ...(credits && { isInCredits: true }),
       run: id,
-      isLiveSync: live,
-      rowsSkipped: skipped ?? 0,
       finishedAt: new Date(finished),
     })),
   }

@@ -1,5 +1,6 @@
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
+import { type Backfill, describeBackfill } from '../../domain/backfill.ts'
 import { Run } from '../../domain/run.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
@@ -17,13 +18,17 @@ import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
-  const { troubles, limits, fill_rate, rows, paused } = report
+  const { troubles, limits, fill_rate, rows, paused, backfills } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
     ...troubles.flatMap((trouble) => [...renderTrouble(trouble, output, now), '']),
     ...names.flatMap((name) => [
       ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output, now),
+      '',
+    ]),
+    ...Object.entries(backfills).flatMap(([name, one]) => [
+      ...renderFields([toBackfillField(name, one)], output),
       '',
     ]),
     ...report.deleted.flatMap((one) => [...renderFields([toDeletedField(one, now)], output), '']),
@@ -75,6 +80,14 @@ function renderSource(
   else if (fillRate !== undefined) lines.push('', ...renderFillRates(fillRate, output, now))
   return lines
 }
+
+const toBackfillField = (name: string, backfill: Backfill): LabeledText => [
+  'Backfill',
+  `${name}: ${describeBackfill(backfill)}`,
+  backfill.per_day === null
+    ? ''
+    : `its last run stopped at its budget; ${formatCount(backfill.per_day)} rows a day`,
+]
 
 function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatus, now: number): LabeledText {
   const fate = is_kept ? 'kept for explain and undo' : 'erased an hour after that'

@@ -96,7 +96,7 @@ test('a trouble is reported once, and so is its end, however many processes see 
 
 test('by default only what needs a person; each target gets its own form, under one event_id', async () => {
   const notifier = open({}, { url: `${origin}/slack`, form: 'slack', on: ['error', 'warning'] })
-  await see(notifier, ['key_refused', 'run_budget_spent'], ['key_refused', 'run_budget_spent'])
+  await see(notifier, ['key_refused', 'live_sync_budget_spent'], ['key_refused', 'live_sync_budget_spent'])
   while ((await notifier.send()) > 0);
   expect(received.map(({ path }) => path).toSorted()).toEqual(['/hook', '/slack', '/slack'])
   const slack = received.filter(({ path }) => path === '/slack')

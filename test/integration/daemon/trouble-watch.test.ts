@@ -43,6 +43,9 @@ type Watched = ReturnType<typeof startProcess>
 const tickAll = (processes: readonly Watched[]) => Promise.all(processes.map(({ tick }) => tick()))
 const allLines = (processes: readonly Watched[]) => processes.flatMap(({ said }) => said()).toSorted()
 
+/** A change of a contact that live sync has not picked yet. */
+const EDITED = `insert into fillrate.changed_rows (changed_at, source, keys, is_import) values (now(), 'contacts', '{1}', false)`
+
 /** Each fault as it is stored, and how it ends. */
 const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: string }>> = {
   service_down: {
@@ -76,23 +79,17 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
   },
   live_sync_budget_spent: {
     begin: `with b as (insert into fillrate.budgets (name, lookups_spent)
-              values ('follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 1000) returning name)
+              values ('follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 1000) returning name),
+              c as (${EDITED})
             ${endedRun('completed', `'follow'`, `'{"follow": true, "budget": 1000}', null, (select name from b)`)}`,
     end: 'update fillrate.budgets set lookups_spent = 0',
   },
   'live_sync_budget_spent of contacts': {
     begin: `with b as (insert into fillrate.budgets (name, lookups_spent, spent_by_source)
-              values ('import ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 400, '{"contacts": 300, "people": 100}') returning name)
-            ${endedRun('completed', `'backfill'`, `'{"follow": true, "budget": 1000, "source_budgets": {"contacts": 300, "people": 500}}', null, (select name from b)`)}`,
+              values ('follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 400, '{"contacts": 300, "people": 100}') returning name),
+              c as (${EDITED})
+            ${endedRun('completed', `'follow'`, `'{"follow": true, "budget": 1000, "source_budgets": {"contacts": 300, "people": 500}}', null, (select name from b)`)}`,
     end: "update fillrate.budgets set lookups_spent = 0, spent_by_source = '{}'",
-  },
-  run_budget_spent: {
-    begin: endedRun(
-      'completed',
-      `'manual'`,
-      `'{"budget": 400}', '{"status": "budget_reached", "skipped_over_budget": 2220}', null`,
-    ),
-    end: endedRun('completed', `'manual'`, `'{}', '{"status": "completed"}', null`),
   },
   run_failed: {
     begin: endedRun('failed', `'schedule'`, `'{}', '{"status": "failed"}', null`),

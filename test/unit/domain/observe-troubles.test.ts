@@ -61,16 +61,15 @@ const run = (over: Partial<TroubleFacts['lastRuns'][number]>): TroubleFacts['las
   run: 7,
   sources: ['people'],
   scope: SCOPE,
-  isLiveSync: false,
   status: 'completed',
   reason: null,
-  budget: 400,
-  rowsSkipped: 0,
   finishedAt: ago(60),
   ...over,
 })
 const change = (over: Partial<TroubleFacts['changes'][number]>): Partial<TroubleFacts> => ({
-  changes: [{ source: 'people', count: 997, oldestEditAt: null, oldestImportAt: null, ...over }],
+  changes: [
+    { source: 'people', count: 1_200, edits: 997, oldestEditAt: null, oldestImportAt: null, ...over },
+  ],
 })
 const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partial<TroubleFacts> => ({
   scheduledRuns: [
@@ -120,7 +119,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['is behind', change({ oldestEditAt: ago(121) }), ['live_sync_behind']],
     ['reads an import', change({ oldestImportAt: ago(59 * MINUTE) }), []],
     ['is behind with an import', change({ oldestImportAt: ago(61 * MINUTE) }), ['live_sync_behind']],
-    ['has spent its budget', { spentBudgets: [SPENT] }, ['live_sync_budget_spent']],
+    ['has spent its budget, and no edit waits', { spentBudgets: [SPENT], ...change({ edits: 0 }) }, []],
+    [
+      'has spent its budget, and edits wait',
+      { spentBudgets: [SPENT], ...change({}) },
+      ['live_sync_budget_spent'],
+    ],
     [
       'is behind because its budget is spent',
       { spentBudgets: [SPENT], ...change({ oldestEditAt: ago(600) }) },
@@ -129,7 +133,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     [
       'is behind with edits, and the budget of imports is spent',
       { spentBudgets: [{ ...SPENT, isOfImports: true }], ...change({ oldestEditAt: ago(600) }) },
-      ['live_sync_budget_spent', 'live_sync_behind'],
+      ['live_sync_behind'],
     ],
     [
       'is behind because the part of the budget of its source is spent',
@@ -139,7 +143,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     [
       'is behind, and the part of another source is spent',
       { spentBudgets: [{ ...SPENT, source: 'accounts' }], ...change({ oldestEditAt: ago(600) }) },
-      ['live_sync_budget_spent', 'live_sync_behind'],
+      ['live_sync_behind'],
     ],
   ],
   'the last run': [
@@ -185,17 +189,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       ['key_refused', 'run_failed'],
       own({}),
     ],
-    [
-      'reached its budget',
-      { lastRuns: [run({ status: 'budget_reached', rowsSkipped: 2_220 })] },
-      ['run_budget_spent'],
-    ],
-    [
-      'of live sync reached the budget of the day',
-      { lastRuns: [run({ status: 'budget_reached', isLiveSync: true })] },
-      [],
-    ],
-    ['of live sync failed', { lastRuns: [run({ status: 'failed', isLiveSync: true })] }, ['run_failed']],
+    ['reached its budget, which is a choice', { lastRuns: [run({ status: 'budget_reached' })] }, []],
   ],
   'jobs and schedules': [
     ['jobs overdue', { overdueJobs: { jobs: 3, since: ago(900) } }, ['jobs_overdue']],
@@ -267,7 +261,7 @@ test('a trouble says since when, how much waits, and when it is tried again', ()
   })
   expect(observe({ ...change({ oldestEditAt: ago(180) }), hasDaemon: false })?.details).toEqual({
     ms: 180_000,
-    waiting: 997,
+    waiting: 1_200,
     reason: 'no daemon is running',
   })
   const many = run({ status: 'failed', sources: ['a', 'b', 'c', 'd'], reason: 'permission denied' })

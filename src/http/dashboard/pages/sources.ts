@@ -1,4 +1,5 @@
 import type { DashboardData, SourceOverview } from '../../../actions/dashboard-data.ts'
+import { describeBackfill } from '../../../domain/backfill.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
 import { formatCount, formatPercent } from '../../../util/format.ts'
 import {
@@ -78,10 +79,11 @@ const sourceColumns = (
   {
     name: 'source',
     kind: 'row',
-    cell: ({ name, pause }) => [
+    cell: ({ name, pause, backfill }) => [
       html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`,
       followed.includes(name) && [' ', badge('live sync', 'quiet')],
       pause !== null && [' ', badge('paused', 'warn'), pauseText(pause, readAt)],
+      backfill !== null && html`<span class="soft note">${describeBackfill(backfill)}</span>`,
     ],
   },
   { name: 'filled', kind: 'wide', cell: fillRateCell },

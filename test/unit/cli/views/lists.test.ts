@@ -98,6 +98,7 @@ describe('status', () => {
       cancelled_by: null,
       totals: {},
     },
+    backfills: {},
     paused: [
       {
         source: 'contacts',
@@ -205,6 +206,7 @@ describe('status', () => {
       deleted: [],
       running_runs: 2,
       last_run: null,
+      backfills: {},
       paused: [],
       limits: [],
       fill_rate: {},
