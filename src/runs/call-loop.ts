@@ -137,8 +137,8 @@ async function callWhileLeader(
   const cancellations = new Cancellations(deps)
   /** Until when the jobs of a run are created without looking first: its ticks are full. */
   const fullUntil = new Map<number, number>()
-  // Where each endpoint has a limit of its own, people do not wait for companies.
-  const endpoints = deps.limiter.isByEndpoint ? (['person', 'company'] as const) : [null]
+  // Each endpoint may have a limit of its own: people do not wait for companies.
+  const endpoints = ['person', 'company'] as const
   const endpointPriorities = (['normal', 'low'] as const).flatMap((priority) =>
     endpoints.map((endpoint) => ({ priority, endpoint })),
   )
@@ -158,6 +158,8 @@ async function callWhileLeader(
           for (const run of await listRunning()) {
             if (signal.aborted) break
             if (toPriority(run.trigger) !== priority) continue
+            // Many runs have no companies: nothing is granted, and leased, for none.
+            if (endpoint === 'company' && !(await hasPendingLookups(deps.db, run.id, endpoint))) continue
             const turn = startTurn(run, listRunning)
             done += await cancellations.during(run.id, signal, (stopping) =>
               lookUpRun(options, deps, run, { ...turn, signal: stopping, endpoint }),
@@ -246,7 +248,7 @@ async function lookUpUrgent(
     readonly listRunning: () => Promise<readonly runs.RunningRun[]>
     readonly signal: AbortSignal
     readonly cancellations: Cancellations
-    readonly endpoint: 'person' | 'company' | null
+    readonly endpoint: 'person' | 'company'
   },
 ): Promise<void> {
   const inFlight = new Set<Promise<void>>()

@@ -23,7 +23,7 @@ export class ExhaustionRecord {
   readonly #persistFor: PersistExhaustion | null
   readonly #onPersisted: () => void
   /** What is persisted, on our clock. */
-  #until = Number.NEGATIVE_INFINITY
+  until = Number.NEGATIVE_INFINITY
   #isBusy = false
 
   /** @param onPersisted more may be granted now */
@@ -39,7 +39,7 @@ export class ExhaustionRecord {
     if (this.#persistFor === null || limit === null) return count
     const remaining = this.#model.remaining(now) ?? 0
     const until = this.#model.exhaustedUntil(now)
-    if (until === null || until <= this.#until) return count
+    if (until === null || until <= this.until) return count
     if (remaining - count < persistAt(limit)) this.#persist(this.#persistFor, until, now)
     // A call that is granted although nothing is left finds out whether that is so; it is one call and cannot wait.
     return remaining < 1 ? count : Math.min(count, Math.max(0, Math.ceil(remaining) - 1))
@@ -51,7 +51,7 @@ export class ExhaustionRecord {
     const persisted = until + slack(this.#model.windowMs)
     void persistFor(persisted - now)
       .then(
-        () => (this.#until = persisted),
+        () => (this.until = persisted),
         () => new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref()),
       )
       .then(() => {

@@ -34,7 +34,7 @@ export class FixedWindow {
   startedBy: number | null = null
   /** Calls completed up to here are in this window or an earlier one. */
   confirmedUntil = Number.NEGATIVE_INFINITY
-  /** When the first call was sent that may have been in the window before this one. */
+  /** When the first call was sent that may have been in the window before this one; −∞ if it may not have been ours. */
   previousFirstSentAt = Number.NaN
   #ambiguous: AmbiguousCall[] = []
   /** Calls that were in flight when it opened. */
@@ -42,6 +42,8 @@ export class FixedWindow {
   #unattributed: readonly UnattributedCall[] = []
   /** Calls sent since it opened. */
   #own = 0
+  /** It counts more calls than ours: a predecessor's, or another client's, may have started it. */
+  #countsOthers = false
   #firstOwnSentAt = Number.POSITIVE_INFINITY
   #otherCalls = 0
   /** When the latest charged call was completed; and the latest of those completed since the window opened. */
@@ -175,7 +177,8 @@ export class FixedWindow {
   }
 
   #open(first: Call | null, charged: number): void {
-    this.previousFirstSentAt = this.firstSentAt
+    this.previousFirstSentAt = this.#countsOthers ? Number.NEGATIVE_INFINITY : this.firstSentAt
+    this.#countsOthers = false
     this.id++
     this.charged = charged
     this.confirmed = 0
@@ -217,6 +220,7 @@ export class FixedWindow {
    */
   #resolveUnattributed(used: number, sentAt: number): void {
     const earlier = used - this.#own - this.#carriedOver.size
+    if (earlier > this.#unattributed.length) this.#countsOthers = true
     if (this.#otherCalls === 0 && earlier >= 1 && earlier <= this.#unattributed.length) {
       const completed = this.#unattributed.map((call) => call.completedAt).sort((a, b) => b - a)
       const by = completed[earlier - 1]

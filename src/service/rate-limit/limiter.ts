@@ -1,8 +1,8 @@
 import Bottleneck from 'bottleneck'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
-import { ExhaustionRecord, type PersistExhaustion } from './exhaustion.ts'
-import { RateLimitModel } from './model.ts'
+import { EndpointModels } from './endpoint-models.ts'
+import type { PersistExhaustion } from './exhaustion.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire, type Priority } from './permits.ts'
 import type { KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
 import { ChangeReporter, findLimit, reportRate } from './report.ts'
@@ -29,12 +29,10 @@ export interface LimiterOptions {
 }
 
 export interface Limiter {
-  /** Endpoints have documented limits of their own. */
-  readonly isByEndpoint: boolean
   /**
    * Resolves once at least one permit is granted, with as many as there are, up to `upTo`. Rejects with the signal's
    * reason when it is aborted, leaving nothing behind.
-   * @param endpoint the only one that the permits may call; null: any, unless `isByEndpoint`
+   * @param endpoint the only one that the permits may call, because it may have a limit of its own
    */
   acquire(
     upTo: number,
@@ -54,7 +52,7 @@ export interface Limiter {
 /** What was known this long ago is not believed, in milliseconds: a week. */
 const WARM_STATE_TTL_MS = 7 * 24 * 60 * 60_000
 
-/** How long after an urgent call another may be expected. */
+/** How long after an urgent call another may come. */
 const URGENT_WINDOW_MS = 10 * 60_000
 
 /** How often the reserve for urgent calls is computed anew. */
@@ -80,13 +78,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
  * no minTime, no expiration, no retry in `failed`; stop only with dropWaitingJobs.
  */
 class BottleneckLimiter implements Limiter {
-  readonly isByEndpoint: boolean
   readonly #now: () => number
   readonly #bottleneck = new Bottleneck({ reservoir: 0 })
-  readonly #model: RateLimitModel
+  readonly #models: EndpointModels
   readonly #queue = new AcquireQueue()
   readonly #allowance = new AllowanceMeter()
-  readonly #exhaustion: ExhaustionRecord
   readonly #documented: DocumentedLimits | null
   readonly #counters: CallCounters
   readonly #reserve: number
@@ -107,14 +103,18 @@ class BottleneckLimiter implements Limiter {
     const now = this.#now()
     const { warm = null, exhaustedForMs = 0, persistExhaustion = null } = options
     this.#documented = DocumentedLimits.open(options.documented, this.#now, () => this.#onModelChange())
-    this.isByEndpoint = this.#documented?.limits.some(({ endpoint }) => endpoint !== null) === true
     // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
     const isOutdated = warm === null || this.#documented !== null || now - warm.observedAt > WARM_STATE_TTL_MS
-    const exhaustedUntil = exhaustedForMs > 0 ? now + exhaustedForMs : null
-    this.#model = new RateLimitModel(isOutdated ? null : warm, exhaustedUntil, options.wasBanned)
-    this.#exhaustion = new ExhaustionRecord(this.#model, persistExhaustion, () => this.#onModelChange())
+    this.#models = new EndpointModels({
+      warm: isOutdated ? null : warm,
+      exhaustedUntil: exhaustedForMs > 0 ? now + exhaustedForMs : null,
+      wasBanned: options.wasBanned ?? false,
+      persistExhaustion,
+      onPersisted: () => this.#onModelChange(),
+      now: this.#now,
+    })
     this.#counters = {
-      model: this.#model,
+      models: this.#models,
       documented: this.#documented,
       now: this.#now,
       onChange: () => this.#onModelChange(),
@@ -126,14 +126,13 @@ class BottleneckLimiter implements Limiter {
     upTo: number,
     priority: Priority,
     signal?: AbortSignal,
-    calledEndpoint: CalledEndpoint | null = null,
+    endpoint: CalledEndpoint | null = null,
   ): Promise<Permits> {
-    const endpoint = this.isByEndpoint ? calledEndpoint : null
     if (!Number.isInteger(upTo) || upTo < 1)
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
-    const granted = this.#acquireNow(upTo)
+    const granted = this.#acquireNow(upTo, endpoint)
     if (granted !== null) return Promise.resolve(granted)
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -164,10 +163,8 @@ class BottleneckLimiter implements Limiter {
 
   state(): RateStatus {
     const now = this.#now()
-    const report = reportRate(this.#model, this.#documented, this.#allowance, now)
     return {
-      ...report,
-      stallReason: this.#queue.size === 0 ? null : report.stallReason,
+      ...reportRate(this.#models, this.#queue.endpoints(), this.#documented, this.#allowance, now),
       stalledForMs: this.#waitingSince === null ? null : now - this.#waitingSince,
     }
   }
@@ -177,7 +174,7 @@ class BottleneckLimiter implements Limiter {
   }
 
   exhaustedForMs(): number | null {
-    return this.#model.exhaustedForMs(this.#now())
+    return this.#models.exhaustedForMs(this.#now())
   }
 
   stop(): Promise<void> {
@@ -192,24 +189,25 @@ class BottleneckLimiter implements Limiter {
     await this.#bottleneck.disconnect()
   }
 
-  /** As many permits as are requested; null if the call must wait. Without a limit there is nothing to hand out in turn, and no call should wait for Bottleneck's timers. */
-  #acquireNow(upTo: number): Permits | null {
+  /** As many permits as are requested, without a turn, where there is no limit; null if the call must wait. */
+  #acquireNow(upTo: number, endpoint: CalledEndpoint | null): Permits | null {
     const now = this.#now()
     if (this.#stopped !== null || this.#queue.size > 0 || this.#documented !== null) return null
-    if (this.#model.state(now) !== 'unlimited') return null
-    this.#grant(upTo, null, now)
+    if (!this.#models.isUnlimited(endpoint, now)) return null
+    this.#grant(upTo, endpoint, now)
     this.#updateAllowance()
-    return new Permits(this.#counters, upTo, null)
+    return new Permits(this.#counters, upTo, endpoint)
   }
 
   /** Raises the reservoir by one for each pending acquire that the model has a permit for. */
   #advance(): void {
     while (this.#queuedTurns < this.#queue.size) this.#queueTurn()
     const now = this.#now()
-    for (const endpoint of this.#queue.endpoints()) {
-      for (;;) {
-        const next = this.#nextUnfunded(endpoint)
-        if (next === null || this.#grantable(next, 1, now) < 1) break
+    const blocked = new Set<CalledEndpoint | null>()
+    for (const { endpoint, priority } of this.#queue.without(this.#fundedTurns)) {
+      if (blocked.has(endpoint)) continue
+      if (this.#grantable({ endpoint, priority }, 1, now) < 1) blocked.add(endpoint)
+      else {
         this.#grant(1, endpoint, now)
         this.#fundedTurns.push(endpoint)
         void this.#bottleneck.incrementReservoir(1)
@@ -218,12 +216,8 @@ class BottleneckLimiter implements Limiter {
     this.#setTimer(now)
   }
 
-  #nextUnfunded(endpoint: CalledEndpoint | null): PendingAcquire | null {
-    return this.#queue.at(this.#fundedTurns.filter((one) => one === endpoint).length, endpoint)
-  }
-
   #grant(count: number, endpoint: CalledEndpoint | null, now: number): void {
-    this.#model.grant(count, now)
+    this.#models.grant(endpoint, count, now)
     this.#documented?.grant(endpoint, count)
   }
 
@@ -241,9 +235,9 @@ class BottleneckLimiter implements Limiter {
     this.#queuedTurns--
     const endpoint = this.#fundedTurns.shift() ?? null
     const now = this.#now()
-    const pending = this.#queue.at(0, endpoint)
+    const pending = this.#queue.first(endpoint)
     if (pending === null || this.#stopped !== null) {
-      this.#model.release(1)
+      this.#models.release(endpoint, 1)
       this.#documented?.release(endpoint, 1)
     } else {
       this.#queue.remove(pending)
@@ -261,17 +255,14 @@ class BottleneckLimiter implements Limiter {
    * How many of `wanted` calls may be granted to this acquire. If urgent calls were made recently, a share of the limit
    * is reserved for them; it is released as the window passes, so that none of it is wasted.
    */
-  #grantable(pending: PendingAcquire, wanted: number, now: number): number {
-    const { limit } = this.#model
+  #grantable(pending: Pick<PendingAcquire, 'endpoint' | 'priority'>, wanted: number, now: number): number {
     const share = this.#reservedShare(pending, now)
-    const reserved = limit === null ? 0 : Math.floor(share * limit * this.#model.windowLeft(now))
-    // No more than is wanted would be spent: only if that is most of what is left it has to be persisted.
-    const granted = this.#exhaustion.limit(Math.min(wanted, this.#model.grantable(now, reserved)), now)
+    const granted = this.#models.grantable(pending.endpoint, wanted, now, share)
     return this.#documented?.limit(granted, pending.endpoint, now, share) ?? granted
   }
 
   /** The share of a limit that this acquire leaves to urgent ones. */
-  #reservedShare({ priority }: PendingAcquire, now: number): number {
+  #reservedShare({ priority }: Pick<PendingAcquire, 'priority'>, now: number): number {
     return priority !== 'urgent' && now <= this.#urgentUntil ? this.#reserve : 0
   }
 
@@ -279,18 +270,18 @@ class BottleneckLimiter implements Limiter {
   #onModelChange(): void {
     this.#updateAllowance()
     const now = this.#now()
-    const { limit, windowMs } = findLimit(this.#model, this.#documented, now)
+    const { limit, windowMs } = findLimit(this.#models, this.#documented, now)
     if (limit !== null) this.#reporter.report({ limit, windowMs, observedAt: now })
     if (this.#queue.size > this.#fundedTurns.length) this.#advance()
   }
 
   #updateAllowance(): void {
-    const { calls } = this.#model
     const now = this.#now()
-    const { limit, windowMs } = findLimit(this.#model, this.#documented, now)
-    const isBusy = this.#queue.size > 0 || calls.hasPending
+    const { limit, windowMs } = findLimit(this.#models, this.#documented, now)
+    const waiting = this.#queue.endpoints()
+    const isBusy = waiting.size > 0 || this.#models.hasPending
     this.#waitingSince = this.#queue.size === 0 ? null : (this.#waitingSince ?? now)
-    this.#model.onDemand(isBusy, now)
+    this.#models.onDemand(waiting, now)
     this.#allowance.update(now, isBusy, limit, windowMs)
   }
 
@@ -298,21 +289,27 @@ class BottleneckLimiter implements Limiter {
   #setTimer(now: number): void {
     clearTimeout(this.#timer)
     if (this.#queue.size <= this.#fundedTurns.length) return
-    const times = this.#queue.endpoints().map((endpoint) => this.#nextCheckAt(endpoint, now))
-    const at = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
+    // The first of each endpoint counts.
+    const heads = new Map(
+      this.#queue
+        .without(this.#fundedTurns)
+        .toReversed()
+        .map((pending) => [pending.endpoint, pending]),
+    )
+    const times = [...heads.values()].map((head) => this.#nextCheckAt(head, now) ?? Number.POSITIVE_INFINITY)
+    const at = Math.min(...times)
     if (at === Number.POSITIVE_INFINITY) return
     const wait = Math.min(MAX_TIMER_MS, Math.max(1, Math.ceil(at - now)))
     this.#timer = setTimeout(() => this.#advance(), wait)
   }
 
   /** When more may be granted by the passing of time; null if only an answer can tell. */
-  #nextCheckAt(endpoint: CalledEndpoint | null, now: number): number | null {
-    const next = this.#nextUnfunded(endpoint)
-    if (next === null) return null
-    const share = this.#reservedShare(next, now)
+  #nextCheckAt(head: PendingAcquire, now: number): number | null {
+    const { endpoint } = head
+    const share = this.#reservedShare(head, now)
     if (this.#documented !== null && this.#documented.grantable(endpoint, now, share) < 1)
       return this.#documented.nextAt(endpoint, now, share)
-    const isReserved = now <= this.#urgentUntil && this.#model.grantable(now) > 0
-    return isReserved ? now + RESERVE_POLL_MS : this.#model.nextCheckAt(now)
+    const isReserved = now <= this.#urgentUntil && this.#models.grantable(endpoint, 1, now) > 0
+    return isReserved ? now + RESERVE_POLL_MS : this.#models.nextCheckAt(endpoint, now)
   }
 }

@@ -2,6 +2,7 @@ import type { AnswerHead } from '../../domain/service/head.ts'
 import { CallLedger, type Call } from './call-ledger.ts'
 import { Capacity, TRANSIT_MS } from './capacity.ts'
 import { Cooldown } from './cooldown.ts'
+import type { StatedUsage } from './endpoint-evidence.ts'
 import { GrantPolicy } from './grant-policy.ts'
 import { HeaderEvidence, isClientError, usedFromHeaders } from './header-evidence.ts'
 import { parseRetryAfter, readRateHeaders, type Headers, type RateHeaders } from './headers.ts'
@@ -221,7 +222,8 @@ export class RateLimitModel {
     this.#capacity.ramp.onCompleted(call, false)
   }
 
-  answered(call: Call, answer: AnswerHead, now: number): void {
+  /** @returns what the answer states of the limit; null if it states none, or nothing that counts */
+  answered(call: Call, answer: AnswerHead, now: number): StatedUsage | null {
     const { status, headers } = answer
     this.#capacity.advanceWindow(this.limit, now)
     const read = this.#read(call, headers, now)
@@ -246,8 +248,9 @@ export class RateLimitModel {
     if (rate.reset !== null) this.#headers.coverage.recordReset(result.used)
     this.#models.onCompleted(result, this.limit)
     if (isClientError(status)) this.calls.clientErrors++
-    if (isBan) return this.#cooldown.onBanned(call.sentAt, now, this.#retryAfter(headers, now))
-    if (isRejected) return this.#onRejected(call, headers, now)
+    if (isBan) this.#cooldown.onBanned(call.sentAt, now, this.#retryAfter(headers, now))
+    else if (isRejected) this.#onRejected(call, headers, now)
+    if (isRejected) return null
     if (status !== 403) this.#cooldown.onAccepted(call.sentAt)
     this.#headers.statuses.record(result, status, this.calls.sent)
     const { tracker, ramp } = this.#capacity
@@ -258,6 +261,7 @@ export class RateLimitModel {
     }
     ramp.onCompleted(call, rate.remaining !== null)
     if (this.limit === null) this.#slowStart.onAnswer()
+    return credible.limit === null ? null : { limit: credible.limit, used: result.used }
   }
 
   #read(call: Call, headers: Headers, now: number): RateHeaders {

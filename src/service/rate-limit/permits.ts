@@ -1,8 +1,7 @@
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { RequestObserver, ResponseHead } from '../exchange.ts'
-import type { Call } from './call-ledger.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
-import type { RateLimitModel } from './model.ts'
+import type { CountedCall, EndpointModels } from './endpoint-models.ts'
 
 /** The observer of one call, which also learns when the call is over without having been sent. */
 export interface PermittedCall extends RequestObserver {
@@ -15,7 +14,7 @@ export interface PermittedCall extends RequestObserver {
 
 /** What counts the calls of a limiter. */
 export interface CallCounters {
-  readonly model: RateLimitModel
+  readonly models: EndpointModels
   /** Null: the service documents no limit. */
   readonly documented: DocumentedLimits | null
   readonly now: () => number
@@ -30,7 +29,7 @@ export class Permits {
   readonly #endpoint: CalledEndpoint | null
   #unused: number
 
-  /** @param endpoint the only one that they may call; null: the limits are the same for all */
+  /** @param endpoint the only one that they may call */
   constructor(counters: CallCounters, count: number, endpoint: CalledEndpoint | null = null) {
     this.count = count
     this.#counters = counters
@@ -51,7 +50,7 @@ export class Permits {
   /** Gives back those that are not used. Does nothing the second time. */
   release(): void {
     if (this.#unused === 0) return
-    this.#counters.model.release(this.#unused)
+    this.#counters.models.release(this.#endpoint, this.#unused)
     this.#counters.documented?.release(this.#endpoint, this.#unused)
     this.#unused = 0
     this.#counters.onChange()
@@ -63,7 +62,7 @@ class ObservedCall implements PermittedCall {
   banMs = 0
   readonly #counters: CallCounters
   readonly #endpoint: CalledEndpoint | null
-  #call: Call | null = null
+  #call: CountedCall | null = null
   #isOver = false
 
   constructor(counters: CallCounters, endpoint: CalledEndpoint | null) {
@@ -73,17 +72,17 @@ class ObservedCall implements PermittedCall {
 
   sent(): void {
     if (this.#call !== null || this.#isOver) return
-    this.#call = this.#counters.model.sent(this.#counters.now())
+    this.#call = this.#counters.models.sent(this.#endpoint, this.#counters.now())
   }
 
   answered(answer: ResponseHead): void {
     this.sent()
     if (this.#call === null || this.#isOver) return
-    const { model } = this.#counters
+    const { models } = this.#counters
     this.#isOver = true
-    model.answered(this.#call, answer, this.#counters.now())
-    if (answer.status === 403 && model.isBanned)
-      this.banMs = Math.max(1, model.cooldownMs(this.#counters.now()))
+    const now = this.#counters.now()
+    models.answered(this.#call, answer, now)
+    if (answer.status === 403) this.banMs = models.banMs(now)
     this.#complete()
   }
 
@@ -91,15 +90,15 @@ class ObservedCall implements PermittedCall {
     if (this.#isOver) return
     if (this.#call === null) return this.end()
     this.#isOver = true
-    this.#counters.model.lost(this.#call, this.#counters.now())
+    this.#counters.models.lost(this.#call, this.#counters.now())
     this.#complete()
   }
 
   end(): void {
     if (this.#isOver || this.#call !== null) return
-    const { model, documented, onChange } = this.#counters
+    const { models, documented, onChange } = this.#counters
     this.#isOver = true
-    model.release(1)
+    models.release(this.#endpoint, 1)
     documented?.release(this.#endpoint, 1)
     onChange()
   }
@@ -137,24 +136,32 @@ export class AcquireQueue {
     return ORDER.reduce((size, priority) => size + this.#queues[priority].size, 0)
   }
 
-  /** The one of an endpoint that is served after `index` others of it; null if there are not as many. */
-  at(index: number, endpoint: CalledEndpoint | null): PendingAcquire | null {
-    let left = index
-    for (const priority of ORDER) {
-      for (const pending of this.#queues[priority]) {
-        if (pending.endpoint !== endpoint) continue
-        if (left === 0) return pending
-        left--
-      }
-    }
+  /** In the order in which they are served. */
+  *[Symbol.iterator](): IterableIterator<PendingAcquire> {
+    for (const priority of ORDER) yield* this.#queues[priority]
+  }
+
+  /** All but the first ones of these endpoints, in the order in which they are served. */
+  without(endpoints: readonly (CalledEndpoint | null)[]): PendingAcquire[] {
+    const left = [...endpoints]
+    return [...this].filter(({ endpoint }) => {
+      const found = left.indexOf(endpoint)
+      if (found !== -1) left.splice(found, 1)
+      return found === -1
+    })
+  }
+
+  /** The first one of an endpoint; null if there is none. */
+  first(endpoint: CalledEndpoint | null): PendingAcquire | null {
+    for (const pending of this) if (pending.endpoint === endpoint) return pending
     return null
   }
 
-  /** What the acquires want to call, in their order. */
-  endpoints(): (CalledEndpoint | null)[] {
+  /** What the acquires want to call. */
+  endpoints(): ReadonlySet<CalledEndpoint | null> {
     const all = new Set<CalledEndpoint | null>()
-    for (const priority of ORDER) for (const { endpoint } of this.#queues[priority]) all.add(endpoint)
-    return [...all]
+    for (const { endpoint } of this) all.add(endpoint)
+    return all
   }
 
   add(pending: PendingAcquire): void {

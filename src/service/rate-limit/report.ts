@@ -1,12 +1,13 @@
 import type { KnownLimit, RateStatus } from '../../domain/rate-status.ts'
+import type { CalledEndpoint } from '../../domain/spend.ts'
 import { formatCount, formatDuration } from '../../util/format.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
-import type { RateLimitModel } from './model.ts'
+import type { EndpointModels } from './endpoint-models.ts'
 import { type AllowanceMeter, untilText } from './state.ts'
 
 /** The limit to report: what headers state, or else what the service documents. */
 export function findLimit(
-  model: RateLimitModel,
+  { reported: model }: Pick<EndpointModels, 'reported'>,
   documented: DocumentedLimits | null,
   now: number,
 ): Pick<KnownLimit, 'windowMs'> & { readonly limit: number | null } {
@@ -15,22 +16,25 @@ export function findLimit(
   return { limit: binding.limit.calls, windowMs: binding.limit.windowMs }
 }
 
-/** The status to report. `stallReason`: why nothing is granted now, whether or not calls wait. */
+/** The status to report. @param waiting the endpoints for which calls wait */
 export function reportRate(
-  model: RateLimitModel,
+  models: EndpointModels,
+  waiting: ReadonlySet<CalledEndpoint | null>,
   documented: DocumentedLimits | null,
   allowance: AllowanceMeter,
   now: number,
 ): Omit<RateStatus, 'stalledForMs'> {
+  const model = models.reported
   const modelState = model.state(now)
   const binding = documented?.binding(now) ?? null
   const isPaced = binding !== null && model.limit === null
   const nextWindowAt = isPaced && modelState !== 'cooldown' ? binding.nextAt : model.nextWindowAt(now)
-  const { sent } = model.calls
-  const allowed = allowance.total(now)
+  const { callsSent: sent } = models
+  // Of several limits none says how many calls all of them permit.
+  const allowed = models.isByEndpoint ? null : allowance.total(now)
   const permitted = allowed === null ? null : Math.max(sent, allowed)
   return {
-    ...findLimit(model, documented, now),
+    ...findLimit(models, documented, now),
     state: isPaced && (modelState === 'cold' || modelState === 'unlimited') ? 'documented' : modelState,
     windowAtMostMs: isPaced ? null : model.windowAtMostMs,
     used: sent,
@@ -39,19 +43,21 @@ export function reportRate(
     windowUsed: isPaced ? binding.used : model.windowUsed(now),
     nextWindowAt,
     nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
-    stallReason: describeStall(model, binding, now),
-    throttled: model.throttled,
+    stallReason: describeStall(models, waiting, binding, now),
+    throttled: models.throttled,
     sharedKey: model.isShared,
   }
 }
 
 function describeStall(
-  model: RateLimitModel,
+  models: EndpointModels,
+  waiting: ReadonlySet<CalledEndpoint | null>,
   binding: ReturnType<DocumentedLimits['binding']>,
   now: number,
 ): string | null {
-  const isBlocked = binding !== null && binding.used >= binding.limit.calls && model.grantable(now) > 0
-  if (!isBlocked) return model.stallReason(now)
+  if (waiting.size === 0) return null
+  const [stalled = null] = [...waiting].flatMap((endpoint) => models.stallReason(endpoint, now) ?? [])
+  if (stalled !== null || binding === null || binding.used < binding.limit.calls) return stalled
   const { calls, windowMs } = binding.limit
   const until = binding.nextAt === null ? '' : untilText(binding.nextAt)
   return `the documented limit of ${formatCount(calls)} calls in ${formatDuration(windowMs)} is used up: waiting${until}`

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -27,6 +27,80 @@ beforeAll(async () => {
 afterAll(async () => {
   server.close()
   await database.drop()
+})
+
+/** Calls in windows that the first request starts, stated in headers. */
+function createWindows(limit: number, windowMs: number) {
+  let [end, used] = [0, 0]
+  return (now: number): { readonly isAccepted: boolean; readonly headers: Record<string, string> } => {
+    if (now >= end) [end, used] = [now + windowMs, 0]
+    const isAccepted = used < limit
+    if (isAccepted) used++
+    return {
+      isAccepted,
+      headers: {
+        'x-ratelimit-limit': String(limit),
+        'x-ratelimit-remaining': String(limit - used),
+        'x-ratelimit-reset': String(Math.ceil(end / 1000)),
+        ...(!isAccepted && { 'retry-after': String(Math.ceil((end - now) / 1000)) }),
+      },
+    }
+  }
+}
+
+test('limits of endpoints are learnt from their headers, and no call is refused', async () => {
+  const windows = { person: createWindows(50, 5000), company: createWindows(5, 5000) }
+  const counts = { person: 0, company: 0, refused: 0 }
+  const limited = createServer((request, response) => {
+    const endpoint = request.url?.startsWith('/company') === true ? 'company' : 'person'
+    request.resume()
+    setTimeout(() => {
+      const { isAccepted, headers } = windows[endpoint](Date.now())
+      counts[isAccepted ? endpoint : 'refused']++
+      response.writeHead(isAccepted ? 404 : 429, { 'content-type': 'application/json', ...headers })
+      response.end(JSON.stringify({ error: isAccepted ? 'no match' : 'too many' }))
+    }, 10)
+  })
+  await new Promise<void>((resolve) => void limited.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void limited.close())
+  await database.pool.query(`
+    create table firms (id int primary key, website text, industry text);
+    create table people (id int primary key, email text, title text);
+    insert into firms select n, 'https://firm' || n || '.example' from generate_series(1, 15) n;
+    insert into people select n, 'q' || n || '@x.example' from generate_series(1, 120) n`)
+  await using fillrate = await createFillrate({
+    config: {
+      service: {
+        adapter: defineService({
+          name: 'Stated by endpoint',
+          person: { path: '/person', inputs: ['email'] },
+          company: { path: '/company' },
+          fields: { person: { title: 'text' }, company: { industry: 'text' } },
+        }),
+      },
+      sources: {
+        people: {
+          kind: 'person',
+          table: 'people',
+          inputs: { email: 't.email' },
+          outputs: { title: 'title' },
+        },
+        firms: {
+          kind: 'company',
+          table: 'firms',
+          inputs: { domain: 't.website' },
+          outputs: { industry: 'industry' },
+        },
+      },
+    },
+    env: {
+      DATABASE_URL: database.url,
+      FILLRATE_BASE_URL: `http://127.0.0.1:${(limited.address() as AddressInfo).port}`,
+      FILLRATE_API_KEY: 'key',
+    },
+  })
+  expect(await fillrate.run({ budget: 'unlimited' })).toMatchObject({ status: 'completed' })
+  expect(counts).toEqual({ person: 120, company: 15, refused: 0 })
 })
 
 test('people are looked up while companies wait for a limit of their own', async () => {

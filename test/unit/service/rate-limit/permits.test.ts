@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { RateLimitModel } from '../../../../src/service/rate-limit/model.ts'
+import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import {
   AcquireQueue,
   Permits,
@@ -9,12 +9,14 @@ import {
 
 describe('permits', () => {
   const create = (count: number) => {
-    const model = new RateLimitModel()
+    const options = { warm: null, exhaustedUntil: null, wasBanned: false, persistExhaustion: null }
+    const models = new EndpointModels({ ...options, onPersisted: () => {}, now: () => 5 })
+    const model = models.reported
     let changes = 0
-    model.grant(count, 0)
+    models.grant(null, count, 0)
     return {
       model,
-      permits: new Permits({ model, documented: null, now: () => 5, onChange: () => changes++ }, count),
+      permits: new Permits({ models, documented: null, now: () => 5, onChange: () => changes++ }, count),
       changes: () => changes,
     }
   }
@@ -76,13 +78,8 @@ test('acquires wait by priority, then in the order of arrival', () => {
   })
   const all = (['low', 'urgent', 'normal', 'urgent'] as const).map(pending)
   for (const one of all) queue.add(one)
-  expect([0, 1, 2, 3, 4].map((index) => queue.at(index, null))).toEqual([
-    all[1],
-    all[3],
-    all[2],
-    all[0],
-    null,
-  ])
+  expect([...queue]).toEqual([all[1], all[3], all[2], all[0]])
+  expect(queue.first('person')).toBe(null)
   queue.remove(all[1] as PendingAcquire)
   expect(queue.size).toBe(3)
 })

@@ -1,0 +1,254 @@
+import type { KnownLimit } from '../../domain/rate-status.ts'
+import type { AnswerHead } from '../../domain/service/head.ts'
+import type { CalledEndpoint } from '../../domain/spend.ts'
+import type { Call } from './call-ledger.ts'
+import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
+import { ExhaustionRecord, type PersistExhaustion } from './exhaustion.ts'
+import { RateLimitModel } from './model.ts'
+
+export interface ModelOptions {
+  readonly warm: KnownLimit | null
+  /** Until then the previous leader may have exhausted the limit. */
+  readonly exhaustedUntil: number | null
+  readonly wasBanned: boolean
+  readonly persistExhaustion: PersistExhaustion | null
+  /** More may be granted now. */
+  readonly onPersisted: () => void
+  readonly now: () => number
+}
+
+/** A limit, as far as it is known, and what the next leader knows of it. */
+interface CountedLimit {
+  readonly model: RateLimitModel
+  readonly exhaustion: ExhaustionRecord
+}
+
+/** A call in flight, as each limit counts it that it may be counted against. */
+export interface CountedCall {
+  readonly position: CallPosition
+  readonly parts: { readonly model: RateLimitModel; readonly call: Call }[]
+}
+
+type Endpoint = CalledEndpoint | null
+
+/**
+ * The limits that headers state: one for all calls, or one an endpoint. While one endpoint alone was called these are the
+ * same. From the first call of a second one on both are possible, and a call needs a permit of both, until
+ * `EndpointEvidence` shows which is true.
+ */
+export class EndpointModels {
+  readonly #options: ModelOptions
+  /** Counts all calls; null once endpoints are known to have limits of their own. */
+  #account: CountedLimit | null
+  /** Those of endpoints; none while one alone was called, or once one limit for all is known. */
+  readonly #own = new Map<Endpoint, CountedLimit>()
+  readonly #evidence = new EndpointEvidence()
+  /** Endpoints that were called, the first one first. */
+  readonly #called = new Set<Endpoint>()
+  readonly #granted = new Map<Endpoint, number>()
+  readonly #inFlight = new Set<CountedCall>()
+  #sent = 0
+  #throttled = 0
+
+  constructor(options: ModelOptions) {
+    this.#options = options
+    const { warm, exhaustedUntil, wasBanned } = options
+    this.#account = this.#open(new RateLimitModel(warm, exhaustedUntil, wasBanned))
+  }
+
+  /** Endpoints have limits of their own. */
+  get isByEndpoint(): boolean {
+    return this.#account === null
+  }
+
+  /** The limit to report: of several the least. */
+  get reported(): RateLimitModel {
+    const limitOf = ({ limit }: RateLimitModel): number => limit ?? Number.POSITIVE_INFINITY
+    const models = this.#account === null ? this.#limits().map(({ model }) => model) : [this.#account.model]
+    return models.reduce((least, model) => (limitOf(model) < limitOf(least) ? model : least))
+  }
+
+  get callsSent(): number {
+    return this.#sent
+  }
+
+  /** 429s. */
+  get throttled(): number {
+    return this.#throttled
+  }
+
+  /** Calls are granted or in flight. */
+  get hasPending(): boolean {
+    return this.#limits().some(({ model }) => model.calls.hasPending)
+  }
+
+  /** How long the service refuses to serve the key, in milliseconds, 1 or more; 0: it serves it. */
+  banMs(now: number): number {
+    const banned = this.#limits().filter(({ model }) => model.isBanned)
+    return Math.max(0, ...banned.map(({ model }) => Math.max(1, model.cooldownMs(now))))
+  }
+
+  /** Calls may be granted without waiting for a turn. */
+  isUnlimited(endpoint: Endpoint, now: number): boolean {
+    return (
+      this.#isCalled(endpoint) && this.#of(endpoint).every(({ model }) => model.state(now) === 'unlimited')
+    )
+  }
+
+  /** Why no call of an endpoint is granted now, in words; null if one is. */
+  stallReason(endpoint: Endpoint, now: number): string | null {
+    const [stalled] = this.#of(endpoint).flatMap(({ model }) => model.stallReason(now) ?? [])
+    if (stalled === undefined || endpoint === null || !this.isByEndpoint) return stalled ?? null
+    return `${endpoint}: ${stalled}`
+  }
+
+  /** Milliseconds until the next leader may call; null if capacity is left. */
+  exhaustedForMs(now: number): number | null {
+    const times = this.#limits().flatMap(({ model }) => model.exhaustedForMs(now) ?? [])
+    return times.length === 0 ? null : Math.max(...times)
+  }
+
+  /** @param wanted what calls wait for */
+  onDemand(wanted: ReadonlySet<Endpoint>, now: number): void {
+    this.#account?.model.onDemand(wanted.size > 0 || this.hasPending, now)
+    for (const [endpoint, { model }] of this.#own)
+      model.onDemand(wanted.has(endpoint) || model.calls.hasPending, now)
+  }
+
+  /**
+   * How many of `count` permits may be granted now, beyond those that are. One alone to an endpoint that was never called:
+   * its limit may be less than any that is known.
+   * @param share of each limit, to keep for urgent work
+   */
+  grantable(endpoint: Endpoint, count: number, now: number, share = 0): number {
+    let granted = this.#isCalled(endpoint) ? count : Math.min(count, 1 - (this.#granted.get(endpoint) ?? 0))
+    for (const { model, exhaustion } of this.#of(endpoint)) {
+      if (granted < 1) return 0
+      const { limit } = model
+      const reserved = limit === null || share === 0 ? 0 : Math.floor(share * limit * model.windowLeft(now))
+      // No more than is wanted would be spent: only if that is most of what is left it has to be persisted.
+      granted = exhaustion.limit(Math.min(granted, model.grantable(now, reserved)), now)
+    }
+    return Math.max(0, granted)
+  }
+
+  /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
+  nextCheckAt(endpoint: Endpoint, now: number): number | null {
+    const waiting = this.#of(endpoint).filter(({ model }) => model.grantable(now) < 1)
+    const times = waiting.map(({ model }) => model.nextCheckAt(now)).filter((at) => at !== null)
+    return times.length === 0 ? null : Math.max(...times)
+  }
+
+  grant(endpoint: Endpoint, count: number, now: number): void {
+    this.#addGranted(endpoint, count)
+    for (const { model } of this.#of(endpoint)) model.grant(count, now)
+  }
+
+  /** Gives back grants that were not used. */
+  release(endpoint: Endpoint, count: number): void {
+    this.#addGranted(endpoint, -count)
+    for (const { model } of this.#of(endpoint)) model.release(count)
+  }
+
+  sent(endpoint: Endpoint, now: number): CountedCall {
+    if (!this.#called.has(endpoint)) this.#onFirstCall(endpoint, now)
+    this.#sent++
+    this.#addGranted(endpoint, -1)
+    const parts = this.#of(endpoint).map(({ model }) => ({ model, call: model.sent(now) }))
+    const counted = { position: this.#evidence.onSent(endpoint, now), parts }
+    this.#inFlight.add(counted)
+    return counted
+  }
+
+  /** No answer will come; the service may have counted the call. */
+  lost(counted: CountedCall, now: number): void {
+    for (const { model, call } of counted.parts) model.lost(call, now)
+    this.#complete(counted, null, now)
+  }
+
+  answered(counted: CountedCall, answer: AnswerHead, now: number): void {
+    if (answer.status === 429) this.#throttled++
+    let stated: StatedUsage | null = null
+    for (const { model, call } of counted.parts) stated = model.answered(call, answer, now)
+    this.#complete(counted, stated, now)
+  }
+
+  #complete(counted: CountedCall, stated: StatedUsage | null, now: number): void {
+    this.#inFlight.delete(counted)
+    this.#evidence.onCompleted(counted.position, stated, now)
+    if (this.#called.size < 2 || this.#account === null) return
+    if (this.#evidence.isShared) this.#own.clear()
+    if (!this.#evidence.isOwn) return
+    this.#adoptOwn(now)
+    this.#account = null
+  }
+
+  /**
+   * Before a second endpoint is called, what is known is the limit of the first one, or of all. From now on each has a
+   * model of its own beside that of all.
+   */
+  #onFirstCall(endpoint: Endpoint, now: number): void {
+    const [first] = this.#called
+    const known = this.#account
+    this.#called.add(endpoint)
+    if (first === undefined) return
+    this.#evidence.forget()
+    if (this.#called.size === 2 && known !== null) {
+      const { limit, windowMs } = known.model
+      const warm = limit === null ? null : { limit, windowMs, observedAt: now }
+      this.#account = this.#open(this.#createAdopting(() => true, warm, now))
+      this.#own.set(first, known)
+      known.model.release(this.#granted.get(endpoint) ?? 0)
+    }
+    this.#adoptOwn(now)
+  }
+
+  /** Each endpoint has a model of its own. */
+  #adoptOwn(now: number): void {
+    for (const endpoint of this.#called)
+      if (!this.#own.has(endpoint))
+        this.#own.set(endpoint, this.#open(this.#createAdopting((one) => one === endpoint, null, now)))
+  }
+
+  /** A model that counts what is granted or in flight to some endpoints. */
+  #createAdopting(isCounted: (endpoint: Endpoint) => boolean, warm: KnownLimit | null, now: number) {
+    const model = new RateLimitModel(warm)
+    for (const { position, parts } of this.#inFlight)
+      if (isCounted(position.endpoint)) parts.push({ model, call: model.sent(position.sentAt) })
+    for (const [endpoint, count] of this.#granted)
+      if (isCounted(endpoint) && count > 0) model.grant(count, now)
+    return model
+  }
+
+  #open(model: RateLimitModel): CountedLimit {
+    const { persistExhaustion, onPersisted, now } = this.#options
+    // The next leader waits for all: it does not know which limit is one of an endpoint.
+    const persist = (forMs: number): Promise<void> => {
+      const others = this.#limits().map(({ exhaustion }) => exhaustion.until - now())
+      return persistExhaustion?.(Math.max(forMs, ...others)) ?? Promise.resolve()
+    }
+    return {
+      model,
+      exhaustion: new ExhaustionRecord(model, persistExhaustion && persist, onPersisted),
+    }
+  }
+
+  #isCalled(endpoint: Endpoint): boolean {
+    return this.#called.size === 0 || this.#called.has(endpoint)
+  }
+
+  /** The limits that a call of an endpoint may be counted against. */
+  #of(endpoint: Endpoint): CountedLimit[] {
+    const own = this.#own.get(endpoint)
+    if (this.#account === null) return own === undefined ? [] : [own]
+    return own === undefined ? [this.#account] : [this.#account, own]
+  }
+
+  #limits(): CountedLimit[] {
+    return [...(this.#account === null ? [] : [this.#account]), ...this.#own.values()]
+  }
+
+  #addGranted(endpoint: Endpoint, count: number): void {
+    this.#granted.set(endpoint, Math.max(0, (this.#granted.get(endpoint) ?? 0) + count))
+  }
+}

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { plainService } from '../../../../bench/rate/virtual/cases.ts'
+import {
+  simulateEndpoints,
+  type EndpointOutcome,
+  type EndpointWork,
+} from '../../../support/simulated-service/simulate-endpoints.ts'
+
+type Limit = readonly [calls: number, windowMs: number]
+
+const networks = [
+  { concurrency: 4, transit: [5, 60] },
+  { concurrency: 32, transit: [2, 10] },
+  { concurrency: 64, transit: [20, 120] },
+] as const
+
+/** When the second endpoint is called first, in milliseconds since the first one was. */
+const starts = [0, 3, 7_700]
+
+const seeds = process.env['FILLRATE_QUOTA_RUNS'] === undefined ? [1] : [1, 2, 3, 4, 5, 6, 7, 8]
+
+const counters = ['first-request', 'on-the-clock', 'sliding-log', 'token-bucket'] as const
+
+describe.each(counters)('several endpoints are called, and the service counts as %s', (counter) => {
+  function play(
+    limits: Readonly<Record<string, Limit>>,
+    durationMs: number,
+    endpointsFrom: (from: number) => Readonly<Record<string, EndpointWork>>,
+  ): EndpointOutcome[] {
+    const services = Object.entries(limits).map(([name, [limit, windowMs]]) => [
+      name,
+      { ...plainService, counter, limit, windowMs },
+    ])
+    const common = { durationMs, limits: Object.fromEntries(services) }
+    return networks.flatMap((network) =>
+      seeds.flatMap((seed) =>
+        starts.map((from) =>
+          simulateEndpoints({ ...common, ...network, seed, endpoints: endpointsFrom(from) }),
+        ),
+      ),
+    )
+  }
+
+  test.each([
+    [[50, 5000], [5, 5000], 0.6],
+    [[100, 10_000], [7, 2000], 0.6],
+    [[600, 60_000], [30, 60_000], 0.8],
+    // Limits that look the same are told apart late.
+    [[50, 5000], [50, 5000], 0],
+  ] as const)('%o to people and %o to companies: no call is refused', (person, company, least) => {
+    const durationMs = 14 * person[1]
+    const outcomes = play({ person, company }, durationMs, (from) => ({
+      person: { limit: 'person', from: 0 },
+      company: { limit: 'company', from },
+    }))
+    const share = (accepted = 0, [calls, windowMs]: Limit): number =>
+      ((accepted / calls) * windowMs) / (durationMs / 2)
+    for (const { rejected, accepted, models } of outcomes) {
+      expect(rejected).toBe(0)
+      expect(models.isByEndpoint || least === 0).toBe(true)
+      expect(share(accepted.person, person)).toBeGreaterThan(least)
+      expect(share(accepted.company, company)).toBeGreaterThan(least)
+    }
+  })
+
+  test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.5] as const, [[600, 60_000], 0.85] as const])(
+    'one limit for all, %o: it is used, and no call is refused',
+    (all, least) => {
+      const durationMs = 20 * all[1]
+      const outcomes = play({ all }, durationMs, (from) => ({
+        bulk: { limit: 'all', from: 0 },
+        person: { limit: 'all', from },
+      }))
+      for (const { rejected, accepted, models } of outcomes) {
+        expect({ rejected, isByEndpoint: models.isByEndpoint }).toEqual({ rejected: 0, isByEndpoint: false })
+        const used = (accepted.bulk ?? 0) + (accepted.person ?? 0)
+        expect((used / all[0]) * all[1]).toBeGreaterThan((least * durationMs) / 2)
+      }
+    },
+  )
+})
