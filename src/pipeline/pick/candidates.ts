@@ -211,9 +211,9 @@ export async function readCandidatesByKey(
   return rows.map((row) => ({ ...row, disposition: 'abandoned' }))
 }
 
-/** The columns of `r` that the expressions below read: `last_written`, which may be large, only where it is needed. */
+/** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`null::jsonb as last_written` : sql`last_written`}, due_at, settled_at`
+  sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 const isDueSql = sql<boolean>`coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false)`
 
@@ -246,17 +246,22 @@ function isStampRemovedSql(source: Source): RawBuilder<boolean> {
   return sql`(r.state = ${sql.lit(Row.enriched)} and not ${isOwnStampSql(source)})`
 }
 
-/** SQL: whether the stamp in `page` is what Fillrate wrote, by this source or another. NULL: it has written none. */
+/**
+ * SQL: whether the stamp in `page` is what Fillrate wrote, by this source or another, for whatever inputs: a row that was picked
+ * with other ones has it among its earlier writes. NULL: it has written none.
+ */
 function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
   // What Fillrate wrote does not count in a stamp that is only read.
   if (freshness?.cell == null) return sql`null::boolean`
   const { column } = freshness.cell
-  const isOwn = sql<boolean | null>`(r.last_written -> ${column} = page.stamp)`
+  const isWritten = (row: string): RawBuilder<boolean | null> =>
+    sql`coalesce(${sql.ref(`${row}.last_written`)} -> ${column}, ${sql.ref(`${row}.earlier_writes`)} #> array[${column}, '1']::text[]) = page.stamp`
+  const isOwn = sql<boolean | null>`(${isWritten('r')})`
   const { sharedWith = [] } = freshness
   if (sharedWith.length === 0) return isOwn
   return sql`(case when ${isOwn} then true when exists (
       select from fillrate.rows o
-       where o.source = any(${[...sharedWith]}::text[]) and o.key = page.key and o.last_written -> ${column} = page.stamp offset 0)
+       where o.source = any(${[...sharedWith]}::text[]) and o.key = page.key and ${isWritten('o')} offset 0)
     then true else ${isOwn} end)`
 }
 

@@ -202,6 +202,18 @@ describe('a row with a recent stamp', () => {
     )
     expect(ours).toEqual({ filled: true })
   })
+
+  test('is picked again if its inputs changed, and whoever picked it has died or only asked', async () => {
+    await insert('ours@x.example')
+    await run()
+    await query(`update crm.contacts set phone = null, email = 'new-' || email`)
+    const dry = await harness.open({ config: withFreshness() })
+    await dry.run(runRequest({ route: 'sync', dryRun: { sample: 1 } }))
+    await dry.close()
+
+    expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, calls: 0 })
+    expect(await query('select from crm.contacts where phone is null')).toEqual([])
+  })
 })
 
 describe('a write sets the stamp', () => {
