@@ -35,7 +35,12 @@ export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
         union all
        select concat_ws(' ', source, key, "column"), concat_ws(' ', reason, detail, value::text) from fillrate.skipped_cells
         union all
-       select 'own ' || source || ' ' || key, own_writes::text from fillrate.rows where own_writes is not null`,
+       select 'own ' || source || ' ' || key, own_writes::text from fillrate.rows where own_writes is not null
+        union all
+       select 'written ' || source || ' ' || key, concat_ws(' ', (last_written - 'enriched_at')::text, (earlier_writes - 'enriched_at')::text)
+         from fillrate.rows
+        union all
+       select 'deleted ' || source || ' ' || key, stored_row ->> 'state' from fillrate.deleted_rows`,
     ),
     records: await read(
       `select kind || ' ' || key as name, state || coalesce(record::text, '') as value from fillrate.lookups`,
