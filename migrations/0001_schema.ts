@@ -498,11 +498,13 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   )
 
   // One verified webhook event. `id`: of the job and the content, because a service may number its events by job, and send
-  // one again with more in it. `quarantined_results` counts results that match no input of the job and were not used.
+  // one again with more in it. `service_id`: the service of the process that received it, whose processes alone read and settle
+  // it; null: not configured there. `quarantined_results` counts results that match no input of the job and were not used.
   await sql`
     create table fillrate.deliveries (
       id uuid primary key default gen_random_uuid(),
       event_id text collate "C" not null,
+      service_id smallint,
       job_key uuid,
       job_id text collate "C",
       state text not null check (state in ('received', 'settled', 'orphaned', 'quarantined')),

@@ -14,6 +14,7 @@ import type { RowHistory } from '../actions/explain/row-history.ts'
 import type { SpendSettings } from '../actions/spend.ts'
 import type { Source } from '../sources/source.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
+import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
 import type { DashboardApp } from './dashboard/actions/action.ts'
 
@@ -66,7 +67,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
       port,
       receive:
         environment.webhookSecrets.length > 0
-          ? createWebhookReceiver(db, environment.webhookSecrets, service)
+          ? createWebhookReceiver(db, environment.webhookSecrets, service, findOwnService(db, environment))
           : null,
       signature: () => service()?.signature ?? null,
       deliveries: options.deliveries,
@@ -101,6 +102,19 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
       'another Fillrate process on this machine receives deliveries for this one',
     )
     return { publicUrl: publicUrlFor(environment, taken), url: null, close: async () => {} }
+  }
+}
+
+/** Finds the number of the configured service, and remembers it; null: none is configured, or it has made no job yet. */
+function findOwnService(
+  db: Database,
+  environment: Pick<Environment, 'baseUrl'>,
+): () => Promise<number | null> {
+  const address = configuredAddress(environment)
+  let id: number | null = null
+  return async () => {
+    if (address !== null) id ??= (await listServices(db)).find(({ host }) => host === address)?.id ?? null
+    return id
   }
 }
 

@@ -114,7 +114,7 @@ async function recordPolls(deps: CallDeps, polls: readonly Poll[]): Promise<numb
           ]
         : [],
     )
-    await insertDeliveries(tx, deliveries)
+    await insertDeliveries(tx, deliveries, deps.service)
     const gone = open.filter(({ reading }) => reading.outcome === 'gone').map(({ job }) => job.id)
     await jobs.expireGoneJobs(tx, gone)
     await requeueSingly(tx, gone, {

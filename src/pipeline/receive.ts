@@ -37,17 +37,19 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * acknowledgement does not wait for that and is always true. Concurrent deliveries share an INSERT. Rejects if
  * Postgres does not store the delivery: the sender must then retry.
  * @param currentService a reload may change it; null: not known yet
+ * @param serviceId its number; null: none is configured
  */
 export function createWebhookReceiver(
   db: Database,
   secrets: readonly string[],
   currentService: () => Service | null = () => BUILT_IN_SERVICE,
+  serviceId: () => Promise<number | null> = async () => null,
 ): ReceiveWebhook {
   let lastAt = Number.NEGATIVE_INFINITY
   const insert = createBatcher(
     async (batch: deliveries.ReceivedDelivery[]) => {
       const unique = new Map(batch.map((delivery) => [delivery.contentForJob, delivery]))
-      return new Set(await deliveries.insertDeliveries(db, [...unique.values()]))
+      return new Set(await deliveries.insertDeliveries(db, [...unique.values()], await serviceId()))
     },
     { maxItems: 50, gatherMs: () => (performance.now() - lastAt < BUSY_MS ? GATHER_MS : 0) },
   )

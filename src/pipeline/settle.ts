@@ -29,11 +29,13 @@ export interface SettleResult {
   readonly orphaned: number
 }
 
-type SettleDeps = Pick<Deps, 'adapter' | 'db' | 'policy' | 'now' | 'log' | 'metrics'>
+/** Without a service, those of all are settled. */
+type SettleDeps = Pick<Deps, 'adapter' | 'db' | 'policy' | 'now' | 'log' | 'metrics'> &
+  Partial<Pick<Deps, 'service'>>
 
 /** Settles deliveries, oldest first: their results answer lookups and finish jobs. */
 export async function settleReceived(deps: SettleDeps): Promise<SettleResult> {
-  if (!(await deliveries.hasReceived(deps.db))) return NOTHING_SETTLED
+  if (!(await deliveries.hasReceived(deps.db, deps.service))) return NOTHING_SETTLED
   const { lagsMs, outcomes, quarantinedResults, ...result } = await settleClaimed(
     deps,
     DELIVERIES_PER_TICK,
@@ -121,7 +123,7 @@ function settleClaimed(
 ): Promise<SettledBatch> {
   const startedAt = Date.now()
   return inTransaction(deps.db, async (tx) => {
-    const claimed = await deliveries.claimDeliveries(tx, limit, BYTES_PER_TICK)
+    const claimed = await deliveries.claimDeliveries(tx, limit, BYTES_PER_TICK, deps.service)
     const [first] = claimed
     if (first === undefined) return NOTHING_SETTLED
     onClaim(first)

@@ -281,7 +281,7 @@ async function recordSubmissions(deps: CallDeps, results: SubmissionResult[]): P
       : inTransaction(deps.db, async (tx) => {
           await jobs.recordJobSubmissions(tx, submitted)
           // With the job: an answer is never lost between the two, nor awaited once it is stored.
-          await insertDeliveries(tx, answers)
+          await insertDeliveries(tx, answers, deps.service)
           await lookups.addUnconfirmedCalls(tx, unconfirmed)
           await lookups.requeueSingly(tx, rejectedKeys(false), {
             reason: 'its bulk submission was rejected',

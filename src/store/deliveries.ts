@@ -24,11 +24,14 @@ export interface ReceivedDelivery {
 
 /**
  * Stores deliveries, each once for its job. The path is not signed: one that names no job of ours adds nothing to the key, so that
- * one captured body cannot be stored again and again. @returns the contents of those that were new
+ * one captured body cannot be stored again and again.
+ * @param service whose they are; null: it is not configured here
+ * @returns the contents of those that were new
  */
 export async function insertDeliveries(
   db: Connection,
   deliveries: readonly ReceivedDelivery[],
+  service: number | null,
 ): Promise<string[]> {
   if (deliveries.length === 0) return []
   // Sorted, so that two receivers with the same deliveries do not deadlock. One parameter each: bodies are long, and inside
@@ -37,20 +40,24 @@ export async function insertDeliveries(
   const values = sorted.map(
     (one) =>
       sql`(case when exists (select from fillrate.jobs where key = ${one.job}::uuid) then ${one.contentForJob}::uuid else ${one.content}::uuid end,
-           ${one.eventId}, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
+           ${one.eventId}, ${service}::smallint, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
   )
   const { rows } = await sql<{ id: string }>`
-    insert into fillrate.deliveries (id, event_id, job_key, job_id, state, reason, body, raw)
+    insert into fillrate.deliveries (id, event_id, service_id, job_key, job_id, state, reason, body, raw)
     values ${sql.join(values)}
     on conflict (id) do nothing
     returning id`.execute(db)
   return rows.map((row) => row.id)
 }
 
+/** SQL: a delivery is to be settled, and is of this service or of none that is known. Only its own description reads it rightly. */
+const isReceivedSql = (service: number | undefined): RawBuilder<boolean> => sql<boolean>`(
+  state = 'received' and ${service === undefined ? sql`true` : sql`coalesce(service_id = ${service}, true)`})`
+
 /** Whether any delivery is to be settled: a poll that finds nothing needs no transaction. */
-export async function hasReceived(db: Connection): Promise<boolean> {
+export async function hasReceived(db: Connection, service: number | undefined): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.deliveries where state = 'received') as any`.execute(db)
+    select exists (select from fillrate.deliveries where ${isReceivedSql(service)}) as any`.execute(db)
   return rows[0]?.any ?? false
 }
 
@@ -71,11 +78,16 @@ export interface ClaimedDelivery {
  * suppressions until the transaction ends (`lockExclusively`): what is said about them stays true as long.
  * @param bytes limit on the bodies in total; the last one may exceed it, so a longer one comes alone
  */
-export async function claimDeliveries(tx: Tx, limit: number, bytes: number): Promise<ClaimedDelivery[]> {
+export async function claimDeliveries(
+  tx: Tx,
+  limit: number,
+  bytes: number,
+  service?: number,
+): Promise<ClaimedDelivery[]> {
   const { rows } = await sql<ClaimedDelivery>`
     with claimed as materialized (
       select id, received_at, octet_length(body) as size from fillrate.deliveries
-       where state = 'received'
+       where ${isReceivedSql(service)}
        order by received_at limit ${limit} for no key update skip locked
     ), summed as (
       select id, received_at, sum(size) over (order by received_at, id) - size as before from claimed

@@ -160,6 +160,7 @@ export interface Schema extends ObservationTables {
   'fillrate.deliveries': {
     id: Generated<string>
     event_id: string
+    service_id: number | null
     job_key: string | null
     job_id: string | null
     state: DeliveryState

@@ -151,7 +151,7 @@ test.each<[string, boolean, string, readonly string[]]>([
   const adapter = createService({ name: 'any', person: { path: '/' }, bulk: { path: '/bulk', ordered } })
   const results = EMAILS.map((email) => ({ data: { title: `T ${email}`, confidence: 0.9 } }))
   const delivery = { jobId, status: 'completed', results }
-  await insertDeliveries(database.db, [toFetchedDelivery('fetched', id, { delivery, raw: null })])
+  await insertDeliveries(database.db, [toFetchedDelivery('fetched', id, { delivery, raw: null })], null)
   await settleAll(adapter)
   expect(await lookups()).toEqual(expected)
   const isUsed = expected[0]?.startsWith('a found') === true
