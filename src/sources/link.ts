@@ -1,7 +1,7 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { Column, Table } from './catalogue.ts'
 import { type Db, tryQuery } from './db.ts'
-import { tokenize } from './expression.ts'
+import { isFiller, tokenize } from './expression.ts'
 import { inputsProbeSql } from './inputs.ts'
 import { givenRowsSql } from './own-writes.ts'
 import { replaceTable } from './replace-table.ts'
@@ -132,6 +132,46 @@ function listColumnsElsewhere({ mapping }: Source, table: Table): Column[] {
   return table.columns.filter((column) => words.has(column.name))
 }
 
+const PLACE = '(~place~)'
+const PLACE_WITH_ALIAS = /\(~place~\)\s+(?:as\s+)?("(?:[^"]|"")*"|[\w$]+)/gi
+
+/**
+ * A table with the columns that a source may name: of another one, a column that is dropped must not concern it. All columns
+ * where it reads whole rows.
+ */
+function listNamedRow({ mapping, outputs, touches }: Source, table: Table): Table {
+  const texts = [
+    ...listTexts(mapping),
+    mapping.where ?? '',
+    ...outputs.map((output) => output.mapping.sql ?? ''),
+    ...touches.map((touch) => touch.expression),
+  ]
+  const aliases = new Set<string | null>()
+  const readers = texts.map((text) =>
+    (replaceTable(text, table, PLACE, { isJoins: text === mapping.joins }) ?? text).replaceAll(
+      PLACE_WITH_ALIAS,
+      (_, alias: string) => {
+        aliases.add(columnNameIn(tokenize(alias).tokens[0]))
+        return ' '
+      },
+    ),
+  )
+  const words = new Set<string | null>()
+  for (const reader of readers) {
+    const tokens = tokenize(reader).tokens.filter((token) => !isFiller(token))
+    for (const [at, token] of tokens.entries()) {
+      const name = columnNameIn(token)
+      const before = columnNameIn(tokens[at - 1]) ?? tokens[at - 1]?.text
+      const isStar = token.text === '*' && ['.', ',', 'select', 'all', 'distinct'].includes(before ?? '')
+      const isRow = aliases.has(name) && name !== null && before !== '.' && tokens[at + 1]?.text !== '.'
+      const isEscaped = token.kind === 'quoted' && !token.text.startsWith('"')
+      if (isStar || isRow || isEscaped || name === 'natural') return table
+      words.add(name)
+    }
+  }
+  return { ...table, columns: table.columns.filter((column) => words.has(column.name)) }
+}
+
 const listTexts = ({ inputs, joins, freshness }: SourceMapping): string[] => [
   ...Object.values(inputs),
   joins ?? '',
@@ -148,7 +188,8 @@ function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere
   const others = elsewhere ? tables.filter((one) => one.writers.length > 0) : []
   const replaced = (text: string, options?: { isJoins: boolean }): string =>
     others.reduce(
-      (now, { table, writers: by }) => replaceTable(now, table, givenRowsSql(table, by), options) ?? now,
+      (now, { table, writers: by }) =>
+        replaceTable(now, table, givenRowsSql(listNamedRow(source, table), by), options) ?? now,
       text,
     )
   const inputs: SourceMapping['inputs'] = Object.fromEntries(

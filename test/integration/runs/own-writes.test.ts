@@ -105,20 +105,54 @@ test('a column that no source names is dropped while a run is under way', async 
   await start(
     { people, accounts, members },
     `alter table crm.people add unnamed text default 'x';
-     create table crm.accounts (id int primary key, website text, industry text);
+     create table crm.accounts (id int primary key, website text, industry text, unnamed text);
      insert into crm.accounts select n, 'c' || n || '.example' from generate_series(1, 30) n;
      update crm.people set account_id = id, first_name = 'Ada ' || id;
      create function refuse() returns trigger language plpgsql as $$ begin raise 'not %', new.email; end $$;
      create trigger refuse before update on crm.people for each row when (new.id = 3) execute function refuse();`,
   )
   const app = await harness.open()
-  await query('alter table crm.people drop column unnamed')
+  await query('alter table crm.people drop column unnamed; alter table crm.accounts drop column unnamed')
   const { status, rows } = await app.run(runRequest())
-  await app.close()
   expect({ status, failed: rows.failed }).toEqual({ status: 'completed', failed: 0 })
   // The one that the trigger refuses, as a person of both sources.
   expect(rows.write_rejected).toBe(2)
   expect(rows.enriched).toBeGreaterThan(70)
+
+  // A column that another source writes is that source's alone.
+  await query(`
+    alter table crm.accounts drop column industry;
+    update crm.people set first_name = 'Eve ' || id, phone = null, title = null where id > 20`)
+  const next = await app.run(runRequest({ sources: ['members'] }))
+  await app.close()
+  expect(next).toMatchObject({ status: 'completed', rows: { picked: 10, failed: 0 } })
+})
+
+test('what a source reads of a joined table as a whole row is what the user gave', async () => {
+  const accounts = {
+    kind: 'company',
+    table: 'crm.accounts',
+    inputs: { domain: 't.website' },
+    outputs: { industry: 'industry' },
+  }
+  const members = {
+    kind: 'person',
+    table: 'crm.people',
+    inputs: {
+      name: 't.first_name',
+      company: `to_jsonb(a) ->> 'website' || coalesce(to_jsonb(a) ->> 'industry', '')`,
+    },
+    joins: 'join crm.accounts a on a.id = t.account_id',
+    outputs: { title: 'title' },
+  }
+  await start(
+    { accounts, members },
+    `create table crm.accounts (id int primary key, website text, industry text);
+     insert into crm.accounts select n, 'c' || n || '.example' from generate_series(1, 30) n;
+     update crm.people set account_id = id, first_name = 'Ada ' || id;`,
+  )
+  expect(await run()).toMatchObject({ picked: 60 })
+  expect(await run()).toMatchObject(NOTHING)
 })
 
 describe('an input that is also an output', () => {
