@@ -49,6 +49,10 @@ export interface Table {
   /** Tables other than partitions that inherit from it, quoted: a unique key holds in each of them alone. */
   readonly inheritors: readonly string[]
   readonly isInherited: boolean
+  /** Rules that rewrite updates of it. */
+  readonly updateRules: readonly string[]
+  /** This role may read whole rows, and so their places, not only single columns. */
+  readonly canSelectRows: boolean
   /** Rows of it are in partitions, or in tables that inherit from it. */
   readonly hasChildTables: boolean
   /** The database's encoding: `UTF8`. */
@@ -76,6 +80,8 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     isVisible: found.is_visible,
     inheritors: found.inheritors.map(([schema, name]) => `${quoteName(schema)}.${quoteName(name)}`),
     isInherited: found.inheritors.length > 0,
+    updateRules: found.update_rules,
+    canSelectRows: found.can_select_rows,
     hasChildTables: found.inheritors.length > 0 || found.relkind === 'p',
     encoding: found.encoding,
   }
@@ -102,6 +108,8 @@ interface FoundTable {
   readonly has_update_triggers: boolean
   readonly is_visible: boolean
   readonly inheritors: ReadonlyArray<readonly [string, string]>
+  readonly update_rules: readonly string[]
+  readonly can_select_rows: boolean
   readonly encoding: string
   readonly unique_keys: ReadonlyArray<{
     readonly primary: boolean
@@ -166,6 +174,9 @@ const tableQuery = `
              from below b join pg_class i on i.oid = b.oid and not i.relispartition
              join pg_namespace s on s.oid = i.relnamespace
          ), '[]') as inheritors,
+         array(select w.rulename::text from pg_rewrite w
+                where w.ev_class = c.oid and w.ev_type = '2' and w.ev_enabled in ('O', 'A') order by 1) as update_rules,
+         has_table_privilege(c.oid, 'select') as can_select_rows,
          coalesce((
            select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (
                     select jsonb_agg(a.attname order by k.place)

@@ -2,7 +2,7 @@ import { nearestWords } from '../../util/text.ts'
 import { listTables, readTable, type Table } from '../catalogue.ts'
 import type { Db } from '../db.ts'
 import type { ProblemList } from '../problems.ts'
-import { formatTableName, parseTableName } from '../quote.ts'
+import { formatTableName, parseTableName, quoteName } from '../quote.ts'
 
 /** Finds the source's table, or suggests one. Only a table, not a view, can be locked, keyed and written. */
 export async function findTable(db: Db, name: string, report: ProblemList): Promise<Table | null> {
@@ -22,6 +22,25 @@ export async function findTable(db: Db, name: string, report: ProblemList): Prom
       `'${name}', a ${table.kind}`,
       'a table: only its rows can be locked while they are written',
       'Name the underlying table, and express the rest of the view in `joins` and `where`.',
+    )
+    return null
+  }
+  const [rule] = table.updateRules
+  if (rule !== undefined) {
+    report.add(
+      'table',
+      `'${name}', whose rule ${rule} rewrites updates`,
+      'a table whose rows are updated as the statement says',
+      `Do in a trigger what the rule does, and drop it: drop rule ${quoteName(rule)} on ${table.sql}`,
+    )
+    return null
+  }
+  if (table.isInherited && !table.canSelectRows) {
+    report.add(
+      'table',
+      `'${name}', of which this role may read single columns only, and from which ${table.inheritors.join(', ')} inherits`,
+      'a role that may read the place of a row: tables that inherit may repeat a key',
+      `Grant it: grant select on ${table.sql} to …`,
     )
     return null
   }

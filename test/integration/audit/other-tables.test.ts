@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { crmConfig } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+
+// Tables whose rows another statement may stand for: only the locked row is written and restored, or `check` says why not.
+
+const { contacts } = crmConfig.sources
+const outputs = { title: { field: 'title', policy: 'always' } }
+const source = (table: string, more: object = {}): object => ({
+  ...contacts,
+  table,
+  outputs,
+  touch: {},
+  ...more,
+})
+const sources = {
+  people: source('crm.people', { where: 'not t.is_archived' }),
+  parts: source('crm.parts', { where: `t.region = 'a'` }),
+}
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
+  await database.pool.query(`
+    create schema crm;
+    create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
+    create table crm.archive (primary key (id)) inherits (crm.people);
+    insert into crm.people (id, email) values (1, 'ada@example.com');
+    insert into crm.archive values (1, 'old@example.com', 'typed', true);
+
+    create table crm.parts (id int, region text, email text, title text, primary key (id, region)) partition by list (region);
+    create table crm.parts_a (title text, email text, region text not null, id int not null);
+    alter table crm.parts attach partition crm.parts_a for values in ('a');
+    create table crm.parts_b partition of crm.parts for values in ('b');
+    insert into crm.parts values (1, 'a', 'parta@example.com', 'typed a'), (1, 'b', 'partb@example.com', 'typed b');
+
+    create table crm.ruled (id int primary key, email text, title text);
+    create table crm.ruled_log (id int, title text);
+    create rule log as on update to crm.ruled do also insert into crm.ruled_log values (new.id, new.title);
+    create table crm.shown (id int primary key, email text, title text);
+    create view crm.shown_view as select * from crm.shown;
+    create function crm.instead() returns trigger language plpgsql as $$ begin
+      update crm.shown set title = new.title; return new; end $$;
+    create trigger instead instead of update on crm.shown_view for each row execute function crm.instead();
+    create foreign data wrapper nothing;
+    create server nowhere foreign data wrapper nothing;
+    create foreign table crm.foreign_table (id int, email text, title text) server nowhere`)
+  cli = await createCommandLine(database.url, sandbox, { sources })
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+const fillrate = (line: string, env: object = {}) =>
+  runProgram(
+    {
+      cwd: cli.folder,
+      env: {
+        DATABASE_URL: database.url,
+        FILLRATE_BASE_URL: sandbox.url,
+        FILLRATE_API_KEY: sandbox.keys.join(','),
+        ...env,
+      },
+    },
+    ...line.split(' '),
+  )
+/** The title of the one row of each table. */
+const titles = async (): Promise<Record<string, string | null>> => {
+  const { rows } = await database.pool.query<{ of: string; title: string | null }>(`
+    select tableoid::regclass::text as of, title from crm.people
+    union all select tableoid::regclass::text, title from crm.parts`)
+  return Object.fromEntries(rows.map(({ of, title }) => [of, title]))
+}
+
+const REFUSED = [
+  ['a rule that adds to updates', 'ruled', {}, /'crm.ruled', whose rule log rewrites updates/],
+  ['a view with an INSTEAD OF trigger', 'shown_view', { key: 'id' }, /'crm.shown_view', a view/],
+  ['a foreign table', 'foreign_table', { key: 'id' }, /'crm.foreign_table', a foreign table/],
+] as const
+
+test.each(REFUSED)('`check` refuses %s', async (_, table, more, message) => {
+  await cli.configure({ sources: { one: source(`crm.${table}`, more) }, budget: 'unlimited' })
+  const { code, stdout, stderr } = await fillrate('check')
+  expect((stdout + stderr).replaceAll(/\s+/g, ' ')).toMatch(message)
+  expect(code).toBe(2)
+})
+
+test('of a partitioned table and of one that others inherit from, only the row that was looked up is written, restored and written again', async () => {
+  await cli.configure({ sources, budget: 'unlimited' })
+  const before = await titles()
+  const others = { 'crm.archive': 'typed', 'crm.parts_b': 'typed b' }
+  expect(before).toEqual({ ...others, 'crm.people': null, 'crm.parts_a': 'typed a' })
+  expect(await fillrate('run --route sync')).toMatchObject({ code: 0 })
+  const written = await titles()
+  expect(written).toMatchObject(others)
+  expect([written['crm.people'], written['crm.parts_a']]).not.toContain(null)
+  expect(written['crm.parts_a']).not.toBe('typed a')
+  expect(await fillrate('undo 1 --yes')).toMatchObject({ code: 0 })
+  expect(await titles()).toEqual(before)
+  for (const name of Object.keys(sources))
+    expect(await fillrate(`remap ${name}`)).toMatchObject({ code: 0 })
+  expect(await titles()).toMatchObject(others)
+})
+
+test('a role with rights to columns alone needs SELECT on a table that others inherit from', async () => {
+  await cli.configure({ sources, budget: 'unlimited' })
+  const role = `columns_${Date.now()}`
+  const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
+  await database.pool.query(`
+    create role ${role} login password 'x'; grant usage on schema crm, fillrate to ${role};
+    grant select, insert, update, delete on all tables in schema fillrate to ${role};
+    grant usage on all sequences in schema fillrate to ${role};
+    grant select (id, email, title, is_archived), update (title) on crm.people to ${role};
+    grant select (id, region, email, title), update (title) on crm.parts to ${role}`)
+  try {
+    const check = async (): Promise<string> =>
+      (await fillrate('check', { DATABASE_URL: url.href })).stdout.replaceAll(/\s+/g, ' ')
+    expect(await check()).toMatch(
+      /✗ source people 1 problem table found 'crm.people', of which this role may read single columns only.*✓ source parts/,
+    )
+    await database.pool.query(`grant select on crm.people to ${role}`)
+    expect(await check()).not.toMatch(/single columns/)
+  } finally {
+    await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+  }
+})
