@@ -123,7 +123,7 @@ export interface App extends DashboardApp {
   follow(action: 'install' | 'remove', source: string): Promise<TriggerStatus>
   /** The receiver, dashboard and metrics, without runs. */
   serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void>
-  readonly queueTroubles: DaemonApp['queueTroubles']
+  readonly notifier: DaemonApp['notifier']
   /** The history of one row. */
   explain(source: string, key: string): Promise<RowHistory>
   /** Reverts the writes of a run. */
@@ -149,6 +149,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     ...(environment.maxConnections !== null && { max: environment.maxConnections }),
     silentAfterMs,
     ...(onStatement && { onStatement }),
+    onServerError: (error) => own.noteServerError(error),
     onLost: (error) => {
       own.changed.notify()
       log.debug(
@@ -235,6 +236,7 @@ function buildApp(
       })
     },
     keyAccepted: own.keyAccepted,
+    describeOutage: () => own.describeOutage(),
     webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
     elector: new LeaderElector({
       db,
@@ -257,7 +259,6 @@ function buildApp(
     log,
   })
 
-  const { queueTroubles } = notifier
   const schedules = () => listDueTimes(config.schedule, Date.now())
   const observer = () => ({ own: own.list(), schedules: schedules() })
   /** Works as a process that the dashboard lists, and that watches for troubles. */
@@ -271,7 +272,7 @@ function buildApp(
             log,
             own,
             schedules,
-            notifier: () => queueTroubles,
+            notifier: () => notifier,
             // A short run looks once, at its end: a look costs Postgres as much as a page of rows.
             delayMs: TROUBLE_DELAY_MS,
           })
@@ -369,7 +370,7 @@ function buildApp(
     },
     follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),
     explain,
-    queueTroubles,
+    notifier,
     undo: async (request) => undoRun({ ...(await deps()), owner }, request),
     forgetDeleted: (name, request) => forgetDeleted(base, chooseSource(sources, name), request),
     retry: async (request) =>

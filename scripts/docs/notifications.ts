@@ -106,8 +106,10 @@ the target accepts something again. The end of a trouble waits for its begin.
 Only a process that dies after the target's answer and before it could record it leaves a second attempt: drop what has an
 \`event_id\` that you have seen. \`fillrate run\` sends what it has queued before it ends; the rest is sent by the next process.
 
-While Postgres is away nothing can be stored or sent. Once it is back, its absence is reported if it was longer than a minute;
-for the time itself, use the [alert](operations.md#alerts) \`FillrateDatabaseAway\`.
+While Postgres is away, or takes no writes, nothing can be stored. After 30 s one process reports that from its memory: the
+daemon that runs longest, as far as the processes know of each other. Where each loses its own connection to Postgres, or that
+daemon ends meanwhile, nothing may be reported before Postgres is back: use the [alert](operations.md#alerts)
+\`FillrateDatabaseAway\` too.
 
 ## Signature
 
@@ -123,14 +125,15 @@ ${table(['field', 'type', 'meaning'], listFields(z.toJSONSchema(NOTIFICATION_SHA
 
 ## Troubles
 
-A trouble that may end by itself is reported after a minute; if it is over by then, nothing is sent.
+A trouble that may end by itself is reported after a while; if it is over by then, nothing is sent.
 
 ${table(
   ['code', 'severity', 'reported'],
   Object.entries(TROUBLES).map(([code, { severity }]) => [
     `\`${code}\``,
     severity,
-    notificationDelayMs(code as keyof typeof TROUBLES) > 0 ? 'after a minute' : 'at once',
+    { 0: 'at once', 30_000: 'after 30 s' }[notificationDelayMs(code as keyof typeof TROUBLES)] ??
+      'after a minute',
   ]),
 )}
 `

@@ -20,6 +20,7 @@ export interface TroubleSight {
   /** Postgres's clock. */
   readonly now: Date
   readonly isReadOnly: boolean
+  readonly speaker: string | null
   readonly observed: readonly ObservedTrouble[]
   /** Those that are recorded as open. */
   readonly open: readonly StoredTrouble[]
@@ -28,9 +29,15 @@ export interface TroubleSight {
 /** Reads the stored state, and decides from it which troubles hold. Writes nothing. */
 export async function lookForTroubles(db: Database, options: ObserverOptions): Promise<TroubleSight> {
   const facts = await readTroubleFacts(db)
-  const { now, isReadOnly } = facts
+  const { now, isReadOnly, speaker = null } = facts
   const open = await listOpenTroubles(db)
-  return { now, isReadOnly, observed: observeTroubles({ ...facts, openTroubles: open }, options), open }
+  return {
+    now,
+    isReadOnly,
+    speaker,
+    observed: observeTroubles({ ...facts, openTroubles: open }, options),
+    open,
+  }
 }
 
 /** The troubles to show: errors first, then the oldest. They are right even where no process has recorded them yet. */
@@ -39,7 +46,11 @@ export async function readTroubles(db: Database, options: ObserverOptions): Prom
 }
 
 /** What is observed, since when it is recorded; and what other processes know, or what has only just been seen. Pure. */
-export function listShownTroubles({ now, observed, open }: Omit<TroubleSight, 'isReadOnly'>): Trouble[] {
+export function listShownTroubles({
+  now,
+  observed,
+  open,
+}: Omit<TroubleSight, 'isReadOnly' | 'speaker'>): Trouble[] {
   const recorded = new Map(open.map((one) => [troubleId(one), one]))
   const held = open.filter((one) => {
     const { isOwn = false, isRecordedOnly = false, holdMs = 0 } = toTroubleKind(one.code)

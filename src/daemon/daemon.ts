@@ -13,21 +13,19 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { isConflict } from '../store/transaction.ts'
 import { SchemaMissingError } from '../store/migrate.ts'
 import { openDatabase, type Database } from '../store/open.ts'
-import type { QueueNotifications } from '../store/troubles.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { runWithReload, toOneLine, type Instance } from './reload.ts'
 import type { DashboardApp } from '../http/dashboard/actions/action.ts'
 import { listDueTimes } from '../config/cron.ts'
 import { OwnTroubles } from './own-troubles.ts'
-import { startTroubleWatch } from './trouble-watch.ts'
+import { startTroubleWatch, type TroubleNotifier } from './trouble-watch.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
 export interface DaemonApp extends DashboardApp {
   readonly sources: ReadonlyMap<string, Source>
   explain(source: string, key: string): Promise<RowHistory>
-  /** Queues notifications of troubles; null: the configuration names no one to notify. */
-  readonly queueTroubles: QueueNotifications | null
+  readonly notifier: TroubleNotifier
   start(options: {
     readonly signal: AbortSignal
     readonly receiver: Pick<Receiver, 'publicUrl'>
@@ -62,6 +60,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     url: environment.databaseUrl,
     max: 4,
     name: 'fillrate receiver',
+    onServerError: (error) => own.noteServerError(error),
     onLost: (error) => {
       own.changed.notify()
       log.debug(
@@ -114,7 +113,7 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
     log,
     own,
     schedules,
-    notifier: () => app?.queueTroubles ?? null,
+    notifier: () => app?.notifier ?? null,
   })
   // The process that has the port may be the one that this process replaces.
   const taking = takeOverPort(receiver, open, log, AbortSignal.any([signal, ended.signal]), (taken) => {

@@ -12,6 +12,7 @@ import {
   toTroubleNotification,
 } from '../domain/notification.ts'
 import type { Trigger } from '../domain/run.ts'
+import type { Trouble } from '../domain/trouble.ts'
 import type { RunReport } from '../runs/report.ts'
 import { logTroubleChanges } from '../runs/trouble-log.ts'
 import { type ProxySettings, openProxyDispatcher } from '../service/dispatcher.ts'
@@ -79,6 +80,19 @@ export class Notifier {
   /** Queues what began and what ended. Null: there is no one to notify. */
   get queueTroubles(): QueueNotifications | null {
     return this.hasTargets ? (tx, changes) => this.#recordTroubles(tx, changes) : null
+  }
+
+  /**
+   * Sends the begin of a trouble that cannot be stored, past the outbox.
+   * @returns whether every target has accepted it
+   */
+  async tellDirectly(trouble: Trouble, eventId: string): Promise<boolean> {
+    const body = toTroubleNotification(trouble, null, this.#options, { eventId, now: Date.now() })
+    const targets = this.#listTargets(trouble.severity)
+    const attempts = targets.map(({ key }) =>
+      this.#attempt({ id: 0, token: '', attempts: 1, target: key, body }),
+    )
+    return (await Promise.all(attempts)).every(({ reason }) => reason === null)
   }
 
   async #recordTroubles(tx: Tx, { begun, ended }: TroubleChanges): Promise<void> {

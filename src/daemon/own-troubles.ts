@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { troubleId } from '../actions/troubles.ts'
+import { addRefusal, describeRefusal, isRefusing, isSuspected, type Refusals } from '../domain/refusal.ts'
 import type { OwnTrouble } from '../domain/trouble-facts.ts'
-import type { TroubleDetails } from '../domain/trouble.ts'
+import { describeTrouble, type TroubleDetails } from '../domain/trouble.ts'
+import { isRaised, sqlStateOf } from '../util/sqlstates.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
 interface RaisedTrouble extends Omit<OwnTrouble, 'forMs' | 'seenAgoMs'> {
@@ -25,6 +27,36 @@ export class OwnTroubles {
   /** When each service and key was last accepted by a call of this process. */
   readonly #acceptedAt = new Map<string, number>()
 
+  #refusals: Refusals | null = null
+
+  /** Notes an error of Postgres. One that a function of the user's raises is about its row. */
+  noteServerError(error: unknown, now = performance.now()): void {
+    const sqlState = sqlStateOf(error)
+    if (describeRefusal(sqlState) === null || isRaised(error)) return
+    const before = this.#refusals
+    this.#refusals = addRefusal(before, sqlState, now)
+    if (isRefusing(this.#refusals, now) !== isRefusing(before, now)) this.changed.notify()
+  }
+
+  /** How Postgres refuses statements at the moment; null: it does not. */
+  findRefusal(now = performance.now()): Refusals | null {
+    return isRefusing(this.#refusals, now) ? this.#refusals : null
+  }
+
+  get isAway(): boolean {
+    return this.describeOutage() !== null
+  }
+
+  /** What keeps this process from Postgres, in words; null: nothing. */
+  describeOutage(): string | null {
+    const away = this.list().find(({ code }) => code === 'database_away')
+    return away === undefined ? null : describeTrouble(away, Date.now()).title
+  }
+
+  get suspectsRefusal(): boolean {
+    return isSuspected(this.#refusals, performance.now())
+  }
+
   /** The process as people know it. */
   get processName(): string {
     return `${hostname()}:${process.pid}`
@@ -43,6 +75,7 @@ export class OwnTroubles {
     for (const [id, one] of this.#raised)
       if (one.code === code && (subject === undefined || one.subject === subject)) {
         this.#raised.delete(id)
+        if (code === 'database_away') this.#refusals = null
         this.changed.notify()
       }
   }

@@ -1,10 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import { describeError, FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { lookForTroubles, troubleId, type TroubleSight } from '../actions/troubles.ts'
 import type { OwnTrouble } from '../domain/trouble-facts.ts'
-import { type TroubleCode, TROUBLE_CODES, toTroubleKind } from '../domain/trouble.ts'
+import { describeRefusal } from '../domain/refusal.ts'
+import {
+  type Trouble,
+  type TroubleCode,
+  type TroubleDetails,
+  TROUBLE_CODES,
+  TROUBLES,
+  toTroubleKind,
+} from '../domain/trouble.ts'
+import { notificationDelayMs } from '../domain/notification.ts'
 import { logTroubleBegin, logTroubleChanges, logTroubleEnd } from '../runs/trouble-log.ts'
-import { isTransient } from '../store/connectivity.ts'
+import { isTransient, tryWrite } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
 import {
   hasUnqueuedTroubles,
@@ -17,14 +27,21 @@ import type { Log } from '../util/log.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
 import type { OwnTroubles } from './own-troubles.ts'
 
+export interface TroubleNotifier {
+  /** Queues notifications. Null: there is no one to notify, and that is left to another process. */
+  readonly queueTroubles: QueueNotifications | null
+  /** Sends one that cannot be stored. @returns whether it was accepted */
+  tellDirectly(trouble: Trouble, eventId: string): Promise<boolean>
+}
+
 export interface TroubleWatchOptions {
   readonly db: Database
   readonly log: Log
   readonly own: OwnTroubles
   /** When each schedule of the configuration was due last; null: none is loaded yet. */
   readonly schedules: () => ReadonlyMap<string, number | null> | null
-  /** How this process queues notifications. Null, or absent: it knows no one to notify, and leaves that to another one. */
-  readonly notifier?: () => QueueNotifications | null
+  /** How this process notifies. Null, or absent: it does not know whom yet. */
+  readonly notifier?: () => TroubleNotifier | null
   readonly intervalMs?: number
   /** How long before the first look, in milliseconds. Default: 0. */
   readonly delayMs?: number
@@ -32,12 +49,15 @@ export interface TroubleWatchOptions {
 
 const INTERVAL_MS = 2_000
 /** While Postgres is away: its return is noticed at once, and what keeps it away may change. */
-const AWAY_INTERVAL_MS = 500
+const AWAY_INTERVAL_MS = 1_000
 /** A slower answer of Postgres counts as none. */
 const TIMEOUT_MS = 10_000
 /** What holds is recorded again this often, so that other processes know that it was seen. */
 const REFRESH_MS = 10_000
 const STOP_MS = 1_000
+/** How long an outage is tried to be stored, in milliseconds: for less than it takes until it is notified of from memory. */
+const STORE_OUTAGE_MS = 20_000
+const DISK_FULL = '53100'
 /** After an error that waiting does not explain. */
 const RESTART_MS = 60_000
 
@@ -63,7 +83,7 @@ export function startTroubleWatch(options: TroubleWatchOptions): TroubleWatch {
     if (delayMs > 0) await wakeUps.wait(delayMs, stopped.signal)
     while (!stopped.signal.aborted) {
       const pauseMs = await ticker.tick().then(
-        () => (ticker.isAway ? Math.min(intervalMs, AWAY_INTERVAL_MS) : intervalMs),
+        () => (options.own.isAway ? Math.min(intervalMs, AWAY_INTERVAL_MS) : intervalMs),
         (error: unknown) => {
           const reason = describeError(error)
           log.error(
@@ -91,13 +111,13 @@ export class TroubleTicker {
   /** Own troubles that were logged, and when they were looked at last. */
   #logged = new Map<string, OwnTrouble>()
   #loggedAt = 0
+  /** The process that notifies for all while nothing can be stored; null: none is known. */
+  #speaker: string | null = null
+  #isOutageRecorded = false
+  #notice: { readonly eventId: string; isDone: boolean; triedAt: number } | null = null
 
   constructor(options: TroubleWatchOptions) {
     this.#options = options
-  }
-
-  get isAway(): boolean {
-    return this.#options.own.list().some(({ code }) => code === 'database_away')
   }
 
   /** Never throws for want of Postgres or its schema. */
@@ -107,35 +127,76 @@ export class TroubleTicker {
       await withTimeout(this.#look(), TIMEOUT_MS)
     } catch (error) {
       if (isTransient(error) || error instanceof DatabaseUnusableError)
-        own.raise('database_away', '', { reason: describeDatabaseError(error), process: own.processName })
+        own.raise('database_away', '', toAwayDetails(error, own))
       // Without the schema there is nothing to watch. What waits for it says so.
       else if (!isMissingTable(error)) throw error
     }
     this.#logOwn()
+    this.#notifyOfOutage()
+  }
+
+  /** While nothing can be stored, one process notifies from its memory. The end is stored, and notified of, as any other. */
+  #notifyOfOutage(): void {
+    const { own, notifier } = this.#options
+    const away = own.list().find(({ code }) => code === 'database_away')
+    if (away === undefined || this.#isOutageRecorded) {
+      this.#notice = null
+      return
+    }
+    if (away.forMs < notificationDelayMs(away.code)) return
+    this.#notice ??= {
+      eventId: randomUUID(),
+      isDone: (this.#speaker ?? own.owner) !== own.owner,
+      triedAt: Number.NEGATIVE_INFINITY,
+    }
+    const notice = this.#notice
+    const now = performance.now()
+    if (notice.isDone || now - notice.triedAt < REFRESH_MS) return
+    notice.triedAt = now
+    const { severity } = TROUBLES[away.code]
+    const trouble = { ...away, severity, since: new Date(Date.now() - away.forMs), endedAt: null }
+    // Not awaited: a target that does not answer would delay the next look.
+    void notifier?.()
+      ?.tellDirectly(trouble, notice.eventId)
+      .then((isAccepted) => (notice.isDone = isAccepted))
   }
 
   async #look(): Promise<void> {
     const { db, own, schedules } = this.#options
-    const before = own.list()
-    const sight = await lookForTroubles(db, {
-      own: before.filter(({ code }) => code !== 'database_away'),
-      schedules: schedules(),
-    })
-    if (sight.isReadOnly) throw new DatabaseUnusableError('it is read-only')
+    const probed = own.suspectsRefusal ? await tryWrite(db) : null
+    const refusal = own.findRefusal()
+    if (refusal !== null) {
+      const details = { sqlstate: refusal.sqlState, process: own.processName }
+      own.raise('database_away', '', details, own.isAway ? refusal.lastAt : refusal.firstAt)
+    }
+    // Neither when it may have been notified of from memory, as what is stored as begun is notified of again, nor when it is
+    // over: its end would be stored as that of a short trouble.
+    const isStorable = ({ forMs }: OwnTrouble): boolean =>
+      refusal !== null &&
+      (this.#isOutageRecorded ||
+        (forMs < STORE_OUTAGE_MS && (probed !== null || refusal.sqlState !== DISK_FULL)))
+    const listed = own.list().filter((one) => one.code !== 'database_away' || isStorable(one))
+    const sight = await lookForTroubles(db, { own: listed, schedules: schedules() })
+    this.#speaker = sight.speaker ?? this.#speaker
+    this.#isOutageRecorded = sight.open.some(({ code }) => code === 'database_away')
+    if (sight.isReadOnly) throw new DatabaseUnusableError('it is read-only', '25006')
     // Measured now, as the time of the facts is: in between, a statement was answered.
-    const away = own.list().find(({ code }) => code === 'database_away')
+    const away = refusal === null ? own.list().find(({ code }) => code === 'database_away') : undefined
     if (away !== undefined) {
       own.clear('database_away')
       own.confirm()
       await this.#recordOutage(away, sight.now)
     }
-    const queueNotifications = this.#options.notifier?.() ?? null
+    const queueNotifications = this.#options.notifier?.()?.queueTroubles ?? null
     if (isRecorded(sight) && (queueNotifications === null || !(await hasUnqueuedTroubles(db)))) return
-    const proofs = own.listAcceptedKeys().map(({ scope, agoMs }) => ({
-      code: 'key_refused' as const,
-      subject: scope,
-      at: new Date(sight.now.getTime() - agoMs),
-    }))
+    const proofs = [
+      ...own.listAcceptedKeys().map(({ scope, agoMs }) => ({
+        code: 'key_refused' as const,
+        subject: scope,
+        at: new Date(sight.now.getTime() - agoMs),
+      })),
+      ...(away === undefined ? [] : [{ code: 'database_away' as const, subject: '', at: sight.now }]),
+    ]
     const report = { reporter: own.owner, codes: WATCHED_CODES, at: sight.now, proofs }
     this.#apply(await reportTroubles(db, report, sight.observed, queueNotifications))
   }
@@ -144,13 +205,15 @@ export class TroubleTicker {
     const { db, own } = this.#options
     const trouble = { code, subject, details, since: new Date(now.getTime() - forMs), endedAt: now }
     const report = { reporter: own.owner, codes: [] }
-    await reportTroubles(db, report, [trouble], this.#options.notifier?.())
+    await reportTroubles(db, report, [trouble], this.#options.notifier?.()?.queueTroubles)
   }
 
   #apply({ begun, ended, disproved }: TroubleReportResult): void {
     const { log, own } = this.#options
-    for (const { subject } of disproved.filter(({ code }) => code === 'key_refused')) {
-      own.clear('key_refused', subject)
+    for (const { code, subject } of disproved) {
+      if (code === 'database_away') own.clear(code)
+      if (code !== 'key_refused') continue
+      own.clear(code, subject)
       own.keyAccepted.notify()
     }
     const isOfAll = ({ code }: { code: TroubleCode }): boolean => toTroubleKind(code).isOwn !== true
@@ -181,6 +244,12 @@ function isRecorded({ now, observed, open }: TroubleSight): boolean {
 /** Postgres does not answer in time, or takes no writes. */
 class DatabaseUnusableError extends FillrateError {
   override readonly name = 'DatabaseUnusableError'
+  readonly code: string | undefined
+
+  constructor(message: string, code?: string) {
+    super(message)
+    this.code = code
+  }
 }
 
 async function withTimeout(work: Promise<void>, ms: number): Promise<void> {
@@ -199,8 +268,12 @@ async function withTimeout(work: Promise<void>, ms: number): Promise<void> {
   }
 }
 
-const describeDatabaseError = (error: unknown): string =>
-  networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
+function toAwayDetails(error: unknown, { processName: process }: OwnTroubles): TroubleDetails {
+  const code = networkErrorCode(error)
+  return describeRefusal(code) === null
+    ? { reason: networkErrorMeaning(code) ?? describeError(error), process }
+    : { sqlstate: code ?? undefined, process }
+}
 
 /** SQLSTATEs of a table, column, function or schema that does not exist. */
 const isMissingTable = (error: unknown): boolean =>

@@ -87,8 +87,9 @@ const SHORT_LIVED: ReadonlySet<TroubleCode> = new Set([
   'database_away',
 ])
 
-/** How long a trouble must last before it is reported, in milliseconds. */
-export const notificationDelayMs = (code: TroubleCode): number => (SHORT_LIVED.has(code) ? 60_000 : 0)
+/** How long a trouble must last before it is reported, in milliseconds. A restart of Postgres takes seconds. */
+export const notificationDelayMs = (code: TroubleCode): number =>
+  code === 'database_away' ? 30_000 : SHORT_LIVED.has(code) ? 60_000 : 0
 
 /** A trouble that began, or, with `endedAt`, that is over. */
 export function toTroubleNotification(

@@ -63,6 +63,8 @@ export interface TroubleFacts {
   }[]
   /** Whether a daemon is alive. */
   readonly hasDaemon: boolean
+  /** The process that notifies for all while nothing can be stored. Null, or absent: none is alive. */
+  readonly speaker?: string | null
 }
 
 /** What only this process knows. */

@@ -1,3 +1,4 @@
+import { describeRefusal } from './refusal.ts'
 import { toSentenceCase, formatCount, formatDuration, pluralize, relativeTime } from '../util/format.ts'
 
 /** What is known of a trouble beyond its code and subject: what its texts name. Stored as JSON; any field may be missing. */
@@ -19,6 +20,8 @@ export interface TroubleDetails {
   readonly until?: string | undefined
   /** A measured duration, in milliseconds. */
   readonly ms?: number | undefined
+  /** By which Postgres refuses statements, although it answers. */
+  readonly sqlstate?: string | undefined
 }
 
 /** A process that has not reported its own troubles for this long is gone, and they with it. Milliseconds. */
@@ -182,11 +185,14 @@ export const TROUBLES = {
   database_away: {
     severity: 'error',
     isOwn: true,
-    describe: ({ details }) => ({
-      title: `Postgres is away${withReason(details)}`,
-      meaning: 'Nothing is picked, called or written, and deliveries are not accepted. Nothing is lost.',
-      action: 'Check Postgres and the network in between. Fillrate connects again by itself.',
-    }),
+    describe: ({ details }) => {
+      const refusal = describeRefusal(details.sqlstate)
+      return {
+        title: refusal?.title ?? `Postgres is away${withReason(details)}`,
+        meaning: 'Nothing is picked, called or written, and deliveries are not accepted. Nothing is lost.',
+        action: `${refusal?.action ?? 'Check Postgres and the network in between.'} Fillrate continues by itself.`,
+      }
+    },
   },
   reload_refused: {
     severity: 'error',

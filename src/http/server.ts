@@ -3,6 +3,7 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Log } from '../util/log.ts'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
+import { isTransient } from '../store/connectivity.ts'
 import { cached } from '../util/cached.ts'
 import type { DashboardServerOptions } from './dashboard-routes.ts'
 import { limitConnections } from './connections.ts'
@@ -72,7 +73,8 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
       signature: options.signature ?? (() => BUILT_IN_SERVICE.signature),
       deliveries: options.deliveries,
       onFailed: (error) =>
-        options.log.error(
+        // The sender repeats it; that Postgres is away is said once, as a trouble.
+        options.log[isTransient(error) ? 'debug' : 'error'](
           { event: 'delivery_not_stored', reason: describeError(error) },
           'failed to store a delivery',
         ),

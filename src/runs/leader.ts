@@ -143,6 +143,8 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const lost = new AbortController()
   let renewedAt = acquiredAt
   let isRenewing = false
+  /** Why the lease was not renewed last; null: it was, or nothing has come back yet. */
+  let failure: unknown = null
   const saveCircuit = async (): Promise<void> => {
     const snapshot = breaker.snapshot()
     if (snapshot !== null || hasStoredCircuit) await rateLimits.saveCircuit(db, lease, snapshot)
@@ -150,7 +152,12 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   }
   const renew = async (): Promise<void> => {
     if (performance.now() - renewedAt > LEASE_MS - SAFETY_MARGIN_MS) {
-      log.warn({ event: 'leader_lease_lost', scope }, 'lost the leader lease; stopping API calls')
+      // Once: the loops may take long to end. An outage of Postgres is said as a trouble.
+      clearInterval(timer)
+      log[retryLogLevel(failure)](
+        { event: 'leader_lease_lost', scope },
+        'lost the leader lease; stopping API calls',
+      )
       lost.abort(new Error('the leader lease could not be renewed in time'))
       return
     }
@@ -166,12 +173,15 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
     isRenewing = true
     const startedAt = performance.now()
     try {
-      if (await leases.acquireLease(db, scope, token, owner, LEASE_MS)) renewedAt = startedAt
+      const isRenewed = await leases.acquireLease(db, scope, token, owner, LEASE_MS)
+      failure = null
+      if (isRenewed) renewedAt = startedAt
       else lost.abort(new Error('another process is the leader now'))
       const state = limiter.state()
       await rateLimits.saveRateStatus(db, lease, state)
       await saveCircuit()
     } catch (error) {
+      failure = error
       log[retryLogLevel(error)](
         { event: 'leader_lease_not_renewed', reason: describeError(error) },
         'leader lease not renewed; retrying',
@@ -199,7 +209,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
       await publishFinalStatus(options, lease, state, exhaustedForMs)
       await saveCircuit().catch(() => {})
       await leases.releaseLease(db, scope, token).catch((error: unknown) => {
-        log.warn(
+        log[retryLogLevel(error)](
           { event: 'leader_lease_not_renewed', reason: describeError(error) },
           'leader lease not released; it expires by itself',
         )
@@ -225,7 +235,7 @@ async function publishFinalStatus(
     )
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
-    log.warn(
+    log[retryLogLevel(error)](
       { event: 'rate_limit_not_stored', reason: describeError(error) },
       'final rate status not stored for the next run',
     )

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeInterruption, LeaseLostError, Run, type RunState } from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import { retryWhileUnavailable } from '../store/connectivity.ts'
+import { retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { logWait } from './loop.ts'
 import { withoutValues, type RunStatus } from './report.ts'
@@ -102,7 +102,7 @@ async function extendUntilDone(
       if (lease === null) return onLost()
       if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
     } catch (error) {
-      log.warn(
+      log[retryLogLevel(error)](
         { event: 'run_heartbeat_failed', run: id, reason: describeError(error) },
         'heartbeat failed; retrying',
       )

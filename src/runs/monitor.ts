@@ -26,6 +26,8 @@ export interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly startedAt: number
   readonly isPicking: () => boolean
   readonly rate: () => RateStatus | null
+  /** What Postgres refuses to this process, in words; null: nothing. */
+  readonly describeOutage: () => string | null
   /** Finds the open circuit that the leader has stored. */
   readonly findOpenCircuit: () => Promise<KnownCircuit | null>
   /** There may be lookups to request again. */
@@ -127,6 +129,7 @@ export async function monitorRun(
           return { ...state, locked: state.waiting }
         }
       } else if (!isTransient(error) && !isConflict(error)) throw error
+      reportProgress(run, state)
     }
     isWoken = await maybeComplete.wait(POLL_INTERVAL_MS, signal)
   }
@@ -275,6 +278,8 @@ function describeAwaitedJobs({ all, finished }: waiting.AwaitedJobs): string {
 }
 
 function describeStall(run: MonitoredRun, state: MonitorState, rate: RateStatus | null): string | null {
+  const outage = run.describeOutage()
+  if (outage !== null) return outage
   if (rate?.stallReason) return rate.stallReason
   if (performance.now() - run.counters.lastProgressAt < 2 * FULL_CHECK_MS) return null
   if (state.locked > 0)

@@ -35,6 +35,8 @@ export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   readonly onUnauthorized: (error: ServiceError) => void
   /** Notified when a rejected key is accepted again, by a call of any process. */
   readonly keyAccepted: WakeSignal
+  /** What Postgres refuses to this process, in words; null: nothing. */
+  readonly describeOutage: () => string | null
 }
 
 export interface ExecuteRunOptions {
@@ -225,6 +227,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
         startedAt,
         isPicking: () => isPicking,
         rate: () => workers.rate(),
+        describeOutage: deps.describeOutage,
         findOpenCircuit: () => deps.elector.findOpenCircuit(),
         wakeCalls: wakeCalls,
         onProgress: options.onProgress,

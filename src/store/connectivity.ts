@@ -1,6 +1,8 @@
 import { FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isTransactionTimeout } from '../util/sqlstates.ts'
+import { sql } from 'kysely'
+import { isTransactionTimeout, sqlStateOf } from '../util/sqlstates.ts'
+import type { Database } from './open.ts'
 import { isConflict } from './transaction.ts'
 
 /**
@@ -27,6 +29,21 @@ export function isTransient(error: unknown): boolean {
   return (
     UNAVAILABLE_STATE.test(code) || UNAVAILABLE_SYSTEM.has(code) || UNAVAILABLE_MESSAGE.test(error.message)
   )
+}
+
+/**
+ * Writes to a new temporary table: unlike most writes it needs new space on the disk. Never fails.
+ * @returns the SQLSTATE by which it was refused; null: it was not
+ */
+export async function tryWrite(db: Database): Promise<string | null> {
+  try {
+    await sql`create temporary table fillrate_probe on commit drop as select from generate_series(1, 8192)`.execute(
+      db,
+    )
+    return null
+  } catch (error) {
+    return sqlStateOf(error) || null
+  }
 }
 
 /** Transactions that Postgres ends because they took too long, one after another: about half a minute. */

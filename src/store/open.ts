@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import {
   CompiledQuery,
@@ -31,6 +32,8 @@ export interface OpenOptions {
   readonly silentAfterMs?: number
   /** Called when an idle connection is lost. The pool opens another one by itself. */
   readonly onLost?: (error: Error) => void
+  /** Called with every error that the server reports, when it is connected to as well. */
+  readonly onServerError?: ((error: Error) => void) | undefined
 }
 
 // Identifiers and counts are bigint; all stay far below 2^53, and a string would break `===`.
@@ -65,6 +68,12 @@ class FillrateClient extends pg.Client {
   #isInTransaction = false
   /** Sets the search path of a pooler's transaction; empty where nothing is left out of the role's own. */
   #setPath = ''
+
+  constructor(config: pg.ClientConfig & Pick<OpenOptions, 'onServerError'>) {
+    super(config)
+    const { connection } = this as unknown as { readonly connection: EventEmitter }
+    if (config.onServerError) connection.on('errorMessage', config.onServerError)
+  }
 
   getStartupConf(): Record<string, string> {
     const { getStartupConf } = pg.Client.prototype as unknown as { getStartupConf(): Record<string, string> }
@@ -260,8 +269,8 @@ export function openConnections(db: Database, count: number): void {
  */
 export function openDatabase({ url: given, ...options }: OpenOptions): Database {
   const url = withExplicitTls(given)
-  const pool = new pg.Pool({
-    Client: FillrateClient,
+  const config: pg.PoolConfig & Pick<OpenOptions, 'onServerError'> = {
+    Client: FillrateClient as typeof pg.Client,
     connectionString: url,
     max: options.max ?? 10,
     application_name: options.name ?? 'fillrate',
@@ -271,9 +280,11 @@ export function openDatabase({ url: given, ...options }: OpenOptions): Database 
     // Node then sends ten probes, one a second: a dead machine is noticed in 20 s.
     keepAliveInitialDelayMillis: 10_000,
     types,
+    onServerError: options.onServerError,
     // Awaited by the pool; its type does not say so.
     onConnect: (client) => (client as FillrateClient).findBackend(),
-  })
+  }
+  const pool = new pg.Pool(config)
   // Without a listener, an idle connection that Postgres closes would end the process.
   pool.on('error', (error) => options.onLost?.(error))
   const { silentAfterMs } = options

@@ -28,6 +28,7 @@ interface FactsRow {
   read_only: boolean
   waiting: number
   has_daemon: boolean
+  speaker: string | null
   circuits: { scope: string; opened: number; probe: number; reason: string | null; unreachable: boolean }[]
   leaders: { scope: string; status: RateStatus | null }[]
   overdue_jobs: number
@@ -68,6 +69,8 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
       (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting') as waiting,
       exists (select from fillrate.processes
                where role = 'start' and seen_at > now() - ${intervalSql(PROCESS_TTL_MS)}) as has_daemon,
+      (select owner from fillrate.processes where seen_at > now() - ${intervalSql(PROCESS_TTL_MS)}
+        order by role = 'start' desc, role = 'serve' desc, started_at, owner limit 1) as speaker,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
                 'probe', ${msSql('probe_at')}, 'reason', reason, 'unreachable', is_unreachable)), '[]')
          from fillrate.circuit_breakers) as circuits,
@@ -127,6 +130,7 @@ function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles'> {
     isReadOnly: row.read_only,
     waitingRows: row.waiting,
     hasDaemon: row.has_daemon,
+    speaker: row.speaker,
     circuits: row.circuits.map(({ scope, opened, probe, reason, unreachable }) => ({
       scope,
       openedAt: new Date(opened),

@@ -1,4 +1,7 @@
 import type { Config } from '../../config/config.ts'
+import { describeRefusal } from '../../domain/refusal.ts'
+import type { OwnTrouble } from '../../domain/trouble-facts.ts'
+import type { Database } from '../../store/open.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { StatusReport } from '../../actions/status.ts'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
@@ -45,7 +48,7 @@ export const statusCommand = defineCommand(
           fillRates,
           isInvalid ? NO_SPEND_SETTINGS : config,
           {
-            own: [],
+            own: await findOwnTroubles(db),
             schedules: await readDueTimes(config, now()),
           },
         )
@@ -64,6 +67,23 @@ export const statusCommand = defineCommand(
     },
   },
 )
+
+/** That Postgres takes no writes: no process can store it. */
+async function findOwnTroubles(db: Database): Promise<OwnTrouble[]> {
+  const { tryWrite } = await import('../../store/connectivity.ts')
+  const sqlstate = await tryWrite(db)
+  return describeRefusal(sqlstate) === null
+    ? []
+    : [
+        {
+          code: 'database_away',
+          subject: '',
+          details: { sqlstate: sqlstate ?? undefined },
+          forMs: 0,
+          seenAgoMs: 0,
+        },
+      ]
+}
 
 /** When each schedule was due last; null: the configuration is unknown. */
 async function readDueTimes(config: Config | ConfigProblems, now: number) {

@@ -24,6 +24,8 @@ export class LeaseKeeper {
   readonly #tracked = new Map<string, TrackedLease>()
   readonly #timer: NodeJS.Timeout
   #isExtending = false
+  /** Why leases were not extended last; null: they were. */
+  #failure: unknown = null
 
   constructor(deps: Pick<CallDeps, 'db' | 'log'>) {
     this.#deps = deps
@@ -73,7 +75,9 @@ export class LeaseKeeper {
         // more, the response is already stored or the lease is lost.
         if (result !== undefined && result.extended === result.leased) lease.extendedAt = now
       }
+      this.#failure = null
     } catch (error) {
+      this.#failure = error
       this.#deps.log[retryLogLevel(error)](
         { event: 'leases_not_extended', reason: describeError(error) },
         'leases not extended; retrying',
@@ -89,7 +93,7 @@ export class LeaseKeeper {
         now - extendedAt > MAX_LEASE_AGE_MS && !lostController.signal.aborted,
     )
     if (expiring.length === 0) return
-    this.#deps.log.warn(
+    this.#deps.log[retryLogLevel(this.#failure)](
       {
         event: 'leases_not_extended',
         tokens: expiring.length,

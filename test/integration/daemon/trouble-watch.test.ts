@@ -1,4 +1,5 @@
 import { connect, createServer, type Socket } from 'node:net'
+import { sql } from 'kysely'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
@@ -173,7 +174,9 @@ test('a trouble is notified of by a process that knows whom, whichever process h
   }
   let isLoaded = false
   // The daemon sees what holds at its start before it has read its configuration, and so whom to notify.
-  const daemon = startProcess(database.db, { notifier: () => (isLoaded ? queue : null) })
+  const daemon = startProcess(database.db, {
+    notifier: () => (isLoaded ? { queueTroubles: queue, tellDirectly: async () => true } : null),
+  })
   const run = startProcess()
   run.own.raise('key_refused', SCOPE, {})
   await run.tick()
@@ -300,6 +303,57 @@ test('while Postgres is away a process says so once, and once when it is back, a
   expect(recorded).toMatchObject([{ code: 'database_away', endedAt: expect.any(Date) }])
 })
 
+test.each([
+  ['53300', 'Postgres has no free connection'],
+  ['53400', 'Postgres refuses statements: they exceed a limit of its configuration'],
+])(
+  'statements that are refused with %s again and again are a trouble, recorded once, until they are not',
+  async (sqlState, title) => {
+    const role = `limited_${process.pid}_${sqlState}`
+    const [{ name }] = (await query('select current_database() as name')) as [{ name: string }]
+    await query(`create role ${role} login password 'a' connection limit ${sqlState === '53300' ? 1 : -1}`)
+    await query(`alter role ${role} in database ${name} set temp_file_limit = '1MB'`).catch(() => {})
+    await query(`alter role ${role} in database ${name} set work_mem = '64kB'`)
+    const watched = [startProcess(), startProcess()]
+    const [{ own }] = watched as [Watched]
+    const url = Object.assign(new URL(database.url), { username: role, password: 'a' }).href
+    const limited = openDatabase({ url, max: 2, onServerError: (error) => own.noteServerError(error) })
+    onTestFinished(async () => {
+      await limited.destroy()
+      await query(`drop owned by ${role}; drop role ${role}`)
+    })
+    const work = () =>
+      sqlState === '53300'
+        ? Promise.allSettled([1, 2].map(() => sql`select pg_sleep(0.1)`.execute(limited)))
+        : sql`select n from generate_series(1, 300000) n order by -n offset 299999`
+            .execute(limited)
+            .catch(() => {})
+    await expect
+      .poll(async () => {
+        await work()
+        await tickAll(watched)
+        return own.describeOutage()
+      })
+      .toBe(title)
+    await tickAll(watched)
+    expect(await listOpenTroubles(database.db)).toMatchObject([
+      { code: 'database_away', details: { sqlstate: sqlState } },
+    ])
+    // What was refused is not tried any more.
+    await expect
+      .poll(async () => {
+        await tickAll(watched)
+        return own.describeOutage()
+      })
+      .toBe(null)
+    await tickAll(watched)
+    expect(watched[0]?.said()).toEqual(['trouble_began database_away', 'trouble_ended database_away'])
+    expect(await listRecentTroubles(database.db, 10)).toMatchObject([
+      { code: 'database_away', endedAt: expect.any(Date) },
+    ])
+  },
+)
+
 test('a database that takes no writes is away as well, and one without the schema is not watched', async () => {
   const watched = startProcess()
   const [{ name }] = (await query('select current_database() as name')) as [{ name: string }]
@@ -309,7 +363,7 @@ test('a database that takes no writes is away as well, and one without the schem
   const readOnly = startProcess(db)
   await readOnly.tick()
   await query(`alter database ${name} reset default_transaction_read_only`)
-  expect(readOnly.lines).toMatchObject([{ msg: 'Postgres is away (it is read-only)' }])
+  expect(readOnly.lines).toMatchObject([{ msg: 'Postgres takes no writes: it is read-only' }])
 
   await query('alter table fillrate.troubles rename to away')
   await watched.tick()

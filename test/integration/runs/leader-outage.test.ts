@@ -1,0 +1,37 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { LeaderElector } from '../../../src/runs/leader.ts'
+import { createBreaker } from '../../../src/service/breaker.ts'
+import { openDatabase } from '../../../src/store/open.ts'
+import { startProxy } from '../../chaos/proxy.ts'
+import { createTestDatabase } from '../../support/database.ts'
+
+test('a lease that is lost while Postgres is away is not logged above debug, and once in all', async () => {
+  const database = await createTestDatabase()
+  const url = new URL(database.url)
+  const proxy = await startProxy(Number(url.port))
+  const db = openDatabase({ url: Object.assign(url, { host: `127.0.0.1:${proxy.port}` }).href, max: 2 })
+  onTestFinished(async () => {
+    await db.destroy()
+    await database.drop()
+  })
+  const lines: { readonly level: number; readonly event: string }[] = []
+  const log = pino({ level: 'debug' }, { write: (line) => lines.push(JSON.parse(line) as (typeof lines)[0]) })
+  const elector = new LeaderElector({
+    db,
+    scope: () => 'api.example.com 62af8704',
+    owner: 'this process',
+    log,
+    reserve: 0,
+    breaker: createBreaker(),
+  })
+  const leadership = await elector.acquire()
+  await proxy.close()
+  await new Promise((resolve) => leadership?.lost.addEventListener('abort', resolve))
+  // The calls on the wire end later than that, and the leadership with them.
+  await sleep(5_000)
+  await leadership?.end()
+  expect(lines.filter(({ event }) => event === 'leader_lease_lost')).toHaveLength(1)
+  expect(lines.filter(({ level }) => level > 20)).toEqual([])
+})
