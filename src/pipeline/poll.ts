@@ -91,7 +91,10 @@ export async function pollJob(
 }
 
 /** @returns how many jobs got results that had not been delivered */
-async function recordPolls(deps: CallDeps, polls: readonly Poll[]): Promise<number> {
+export async function recordPolls(
+  deps: Pick<CallDeps, 'adapter' | 'db' | 'log' | 'now' | 'policy' | 'webhookUrl'>,
+  polls: readonly Poll[],
+): Promise<number> {
   const firstMs = firstPollMs(deps)
   return inTransaction(deps.db, async (tx) => {
     const awaited = new Set(

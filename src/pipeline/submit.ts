@@ -137,25 +137,14 @@ function submitRound(
       gatherMs: () => (onWire === 0 ? 0 : GATHER_RESULTS_MS),
     })
     const submissions = await granted.each(outgoingJobs, async (job, call) => {
-      const { event, stop, cost, delivery } = await postJob(deps, job, call)
+      const posted = await postJob(deps, job, call)
       onWire--
-      await recordResult({
-        job: {
-          id: job.id,
-          token,
-          call: cost,
-          mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
-          ...(event.type === 'accepted' && delivery === null && awaitResults(deps, event.jobId)),
-          ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
-        },
-        isGlobalRejection: stop !== null,
-        delivery,
-      })
+      await recordResult(toSubmissionResult(deps, job, token, posted))
       return {
-        accepted: event.type === 'accepted',
-        hasAnswer: delivery !== null,
+        accepted: posted.event.type === 'accepted',
+        hasAnswer: posted.delivery !== null,
         emails: job.emails.length,
-        stop,
+        stop: posted.stop,
       }
     })
     return { submissions, permits: granted.permits }
@@ -200,17 +189,40 @@ async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.Ou
   return [...retries, ...created]
 }
 
+interface PostedJob {
+  readonly event: SubmitEvent
+  readonly stop: ServiceError | null
+  readonly cost: jobs.SubmittedJob['call']
+  readonly delivery: ReceivedDelivery | null
+}
+
+/** What is recorded of a posted job. */
+export function toSubmissionResult(
+  deps: Pick<CallDeps, 'adapter' | 'now' | 'policy' | 'random' | 'webhookUrl'>,
+  job: jobs.OutgoingJob,
+  token: string,
+  { event, stop, cost, delivery }: PostedJob,
+): SubmissionResult {
+  return {
+    job: {
+      id: job.id,
+      token,
+      call: cost,
+      mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
+      ...(event.type === 'accepted' && delivery === null && awaitResults(deps, event.jobId)),
+      ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
+    },
+    isGlobalRejection: stop !== null,
+    delivery,
+  }
+}
+
 /** Posts one job and classifies the answer. Throws only errors that are not the service's. */
 export async function postJob(
   deps: Pick<CallDeps, 'breaker' | 'client' | 'log' | 'webhookUrl'>,
   job: jobs.OutgoingJob,
   observer: PermittedCall,
-): Promise<{
-  event: SubmitEvent
-  stop: ServiceError | null
-  cost: jobs.SubmittedJob['call']
-  delivery: ReceivedDelivery | null
-}> {
+): Promise<PostedJob> {
   try {
     const accepted = await deps.breaker.execute(
       () =>
@@ -267,7 +279,10 @@ interface SubmissionResult {
   readonly delivery: ReceivedDelivery | null
 }
 
-async function recordSubmissions(deps: CallDeps, results: SubmissionResult[]): Promise<void> {
+export async function recordSubmissions(
+  deps: Pick<CallDeps, 'db' | 'log'>,
+  results: SubmissionResult[],
+): Promise<void> {
   const submitted = results.map(({ job }) => job)
   const rejected = results.filter(({ job }) => job.state === Job.rejected)
   const rejectedKeys = (isGlobalRejection: boolean): string[] =>

@@ -4,6 +4,7 @@ import { parseBulkResponse } from './bulk-response.ts'
 import { UnavailableError, UnexpectedStatusError, UnprocessableError } from './errors.ts'
 import {
   asyncJobId,
+  holdsNoResults,
   malformedResponseError,
   parseSuccessBody,
   readAnsweredResults,
@@ -162,6 +163,9 @@ export class EnrichmentClient {
       )
     const value = parseSuccessBody(response)
     if (results === 'answer') {
+      // Whether it is billed is not known: the job is in doubt, and not counted as paid.
+      if (bulk.readResults === null && holdsNoResults(value))
+        throw malformedResponseError('no results', response)
       const delivery = readAnsweredResults(bulk, value, checked.emails)
       return { jobId: toJobId(delivery?.jobId), requestIds: null, raw: value, delivery }
     }

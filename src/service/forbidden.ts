@@ -7,7 +7,7 @@
  */
 export type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 
-/** A 403 within this time of a 429 is a ban. */
+/** A 403 within this time of a 429, or of a 403 that the limiter takes for a ban, is one: the limiter knows when it is over. */
 const BAN_AFTER_MS = 60_000
 
 /** Bounds the memory. */
@@ -29,7 +29,6 @@ export class ForbiddenClassifier {
   #consecutiveInputs = new Set<string>()
   readonly #previous = new Map<string, PreviousForbidden>()
   #limitedAt = Number.NEGATIVE_INFINITY
-  #isBanned = false
 
   /** @returns a mark to pass to `classify` if this call gets a 403 */
   startCall(): number {
@@ -40,7 +39,6 @@ export class ForbiddenClassifier {
   recordAccepted(sentAt: number): void {
     if (sentAt > this.#limitedAt) this.#limitedAt = Number.NEGATIVE_INFINITY
     this.#acceptedCount++
-    this.#isBanned = false
     if (this.#consecutiveInputs.size > 0) this.#consecutiveInputs = new Set()
   }
 
@@ -62,10 +60,7 @@ export class ForbiddenClassifier {
     input: string,
     response: { readonly startMark: number; readonly isHtml: boolean; readonly now: number },
   ): ForbiddenMeaning {
-    if (this.#isBanned || response.now - this.#limitedAt <= BAN_AFTER_MS) {
-      this.#isBanned = true
-      return 'ban'
-    }
+    if (response.now - this.#limitedAt <= BAN_AFTER_MS) return 'ban'
     const before = this.#previous.get(input)
     const occurrences = (before?.times ?? 0) + 1
     if (before !== undefined || this.#previous.size < MAX_INPUTS)

@@ -103,6 +103,15 @@ export function readAnsweredResults(
   }
 }
 
+/** Whether an answer to a job holds an error, or nothing, in place of its results. */
+export function holdsNoResults(value: unknown): boolean {
+  const results = isObject(value) ? firstPresent(value, ['results', 'data']) : value
+  if (Array.isArray(results)) return results.length === 0
+  // Results under another name are kept: they may be paid for.
+  if (isObject(value) && results === undefined) return readInBandStatus(value) !== null
+  return !isObject(results)
+}
+
 /** The JSON of a complete success response; throws for any other. */
 export function parseSuccessBody(response: RawResponse): unknown {
   const { head, failure, body } = response.exchange

@@ -13,6 +13,7 @@ import {
   TimeoutError,
   UnprocessableError,
 } from '../../service/errors.ts'
+import { FIRST_BAN_PAUSE } from '../../service/rate-limit/cooldown.ts'
 import type { PermittedCall } from '../../service/rate-limit/permits.ts'
 import type { CallOptions, EndedCall } from '../../service/transport.ts'
 import type { MalformedResponse } from '../../store/complete-lookups.ts'
@@ -174,8 +175,8 @@ function outcomeOfError(
       // The limiter applies a 429's Retry-After to every call; any other pause is this lookup's own.
       const isLimit = error instanceof RateLimitedError
       const ownMs = error.action === 'release' && !isLimit ? error.retryAfterMs : null
-      const isUnstatedBan = banMs > 0 && error.retryAfterMs === null
-      const retryAfterMs = isUnstatedBan ? banMs + AFTER_BAN_MS : ownMs
+      const isUnstatedBan = isLimit && error.status === 403 && error.retryAfterMs === null
+      const retryAfterMs = isUnstatedBan ? Math.max(banMs, FIRST_BAN_PAUSE) + AFTER_BAN_MS : ownMs
       const inDoubt = error instanceof AbortedError && billingDoubt(error) !== 'none'
       return {
         event: { type: 'released', reason, retryAfterMs, inDoubt },

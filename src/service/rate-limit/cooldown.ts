@@ -9,7 +9,7 @@ const TWO_REJECTIONS_MS = 10_000
 const BAN_FOLLOWS_MS = 60_000
 
 /** The first pause of a ban whose length the service does not state. */
-const FIRST_BAN_PAUSE = 30_000
+export const FIRST_BAN_PAUSE = 30_000
 
 /**
  * The pause after a 429: at least as long as Retry-After, and at least twice as long as the last one if one 429 follows

@@ -71,15 +71,17 @@ describe('a 403', () => {
   })
 })
 
-test('a ban lasts until a success; a 403 long after a 429 is not one', () => {
+test('a 403 within a minute of a 429 is a ban; one long after it is not, or a blocked input would be called for ever', () => {
   const forbidden = new ForbiddenClassifier()
   const judge = (input: string, now: number) =>
     forbidden.classify(input, { startMark: forbidden.startCall(), isHtml: false, now })
   forbidden.recordRateLimited(0)
   expect(judge('a', 60_000)).toBe('ban')
-  expect(judge('b', 600_000)).toBe('ban')
-  forbidden.recordAccepted(0)
-  expect(judge('a', 600_000)).toBe('unknown')
+  expect(judge('b', 600_000)).toBe('unknown')
+  forbidden.recordRateLimited(600_000)
+  expect(judge('a', 660_000)).toBe('ban')
+  forbidden.recordAccepted(600_001)
+  expect(judge('a', 660_000)).toBe('unknown')
 })
 
 test('a 403 while others succeed does not count against the key', () => {
