@@ -113,7 +113,7 @@ async function sequences(server: string): Promise<void> {
     while (tally.times < Number(values.sequences) && !isOver())
       await checkSequences({ database, worlds: WORLDS, batches: 1, onBatch: () => (tally.times += WORLDS) })
   } catch (error) {
-    tally.fail(String((error as Error).cause ?? error))
+    tally.fail(String((error as Error).message))
   }
   tallies.push(tally)
   log(`${tally.times} sequences${tally.failed === null ? '' : `, FAILED: ${tally.failed}`}`)

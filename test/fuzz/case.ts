@@ -33,6 +33,16 @@ interface Row {
   readonly cells: readonly (string | null)[]
   readonly whole: string
 }
+interface CellPolicy {
+  /** The policy permits to write the cell, whatever was written for another person. */
+  readonly isOpen: boolean
+  /** Fillrate has written it. */
+  readonly isKnown: boolean
+  /** It holds what Fillrate has last written. */
+  readonly holdsLast: boolean
+  /** It is to be replaced if the row is the one that was written for another person. */
+  readonly isEarlier: boolean
+}
 type Table = ReadonlyMap<number, Row>
 
 const ROWS = 14
@@ -79,6 +89,8 @@ class FuzzCase {
   #sent = new Map<number, readonly (RecordField | null)[] | null>()
   /** What Fillrate wrote last to each cell, as the oracle formats it. */
   readonly #lastWritten = new Map<string, string | null>()
+  /** Rows whose address has changed since the first run: they are about another person. */
+  readonly #moved = new Set<number>()
   #cells = 0
 
   constructor(database: TestDatabase, service: RecordService, random: Random) {
@@ -139,7 +151,8 @@ class FuzzCase {
     await this.#withApp((app) => app.run(runRequest()))
     await this.#expect('the same run again', written, true)
 
-    const edited = await this.#edit(0.2)
+    await this.#edit(0.2)
+    const edited = await this.#move()
     this.#createRecords()
     await this.#database.pool.query(
       `update fillrate.lookups set refresh_at = now() - interval '1 s'; update fillrate.rows set due_at = now() - interval '1 s'`,
@@ -159,9 +172,13 @@ class FuzzCase {
     }
     const later = await this.#edit(0.1)
     await this.#undo(run.run)
-    await this.#expect('undo of the first run', afterUndo(later, written, first))
+    await this.#expect('undo of the first run', afterUndo(later, written, first, this.#moved))
     for (const [nr, row] of await this.#read())
-      if (later.get(nr)?.whole === written.get(nr)?.whole && row.whole !== first.get(nr)?.whole)
+      if (
+        !this.#moved.has(nr) &&
+        later.get(nr)?.whole === written.get(nr)?.whole &&
+        row.whole !== first.get(nr)?.whole
+      )
         throw new Error(
           `row ${nr} after undo of the first run is ${row.whole}, and was ${first.get(nr)?.whole}`,
         )
@@ -212,7 +229,7 @@ class FuzzCase {
       if (!isKnown) continue
       const fields = sent.flatMap((one, n) => (one === null ? [] : [`"f${n}": ${one.json}`]))
       this.#service.records.set(
-        `p${nr}@example.com`,
+        `${this.#moved.has(nr) ? 'q' : 'p'}${nr}@example.com`,
         `{${['"confidence": 0.90', '"title": "x"', ...fields].join(', ')}}`,
       )
     }
@@ -283,16 +300,34 @@ class FuzzCase {
     return this.#read()
   }
 
+  /** Gives some rows the address of another person. */
+  async #move(): Promise<Table> {
+    for (let nr = 1; nr <= ROWS; nr++) if (this.#random.chance(0.3)) this.#moved.add(nr)
+    await this.#database.pool.query(
+      `update public.x set email = 'q' || nr || '@example.com' where nr = any ($1::int[])`,
+      [[...this.#moved]],
+    )
+    return this.#read()
+  }
+
   /** The table that a run must leave, cell by cell. */
   async #expectedAfterRun(before: Table): Promise<Table> {
     const after = new Map<number, Row>()
     for (const [nr, row] of before) {
-      const sent = this.#sent.get(nr) ?? null
+      const policies: CellPolicy[] = []
+      for (const n of this.#columns.keys()) policies.push(await this.#readPolicy(nr, n))
+      // A row of another person is requested if a cell is open without what was written for the former one.
+      const isPicked = policies.some((one) => one.isOpen)
+      const earlier = this.#moved.has(nr) ? policies.filter((one) => one.isKnown) : []
+      const isTakenOver = earlier.filter((one) => one.holdsLast).length >= Math.min(2, earlier.length)
+      const sent = isPicked ? (this.#sent.get(nr) ?? null) : null
       const cells: (string | null)[] = []
       for (const [n, column] of this.#columns.entries()) {
         const field = sent?.[n] ?? null
         const value =
-          field !== null && field.text !== null && (await this.#isWritable(nr, n))
+          field !== null &&
+          field.text !== null &&
+          (policies[n]?.isOpen || (isTakenOver && policies[n]?.isEarlier))
             ? await this.#expectedValue(nr, column, field.text)
             : null
         cells.push(value ?? row.cells[n] ?? null)
@@ -304,8 +339,8 @@ class FuzzCase {
     return after
   }
 
-  /** Whether the policy permits to write the cell, as Postgres evaluates it. */
-  async #isWritable(nr: number, n: number): Promise<boolean> {
+  /** What the policy permits, as Postgres evaluates it. */
+  async #readPolicy(nr: number, n: number): Promise<CellPolicy> {
     const { name, type, policy, isKey } = this.#columns[n] as Column
     const blanks = isKey ? HOLDERS.filter(([, isBlank]) => isBlank).map(([value]) => value) : type.blanks
     const [row] = await this.#query<{ blank: boolean; reachable: boolean; now: string | null }>(`
@@ -313,14 +348,17 @@ class FuzzCase {
              ${isKey ? `coalesce(jsonb_typeof(${name}) in ('object', 'null'), true)` : 'true'} as reachable,
              ${isKey ? `(${name} -> 'k')::text` : `${name}::text`} as now
         from public.x where nr = ${nr}`)
-    if (!row?.reachable) return false
-    if (policy === 'always' || row.blank) return true
-    if (policy === 'blank') return false
     const lastWritten = this.#lastWritten.get(`${nr} ${n}`)
-    return (
-      lastWritten !== undefined &&
+    const isKnown = lastWritten !== undefined
+    const holdsLast =
+      isKnown &&
+      row?.reachable === true &&
       (isKey ? keyIn(lastWritten) === keyIn(`{"k": ${row.now}}`) : lastWritten === row.now)
-    )
+    const isMoved = this.#moved.has(nr)
+    const isOpen =
+      row?.reachable === true &&
+      (policy === 'always' || row.blank || (policy === 'tracked' && holdsLast && !isMoved))
+    return { isOpen, isKnown, holdsLast, isEarlier: isMoved && policy === 'blank' && holdsLast }
   }
 
   /** The value that the cell must get; null: it stays as it is. */
@@ -375,15 +413,15 @@ class FuzzCase {
 const keyIn = (object: string | null): string =>
   object === null ? 'null' : JSON.stringify((JSON.parse(object) as { k?: unknown }).k ?? null)
 
-/** After an undo, a written cell holds its old value, unless it was changed since. */
-function afterUndo(now: Table, written: Table, before: Table): Table {
+/** After an undo, a written cell holds its old value, unless it was changed since; the row of another person stays as it is. */
+function afterUndo(now: Table, written: Table, before: Table, moved: ReadonlySet<number>): Table {
   return new Map(
     [...now].map(([nr, row]) => [
       nr,
       {
         ...row,
         cells: row.cells.map((cell, n) =>
-          cell === written.get(nr)?.cells[n] ? (before.get(nr)?.cells[n] ?? null) : cell,
+          !moved.has(nr) && cell === written.get(nr)?.cells[n] ? (before.get(nr)?.cells[n] ?? null) : cell,
         ),
       },
     ]),
