@@ -12,7 +12,9 @@ import {
 } from '../pipeline/pick/pass.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
-import type { Source } from '../sources/source.ts'
+import { SourceProblems } from '../sources/problems.ts'
+import { resolveSource, type Source } from '../sources/source.ts'
+import { sqlStateOf } from '../util/sqlstates.ts'
 import { readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -41,6 +43,8 @@ export interface PickObservations {
   readonly sampledSources: Set<string>
   /** Of the sources that were read as a whole, by name. */
   readonly deletedRows: Map<string, DeletedRowsReport>
+  /** What makes the run a failed one, although it goes on. */
+  readonly failures: unknown[]
 }
 
 /** Poll interval for a locked table. */
@@ -63,30 +67,47 @@ export async function pickSources(
   const passes: PickPass[] = []
   /** Of the sources that are read as a whole: rows that were set aside, and are back. */
   const restoredRows = new Map<PickPass, number>()
+  const broken = new Set<string>()
   const [picked] = await Promise.allSettled([pickAll()])
   // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
   const [reconciled] = await Promise.allSettled([reconcileAll(options.interrupted ?? signal)])
   for (const one of [picked, reconciled]) if (one.status === 'rejected') throw one.reason
 
   async function pickAll(): Promise<void> {
-    for (const [n, source] of options.sources.entries()) {
-      const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
-      pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
-      passes.push(pass)
-      if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
-        const restore = (): Promise<number> => restoreReturned(deps, source, signal)
-        restoredRows.set(pass, await retryWhileUnavailable(restore, { signal, onWait }))
-      }
-      if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) continue
-      const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
-      budget.startShare(spent.lookups, options.sources.length - n)
-      await pickSource(pass)
-    }
+    for (const [n, source] of options.sources.entries())
+      await leaveOutBroken(source, () => openSharedPass(source, n))
     budget.endShares()
-    for (const pass of passes) {
-      await pickSource(pass)
-      if (run.isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
+    for (const pass of passes)
+      await leaveOutBroken(pass.source, async () => {
+        await pickSource(pass)
+        if (run.isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
+      })
+  }
+
+  /** A source whose table is not as it was checked is left out, and the others are picked: the run ends as failed. */
+  async function leaveOutBroken(source: Source, act: () => Promise<void>): Promise<void> {
+    if (broken.has(source.name)) return
+    try {
+      await act()
+    } catch (error) {
+      if (options.sources.length === 1 || signal.aborted || !isSourceError(error)) throw error
+      broken.add(source.name)
+      observations.failures.push(await explainSourceError(deps, source, error))
     }
+  }
+
+  async function openSharedPass(source: Source, n: number): Promise<void> {
+    const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
+    pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
+    passes.push(pass)
+    if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
+      const restore = (): Promise<number> => restoreReturned(deps, source, signal)
+      restoredRows.set(pass, await retryWhileUnavailable(restore, { signal, onWait }))
+    }
+    if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) return
+    const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
+    budget.startShare(spent.lookups, options.sources.length - n)
+    await pickSource(pass)
   }
 
   async function reconcileAll(interrupted: AbortSignal): Promise<void> {
@@ -95,8 +116,10 @@ export async function pickSources(
       const counted = { known: pass.known, restored }
       const reconcile = (): Promise<DeletedRowsReport> =>
         reconcileDeleted(deps, pass.source, counted, interrupted)
-      const report = await retryWhileUnavailable(reconcile, { signal: interrupted, onWait })
-      observations.deletedRows.set(pass.source.name, report)
+      await leaveOutBroken(pass.source, async () => {
+        const report = await retryWhileUnavailable(reconcile, { signal: interrupted, onWait })
+        observations.deletedRows.set(pass.source.name, report)
+      })
     }
   }
 
@@ -141,6 +164,19 @@ export async function pickSources(
       }
     }
   }
+}
+
+/** SQLSTATEs of a name that is gone, of a privilege that is missing, and of row-level security. */
+const SOURCE_STATES = /^(42|3F000)/
+
+const isSourceError = (error: unknown): boolean =>
+  error instanceof SourceProblems || SOURCE_STATES.test(sqlStateOf(error))
+
+/** The same error as `fillrate check` reports it, with the likely new name of a column. */
+async function explainSourceError({ db }: PickDeps, { mapping }: Source, error: unknown): Promise<unknown> {
+  if (error instanceof SourceProblems) return error
+  const { problems } = await resolveSource(db, mapping).catch(() => ({ problems: [] }))
+  return problems.length === 0 ? error : new SourceProblems(problems, { cause: error })
 }
 
 /** How often the answers to a run's lookups are looked for while its budget is reserved for them. */

@@ -104,8 +104,7 @@ test('of a partitioned table and of one that others inherit from, only the row t
   expect(written['crm.parts_a']).not.toBe('typed a')
   expect(await fillrate('undo 1 --yes')).toMatchObject({ code: 0 })
   expect(await titles()).toEqual(before)
-  for (const name of Object.keys(sources))
-    expect(await fillrate(`remap ${name}`)).toMatchObject({ code: 0 })
+  for (const name of Object.keys(sources)) expect(await fillrate(`remap ${name}`)).toMatchObject({ code: 0 })
   expect(await titles()).toMatchObject(others)
 })
 
