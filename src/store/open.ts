@@ -58,8 +58,8 @@ function parseTime(text: string, time: unknown): unknown {
 }
 
 /**
- * A connection that writes times as ISO, whatever the database or the role is set to. Set as a startup parameter, which
- * PgBouncer keeps for each of its clients; a SET would leak to others in transaction mode. The order of day and month
+ * A connection that writes times as ISO and reads a backslash in a string as itself, whatever the database or the role is
+ * set to. Set as startup parameters, which PgBouncer keeps for each of its clients; a SET would leak to others in transaction mode. The order of day and month
  * stays the database's, because the user's expressions depend on it; ISO has only one.
  */
 class FillrateClient extends pg.Client {
@@ -77,7 +77,7 @@ class FillrateClient extends pg.Client {
 
   getStartupConf(): Record<string, string> {
     const { getStartupConf } = pg.Client.prototype as unknown as { getStartupConf(): Record<string, string> }
-    return { ...getStartupConf.call(this), DateStyle: 'ISO' }
+    return { ...getStartupConf.call(this), DateStyle: 'ISO', standard_conforming_strings: 'on' }
   }
 
   /**
@@ -208,6 +208,7 @@ const TRANSACTION_SETTINGS = {
   IntervalStyle: 'postgres',
   extra_float_digits: '1',
   bytea_output: 'hex',
+  array_nulls: 'on',
   jit: 'off',
   idle_in_transaction_session_timeout: '30000',
 }

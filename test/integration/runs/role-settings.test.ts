@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { checksum } from '../audit/tables.ts'
+
+/** Settings of a role or a database that change what statements read, write or mean. */
+const SETTINGS = {
+  DateStyle: `'SQL, DMY'`,
+  IntervalStyle: `'sql_standard'`,
+  TimeZone: `'Pacific/Chatham'`,
+  extra_float_digits: '0',
+  bytea_output: `'escape'`,
+  xmlbinary: `'hex'`,
+  standard_conforming_strings: 'off',
+  backslash_quote: 'off',
+  array_nulls: 'off',
+  transform_null_equals: 'on',
+  quote_all_identifiers: 'on',
+  default_transaction_isolation: `'serializable'`,
+  default_transaction_deferrable: 'on',
+  row_security: 'off',
+  lock_timeout: `'3s'`,
+  statement_timeout: `'20s'`,
+  idle_in_transaction_session_timeout: `'60s'`,
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  plan_cache_mode: `'force_generic_plan'`,
+  client_min_messages: `'debug1'`,
+  default_text_search_config: `'pg_catalog.german'`,
+  lc_numeric: `'C'`,
+}
+
+const config = {
+  sources: {
+    people: {
+      kind: 'person',
+      table: 'crm.people',
+      inputs: { email: 't.email' },
+      outputs: {
+        title: 'title',
+        score: { field: 'title', sql: '$confidence / 3' },
+        exact: { field: 'title', sql: '$confidence * 100' },
+        span: { field: 'seniority', sql: `interval '1 year 2 days 03:04:05.5'` },
+        spans: { field: 'seniority', sql: `array[interval '-1 day', null]` },
+        born: { field: 'phone', sql: `date '2001-02-03'`, policy: 'always' },
+        seen: { field: 'phone', sql: `timestamptz '2001-02-03 04:05:06.789+00'`, policy: 'always' },
+        plain: { field: 'phone', sql: `timestamp '2001-02-03 04:05:06.789'`, policy: 'always' },
+        times: { field: 'phone', sql: `array[timestamptz '2001-02-03 04:05:06+00']`, policy: 'always' },
+        bytes: { field: 'phone', sql: `decode('005cff', 'hex')`, policy: 'always' },
+        'doc.path': { field: 'phone', sql: `'C:' || chr(92) || $value`, policy: 'always' },
+      },
+    },
+  },
+  budget: 'unlimited',
+} as const
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { missingShare: 0 },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create schema crm;
+        create table crm.people (
+          id text primary key, email text, title text, score double precision, exact numeric, span interval, spans interval[],
+          born date, seen timestamptz, plain timestamp, times timestamptz[], bytes bytea, doc jsonb);
+        insert into crm.people (id, email, born, seen, plain, bytes, span)
+        select 'a' || chr(92) || n, 'person' || n || '@example.com', date '2020-03-04' + n, timestamptz '2020-03-04 05:06:07.1+00',
+               '2020-03-04 05:06:07.1', '\\x5c00', case when n % 2 = 0 then interval '4 days' end
+          from generate_series(1, 40) n`)
+    },
+  })
+})
+afterAll(() => harness.close())
+
+const set = async (isOdd: boolean): Promise<void> => {
+  const { pool } = harness.database
+  const { rows } = await pool.query<{ name: string }>('select current_database() as name')
+  const database = rows[0]?.name ?? ''
+  for (const [setting, value] of Object.entries(SETTINGS))
+    await pool.query(
+      isOdd
+        ? `alter database "${database}" set ${setting} = ${value}`
+        : `alter database "${database}" reset ${setting}`,
+    )
+}
+
+test('a role may be set as it likes: a run writes the same cells, an undo restores them, whatever was set when', async () => {
+  const { pool } = harness.database
+  const table = (): Promise<string> => checksum(pool, 'crm.people')
+  const { signal } = new AbortController()
+  const undo = async (run: number): Promise<number> => {
+    const app = await harness.open()
+    const undone = await app.undo({ run, dryRun: false, signal })
+    expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })
+    await app.close()
+    return undone.run ?? 0
+  }
+  const before = await table()
+  const plain = await harness.run()
+  expect(plain.rows).toMatchObject({ picked: 40, write_rejected: 0, failed: 0 })
+  const written = await table()
+  expect(written).not.toBe(before)
+
+  await set(true)
+  const second = await harness.run()
+  expect(second.rows).toMatchObject({ picked: 0 })
+  const redo = await undo(plain.run)
+  expect(await table()).toBe(before)
+  const again = await undo(redo)
+  expect(await table()).toBe(written)
+  await pool.query('truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade')
+  await pool.query(
+    'update crm.people set title = null, score = null, exact = null, spans = null, times = null, doc = null',
+  )
+  const base = await table()
+  const odd = await harness.run()
+  expect(odd.rows).toMatchObject({ picked: 40, write_rejected: 0, failed: 0 })
+  const oddly = await table()
+  expect(again).toBeGreaterThan(0)
+
+  await set(false)
+  const third = await harness.run()
+  expect(third.rows).toMatchObject({ picked: 0 })
+  await undo(odd.run)
+  expect(await table()).toBe(base)
+  expect(oddly).not.toBe(base)
+})
