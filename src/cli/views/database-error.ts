@@ -1,4 +1,5 @@
 import type { Problem } from '../../config/problems.ts'
+import { describeError } from '../../util/error-text.ts'
 
 interface DatabaseError extends Error {
   readonly code?: string
@@ -32,6 +33,29 @@ const UNREACHABLE: Readonly<Record<string, readonly [found: string, todo: string
   '3D000': ['database not found', 'Correct the name, or create it with `createdb`.'],
   '53300': ['Postgres has no free connection', 'Raise max_connections, or close other connections.'],
   '57P03': ['Postgres is starting or stopping', 'Try again in a moment.'],
+}
+
+/** Settings of the role, the database or the server that end a statement, by SQLSTATE. */
+const LIMITING_SETTINGS: Readonly<Record<string, readonly [setting: string, expected: string]>> = {
+  '57014': ['statement_timeout', 'statements that may take as long as they need'],
+  '55P03': ['lock_timeout', 'time to wait for a lock'],
+  '25P04': ['transaction_timeout', 'transactions that may take as long as they need'],
+  '25006': ['default_transaction_read_only', 'a role that may write, on the primary server'],
+}
+
+/** Explains an error that a setting of Postgres has raised; null for any other error. */
+export function explainLimit(error: unknown, url: string | undefined): Problem | null {
+  if (!(error instanceof Error)) return null
+  const { code = '' } = firstOf(error)
+  const [setting, expected] = LIMITING_SETTINGS[code] ?? []
+  if (setting === undefined || expected === undefined) return null
+  const role = nameFrom(/^([^@]*)@/, databaseAddress(url))
+  return {
+    place: setting,
+    found: describeError(firstOf(error)),
+    expected,
+    todo: `Look for it with: show ${setting}. To set it for this role alone: alter role ${role} set ${setting} = ${code === '25006' ? 'off' : `'5min'`};`,
+  }
 }
 
 /**

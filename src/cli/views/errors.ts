@@ -6,7 +6,7 @@ import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems, mergeGrantProblems, showFound } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
 import { createSecretMask } from '../secret-mask.ts'
-import { createSchemaProblem, databaseAddress, explainDatabaseError } from './database-error.ts'
+import { createSchemaProblem, databaseAddress, explainDatabaseError, explainLimit } from './database-error.ts'
 import type { Paint } from '../terminal.ts'
 
 export interface RenderedError {
@@ -114,6 +114,12 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       details([problem], view.columns),
       [problem],
     )
+
+  const limit = explainLimit(error, view.env['DATABASE_URL'])
+  if (limit !== null)
+    return shown(Exit.failed, 'database', heading([limit], 'the database'), details([limit], view.columns), [
+      limit,
+    ])
 
   // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
   const message = maskPasswords(

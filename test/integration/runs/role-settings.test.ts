@@ -1,5 +1,9 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
+import { runProgram } from '../../support/program.ts'
 import { checksum } from '../audit/tables.ts'
 
 /** Settings of a role or a database that change what statements read, write or mean. */
@@ -125,4 +129,41 @@ test('a role may be set as it likes: a run writes the same cells, an undo restor
   await undo(odd.run)
   expect(await table()).toBe(base)
   expect(oddly).not.toBe(base)
+})
+
+test('an error that a setting of the role has raised names it', async () => {
+  const { pool } = harness.database
+  // Each answer of this table takes its time.
+  await pool.query(`
+    create function crm.slow() returns boolean language plpgsql volatile as $$ begin perform pg_sleep(0.05); return true; end $$;
+    create policy slow on fillrate.runs using (crm.slow());
+    create role slow_${process.pid} login password 'x';
+    grant usage on schema fillrate, crm to slow_${process.pid};
+    grant select, insert, update, delete on all tables in schema fillrate to slow_${process.pid};
+    grant select, update on crm.people to slow_${process.pid};
+    alter table fillrate.runs enable row level security;
+    alter role slow_${process.pid} set statement_timeout = '5ms';
+    update crm.people set title = null; truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade`)
+  const url = new URL(harness.database.url)
+  url.username = `slow_${process.pid}`
+  url.password = 'x'
+  const folder = await mkdtemp(join(tmpdir(), 'fillrate-role-'))
+  try {
+    await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(config))
+    const env = {
+      DATABASE_URL: url.href,
+      FILLRATE_BASE_URL: harness.sandbox.url,
+      FILLRATE_API_KEY: harness.environment.apiKeys[0],
+    }
+    const { code, stderr } = await runProgram({ cwd: folder, env }, 'run', '--route', 'sync')
+    expect(code).toBe(1)
+    const text = stderr.replaceAll(/\s+/g, ' ')
+    expect(text).toContain('found canceling statement due to statement timeout')
+    expect(text).toContain(`alter role slow_${process.pid} set statement_timeout =`)
+  } finally {
+    await rm(folder, { recursive: true })
+    await pool.query(`
+      drop policy slow on fillrate.runs; drop function crm.slow; alter table fillrate.runs disable row level security;
+      drop owned by slow_${process.pid}; drop role slow_${process.pid}`)
+  }
 })
