@@ -303,7 +303,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index rows_own_writes on fillrate.rows (source, key) where own_writes is not null`.execute(
     db,
   )
-  await sql`create index rows_not_enriched on fillrate.rows (source, failure) where failure is not null`.execute(
+  await sql`create index rows_not_enriched on fillrate.rows (source, failure, run_id) where failure is not null`.execute(
     db,
   )
 

@@ -1,4 +1,5 @@
 import type { RateStatus } from './rate-status.ts'
+import { findNotableRejections } from './rejected-writes.ts'
 import { QUEUED_REASON, ScheduledRun } from './schedule.ts'
 import type { ObserverOptions, TroubleFacts } from './trouble-facts.ts'
 import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type TroubleDetails, toTroubleKind } from './trouble.ts'
@@ -33,6 +34,7 @@ export function observeTroubles(facts: TroubleFacts, options: ObserverOptions): 
     ...observeChanges(facts),
     ...observeRuns(facts, [...own, ...circuits, ...listOwnOfOthers(facts)]),
     ...observeJobs(facts),
+    ...observeRejectedWrites(facts),
     ...observeSchedules(facts, options),
   ]
 }
@@ -168,6 +170,14 @@ function observeRuns(
 
 const observeJobs = ({ overdueJobs: { jobs, since }, now }: TroubleFacts): ObservedTrouble[] =>
   jobs === 0 ? [] : [{ code: 'jobs_overdue', subject: '', since: since ?? now, details: { waiting: jobs } }]
+
+const observeRejectedWrites = ({ rejectedWrites }: TroubleFacts): ObservedTrouble[] =>
+  rejectedWrites.flatMap(({ source, rows, reason, runs }) => {
+    const since = findNotableRejections(runs)
+    if (since === null) return []
+    const details = { waiting: rows, reason: reason ?? undefined }
+    return [{ code: 'writes_rejected', subject: source, since, details }]
+  })
 
 function observeSchedules(
   { now, scheduledRuns, hasDaemon }: TroubleFacts,

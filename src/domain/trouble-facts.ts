@@ -1,4 +1,5 @@
 import type { RateStatus } from './rate-status.ts'
+import type { RejectedWrites } from './rejected-writes.ts'
 import type { ScheduledRunState } from './schedule.ts'
 import type { Trouble, TroubleDetails } from './trouble.ts'
 
@@ -61,6 +62,8 @@ export interface TroubleFacts {
     readonly reason: string | null
     readonly finishedAt: Date
   }[]
+  /** Sources of which the database rejects rows. */
+  readonly rejectedWrites: readonly RejectedWrites[]
   /** Whether a daemon is alive. */
   readonly hasDaemon: boolean
   /** The process that notifies for all while nothing can be stored. Null, or absent: none is alive. */

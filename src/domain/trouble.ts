@@ -230,6 +230,16 @@ export const TROUBLES = {
       action: 'Check that a daemon runs (`fillrate start`). `fillrate schedule` lists what is due.',
     }),
   },
+  writes_rejected: {
+    severity: 'warning',
+    // A row that is retried waits for a moment before it is written or rejected again.
+    holdMs: 5_000,
+    describe: ({ subject, details }) => ({
+      title: `The database rejects ${details.waiting === undefined ? 'rows' : pluralize(details.waiting, 'row')} of ${subject || 'a source'}${withReason(details)}`,
+      meaning: 'What was found for them is stored, and is not in the table. Nothing is lost.',
+      action: `Correct the trigger, constraint or right that rejects them: \`fillrate failures ${subject || 'SOURCE'}\` lists the reasons. Then \`fillrate retry ${subject || 'SOURCE'}\`: the next run writes them without a call.`,
+    }),
+  },
   erase_held: {
     severity: 'warning',
     isRecordedOnly: true,

@@ -5,6 +5,7 @@ import type { ScheduledRunState } from '../domain/schedule.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
 import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type RequestCount } from './metrics.ts'
 import type { Database } from './open.ts'
+import { listRejectedWrites } from './rejected-writes.ts'
 import { intervalSql } from './sql.ts'
 
 /** Calls of this long count for how fast the service is, in milliseconds. */
@@ -60,7 +61,7 @@ interface FactsRow {
 }
 
 /**
- * Reads everything that troubles are decided from, in two small statements on Fillrate's own tables: cheap enough for
+ * Reads everything that troubles are decided from, in a few small statements on Fillrate's own tables: cheap enough for
  * every two seconds.
  */
 export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts, 'openTroubles'>> {
@@ -120,10 +121,11 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
   const [row] = rows
   if (!row) throw new Error('reading the facts of troubles returned no row')
   const counts = await listRequestCounts(db, CALLS_MS)
-  return { ...toFacts(row), calls: toCallSpeed(counts) }
+  const rejectedWrites = await listRejectedWrites(db)
+  return { ...toFacts(row), calls: toCallSpeed(counts), rejectedWrites }
 }
 
-function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles'> {
+function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles' | 'rejectedWrites'> {
   const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
   return {
     now: row.now,

@@ -1,12 +1,15 @@
+import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { setTriggers } from '../../../src/actions/triggers.ts'
 import { makeOneCall } from '../../../src/cli/check/service-requests.ts'
+import { openApp } from '../../../src/app.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
+import { runRequest } from '../../support/environment.ts'
 import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
 
 // A day of two daemons with a schedule and live sync: what goes wrong is made once, and what an operator sees of it is
@@ -141,6 +144,51 @@ test('a service that is away, fails, or rejects the key is seen, and nothing is 
   await expect.poll(() => countAnswered(day)).toBe(before + 15)
 })
 
+test('rows that the database rejects are seen, and written without a call once it takes them', async () => {
+  const before = await countAnswered(day)
+  await day.query(`
+    create function crm.guard() returns trigger language plpgsql as $$
+    begin raise exception 'contact % may not be changed', new.email; end $$;
+    create trigger guard before update on crm.contacts for each row execute function crm.guard()`)
+  const begun = Date.now()
+  await insertContacts(day, 31, 42)
+  await day.see(begun, 'writes_rejected')
+  await expect.poll(() => countAnswered(day)).toBe(before + 12)
+  const [rejected] = await day.query<{ rows: number }>(
+    `select count(*)::int as rows from fillrate.rows where state = 'write_rejected'`,
+  )
+  expect(day.sightings.at(-1)?.verdict).toMatch(
+    /^The database rejects \d+ rows of contacts \(raised by .*: contact … may not be changed\)$/,
+  )
+  const { troubles } = JSON.parse(await day.read('/api/status')) as { troubles: { title: string }[] }
+  expect(troubles.map(({ title }) => title)).toEqual([expect.stringContaining(` ${rejected?.rows} rows `)])
+
+  await day.query('drop trigger guard on crm.contacts')
+  const mended = Date.now()
+  const environment = day.environment(day.database.url)
+  const app = await openApp({
+    config: parseConfig(config, null),
+    environment,
+    log: pino({ level: 'silent' }),
+  })
+  try {
+    const signal = new AbortController().signal
+    const { rows, without_call } = await app.retry({
+      sources: ['contacts'],
+      states: ['write_rejected'],
+      reason: null,
+      dryRun: false,
+      signal,
+    })
+    expect([rows, without_call]).toEqual([rejected?.rows, rejected?.rows])
+    await app.run(runRequest({ sources: ['contacts'], budget: 0, signal }))
+  } finally {
+    await app.close()
+  }
+  await day.over(mended, 'writes_rejected')
+  expect(await countAnswered(day)).toBe(before + 12)
+})
+
 test('Postgres that is away is logged once by each daemon when it goes and when it is back, and kept', async () => {
   // On a busy machine Postgres may have taken too long to answer before.
   const before = day.logged('trouble_began', 'database_away').length
@@ -194,7 +242,7 @@ test('at the end of the day the money is what the service has counted, to the lo
     currency: 'EUR',
     amount: Math.round((people * 0.1 + BUDGET * 0.02) * 1e6) / 1e6,
   })
-  expect(day.sightings).toHaveLength(9)
+  expect(day.sightings).toHaveLength(10)
   await day.write(
     'day',
     `Billed ${billed} = counted ${spend.today.lookups}; in doubt ${spend.today.in_doubt}; ${spend.today.cost?.amount} EUR`,
@@ -204,7 +252,7 @@ test('at the end of the day the money is what the service has counted, to the lo
 test('a daemon that is stopped while Postgres is away ends, although its live sync run stays open', async () => {
   const daemon = await day.start(config)
   const before = await countAnswered(day)
-  await insertContacts(day, 31, 31)
+  await insertContacts(day, 51, 51)
   await expect.poll(() => countAnswered(day)).toBe(before + 1)
   const isOpen = `select from fillrate.runs where trigger = 'follow' and state = 'running'`
   expect(await day.query(isOpen)).toHaveLength(1)

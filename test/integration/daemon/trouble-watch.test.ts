@@ -21,7 +21,8 @@ afterAll(() => database.drop())
 const query = async (text: string) => (await database.pool.query(text)).rows
 beforeEach(() =>
   query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
-         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs cascade`),
+         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
+         fillrate.changes cascade`),
 )
 
 /** A process that watches, with the lines that it logs. */
@@ -100,6 +101,15 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
     begin: `insert into fillrate.scheduled_runs (schedule, at, sources, state, reason)
             values ('${NIGHTLY}', now() - interval '31 minutes', '{people}', 'waiting', '${QUEUED_REASON}')`,
     end: `update fillrate.scheduled_runs set state = 'done', finished_at = now()`,
+  },
+  writes_rejected: {
+    begin: `with r as (${endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}', null`)} returning id),
+              w as (insert into fillrate.changes (run_id, source, key, before, after)
+                    select r.id, 'people', n::text, '{}', '{}' from r, generate_series(1, 111) n)
+            insert into fillrate.rows (source, key, state, reason, run_id, settled_at)
+            select 'people', n::text, 'write_rejected', case when n > 200 then 'no' else 'not so' end, r.id, now()
+              from r, generate_series(112, 204) n`,
+    end: `update fillrate.rows set state = 'enriched'`,
   },
   jobs_overdue: {
     begin: `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at, finished_at)

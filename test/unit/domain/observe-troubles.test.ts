@@ -22,6 +22,7 @@ const HEALTHY: TroubleFacts = {
   changes: [],
   spentBudgets: [],
   lastRuns: [],
+  rejectedWrites: [],
   hasDaemon: true,
 }
 const OPTIONS: ObserverOptions = { own: [], schedules: null }
@@ -69,6 +70,11 @@ const run = (over: Partial<TroubleFacts['lastRuns'][number]>): TroubleFacts['las
 const change = (over: Partial<TroubleFacts['changes'][number]>): Partial<TroubleFacts> => ({
   changes: [
     { source: 'people', count: 1_200, edits: 997, oldestEditAt: null, oldestImportAt: null, ...over },
+  ],
+})
+const rejects = (rejected: number, written: number): Partial<TroubleFacts> => ({
+  rejectedWrites: [
+    { source: 'people', rows: rejected, reason: 'no', runs: [{ rejected, written, since: ago(60) }] },
   ],
 })
 const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partial<TroubleFacts> => ({
@@ -145,6 +151,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       { spentBudgets: [{ ...SPENT, source: 'accounts' }], ...change({ oldestEditAt: ago(600) }) },
       ['live_sync_behind'],
     ],
+  ],
+  writes: [
+    ['are rejected now and then', rejects(4, 100), []],
+    ['are rejected in a notable share', rejects(89, 111), ['writes_rejected']],
   ],
   'the last run': [
     ['completed', { lastRuns: [run({})] }, []],
