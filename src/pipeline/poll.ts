@@ -92,7 +92,7 @@ export async function pollJob(
 
 /** @returns how many jobs got results that had not been delivered */
 export async function recordPolls(
-  deps: Pick<CallDeps, 'adapter' | 'db' | 'log' | 'now' | 'policy' | 'webhookUrl'>,
+  deps: Pick<CallDeps, 'adapter' | 'db' | 'log' | 'now' | 'policy' | 'service' | 'webhookUrl'>,
   polls: readonly Poll[],
 ): Promise<number> {
   const firstMs = firstPollMs(deps)

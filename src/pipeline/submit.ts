@@ -280,7 +280,7 @@ interface SubmissionResult {
 }
 
 export async function recordSubmissions(
-  deps: Pick<CallDeps, 'db' | 'log'>,
+  deps: Pick<CallDeps, 'db' | 'log' | 'service'>,
   results: SubmissionResult[],
 ): Promise<void> {
   const submitted = results.map(({ job }) => job)

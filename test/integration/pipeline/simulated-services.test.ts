@@ -186,7 +186,7 @@ class Batch {
         toFetchedDelivery(randomUUID(), id, { delivery, raw: null }),
       )
     })
-    await inTransaction(database.db, (tx) => insertDeliveries(tx, deliveries))
+    await inTransaction(database.db, (tx) => insertDeliveries(tx, deliveries, null))
   }
 
   async #poll(): Promise<void> {
