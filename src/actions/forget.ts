@@ -1,27 +1,14 @@
 import { FillrateError } from '../util/error-text.ts'
-import {
-  describeHeldLinks,
-  ERASED_TEXT,
-  findSubject,
-  identifierText,
-  isLinkedEraseHeld,
-  redactStrings,
-} from '../domain/subject.ts'
+import { describeHeldLinks, findSubject, identifierText, isLinkedEraseHeld } from '../domain/subject.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import {
-  findResultSubjects,
-  redactResults,
-  type DeliveryBody,
-  type RedactedResult,
-} from '../pipeline/erasure.ts'
-import { lockCandidateJobs } from '../pipeline/match-delivery.ts'
 import { findKeysByInput } from '../sources/rows-by-input.ts'
 import type { Source } from '../sources/source.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as erase from '../store/erase.ts'
 import * as search from '../store/erase-mentions.ts'
 import * as suppressions from '../store/suppressions.ts'
-import { inTransaction, type Tx } from '../store/transaction.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { eraseInDeliveries, type RunPart } from './erase-deliveries.ts'
 import { type ForgetTarget, isTarget } from './forget-target.ts'
 
 /** What was erased. It holds no personal data, so it can be kept as evidence. */
@@ -58,14 +45,6 @@ export interface ForgetReport {
 type StoredReport = Omit<ForgetReport, 'searched'> & {
   readonly searched: Omit<ForgetReport['searched'], 'sources'>
 }
-
-const ERASED_BODY = JSON.stringify({ erased: 'unparseable, and contained the erased identifier' })
-
-/** Runs one part of the erasure, with all its SQL in one transaction. */
-type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
-
-/** Deliveries whose bodies are rewritten in one transaction. */
-const DELIVERIES_PER_TRANSACTION = 20
 
 /** Rolls back a dry run, carrying its report. */
 class DryRunRollback extends Error {
@@ -191,6 +170,9 @@ function previewForget(
   })
 }
 
+/** Passes of an erasure. What another transaction has stored behind one is erased by the next. */
+const MAX_PASSES = 5
+
 async function eraseAll(
   runPart: RunPart,
   targets: readonly ForgetTarget[],
@@ -198,44 +180,98 @@ async function eraseAll(
   dryRun: boolean,
 ): Promise<StoredReport> {
   const pattern = targets.map((target) => target.pattern).join('|')
-  const { ids, named, linked } = await findStored(runPart, targets, rows)
   // A company's name in a person's record belongs to that person, who is erased by an identifier of their own.
   const isCompany = targets.every((target) => target.kind === 'domain')
+  const columns = (await runPart(search.listTextColumns)).filter(
+    (column) => !isCompany || !PERSON_TABLES.has(column.table),
+  )
+  const erased = {
+    lookups: 0,
+    records: 0,
+    linked_lookups: 0,
+    rows: 0,
+    changes: 0,
+    results: 0,
+    bodies: 0,
+    mentions: 0,
+  }
+  const erasedRows: erase.RowName[] = []
+  let remaining: StoredReport['remaining'] = []
+  for (let pass = 1; pass <= MAX_PASSES; pass++) {
+    const { rows: named, ...counts } = await erasePass(runPart, {
+      targets,
+      rows,
+      pattern,
+      columns,
+      isCompany,
+    })
+    erasedRows.push(...named)
+    for (const [name, count] of Object.entries(counts)) erased[name as keyof typeof counts] += count
+    remaining = await countRemaining(runPart, columns, pattern)
+    if (!remaining.some(search.isErasedByMeaning)) break
+  }
+  erased.rows = erasedRows.length
+  return {
+    dry_run: dryRun,
+    tombstones: targets.map(({ kind, key }) => ({ kind, hash: suppressions.suppressionHash(kind, key) })),
+    erased,
+    rows: erasedRows,
+    searched: { tables: new Set(columns.map((column) => column.table)).size, columns: columns.length },
+    remaining,
+  }
+}
+
+/** Erases what is stored at one moment: by its meaning first, then mentions in any other text. */
+async function erasePass(
+  runPart: RunPart,
+  {
+    targets,
+    rows,
+    pattern,
+    columns,
+    isCompany,
+  }: {
+    readonly targets: readonly ForgetTarget[]
+    readonly rows: readonly erase.RowName[]
+    readonly pattern: string
+    readonly columns: readonly search.TextColumn[]
+    readonly isCompany: boolean
+  },
+): Promise<Omit<StoredReport['erased'], 'rows'> & { readonly rows: readonly erase.RowName[] }> {
+  const { ids, named, linked } = await findStored(runPart, targets, rows)
   const inDeliveries = isCompany
     ? { results: 0, bodies: 0, mentions: 0 }
     : await eraseInDeliveries(runPart, ids, targets, pattern)
   const erased = await runPart((tx) => erase.eraseLookups(tx, ids, { rows: named }))
   const cells = isCompany ? { rows: [], changes: 0, mentions: 0 } : await eraseCells(runPart, pattern)
-  const columns = (await runPart(search.listTextColumns)).filter(
-    (column) => !isCompany || !PERSON_TABLES.has(column.table),
-  )
   let mentions = inDeliveries.mentions + cells.mentions
-  for (const column of columns) {
+  for (const column of columns.filter((one) => !search.isErasedByMeaning(one))) {
     const places = await runPart((tx) => search.findMatches(tx, column, pattern))
     mentions += await runPart((tx) => search.redactColumn(tx, column, pattern, places))
   }
+  return {
+    lookups: erased.lookups,
+    records: erased.records,
+    linked_lookups: linked,
+    changes: erased.changes + cells.changes,
+    results: inDeliveries.results,
+    bodies: inDeliveries.bodies,
+    mentions,
+    rows: [...erased.rows, ...cells.rows],
+  }
+}
+
+async function countRemaining(
+  runPart: RunPart,
+  columns: readonly search.TextColumn[],
+  pattern: string,
+): Promise<StoredReport['remaining']> {
   const remaining = []
   for (const column of columns) {
     const rows = await runPart((tx) => search.countMatches(tx, column, pattern))
     if (rows > 0) remaining.push({ table: column.table, column: column.column, rows })
   }
-  return {
-    dry_run: dryRun,
-    tombstones: targets.map(({ kind, key }) => ({ kind, hash: suppressions.suppressionHash(kind, key) })),
-    erased: {
-      lookups: erased.lookups,
-      records: erased.records,
-      linked_lookups: linked,
-      rows: erased.rows.length + cells.rows.length,
-      changes: erased.changes + cells.changes,
-      results: inDeliveries.results,
-      bodies: inDeliveries.bodies,
-      mentions,
-    },
-    rows: [...erased.rows, ...cells.rows],
-    searched: { tables: new Set(columns.map((column) => column.table)).size, columns: columns.length },
-    remaining,
-  }
+  return remaining
 }
 
 /** Tables in which a company's domain may occur as a person's employer. */
@@ -254,63 +290,4 @@ async function eraseCells(runPart: RunPart, pattern: string): ReturnType<typeof 
   for (const table of search.cellTables)
     places[table] = await runPart((tx) => search.findCells(tx, table, pattern))
   return runPart((tx) => search.eraseCells(tx, places, pattern))
-}
-
-async function eraseInDeliveries(
-  runPart: RunPart,
-  ids: readonly number[],
-  targets: readonly ForgetTarget[],
-  pattern: string,
-): Promise<{ results: number; bodies: number; mentions: number }> {
-  const deliveryIds = await runPart(async (tx) =>
-    erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, ids), pattern),
-  )
-  const total = { results: 0, bodies: 0, mentions: 0 }
-  for (let n = 0; n < deliveryIds.length; n += DELIVERIES_PER_TRANSACTION) {
-    const batch = deliveryIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
-    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, batch, ids, targets, pattern))
-    total.results += erasedCounts.results
-    total.bodies += erasedCounts.bodies
-    total.mentions += erasedCounts.mentions
-  }
-  return total
-}
-
-async function eraseInDeliveryBatch(
-  tx: Tx,
-  deliveryIds: readonly string[],
-  ids: readonly number[],
-  targets: readonly ForgetTarget[],
-  pattern: string,
-): Promise<{ results: number; bodies: number; mentions: number }> {
-  const lockedDeliveries = await erase.lockDeliveries(tx, deliveryIds, pattern)
-  const jobs = await lockCandidateJobs(tx, lockedDeliveries)
-  const parseable = lockedDeliveries.flatMap((one): DeliveryBody[] =>
-    one.body === null ? [] : [{ ...one, body: one.body }],
-  )
-  const keys = new Set(targets.map(identifierText))
-  const named = new RegExp(pattern, 'giu')
-  const redacted = findResultSubjects(parseable, jobs).flatMap((result): RedactedResult[] => {
-    const isSubject =
-      (result.member !== null && ids.includes(result.member.id)) ||
-      result.identifiers.some((one) => keys.has(identifierText(one)))
-    if (isSubject) return [{ ...result, redacted: null }]
-    if (JSON.stringify(result.raw).search(named) === -1) return []
-    return [{ ...result, redacted: redactStrings(result.raw, (text) => redactText(text, named)) }]
-  })
-  await redactResults(tx, parseable, redacted)
-  const unreadable = lockedDeliveries.filter((one) => one.unreadable)
-  await erase.replaceDeliveryBodies(
-    tx,
-    unreadable.map((one) => one.id),
-    ERASED_BODY,
-  )
-  const results = redacted.filter((one) => one.redacted === null).length
-  return { results, bodies: unreadable.length, mentions: redacted.length - results }
-}
-
-/** A value that is the identifier becomes null: a cell may be filled with it. */
-const redactText = (text: string, named: RegExp): string | null => {
-  const rest = text.replaceAll(named, ERASED_TEXT)
-  return rest !== text && !/\s/.test(text.trim()) ? null : rest
 }

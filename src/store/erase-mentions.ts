@@ -118,6 +118,19 @@ export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
 const columnTextSql = ({ column, type }: TextColumn) =>
   inAnyCaseSql(type === 'bytea' ? sql`encode(${sql.ref(column)}, 'escape')` : sql`${sql.ref(column)}::text`)
 
+/**
+ * Whether a column holds what is sent to the service, settled, or written to a user's table: there a placeholder would be
+ * taken for a value (undo writes the former cells, a lookup requests its input), so that matches are erased by
+ * `eraseLookups`, `eraseCells` and the results of deliveries, and never replaced in the text.
+ */
+export const isErasedByMeaning = ({ table, column }: Pick<TextColumn, 'table' | 'column'>): boolean =>
+  (CELL_COLUMNS[table] ?? BY_MEANING[table])?.includes(column) === true
+
+const CELL_COLUMNS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.entries(CELL_TABLES).map(([table, { columns }]) => [table, columns]),
+)
+const BY_MEANING: Readonly<Record<string, readonly string[]>> = { lookups: ['input'], deliveries: ['body'] }
+
 /** The number of rows whose column matches a pattern. */
 export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`

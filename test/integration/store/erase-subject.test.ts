@@ -26,7 +26,7 @@ beforeAll(async () => {
 beforeEach(() =>
   database.pool.query(`
     truncate people, fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.deleted_rows, fillrate.suppressions,
-             fillrate.spend_entries, fillrate.skipped_cells`),
+             fillrate.spend_entries, fillrate.skipped_cells, fillrate.deliveries`),
 )
 afterAll(() => database.drop())
 
@@ -233,4 +233,43 @@ test("a record's subject is what it gives as its own: a domain only of a company
   expect(recordHashes('domain', { domain: 'c.example', email: 'info@c.example' }).subjectHashes).toEqual([
     hash('domain', 'c.example'),
   ])
+})
+
+test('what other transactions store behind the erasure is erased by its meaning: no placeholder is ever written or sent', async () => {
+  await addRow(1, 'gone@c.example', { email: 'gone@c.example', title: 'Title 1' })
+  await addRow(2, 'stays@c.example', { email: 'stays@c.example', title: 'Title 2' })
+  // Just when the cells have been searched: an undo stores what a row held, and the service delivers.
+  await query(`
+    create function store_late() returns trigger language plpgsql as $$ begin
+      if not exists (select from fillrate.changes where key = '3') then
+        insert into fillrate.changes (source, key, before, after)
+        values ('people', '3', '{"mail": "gone@c.example", "title": "T:gone@c.example", "city": "Bern"}', '{"mail": null, "title": null, "city": null}');
+        insert into fillrate.lookups (kind, key, input, state)
+        values ('email', 'gone+late@c.example', '{"email": "gone@c.example"}', 'pending');
+        insert into fillrate.deliveries (event_id, state, body)
+        values ('late', 'received', '{"event_id": "late", "job_id": "j", "status": "completed", "results": [
+          {"request_id": "gone@c.example", "data": {"email": "gone@c.example", "title": "T:gone@c.example", "confidence": 1}},
+          {"request_id": "stays@c.example", "data": {"email": "stays@c.example", "confidence": 1}}]}');
+      end if;
+      return null;
+    end $$;
+    create trigger store_late after delete on fillrate.skipped_cells for each statement execute function store_late()`)
+  try {
+    expect(await forget('email', 'gone@c.example')).toMatchObject({ remaining: [] })
+  } finally {
+    await query('drop trigger store_late on fillrate.skipped_cells; drop function store_late()')
+  }
+  expect(await query(`select before from fillrate.changes where key = '3'`)).toEqual([
+    { before: { city: 'Bern' } },
+  ])
+  expect(await query(`select key from fillrate.lookups`)).toEqual([{ key: 'stays@c.example' }])
+  const [{ body } = { body: '' }] = (await query(`select body from fillrate.deliveries`)) as {
+    body: string
+  }[]
+  expect((JSON.parse(body) as { results: unknown[] }).results).toEqual([
+    null,
+    { request_id: 'stays@c.example', data: { email: 'stays@c.example', confidence: 1 } },
+  ])
+  for (const column of ['lookups', 'changes', 'rows', 'deliveries'])
+    expect(await query(`select * from fillrate.${column} t where t::text like '%[erased]%'`)).toEqual([])
 })
