@@ -541,11 +541,26 @@ export const JSON_SHAPES = {
       columns: count('their text columns'),
       sources: texts('sources whose present inputs were searched'),
     }).describe('where the identifier was looked for'),
+    unsearched: list(
+      'sources whose rows could not be searched; empty unless something is wrong',
+      object({ source: text('its name'), reason: text('why, without values') }),
+    ),
     remaining: list(
       'where it was still found; empty unless something is wrong',
       object({ table: text('its name'), column: text('its name'), rows: count('rows with it') }),
     ),
   }),
+  'forget --list': object({
+    suppressions: list(
+      'what is never looked up again, the latest first',
+      object({
+        kind: text('kind of the identifier'),
+        hash: text('SHA-256 of kind and identifier'),
+        since: text('when it was erased, in ISO 8601'),
+      }),
+    ),
+  }),
+  'forget --allow-again': object({ removed: count('suppressions that were taken back') }),
   'forget --deleted': object({
     dry_run: boolean('nothing was erased'),
     source: text('its name'),

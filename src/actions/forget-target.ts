@@ -1,3 +1,9 @@
+import { findKeysByInput } from '../sources/rows-by-input.ts'
+import type { Source } from '../sources/source.ts'
+import { isTransient } from '../store/connectivity.ts'
+import type { RowName } from '../store/erase.ts'
+import type { Database } from '../store/open.ts'
+import { describeError } from '../util/error-text.ts'
 import { domainToUnicode } from 'node:url'
 import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
@@ -57,3 +63,32 @@ const escapeRegExp = (text: string): string => text.replaceAll(/[^\p{L}\p{N}_]/g
 
 const anyOf = (...texts: readonly string[]): string =>
   `(?:${[...new Set(texts.filter((text) => text !== ''))].map(escapeRegExp).join('|')})`
+
+/** A source whose rows could not be searched. */
+export interface UnsearchedSource {
+  readonly source: string
+  readonly reason: string
+}
+
+/** The rows of the user's tables whose present inputs name the subject. */
+export async function findRowsByInputs(
+  db: Database,
+  sources: readonly Source[],
+  targets: readonly ForgetTarget[],
+): Promise<{ readonly rows: RowName[]; readonly unreadable: UnsearchedSource[] }> {
+  const rows: RowName[] = []
+  const unreadable: UnsearchedSource[] = []
+  for (const source of sources)
+    try {
+      for (const target of targets)
+        for (const key of await findKeysByInput(db, source, target.kind, target.pattern, (text) =>
+          isTarget(text, target),
+        ))
+          rows.push({ source: source.name, key })
+    } catch (error) {
+      // Of one source: the subject is erased from all others, and the report says what is left to do.
+      if (isTransient(error) || !(error instanceof Error && 'code' in error)) throw error
+      unreadable.push({ source: source.name, reason: describeError(error) })
+    }
+  return { rows, unreadable }
+}

@@ -1,7 +1,6 @@
 import { FillrateError } from '../util/error-text.ts'
 import { describeHeldLinks, findSubject, identifierText, isLinkedEraseHeld } from '../domain/subject.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import { findKeysByInput } from '../sources/rows-by-input.ts'
 import type { Source } from '../sources/source.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as erase from '../store/erase.ts'
@@ -9,7 +8,7 @@ import * as search from '../store/erase-mentions.ts'
 import * as suppressions from '../store/suppressions.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { eraseInDeliveries, type RunPart } from './erase-deliveries.ts'
-import { type ForgetTarget, isTarget } from './forget-target.ts'
+import { type ForgetTarget, findRowsByInputs, type UnsearchedSource } from './forget-target.ts'
 
 /** What was erased. It holds no personal data, so it can be kept as evidence. */
 export interface ForgetReport {
@@ -38,11 +37,13 @@ export interface ForgetReport {
     readonly columns: number
     readonly sources: readonly string[]
   }
+  /** Sources whose rows could not be searched: what was written to their rows may be left. Empty unless something is wrong. */
+  readonly unsearched: readonly UnsearchedSource[]
   /** Where the identifier was still found. Empty unless something is wrong. */
   readonly remaining: readonly { readonly table: string; readonly column: string; readonly rows: number }[]
 }
 
-type StoredReport = Omit<ForgetReport, 'searched'> & {
+type StoredReport = Omit<ForgetReport, 'searched' | 'unsearched'> & {
   readonly searched: Omit<ForgetReport['searched'], 'sources'>
 }
 
@@ -65,12 +66,16 @@ class DryRunRollback extends Error {
  * @param targets identifiers of one person or company
  */
 export async function forgetSubject(
-  deps: Pick<Deps, 'db' | 'log'> & { readonly sources?: readonly Source[] },
+  deps: Pick<Deps, 'db' | 'log'> & {
+    readonly sources?: readonly Source[]
+    /** Sources that cannot be opened, for the report. */
+    readonly unopened?: readonly UnsearchedSource[]
+  },
   targets: readonly ForgetTarget[],
   options: { readonly dryRun: boolean; readonly includeLinked?: boolean },
 ): Promise<ForgetReport> {
-  const { db, log, sources = [] } = deps
-  const rows = await findRowsByInputs(db, sources, targets)
+  const { db, log, sources = [], unopened = [] } = deps
+  const { rows, unreadable } = await findRowsByInputs(db, sources, targets)
   if (!options.dryRun) {
     const { linked } = await findStored((act) => inTransaction(db, act), targets, rows)
     if (isLinkedEraseHeld(linked) && options.includeLinked !== true) throw new LinkedEraseError(linked)
@@ -83,7 +88,14 @@ export async function forgetSubject(
     { event: 'data_erased', erased: report.erased, searched: report.searched },
     options.dryRun ? 'would be erased' : 'erased',
   )
-  return { ...report, searched: { ...report.searched, sources: sources.map(({ name }) => name) } }
+  const searched = sources
+    .map(({ name }) => name)
+    .filter((name) => !unreadable.some((one) => one.source === name))
+  return {
+    ...report,
+    searched: { ...report.searched, sources: searched },
+    unsearched: [...unopened, ...unreadable],
+  }
 }
 
 /** The subject is linked to more lookups of other identifiers than one person or company has. */
@@ -107,22 +119,6 @@ async function insertTombstones(db: Deps['db'], targets: readonly ForgetTarget[]
       }),
     { conflicts: Number.POSITIVE_INFINITY, giveUp: expiresAfter(TOMBSTONE_WAIT_MS) },
   )
-}
-
-/** The rows of the user's tables whose present inputs name the subject. */
-async function findRowsByInputs(
-  db: Deps['db'],
-  sources: readonly Source[],
-  targets: readonly ForgetTarget[],
-): Promise<erase.RowName[]> {
-  const rows: erase.RowName[] = []
-  for (const source of sources)
-    for (const target of targets)
-      for (const found of await findKeysByInput(db, source, target.kind, target.pattern, (text) =>
-        isTarget(text, target),
-      ))
-        rows.push({ source: source.name, key: found })
-  return rows
 }
 
 interface StoredSubject {

@@ -1,17 +1,31 @@
-import type { Context, Invocation } from './command.ts'
+import { type Context, createUsageError, type Invocation } from './command.ts'
 import { booleanOption } from './options.ts'
 
 /** Skips the question of a command that changes data. */
-export const yesOption = booleanOption('-y, --yes', 'act without the question on a terminal')
+export const yesOption = booleanOption(
+  '-y, --yes',
+  'act without a question; required where there is no terminal',
+)
 
 /**
- * Whether a command that changes data needs a confirmation: only where a user types it. Without a terminal and with
- * `--json` it acts at once, so that no script hangs or stops working.
+ * Whether a command that changes data needs a confirmation first.
+ * @throws UsageError where it can get none, without a terminal or with `--json`, unless `--yes` is given
  */
-export const mustConfirm = (
-  { flags }: { readonly flags: Invocation['flags'] & { readonly yes: boolean } },
+export function mustConfirm(
+  {
+    command,
+    flags,
+  }: Pick<Invocation, 'command'> & { readonly flags: Invocation['flags'] & { readonly yes: boolean } },
   { stdin, stdout }: Context,
-): boolean => !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
+): boolean {
+  if (flags.yes) return false
+  if (!flags.json && stdin?.isTTY === true && stdout.isTTY) return true
+  throw createUsageError(
+    command,
+    'expected --yes, because there is no terminal for a confirmation',
+    'Look at what it would do with --dry-run, then add --yes.',
+  )
+}
 
 /** Puts a question that an empty answer denies. @returns false also if the input ends or the command is interrupted */
 export async function confirm(question: string, { stdin, stdout, signal }: Context): Promise<boolean> {

@@ -71,6 +71,25 @@ export async function deleteSuppressions(
   return Number(numAffectedRows)
 }
 
+export interface StoredSuppression {
+  readonly kind: LookupKind
+  readonly hash: string
+  readonly since: Date
+}
+
+/** Suppressions, the latest first. @param lookups of these identifiers; null: all */
+export async function listSuppressions(
+  db: Connection,
+  lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }> | null,
+): Promise<StoredSuppression[]> {
+  const hashes = lookups?.map((one) => suppressionHash(one.kind, one.key)) ?? null
+  const { rows } = await sql<StoredSuppression>`
+    select kind, hash, created_at as since from fillrate.suppressions
+     where ${hashes === null ? sql`true` : sql`hash = any(${hashes}::text[])`}
+     order by created_at desc, kind, hash`.execute(db)
+  return rows
+}
+
 /** Whether each of these lookups is suppressed, in the same order. */
 export async function areSuppressed(
   db: Connection,

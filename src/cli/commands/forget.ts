@@ -1,4 +1,5 @@
-import type { ForgetTarget } from '../../actions/forget-target.ts'
+import type { ForgetReport } from '../../actions/forget.ts'
+import type { ForgetTarget, UnsearchedSource } from '../../actions/forget-target.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
@@ -17,7 +18,7 @@ import {
 import { openLog, readConfigOrProblems, withApp, withDatabase } from '../settings.ts'
 import { booleanOption, textOption } from '../options.ts'
 import { confirm, mustConfirm, yesOption } from '../confirm.ts'
-import { renderForget, renderForgetDeleted } from '../views/forget.ts'
+import { renderForget, renderForgetDeleted, renderSuppressions } from '../views/forget.ts'
 import { writeJson } from '../terminal.ts'
 
 export const forgetCommand = defineCommand(
@@ -28,7 +29,7 @@ export const forgetCommand = defineCommand(
         'table of the schema "fillrate" for remaining copies. Leaves a hashed tombstone, so that neither a run nor a ' +
         'late delivery restores the data. Pass every identifier you know for the person. Your own tables are not ' +
         'changed; the affected rows are listed. With --deleted it erases what is stored of rows that a source no longer ' +
-        'has. On a terminal it shows the numbers first, and erases after a confirmation.',
+        'has. On a terminal it shows the numbers first, and erases after a confirmation; elsewhere it needs --yes.',
     )
     .addOption(textOption('--email <ADDRESS>', 'person, by email address'))
     .addOption(textOption('--linkedin <URL>', 'person, by profile URL'))
@@ -43,6 +44,7 @@ export const forgetCommand = defineCommand(
       booleanOption('--linked', 'erase many linked lookups of other identifiers, which is refused otherwise'),
     )
     .addOption(booleanOption('--allow-again', 'erase nothing, and permit lookups of these identifiers again'))
+    .addOption(booleanOption('--list', 'erase nothing, and list what is suppressed, as hashes'))
     .addOption(booleanOption('--dry-run', 'show what would be erased without erasing it'))
     .addOption(yesOption),
   {
@@ -71,6 +73,7 @@ export const forgetCommand = defineCommand(
           )
         return forgetDeletedRows(invocation, context, flags.deleted, flags.dryRun)
       }
+      if (flags.list && targets.length === 0) return listSuppressed(invocation, context)
       if (targets.length === 0)
         throw createUsageError(
           command,
@@ -83,12 +86,14 @@ export const forgetCommand = defineCommand(
           'expected either a person (--email, --linkedin) or a company (--domain), found both',
           'Erase them one after the other.',
         )
+      if (flags.list) return listSuppressed(invocation, context, targets)
       if (flags.allowAgain) return allowAgain(invocation, context, targets)
+      const isAsked = !flags.dryRun && mustConfirm(invocation, context)
       const { forgetSubject: erase, LinkedEraseError } = await import('../../actions/forget.ts')
       const report = await withDatabase(context, async (db, environment) => {
         const log = await openLog(invocation, context, environment)
-        const deps = { db, log, sources: await openSources(db, invocation, context) }
-        if (!flags.dryRun && mustConfirm(invocation, context)) {
+        const deps = { db, log, ...(await openSources(db, invocation, context)) }
+        if (isAsked) {
           const preview = await erase(deps, targets, { dryRun: true })
           stdout.lines(renderForget(preview, stdout, { isQuestion: true }))
           const question = 'Erase this and suppress further lookups? It cannot be undone.'
@@ -102,9 +107,12 @@ export const forgetCommand = defineCommand(
           db,
           { actor: createLocalActor('command line'), action: 'forget', parameters },
           () => erase(deps, targets, { dryRun: false, includeLinked: flags.linked }),
-          ({ erased, remaining }) => ({
-            outcome: remaining.length > 0 ? 'failed' : 'done',
-            detail: `${pluralize(erased.lookups, 'lookup')} and ${pluralize(erased.rows, 'row')} erased`,
+          (done) => ({
+            outcome: isComplete(done) ? 'done' : 'failed',
+            detail: [
+              `${pluralize(done.erased.lookups, 'lookup')} and ${pluralize(done.erased.rows, 'row')} erased`,
+              ...done.unsearched.map(({ source, reason }) => `${source} not searched: ${reason}`),
+            ].join('; '),
           }),
         )
       }).catch((error: unknown) => {
@@ -121,10 +129,13 @@ export const forgetCommand = defineCommand(
       }
       if (flags.json) writeJson(stdout, report)
       else stdout.lines(renderForget(report, stdout))
-      return report.remaining.length > 0 ? Exit.failed : Exit.done
+      return isComplete(report) ? Exit.done : Exit.failed
     },
   },
 )
+
+const isComplete = ({ remaining, unsearched }: ForgetReport): boolean =>
+  remaining.length === 0 && unsearched.length === 0
 
 /** Takes the suppressions of identifiers back. */
 async function allowAgain(
@@ -156,17 +167,41 @@ async function allowAgain(
   return Exit.done
 }
 
-/** The sources that can be opened: erasing works without a configuration, and without a table that is gone. */
-async function openSources(db: Database, invocation: Invocation, context: Context): Promise<Source[]> {
+/** The sources whose rows can be searched, and why others cannot: what was written to their rows may be missed. */
+async function openSources(
+  db: Database,
+  invocation: Invocation,
+  context: Context,
+): Promise<{ readonly sources: readonly Source[]; readonly unopened: readonly UnsearchedSource[] }> {
+  const [{ toOneLine }, { resolveSource }, { SourceProblems }] = await Promise.all([
+    import('../../daemon/reload.ts'),
+    import('../../sources/source.ts'),
+    import('../../sources/problems.ts'),
+  ])
   const config = await readConfigOrProblems(invocation, context)
-  if (config instanceof ConfigProblems) return []
-  const { resolveSource } = await import('../../sources/source.ts')
+  if (config instanceof ConfigProblems)
+    return { sources: [], unopened: [{ source: 'the configuration', reason: toOneLine(config) }] }
   const sources: Source[] = []
+  const unopened: UnsearchedSource[] = []
   for (const mapping of Object.values(config.sources)) {
     const { source, problems } = await resolveSource(db, mapping)
     if (source !== null && problems.length === 0) sources.push(source)
+    else unopened.push({ source: mapping.name, reason: toOneLine(new SourceProblems(problems)) })
   }
-  return sources
+  return { sources, unopened }
+}
+
+/** Lists suppressions, or those of identifiers: the addresses themselves are gone. */
+async function listSuppressed(
+  { flags }: Invocation,
+  context: Context,
+  targets: readonly ForgetTarget[] | null = null,
+): Promise<ExitCode> {
+  const { listSuppressions } = await import('../../store/suppressions.ts')
+  const suppressions = await withDatabase(context, (db) => listSuppressions(db, targets))
+  if (flags.json) writeJson(context.stdout, { suppressions })
+  else context.stdout.lines(renderSuppressions(suppressions, context.stdout))
+  return Exit.done
 }
 
 async function forgetDeletedRows(
@@ -176,9 +211,10 @@ async function forgetDeletedRows(
   dryRun: boolean,
 ): Promise<ExitCode> {
   const { stdout, signal } = context
+  const isAsked = !dryRun && mustConfirm(invocation, context)
   return withApp(invocation, context, async (app) => {
     const preview = await app.forgetDeleted(source, { dryRun: true, signal })
-    if (!dryRun && preview.deleted > 0 && mustConfirm(invocation, context)) {
+    if (isAsked && preview.deleted > 0) {
       stdout.lines(renderForgetDeleted(preview, stdout))
       if (!(await confirm('Erase what is stored of them? It cannot be undone.', context))) {
         stdout.line('Nothing was changed.')

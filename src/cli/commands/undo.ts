@@ -14,7 +14,7 @@ export const undoCommand = defineCommand(
       'Restores the previous value of each cell that a run has written. Values changed since then are kept and ' +
         'listed. An undo is a run itself and can be undone. If interrupted, run the same command again. The rows are ' +
         'not written again until their inputs change, their refresh is due, or `fillrate retry --state undone` queues ' +
-        'them. On a terminal it shows the numbers first, and writes after a confirmation.',
+        'them. On a terminal it shows the numbers first, and writes after a confirmation; elsewhere it needs --yes.',
     )
     .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRunNumber)
     .addOption(booleanOption('--dry-run', 'show what would be restored without writing it'))
@@ -29,6 +29,7 @@ export const undoCommand = defineCommand(
     async handler(invocation, context) {
       const { stdout, stderr, signal, now } = context
       const [run] = invocation.args
+      const isAsked = !invocation.flags.dryRun && mustConfirm(invocation, context)
       const { undoExitCode } = await import('../../actions/undo/report.ts')
       return withApp(invocation, context, async (app, { log }) => {
         const view = new ProgressView(stderr, stderr.isTTY ? null : log)
@@ -43,7 +44,6 @@ export const undoCommand = defineCommand(
                 onProgress: (done, all) => view.showCount(done, all, 'writes', now() - startedAt),
               })
               .finally(() => view.end())
-          const isAsked = !invocation.flags.dryRun && mustConfirm(invocation, context)
           const preview = isAsked ? await undo(true) : null
           if (preview !== null && preview.changes.restored > 0) {
             stdout.lines(renderUndo(preview, stdout, { isQuestion: true }))

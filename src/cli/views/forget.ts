@@ -1,5 +1,6 @@
 import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
+import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
 import { type LabeledText, renderFields, renderSuggestions, renderTable } from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
@@ -17,7 +18,7 @@ export function renderForget(
   { isQuestion = false }: { readonly isQuestion?: boolean } = {},
 ): string[] {
   const { paint } = output
-  const { erased, searched, remaining, dry_run: dry } = report
+  const { erased, searched, remaining, unsearched, dry_run: dry } = report
   const nothing = Object.values(erased).every((one) => one === 0)
   const places = `${pluralize(searched.columns, 'column')} of ${pluralize(searched.tables, 'table')}`
   const found = remaining.reduce((sum, one) => sum + one.rows, 0)
@@ -53,6 +54,12 @@ export function renderForget(
     ...remaining.map((one) =>
       paint('bad', `  still in ${pluralize(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),
+    ...unsearched.flatMap(({ source, reason }) => [paint('bad', `  not searched: ${source} (${reason})`)]),
+    ...(unsearched.length === 0
+      ? []
+      : [
+          '  What was written to rows whose record has expired may be left there. Correct it (`fillrate check`), and run the same command again.',
+        ]),
     ...renderOwnRows(report, output),
     ...renderSuggestions(
       dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
@@ -92,6 +99,24 @@ export function renderForgetDeleted(
       ],
       output,
     ),
+  ]
+}
+
+/** What is suppressed. The hash of an identifier is the SHA-256 of its kind, a line break, and the identifier. */
+export function renderSuppressions(suppressions: readonly StoredSuppression[], output: Output): string[] {
+  if (suppressions.length === 0) return ['Nothing is suppressed.']
+  return [
+    ...renderTable(
+      suppressions,
+      [
+        { title: 'since', text: ({ since }) => since.toISOString(), minColumns: 24 },
+        { title: 'kind', text: ({ kind }) => kind, minColumns: 12 },
+        { title: 'hash', text: ({ hash }) => hash, minColumns: 64 },
+      ],
+      output,
+    ),
+    '',
+    `${pluralize(suppressions.length, 'suppression')}; the identifiers themselves are erased. \`fillrate forget --email … --allow-again\` takes one back.`,
   ]
 }
 

@@ -79,12 +79,28 @@ test('undo writes after y, and with nothing left to undo there is no question', 
   expect(again.text).toContain('Nothing left to undo of run 1.')
 })
 
-test('--yes, --json and a pipe act without a question', async () => {
+test('--yes acts without a question; without it, a pipe and --json change nothing', async () => {
   expect(await onTerminal(null, 'undo', '2', '--yes')).toMatchObject({ code: 0 })
   expect(await filled()).toBeGreaterThan(20)
-  const json = await onTerminal(null, 'undo', '3', '--json')
-  expect(JSON.parse(json.text)).toMatchObject({ undoes: 3, status: 'completed' })
-  expect((await cli.run('undo', '4')).code).toBe(0)
+  const before = [await filled(), await runs()]
+  for (const words of [
+    ['undo', '3'],
+    ['forget', '--email', 'a@b.example'],
+    ['forget', '--deleted', 'contacts'],
+  ]) {
+    const piped = await cli.run(...words)
+    expect(piped.code).toBe(2)
+    expect(piped.stderr).toContain('expected --yes, because there is no terminal')
+    const json = await onTerminal(null, ...words, '--json')
+    expect(json.code).toBe(2)
+    expect(JSON.parse(json.text)).toMatchObject({
+      error: { kind: 'usage' },
+    })
+  }
+  expect([await filled(), await runs()]).toEqual(before)
+  expect((await cli.run('undo', '3', '--dry-run')).code).toBe(0)
+  expect((await cli.run('undo', '3', '--yes', '--json')).code).toBe(0)
+  expect((await cli.run('undo', '4', '--yes')).code).toBe(0)
   expect(await filled()).toBeGreaterThan(20)
 })
 

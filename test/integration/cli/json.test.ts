@@ -69,7 +69,7 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['jobs', 'jobs'],
   ['failures', 'failures'],
   ['undo 2 --dry-run', 'undo'],
-  ['undo 2', 'undo'],
+  ['undo 2 --yes', 'undo'],
   ['runs', 'runs'],
   ['pause contacts', 'pause'],
   ['resume contacts', 'resume'],
@@ -84,8 +84,10 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['serve', 'serve'],
   ['start', 'start'],
   ['serve --port x', 'error'],
-  ['forget --email contact1@example.com', 'forget'],
-  ['forget --deleted contacts', 'forget --deleted'],
+  ['forget --email contact1@example.com --yes', 'forget'],
+  ['forget --list', 'forget --list'],
+  ['forget --email contact1@example.com --allow-again', 'forget --allow-again'],
+  ['forget --deleted contacts --yes', 'forget --deleted'],
 ]
 
 test.each(described)('fillrate %s --json has the documented shape', async (line, shape) => {

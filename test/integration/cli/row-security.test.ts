@@ -214,7 +214,10 @@ test('rows that may be read and not updated are rejected once, and written after
   await database.pool.query(
     `drop policy r on people; create policy r on people as restrictive for update to ${ROLE} using (tenant = 2)`,
   )
-  const undone = JSON.parse((await fillrate('undo', '1', '--json')).stdout) as Record<string, unknown>
+  const undone = JSON.parse((await fillrate('undo', '1', '--json', '--yes')).stdout) as Record<
+    string,
+    unknown
+  >
   expect(undone).toMatchObject({ status: 'completed', changes: { restored: 0, rejected: 6 } })
   expect((await fillrate('retry')).code).toBe(0)
   await run()

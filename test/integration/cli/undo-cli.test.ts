@@ -57,17 +57,17 @@ test('a run is undone, redone, and undone again except for values changed since'
   expect(plan).toMatch(/Next\n +fillrate undo 1 +writes this/)
   expect(await contacts()).toBe(after)
 
-  const undone = await fillrate('undo 1')
+  const undone = await fillrate('undo 1 --yes')
   expect(undone).toMatch(/^Run 2 undid run 1 in /)
   expect(undone).toMatch(/fillrate undo 2 +writes the values again/)
   expect(await contacts()).toBe(before)
 
-  const again = await fillrate('undo 2')
+  const again = await fillrate('undo 2 --yes')
   expect(again).toMatch(/^Run 3 undid undo run 2 in /)
   expect(await contacts()).toBe(after)
 
   await database.pool.query(`update crm.contacts set title = 'Chief' where id = 8`)
-  const back = await fillrate('undo 3')
+  const back = await fillrate('undo 3 --yes')
   expect(back).toMatch(/contacts +8 +title/)
   expect(await scalar(database.pool, 'select title from crm.contacts where id = 8')).toBe('Chief')
   await database.pool.query('update crm.contacts set title = null where id = 8')
@@ -113,13 +113,13 @@ test('after a change of the outputs, remap previews, writes without a call, and 
   )
   expect(await here('remap contacts')).toContain('unchanged')
   expect(calls()).toBe(callsBefore)
-  await here(`undo ${run}`)
+  await here(`undo ${run} --yes`)
   expect(await contacts()).toBe(was)
 })
 
 test('a mistake is reported in one message, and changes nothing', async () => {
   const was = await contacts()
-  expect(await here('undo 99', 2)).toMatch(/RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/)
+  expect(await here('undo 99 --yes', 2)).toMatch(/RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/)
   expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
   expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
   expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)

@@ -271,7 +271,7 @@ test('changes from the command line are in the same list, without the data that 
       (await runProgram({ cwd: cli.folder, env: cli.environment }, ...words)).code
     expect(await command('run', 'accounts', '--limit', '2', '--budget', '5', '--json')).toBe(0)
     const [run] = await query<{ id: number }>('select max(id)::int as id from fillrate.runs')
-    const undo = ['undo', String(run?.id), '--json']
+    const undo = ['undo', String(run?.id), '--json', '--yes']
     for (const words of [
       ['retry', '--state', 'undone', '--json'],
       ['pause', 'accounts', '--because', 'audit', '--json'],
@@ -279,7 +279,7 @@ test('changes from the command line are in the same list, without the data that 
       ['cancel', '1', '--json'],
       ['jobs', 'expire', 'no-such-job', '--json'],
       ['remap', 'accounts', '--json'],
-      ['forget', '--email', 'person1@example.com', '--json'],
+      ['forget', '--email', 'person1@example.com', '--json', '--yes'],
       // Previews change nothing, so they are not in the list.
       [...undo, '--dry-run'],
       ['retry', '--dry-run', '--json'],

@@ -9,6 +9,7 @@ import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
 import { scalar } from '../audit/tables.ts'
+import { suppressionHash } from '../../../src/store/suppressions.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 
 /** An address that two rows share. */
@@ -119,7 +120,7 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
     ),
   ).toBe(profile)
   expect(await mentions(phone)).toMatchObject({ lookups: 1, skipped_cells: 2 })
-  const ended = await cli.run('forget', '--email', ERASED)
+  const ended = await cli.run('forget', '--email', ERASED, '--yes')
   expect(ended.stdout).toContain('nothing left')
   expect(ended.code).toBe(0)
   expect(ended.stdout + ended.stderr).not.toContain(ERASED)
@@ -185,6 +186,21 @@ test('a suppression can be taken back: the rows are looked up again', async () =
   )
   expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ enriched: 1 })
   expect(harness.sandbox.stats().calls.accepted).toBe(1)
+})
+
+test('suppressions are listed, as hashes with their kind and time', async () => {
+  const all = JSON.parse((await cli.run('forget', '--list', '--json')).stdout) as { suppressions: object[] }
+  expect(all.suppressions[0]).toEqual({
+    kind: 'email',
+    hash: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+    since: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+  })
+  const one = (await cli.run('forget', '--list', '--email', ERASED)).stdout
+  expect(one).toContain(suppressionHash('email', ERASED))
+  expect(one).toContain('1 suppression;')
+  expect((await cli.run('forget', '--list', '--email', 'nobody@example.com')).stdout).toBe(
+    'Nothing is suppressed.\n',
+  )
 })
 
 test('a person requested by another identifier is erased when the answer identifies them', async () => {
@@ -262,4 +278,29 @@ test('a long search holds no lock on rows already found: they are picked and wri
     },
   )
   expect(await forgetting.report).toMatchObject({ erased: { lookups: 1 }, remaining: [] })
+})
+
+test('sources that cannot be searched are named, the rest is erased, and the command fails', async () => {
+  const { contacts } = config.sources
+  await cli.configure({
+    ...config,
+    sources: {
+      contacts,
+      broken: { ...contacts, outputs: { gone: 'title' } },
+      failing: { ...contacts, inputs: { email: '(t.email::int)::text' } },
+    },
+  })
+  const email = 'person41@example.com'
+  const ended = await cli.run('forget', '--email', email, '--yes')
+  expect(ended.code).toBe(1)
+  expect(ended.stdout).toMatch(/not searched: broken \(sources\.broken\.outputs\.gone: found 'gone'/)
+  expect(ended.stdout).toContain('not searched: failing (invalid input syntax for type integer (22P02))')
+  expect(ended.stdout).toContain('run the same command again')
+  expect(await mentions(email)).toEqual({})
+  await cli.configure('{')
+  const without = await cli.run('forget', '--email', email, '--yes')
+  expect(without.code).toBe(1)
+  expect(without.stdout).toContain('not searched: the configuration (')
+  await cli.configure(config)
+  expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
 })
