@@ -59,7 +59,8 @@ const PATTERN: Readonly<Record<ForgetTarget['kind'], (key: string) => string>> =
   domain: (key) => String.raw`(?<![a-z0-9@-])(?<!(?<!www)\.)${anyOf(key, domainToUnicode(key))}${HOST_END}`,
 }
 
-const escapeRegExp = (text: string): string => text.replaceAll(/[^\p{L}\p{N}_]/gu, (sign) => `\\${sign}`)
+/** Not more than these: a `u` expression refuses other escapes, such as that of the hyphen of a domain. */
+const escapeRegExp = (text: string): string => text.replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`)
 
 const anyOf = (...texts: readonly string[]): string =>
   `(?:${[...new Set(texts.filter((text) => text !== ''))].map(escapeRegExp).join('|')})`
