@@ -1,4 +1,4 @@
-import { FillrateError } from '../util/error-text.ts'
+import { describeError, FillrateError } from '../util/error-text.ts'
 import { describeHeldLinks, findSubject, identifierText, isLinkedEraseHeld } from '../domain/subject.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import type { Source } from '../sources/source.ts'
@@ -61,9 +61,10 @@ class DryRunRollback extends Error {
  * first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
  *
  * Each part is its own transaction, and the search takes no locks: searching large tables takes minutes, which no
- * pick or write-back may wait for. If killed, run it again. A dry run is a single transaction, because it is rolled
+ * pick or write-back may wait for. If it fails or is killed, the next call erases what is left. A dry run is a single transaction, because it is rolled
  * back; it searches first and locks last.
  * @param targets identifiers of one person or company
+ * @throws ForgetUnfinishedError where it fails after the tombstones
  */
 export async function forgetSubject(
   deps: Pick<Deps, 'db' | 'log'> & {
@@ -81,9 +82,15 @@ export async function forgetSubject(
     if (isLinkedEraseHeld(linked) && options.includeLinked !== true) throw new LinkedEraseError(linked)
     await insertTombstones(db, targets)
   }
+  const runPart: RunPart = (act) =>
+    retryWhileUnavailable(() => inTransaction(db, act), {
+      giveUp: expiresAfter(UNAVAILABLE_MS),
+    })
   const report = options.dryRun
     ? await previewForget(db, targets, rows)
-    : await eraseAll((act) => inTransaction(db, act), targets, rows, false)
+    : await eraseAll(runPart, targets, rows, false).catch((error: unknown) => {
+        throw new ForgetUnfinishedError(error)
+      })
   log.debug(
     { event: 'data_erased', erased: report.erased, searched: report.searched },
     options.dryRun ? 'would be erased' : 'erased',
@@ -98,6 +105,18 @@ export async function forgetSubject(
   }
 }
 
+/** The tombstones are stored, and the erasure ended in its middle: what is left is erased by the same command again. */
+export class ForgetUnfinishedError extends FillrateError {
+  override readonly name = 'ForgetUnfinishedError'
+  constructor(cause: unknown) {
+    super(
+      `the erasure did not finish (${describeError(cause)}): further lookups are suppressed, but stored data may be left. Correct the ` +
+        'cause, and run the same command again: it erases what is left',
+      { cause },
+    )
+  }
+}
+
 /** The subject is linked to more lookups of other identifiers than one person or company has. */
 export class LinkedEraseError extends FillrateError {
   override readonly name = 'LinkedEraseError'
@@ -105,6 +124,9 @@ export class LinkedEraseError extends FillrateError {
     super(describeHeldLinks(linkedLookups))
   }
 }
+
+/** How long an erasure that has begun waits for Postgres, in milliseconds. */
+const UNAVAILABLE_MS = 60_000
 
 /** How long other transactions of Fillrate may keep the tombstones waiting, in milliseconds: much longer than any of them takes. */
 const TOMBSTONE_WAIT_MS = 60_000

@@ -7,8 +7,8 @@ import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
 
-/** Reason stored on a row whose subject was erased. */
-export const ERASED_REASON = 'erased, never to be looked up again'
+/** Reason stored on a row with an erased identifier, also while the erasure has not finished. */
+export const SUPPRESSED_REASON = 'suppressed by forget: not looked up again'
 
 export interface ErasedLookups {
   readonly lookups: number
@@ -146,7 +146,7 @@ export async function eraseLookups(
     ), unclaimed as (
       -- A row whose subject has changed since loses only what was written before.
       update fillrate.rows r set last_written = null, earlier_writes = null, own_writes = null from (select distinct source, key from deleted) g
-       where r.source = g.source and r.key = g.key and r.state <> 'suppressed'
+       where r.source = g.source and r.key = g.key and num_nonnulls(r.last_written, r.earlier_writes, r.own_writes) > 0
     ), undeleted as (
       delete from fillrate.deleted_rows where lookup_ids && ${these}
     ), undeleted_values as (
@@ -173,7 +173,7 @@ const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 :
 async function eraseRowState(tx: Tx, condition: RawBuilder<unknown>): Promise<RowName[]> {
   const { rows } = await sql<RowName>`
     update fillrate.rows
-       set state = 'suppressed', reason = ${ERASED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, earlier_writes = null, own_writes = null,
+       set state = 'suppressed', reason = ${SUPPRESSED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, earlier_writes = null, own_writes = null,
            notes = null, settled_at = now(), due_at = null
      where ${condition} returning source, key`.execute(tx)
   return rows

@@ -99,6 +99,8 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
     return shown(Exit.usage, 'schema', sentence(error.message))
   if (error instanceof Error && error.name === 'MigrationBlockedError')
     return shown(Exit.failed, 'schema', sentence(error.message))
+  if (error instanceof Error && error.name === 'ForgetUnfinishedError')
+    return shown(Exit.failed, 'forget_unfinished', sentence(error.message))
   if (error instanceof LeaseLostError) return shown(Exit.failed, 'lease_lost', sentence(error.message))
   if (error instanceof ServiceError) {
     const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed

@@ -1,7 +1,7 @@
 import { Row } from '../../domain/row.ts'
 import type { Source } from '../../sources/source.ts'
 import * as budgets from '../../store/budgets.ts'
-import { ERASED_REASON } from '../../store/erase.ts'
+import { SUPPRESSED_REASON } from '../../store/erase.ts'
 import { adoptLookups } from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
@@ -269,7 +269,7 @@ function toPickedRow(
     lookup: null,
   })
   if (!lacks) return finished(Row.unchanged, 'nothing left to fill')
-  if (isSuppressed) return { ...finished(Row.suppressed, ERASED_REASON), tried: [] }
+  if (isSuppressed) return { ...finished(Row.suppressed, SUPPRESSED_REASON), tried: [] }
   if (lookup === null && missed !== null)
     return { ...finished(Row.notFound, describeMiss(missed.kinds)), nextAt: missed.dueAt }
   if (lookup === null) return finished(Row.invalidInput, describeUnusable(notes))

@@ -134,7 +134,10 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
   ])
   expect((await pool.query(own, [''])).rows).toEqual(before)
   expect(await rowState(`key in ('19', '20') and source = 'contacts'`)).toEqual(
-    Array.from({ length: 2 }, () => ({ state: 'suppressed', reason: 'erased, never to be looked up again' })),
+    Array.from({ length: 2 }, () => ({
+      state: 'suppressed',
+      reason: 'suppressed by forget: not looked up again',
+    })),
   )
   expect(await erase('email', ERASED)).toMatchObject({
     erased: { lookups: 0, rows: 0, results: 0, mentions: 0 },
@@ -278,6 +281,73 @@ test('a long search holds no lock on rows already found: they are picked and wri
     },
   )
   expect(await forgetting.report).toMatchObject({ erased: { lookups: 1 }, remaining: [] })
+})
+
+test.each(['deliveries', 'rows', 'changes', 'lookups'])(
+  'an erasure that fails at %s says that it did not finish, and the same command erases what is left',
+  async (table) => {
+    const { pool } = harness.database
+    const id = { deliveries: 51, rows: 52, changes: 53, lookups: 54 }[table]
+    const email = `person${id}@example.com`
+    await harness.run({ route: 'sync' })
+    const [{ phone }] = (
+      await pool.query(`select record ->> 'phone' as phone from fillrate.lookups where key = $1`, [email])
+    ).rows as [{ phone: string }]
+    expect(await mentions(phone)).not.toEqual({})
+    await pool.query(`
+      create or replace function public.fail() returns trigger language plpgsql as $$ begin raise exception 'no space'; end $$;
+      create trigger fail before update or delete on fillrate.${table} for each row execute function public.fail()`)
+    const failed = await cli.run('forget', '--email', email, '--yes', '--json')
+    expect(failed.code).toBe(1)
+    expect(JSON.parse(failed.stdout)).toEqual({
+      error: {
+        kind: 'forget_unfinished',
+        message: expect.stringContaining('run the same command again') as string,
+        problems: [],
+      },
+    })
+    expect(failed.stdout + failed.stderr).not.toContain(email)
+    const audited = 'select outcome, detail from fillrate.audit_events order by id desc limit 1'
+    expect((await pool.query(audited)).rows).toMatchObject([
+      { outcome: 'failed', detail: expect.stringContaining('did not finish') as string },
+    ])
+    await pool.query(`drop trigger fail on fillrate.${table}`)
+
+    // A run meets the row meanwhile: it requests nothing, and the row is not shown as erased.
+    await pool.query(
+      `update crm.contacts set linkedin = 'https://www.linkedin.com/in/moved' || id where email = $1`,
+      [email],
+    )
+    harness.sandbox.reset()
+    expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ picked: 1, suppressed: 1 })
+    expect(harness.sandbox.stats().calls.accepted).toBe(0)
+    expect(await rowState(`key = '${id}' and source = 'contacts'`)).toEqual([
+      { state: 'suppressed', reason: 'suppressed by forget: not looked up again' },
+    ])
+    // Only what is stored leads to the row now.
+    await pool.query(`update crm.contacts set email = null where id = ${id}`)
+    expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
+    expect([await mentions(email), await mentions(phone)]).toEqual([{}, {}])
+    const { rows } = await pool.query(
+      `select last_written, earlier_writes, own_writes from fillrate.rows where key = '${id}' and source = 'contacts'`,
+    )
+    expect(rows).toEqual([{ last_written: null, earlier_writes: null, own_writes: null }])
+  },
+)
+
+test('an address at a domain with a hyphen is erased from deliveries, as one with other signs is', async () => {
+  for (const email of ["o'neil+a!b#c@some-firm.example", 'ada@a-b.example']) {
+    const results = [
+      { request_id: 'x', data: { email, title: 'Title' } },
+      { request_id: 'y', data: { email: 'stays@a-b.example', title: `Reports to ${email}` } },
+    ]
+    expect(await post({ event_id: randomUUID(), job_id: `of ${email}`, status: 'completed', results })).toBe(
+      'accepted',
+    )
+    expect(await erase('email', email)).toMatchObject({ erased: { results: 1 }, remaining: [] })
+    expect(await mentions(email)).toEqual({})
+    expect(await mentions('stays@a-b.example')).not.toEqual({})
+  }
 })
 
 test('sources that cannot be searched are named, the rest is erased, and the command fails', async () => {

@@ -254,7 +254,7 @@ test('live sync, notifications, metrics and deliveries neither', async () => {
       JSON.stringify({
         event_id: 'three',
         job_id: 'x',
-        status: VALUE,
+        status: KEY,
         results: [{ request_id: `${ADDRESS}1@plain.example`, data: { title: VALUE } }],
       }),
     )
