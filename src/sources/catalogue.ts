@@ -57,6 +57,15 @@ export interface Table {
   readonly hasChildTables: boolean
   /** The database's encoding: `UTF8`. */
   readonly encoding: string
+  /** The role's own search path, where Fillrate leaves schemas out of it; otherwise null. */
+  readonly rolePath: RolePath | null
+}
+
+/** Search paths, as the setting is written. */
+interface RolePath {
+  readonly own: string
+  /** Without the schemas in which other roles may create. */
+  readonly held: string
 }
 
 /** A table, view or similar as it is now, or null. A name without a schema is resolved by the search path. */
@@ -84,6 +93,7 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     canSelectRows: found.can_select_rows,
     hasChildTables: found.inheritors.length > 0 || found.relkind === 'p',
     encoding: found.encoding,
+    rolePath: found.own_path === null ? null : { own: found.own_path, held: found.held_path },
   }
 }
 
@@ -111,6 +121,8 @@ interface FoundTable {
   readonly update_rules: readonly string[]
   readonly can_select_rows: boolean
   readonly encoding: string
+  readonly own_path: string | null
+  readonly held_path: string
   readonly unique_keys: ReadonlyArray<{
     readonly primary: boolean
     readonly columns: readonly string[]
@@ -160,7 +172,9 @@ const hasTriggers = (which: string): string => `
 
 const tableQuery = `
   select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
-         pg_table_is_visible(c.oid) as is_visible,
+         pg_table_is_visible(c.oid) as is_visible, current_setting('search_path') as held_path,
+         (select string_agg(quote_ident(p.name), ', ' order by p.place)
+            from unnest(nullif(current_setting('fillrate.own_search_path', true), '')::text[]) with ordinality as p(name, place)) as own_path,
          exists (select from pg_constraint k where k.condeferred) as has_deferred,
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
          -- other tables; Fillrate's own triggers only record keys.

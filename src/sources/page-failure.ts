@@ -1,5 +1,6 @@
 import { describeError, type DatabaseError } from '../util/error-text.ts'
 import { sql } from 'kysely'
+import { describeUnsearched } from './check/search-path.ts'
 import type { Db } from './db.ts'
 import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'
@@ -37,6 +38,15 @@ export async function explainPageFailure(
       todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
   if (!isRowError(error)) return null
+  const unsearched = await describeUnsearched(db, error)
+  if (unsearched !== null)
+    return toSourceProblems(error, {
+      source: source.name,
+      place: 'table',
+      found: describeError(error),
+      expected: 'functions in its expressions and policies that find their names in every session',
+      todo: unsearched,
+    })
   // If it fails without any row too, the statement itself is wrong.
   if (isAmbiguousError(error) && 'error' in (await catchRowError(() => keysQuery(source, []).execute(db))))
     return null

@@ -6,7 +6,7 @@ import { resolveFreshness } from './check/freshness.ts'
 import { resolveKey } from './check/key.ts'
 import { checkPrivileges } from './check/privileges.ts'
 import { checkRowSecurity } from './check/row-security.ts'
-import { checkUnsearchedTypes } from './check/search-path.ts'
+import { checkUnsearchedTypes, describeUnsearched } from './check/search-path.ts'
 import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
 import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
@@ -88,6 +88,16 @@ async function checkWritePlan(db: Db, source: Source, report: ProblemList): Prom
       maskServerText(error as Error & DatabaseError),
       'a table that can be updated; a publication needs to know how to name its rows',
       `Set a primary key, or what the publication is to send: alter table ${source.table.sql} replica identity full`,
+    )
+    return
+  }
+  const unsearched = await describeUnsearched(db, error)
+  if (unsearched !== null) {
+    report.add(
+      'table',
+      maskServerText(error as Error & DatabaseError),
+      'generated columns, domains, indexes and policies whose functions find their names in every session',
+      unsearched,
     )
     return
   }

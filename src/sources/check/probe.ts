@@ -34,8 +34,7 @@ export async function probeExpression(db: Db, probe: ExpressionProbe): Promise<P
   const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
   const inside = index - probe.before.length
   const isInside = inside >= 0 && inside < rendered.sql.length
-  // An undefined table, function, operator or type.
-  const unsearched = /^42(?:P01|883|704)$/.test(error.code) ? await describeUnsearched(db) : null
+  const unsearched = await describeUnsearched(db, error)
   return { probe, error, unsearched, index: isInside ? rendered.origin(inside) : null }
 }
 

@@ -1,6 +1,7 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
 import { type Db, query } from '../db.ts'
+import type { DatabaseError } from '../../util/error-text.ts'
 import { listNames } from '../../util/text.ts'
 import type { ProblemList } from '../problems.ts'
 import { quoteName } from '../quote.ts'
@@ -14,15 +15,21 @@ const UNSEARCHED = `
 const listUnsearched = async (db: Db): Promise<readonly string[]> =>
   (await query<{ name: string }>(db, UNSEARCHED)).map(({ name }) => name)
 
-/** What a name in an expression may lack; null where every schema is searched. */
-export async function describeUnsearched(db: Db): Promise<string | null> {
+/** What a name lacks that was not found; null for any other error, and where every schema is searched. */
+export async function describeUnsearched(db: Db, error: unknown): Promise<string | null> {
+  const { code = '', where } = error as Partial<DatabaseError>
+  if (!UNDEFINED_NAME.test(code)) return null
   const schemas = await listUnsearched(db)
   if (schemas.length === 0) return null
+  const [, name] = /\bfunction "?([\w.$]+)/.exec(where ?? '') ?? []
   return (
     `Fillrate does not search ${listNames(schemas)}, where another role may create operators and functions that would run ` +
-    `with its rights: write the schema before the name, or ${describeRevoke(schemas)}.`
+    `with its rights: write the schema before the name${name === undefined ? '' : ` in the function ${name}`}, or ${describeRevoke(schemas)}.`
   )
 }
+
+/** Matches the code for an undefined table, function, operator or type. */
+const UNDEFINED_NAME = /^42(?:P01|883|704)$/
 
 const describeRevoke = (schemas: readonly string[]): string =>
   `take that right away: ${schemas.map((schema) => `revoke create on schema ${quoteName(schema)} from public`).join('; ')}`

@@ -27,6 +27,8 @@ export interface CellUnit {
 export interface Trials {
   /** Takes rows as `$1::jsonb`, and leaves out the touched columns in a row's `without`. */
   readonly statement: string
+  /** SQL to be executed after it, and after what it has deferred; may be empty. */
+  readonly afterwards: string
   readonly units: readonly CellUnit[]
   /** By what an error names (`constraint x`, `column x`, `type x`): the units that it may mean. */
   readonly suspects: Readonly<Record<string, readonly number[]>>
@@ -52,7 +54,7 @@ export interface Trials {
  *
  * What is checked at commit, also by triggers of other tables, is checked at the end of each try.
  */
-const trialsSql = ({ statement }: Trials): string => `
+const trialsSql = ({ statement, afterwards }: Trials): string => `
 #variable_conflict use_column
 declare
   batch constant jsonb[] := array(
@@ -128,6 +130,7 @@ begin
       set constraints all deferred;
       ${statement.replaceAll('$1::jsonb', '"~parameter"')} into "~results";
       set constraints all immediate;
+      ${afterwards}
       is_done := true;
       if is_rolled_back then
         raise exception using errcode = '${ROLLED_BACK}';

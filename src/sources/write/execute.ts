@@ -11,7 +11,7 @@ import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { bisectBatch, type CellUnit, type RejectedRow } from './bisect.ts'
 import { findConstraint, listSuspects, readTableConstraints, type TableConstraint } from './constraints.ts'
-import { concatJson, jsonEntry } from './result-sql.ts'
+import { concatJson, jsonEntry, holdPathSql } from './result-sql.ts'
 
 /** A row of a batch, and its index in it. */
 interface BatchItem {
@@ -85,7 +85,8 @@ export async function executeBatch<Item extends BatchItem, One extends Statement
         : (await query<object>(tx, sql, toParameters(batch))).map(readRow)
     // Not before it: the user's triggers may need the time that a deferred constraint gives them. Always, once the
     // database has rejected a batch: such a constraint may be newer than the source, and fail at commit.
-    if (source.table.hasDeferred || !isUnguarded) await query(tx, 'set constraints all immediate')
+    if (source.table.hasDeferred || source.table.rolePath !== null || !isUnguarded)
+      await query(tx, `set constraints all immediate; ${holdPathSql(source)}`)
     return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
   }
   if (isUnguarded) return await execute()
@@ -126,6 +127,7 @@ async function executeApart<Item extends BatchItem, One extends StatementResult>
     tx,
     await bisectBatch<object>(tx, ordered, {
       statement: apart.sql,
+      afterwards: holdPathSql(source),
       units: apart.units,
       suspects: listSuspects(apart.cells, apart.units, constraints),
     }),

@@ -6,7 +6,7 @@ import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { listReadColumns } from '../triggers/columns.ts'
 import { composeJsonSql, listParents } from './json-cells.ts'
-import { concatJson, jsonEntry, previousValueEntries } from './result-sql.ts'
+import { concatJson, jsonEntry, previousValueEntries, setRolePathSql } from './result-sql.ts'
 
 /** One row of the statement's `$1`. */
 export interface RestoreRow {
@@ -91,7 +91,8 @@ export function restoreStatement(
                select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')} offset 0),
              'written', w."~i" is not null, 'isOther', j."~same" is false, 'copies', j."~copies", 'before', j."~previous",
              'after', w."~after", 'ownWrites', w."~own writes", 'given', j."~given", 'changed', j."~changed") order by "~b".index), '[]')::text as results
-      from "~batch" as "~b" left join ${source.table.isInherited ? '(select distinct on ("~i") * from "~evaluated" order by "~i", "~same" desc)' : '"~evaluated"'} as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index`
+      from "~batch" as "~b" left join ${source.table.isInherited ? '(select distinct on ("~i") * from "~evaluated" order by "~i", "~same" desc)' : '"~evaluated"'} as j on j."~i" = "~b".index left join "~written" as w on w."~i" = "~b".index
+     where ${setRolePathSql(source)}`
 }
 
 function updateSql(

@@ -6,7 +6,13 @@ import type { MappedCell, Source } from '../source-model.ts'
 import { BATCH_IN_ARRAYS, BATCH_IN_JSON } from './batch.ts'
 import { listParents } from './json-cells.ts'
 import { missingStateSql } from './locked-rows.ts'
-import { type RefusedCell, stateSql, type WriteState, type WriteResultRow } from './result-sql.ts'
+import {
+  type RefusedCell,
+  stateSql,
+  type WriteState,
+  type WriteResultRow,
+  setRolePathSql,
+} from './result-sql.ts'
 
 /*
  * The write returns each cell in a column of its own, as text: to make JSON objects of them in the database took a third of
@@ -96,7 +102,7 @@ export function writeResultsSql(source: Source, { apart }: { readonly apart: boo
   return `
       select "~i" as index, ${stateSql('written')}::text as state, ${repeats ? 'null::bigint as copies, ' : ''}
              ${[...written, '"~own writes"::text as own_writes', ...named].join(', ')}
-        from "~written"
+        from "~written" where ${setRolePathSql(source)}
       union all
       select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${stateSql('repeated')} ` : ''}when "~same" is not true then ${stateSql('changed')}
              when "~changes" then ${stateSql('prevented')} else ${stateSql('unchanged')} end, ${repeats ? '"~copies", ' : ''}

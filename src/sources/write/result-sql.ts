@@ -1,7 +1,7 @@
 import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cellJsonSql, isBlankValueSql, valueJsonSql } from '../cell.ts'
 import { quoteLiteral } from '../quote.ts'
-import type { MappedCell } from '../source-model.ts'
+import type { MappedCell, Source } from '../source-model.ts'
 import {
   castColumn,
   hasNewValueSql,
@@ -124,3 +124,19 @@ export const jsonEntry = (when: string, name: string, value: string): string =>
 /** SQL for the union of JSON objects. */
 export const concatJson = (parts: readonly string[]): string =>
   parts.length > 0 ? parts.join(' || ') : `'{}'::jsonb`
+
+/*
+ * The user's triggers and constraints find their names in the role's own search path, as in all other sessions; Fillrate's
+ * statements do not search all of it (`store/search-path.ts`). The names of a statement are looked up before it is executed. So it is
+ * the update itself that sets the role's path, once all that Fillrate and the configuration evaluate is evaluated.
+ */
+
+/** SQL: always true, and sets the role's path after `~evaluated`, before the first trigger. `true` where it is set already. */
+export const setRolePathSql = ({ table }: Pick<Source, 'table'>): string =>
+  table.rolePath === null
+    ? 'true'
+    : `(select set_config('search_path', ${quoteLiteral(table.rolePath.own)}, true) from (select count(*) from "~evaluated") as e) is not null`
+
+/** SQL that ends it, after all triggers. */
+export const holdPathSql = ({ table }: Pick<Source, 'table'>): string =>
+  table.rolePath === null ? '' : `set local search_path = ${table.rolePath.held};`
