@@ -209,6 +209,8 @@ test('undoing an older run leaves what a newer run has written, also if both wro
   ])
   expect(await rows()).toEqual(['(1,a@x.no,t,)'])
   await undo(outputs, third)
+  expect(await rows()).toEqual(['(1,a@x.no,f,)'])
+  // All three are undone: what the column held before them, and not what the first has written.
   await undo(outputs, second)
-  expect(await rows()).toEqual(['(1,a@x.no,t,)'])
+  expect(await rows()).toEqual(['(1,a@x.no,,)'])
 })
