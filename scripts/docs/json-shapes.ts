@@ -61,6 +61,7 @@ const trigger = z
 
 /** Objects that several commands print. */
 const problem = object({
+  source: text('the source that it is about').optional(),
   place: text('where: `sources.contacts.outputs.title`, a flag, a variable'),
   found: text('what is there'),
   expected: text('what should be there'),
@@ -204,6 +205,75 @@ const forecast = object({
   cost: orNull(money.describe('of these; null without a price')),
 }).meta({ id: 'forecast' })
 
+const followed = object({
+  source: text('its name'),
+  action: z.enum(['install', 'remove']).describe('the requested action'),
+  table: text('its table'),
+  columns: texts('columns whose changes are followed'),
+  changed: boolean('the triggers were installed, replaced or removed now'),
+  followed: boolean('the table is followed now'),
+}).meta({ id: 'followed' })
+const undone = object({
+  run: orNull(count('the run that the undo is; null: nothing was written')),
+  undoes: count('the run that is undone'),
+  writes_again: boolean('that run was an undo, so its values are written again'),
+  dry_run: boolean('nothing was written'),
+  status: z.enum(['completed', 'interrupted']).describe('how it ended'),
+  undone_by: list('runs that undid parts of it before', integer),
+  waiting: count('rows of the run that still wait: what they get is written after this undo'),
+  changes: counts({
+    total: 'the sum of the others',
+    restored: 'with at least one restored cell',
+    kept: 'whose cells were all changed since',
+    row_missing: 'whose row is no longer there',
+    rejected: 'whose former values the database rejects',
+    undone_before: 'undone by an earlier undo',
+    not_configured: 'whose source is no longer configured',
+    remaining: 'not undone yet: interrupted, or their rows are locked',
+  }).describe('changes of the run, each of which is one write to one row'),
+  cells: counts({
+    restored: 'cells that hold their former value again',
+    touched: 'restored cells of `touch` columns, beside these',
+    kept: 'cells left, because they were changed since',
+  }).describe('cells of these changes'),
+  columns: list(
+    'the same by column',
+    object({
+      source: text('its source'),
+      column: text('column of the table'),
+      restored: count('restored cells'),
+      kept: count('cells left'),
+    }),
+  ),
+  kept: list(
+    'rows with values that stay, at most 10,000',
+    object({
+      source: text('its source'),
+      key: text('its key'),
+      columns: texts('columns that stay'),
+      written_by: orNull(count('the run that wrote them since; null: not Fillrate')),
+      inputs_changed: boolean('the row has other inputs than when it was written'),
+    }),
+  ),
+  failed: list(
+    'rows that could not be restored, at most 10,000',
+    object({
+      source: text('its source'),
+      key: text('its key'),
+      outcome: text('`row_missing` or `rejected`'),
+      reason: orNull(text('why; null: the outcome says all')),
+    }),
+  ),
+  duration_ms: count('how long it took, in milliseconds'),
+}).meta({ id: 'undone' })
+const retiredSource = object({
+  source: text('its name'),
+  rows: count('rows picked while it was configured'),
+  waiting: count('of these, waiting'),
+  failed: count('of these, not enriched'),
+  deleted: count('rows beside these that its table had lost'),
+}).meta({ id: 'retired-source' })
+
 /** Referred to by the objects of the commands, and described once. */
 export const SHARED_SHAPES = [
   problem,
@@ -218,6 +288,9 @@ export const SHARED_SHAPES = [
   storedJob,
   storedLookup,
   pausedSource,
+  retiredSource,
+  followed,
+  undone,
   bulk,
   scheduleEntry,
   proposedOutput,
@@ -455,13 +528,12 @@ export const JSON_SHAPES = {
     sample: list('rows whose records are stored already, before and after', diffRow).optional(),
     bulk: bulk.describe('whether bulk jobs can be used'),
   }),
-  follow: object({
-    source: text('its name'),
-    action: z.enum(['install', 'remove']).describe('the requested action'),
-    table: text('its table'),
-    columns: texts('columns whose changes are followed'),
-    changed: boolean('the triggers were installed, replaced or removed now'),
-    followed: boolean('the table is followed now'),
+  follow: followed,
+  'follow of several': object({ sources: list('as of one, in the order of the command', followed) }),
+  source: object({
+    source: text('the name that left the configuration'),
+    renamed_to: orNull(text('its name now; null: it was retired')),
+    rows: count('rows that have the new name, or were forgotten'),
   }),
   run,
   cancel: object({
@@ -472,59 +544,8 @@ export const JSON_SHAPES = {
     follow: boolean('it was a run of live sync, which goes on with another one'),
     sources: texts('the sources that it picked from'),
   }),
-  undo: object({
-    run: orNull(count('the run that the undo is; null: nothing was written')),
-    undoes: count('the run that is undone'),
-    writes_again: boolean('that run was an undo, so its values are written again'),
-    dry_run: boolean('nothing was written'),
-    status: z.enum(['completed', 'interrupted']).describe('how it ended'),
-    undone_by: list('runs that undid parts of it before', integer),
-    waiting: count('rows of the run that still wait: what they get is written after this undo'),
-    changes: counts({
-      total: 'the sum of the others',
-      restored: 'with at least one restored cell',
-      kept: 'whose cells were all changed since',
-      row_missing: 'whose row is no longer there',
-      rejected: 'whose former values the database rejects',
-      undone_before: 'undone by an earlier undo',
-      not_configured: 'whose source is no longer configured',
-      remaining: 'not undone yet: interrupted, or their rows are locked',
-    }).describe('changes of the run, each of which is one write to one row'),
-    cells: counts({
-      restored: 'cells that hold their former value again',
-      touched: 'restored cells of `touch` columns, beside these',
-      kept: 'cells left, because they were changed since',
-    }).describe('cells of these changes'),
-    columns: list(
-      'the same by column',
-      object({
-        source: text('its source'),
-        column: text('column of the table'),
-        restored: count('restored cells'),
-        kept: count('cells left'),
-      }),
-    ),
-    kept: list(
-      'rows with values that stay, at most 10,000',
-      object({
-        source: text('its source'),
-        key: text('its key'),
-        columns: texts('columns that stay'),
-        written_by: orNull(count('the run that wrote them since; null: not Fillrate')),
-        inputs_changed: boolean('the row has other inputs than when it was written'),
-      }),
-    ),
-    failed: list(
-      'rows that could not be restored, at most 10,000',
-      object({
-        source: text('its source'),
-        key: text('its key'),
-        outcome: text('`row_missing` or `rejected`'),
-        reason: orNull(text('why; null: the outcome says all')),
-      }),
-    ),
-    duration_ms: count('how long it took, in milliseconds'),
-  }),
+  undo: undone,
+  'undo of several': object({ undos: list('as of one, the newest run first', undone) }),
   forget: object({
     dry_run: boolean('nothing was erased'),
     tombstones: list(
@@ -607,6 +628,10 @@ export const JSON_SHAPES = {
       }),
     ),
     skipped_cells: list('the latest skipped cells, one by one', z.unknown()),
+    retired: list(
+      'sources that left the configuration and have failed rows, beside all others',
+      retiredSource,
+    ),
   }),
   runs: object({
     runs: list(
@@ -663,6 +688,7 @@ export const JSON_SHAPES = {
         done_at: orNull(time('when the last is picked at this pace, at the latest; null: unknown')),
       }),
     ),
+    retired: list('sources that left the configuration, in no other count', retiredSource),
     deleted: list(
       'rows that their table no longer has',
       object({

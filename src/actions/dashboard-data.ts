@@ -11,6 +11,7 @@ import * as overview from '../store/metrics.ts'
 import { currentLeaseOwner } from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
+import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
 import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
@@ -34,6 +35,8 @@ export interface DashboardData {
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
   readonly sources: readonly SourceOverview[]
+  /** Sources that left the configuration, in none of the counts. */
+  readonly retired: readonly RetiredSource[]
   /** Newest first. */
   readonly runs: readonly RunOverview[]
   readonly jobs: readonly overview.JobGroup[]
@@ -93,6 +96,7 @@ export async function readDashboardData(
   const pausedSources = await pauses.listPaused(db)
   const lastRuns = await runHistory.listLastRuns(db, [...sources.keys()])
   const backfills = await readBackfills(db, [...sources.keys()], now)
+  const configured = toSourceFilter(sources)
   const runningIds = new Set((await runs.listRunning(db)).map((run) => run.id))
   return {
     readAt: now,
@@ -103,6 +107,7 @@ export async function readDashboardData(
         readSource(db, source, { pausedSources, lastRuns, backfills, samples: 1 }),
       ),
     ),
+    retired: configured === null ? [] : await listRetiredSources(db, configured),
     runs: await Promise.all(
       (await runs.listRuns(db, RUNS)).map(async (run) => ({
         ...run,
@@ -113,12 +118,16 @@ export async function readDashboardData(
     jobs: await overview.listJobGroups(db),
     rateLimits: await readRateLimits(db),
     calls: await meters.listRequestCounts(db, HOUR_MS),
-    failures: await countFailureReasons(db, { source: null, states: null }),
-    skippedCells: await groupSkippedCells(db, {}),
+    failures: await countFailureReasons(db, { source: configured, states: null }),
+    skippedCells: await groupSkippedCells(db, { source: configured }),
     cellsWritten: await overview.countWrittenCells(db, USAGE_MS),
     spend: await readSpend(db, settings, now),
   }
 }
+
+/** What sums are about: all sources of the configuration; null: none is loaded. */
+export const toSourceFilter = (sources: ReadonlyMap<string, Source>): string[] | null =>
+  sources.size === 0 ? null : [...sources.keys()]
 
 /** One source as on its own page, with its fill rates over time. */
 export async function readSourceOverview(db: Database, source: Source): Promise<SourceOverview> {

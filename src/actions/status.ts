@@ -13,6 +13,7 @@ import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
+import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
 import { listBackfills } from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
@@ -175,9 +176,11 @@ export interface StatusReport extends Omit<Status, 'limit'> {
   /** By source, as a run counted it; a text says why it is unknown. */
   readonly fill_rate: Readonly<Record<string, MeasuredFillCounts | string>>
   readonly spend: SpendReport
+  /** Sources that left the configuration, and are in none of the counts above. */
+  readonly retired: readonly RetiredSource[]
 }
 
-/** @param names sources to report */
+/** @param names sources to report: those of the configuration */
 export async function createStatusReport(
   db: Database,
   names: readonly string[],
@@ -186,6 +189,7 @@ export async function createStatusReport(
   observer: ObserverOptions,
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await readStatus(db, names, null)
+  const retired = await listRetiredSources(db, names)
   const limits = (await readRateLimits(db)).map((one) => ({
     scope: one.scope,
     limit: one.limit,
@@ -194,7 +198,9 @@ export async function createStatusReport(
     status: one.status && toRateReport(one.status),
   }))
   const troubles = (await readTroubles(db, observer)).map((one) => toTroubleReport(one, Date.now()))
-  return { troubles, ...state, limits, fill_rate: fillRate, spend: await readSpend(db, settings) }
+  const spend = await readSpend(db, settings)
+  const paused = state.paused.filter((one) => !retired.some(({ source }) => source === one.source))
+  return { troubles, ...state, paused, limits, fill_rate: fillRate, spend, retired }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */

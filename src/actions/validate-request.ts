@@ -1,6 +1,7 @@
 import { ConfigProblems } from '../config/problems.ts'
 import type { RouteOption } from '../domain/route.ts'
 import type { Source } from '../sources/source.ts'
+import { didYouMean, listNames } from '../util/text.ts'
 
 /** Validation of requests against the configuration. All functions throw ConfigProblems. */
 
@@ -19,7 +20,16 @@ export function chooseSources(sources: ReadonlyMap<string, Source>, names: reado
 export function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
   const source = sources.get(name)
   if (source) return source
-  throw requestProblem(`source ${name}`, 'no such source', `one of: ${[...sources.keys()].join(', ')}`)
+  return refuseUnknownSource(name, [...sources.keys()])
+}
+
+/** @throws ConfigProblems: of the known names, the nearest is suggested */
+export const refuseUnknownSource = (name: string, known: readonly string[]): never =>
+  refuseSource(name, 'no such source', `one of: ${listNames(known)}`, didYouMean(name, known))
+
+/** @throws ConfigProblems */
+export function refuseSource(name: string, found: string, expected: string, todo: string | null): never {
+  throw requestProblem(`source ${name}`, found, expected, todo)
 }
 
 /** Requires an explicit budget: a run never spends by surprise. */

@@ -20,6 +20,7 @@ import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { scheduleCommand } from './commands/schedule.ts'
 import { serveCommand } from './commands/serve.ts'
+import { sourceCommand } from './commands/source.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
@@ -32,6 +33,7 @@ export const commands: readonly CliCommand[] = [
   checkCommand,
   migrateCommand,
   followCommand,
+  sourceCommand,
   planCommand,
   runCommand,
   cancelCommand,

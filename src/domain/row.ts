@@ -134,3 +134,8 @@ export const FAILURE_ADVICE: Readonly<Record<FailureState, string>> = {
   below_confidence:
     'found, but with less confidence than minConfidence; with a lower one, `fillrate remap SOURCE` writes it without a call',
 }
+
+/** What to do about sources that left the configuration. */
+export const RETIRED_ADVICE =
+  'no longer in the configuration: `fillrate source rename OLD NEW` if the source has another name now, ' +
+  '`fillrate source retire NAME` to forget it'

@@ -5,6 +5,7 @@ import { mayHideRows } from '../sources/row-security.ts'
 import type { Source } from '../sources/source.ts'
 import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
+import type { Database } from '../store/open.ts'
 import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
 import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
@@ -188,16 +189,41 @@ export async function eraseDeleted(
     const deleted = await findDeleted(tx, source, keys, policy.sourceTimeoutMs)
     const restored = await store.restoreRows(tx, name, without(keys, deleted))
     if (deleted.length === 0) return { ...NOTHING_ERASED, restored }
-    const lookups = await store.lockUnneededLookups(tx, name, deleted)
-    const results = await eraseResults(tx, lookups)
-    const erased = await store.eraseRows(
-      tx,
-      name,
-      deleted,
-      lookups.map((lookup) => lookup.id),
-    )
-    return { ...erased, results, restored }
+    return { ...(await eraseKeys(tx, name, deleted)), restored }
   })
+}
+
+async function eraseKeys(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+): Promise<store.ErasedRows & Pick<ErasedDeletedRows, 'results'>> {
+  const lookups = await store.lockUnneededLookups(tx, source, keys)
+  const results = await eraseResults(tx, lookups)
+  const ids = lookups.map((lookup) => lookup.id)
+  return { ...(await store.eraseRows(tx, source, keys, ids)), results }
+}
+
+/**
+ * Erases the deleted rows of a source that is retired, whose table cannot be compared: those that the next runs would have erased.
+ * @returns how many wait for an answer that is on its way, and cannot be erased before
+ */
+export async function eraseRetired(db: Database, source: string): Promise<number> {
+  for (;;) {
+    const left = await inTransaction(db, async (tx) => {
+      const counts = await store.countSourceDeletions(tx, source)
+      if (counts.deleted === 0 || isEraseHeld(counts)) return 0
+      const keys = await store.lockErasableRows(tx, source, {
+        minAgeMs: 0,
+        includeKept: false,
+        limit: ERASED_ROWS,
+      })
+      if (keys.length === 0) return counts.deleted
+      await eraseKeys(tx, source, keys)
+      return null
+    })
+    if (left !== null) return left
+  }
 }
 
 const NOTHING_ERASED: ErasedDeletedRows = {

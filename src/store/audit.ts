@@ -17,6 +17,8 @@ export type AuditAction =
   | 'job expire'
   | 'follow install'
   | 'follow remove'
+  | 'source rename'
+  | 'source retire'
 
 /** Who acts, and where. */
 export interface Actor {

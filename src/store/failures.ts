@@ -1,17 +1,17 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
+import { inSourceSql, type SourceFilter } from './sql.ts'
 
 /** Which failures: null is all. */
 export interface FailureFilter {
-  readonly source: string | null
+  readonly source: SourceFilter
   readonly states: readonly FailureState[] | null
 }
 
 const failureStatesSql = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
-const inSourceSql = (source: string | null) => (source === null ? sql`true` : sql`source = ${source}`)
 const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
-  sql`failure in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(source)}`
+  sql`failure in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(sql`source`, source)}`
 
 /** SQL: the reason without what differs from row to row (the confidence). */
 export const sharedReasonSql = sql`

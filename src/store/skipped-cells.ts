@@ -7,7 +7,7 @@ import {
   type SkippedCell,
   type SkippedGroup,
 } from '../domain/skipped-cell.ts'
-import { jsonBatch, unnestByRow } from './sql.ts'
+import { inSourceSql, jsonBatch, type SourceFilter, unnestByRow } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
@@ -91,14 +91,14 @@ export async function replaceSkippedCells(
 
 /** Which skipped cells: null is all. */
 export interface SkippedFilter {
-  readonly source?: string | null
+  readonly source?: SourceFilter
   /** Of rows in these states. */
   readonly states?: readonly RowState[] | null
   readonly run?: number | null
 }
 
 const matchesSkippedSql = ({ source = null, states = null, run = null }: SkippedFilter) => sql`
-  ${source === null ? sql`true` : sql`c.source = ${source}`}
+  ${inSourceSql(sql`c.source`, source)}
   and ${run === null ? sql`true` : sql`c.run_id = ${run}`}
   and ${states === null ? sql`true` : sql`exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.state = any(${[...states]}::text[]))`}`
 

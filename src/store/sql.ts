@@ -134,3 +134,13 @@ export function intervalSql(ms: number): RawBuilder<unknown> {
 export function opaque(condition: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`coalesce(${condition}, false)`
 }
+
+/** One source, some, or all (null). */
+export type SourceFilter = string | readonly string[] | null
+
+export function inSourceSql(column: RawBuilder<unknown>, source: SourceFilter): RawBuilder<unknown> {
+  if (source === null) return sql`true`
+  return typeof source === 'string'
+    ? sql`${column} = ${source}`
+    : sql`${column} = any(${[...source]}::text[])`
+}

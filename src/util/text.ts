@@ -110,6 +110,17 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   return question === null ? '' : ` ${question}`
 }
 
+/**
+ * A list of names on one line, where the names matter less than how many they are.
+ * @example
+ * foldNames(['contacts', 'accounts', 'leads', 'deals']) // 'contacts, accounts and 2 more'
+ */
+export function foldNames(names: readonly string[], shown = 3): string {
+  // To replace one name by "1 more" would save nothing.
+  if (names.length <= shown) return names.join(', ')
+  return `${names.slice(0, shown - 1).join(', ')} and ${names.length - shown + 1} more`
+}
+
 const MAX_LISTED = 12
 
 /** A list of names for a message, cut after twelve. */

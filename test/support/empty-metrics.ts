@@ -6,6 +6,7 @@ export const EMPTY_METRICS = {
     readAt: 0,
     troubles: [],
     watched: [],
+    retired: [],
     sources: [],
     runs: [],
     jobs: [],

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
+import type { FailureFilter } from '../../store/failures.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
 import {
   type Context,
@@ -13,12 +14,13 @@ import {
   createParser,
   defineCommand,
 } from '../command.ts'
-import { withDatabase } from '../settings.ts'
+import { readConfigOrProblems, withDatabase } from '../settings.ts'
 import { formatChoices, statesOption, textOption, wholeNumberOption } from '../options.ts'
 import { formatCsvLine } from '../../util/csv.ts'
 import { renderFailures } from '../views/failures.ts'
 import { writeJson } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
+import { didYouMean, listNames } from '../../util/text.ts'
 
 /** Rows shown by default; a file gets all. */
 const SHOWN = 10
@@ -64,15 +66,21 @@ export const failuresCommand = defineCommand(failuresParser, {
   async handler({ flags }, context) {
     const store = await import('../../store/failures.ts')
     const skippedCells = await import('../../store/skipped-cells.ts')
+    const { listRetiredSources } = await import('../../store/retire-source.ts')
+    const config = await readConfigOrProblems({ flags }, context)
+    // Null: without a configuration it is unknown which sources have left it.
+    const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     return withDatabase(context, async (db) => {
       await refuseUnknown(db, flags.source)
-      if (flags.csv !== null) return writeCsv(db, flags, context, flags.csv)
-      const filter = { source: flags.source, states: flags.state }
+      const filter = { source: flags.source ?? configured, states: flags.state }
+      if (flags.csv !== null) return writeCsv(db, filter, { ...flags, csv: flags.csv }, context)
+      const retired =
+        configured === null || flags.source !== null ? [] : await listRetiredSources(db, configured)
       const reasons = await store.countFailureReasons(db, filter)
       const rows = await store.latestFailures(db, filter, flags.limit ?? SHOWN)
       const cells = await skippedCells.groupSkippedCells(db, filter)
       const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
-      const found = { total, reasons, cells, rows }
+      const found = { total, reasons, cells, rows, retired: retired.filter(({ failed }) => failed > 0) }
       if (flags.json) {
         const skipped = await skippedCells.latestSkippedCells(db, filter, flags.limit ?? SHOWN)
         writeJson(context.stdout, { ...found, skipped_cells: skipped })
@@ -91,8 +99,8 @@ async function refuseUnknown(db: Database, source: string | null): Promise<void>
     {
       place: '--source',
       found: `'${source}', which has no picked rows`,
-      expected: known.length === 0 ? 'no source: no row was picked yet' : `one of: ${known.join(', ')}`,
-      todo: null,
+      expected: known.length === 0 ? 'no source: no row was picked yet' : `one of: ${listNames(known)}`,
+      todo: didYouMean(source, known),
     },
   ])
 }
@@ -101,10 +109,11 @@ const HEAD = formatCsvLine(['source', 'key', 'state', 'reason', 'settled_at', 'c
 
 async function writeCsv(
   db: Database,
-  flags: InvocationOf<typeof failuresParser>['flags'],
+  filter: FailureFilter,
+  flags: InvocationOf<typeof failuresParser>['flags'] & { readonly csv: string },
   context: Context,
-  target: string,
 ): Promise<ExitCode> {
+  const target = flags.csv
   const { stdout, stderr, cwd, signal } = context
   const file = target === '-' ? null : await openFile(resolve(cwd, target), target)
   const write = async (text: string): Promise<void> => {
@@ -113,7 +122,6 @@ async function writeCsv(
   }
   const { iterateFailures } = await import('../../store/failures.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
-  const filter = { source: flags.source, states: flags.state }
   let rows = 0
   let cells = 0
   try {

@@ -1,3 +1,5 @@
+import type { TriggerStatus } from '../../actions/triggers.ts'
+import { foldNames } from '../../util/text.ts'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { choiceArgument } from '../options.ts'
 import { writeJson } from '../terminal.ts'
@@ -14,7 +16,7 @@ export const followCommand = defineCommand(
         'source.',
     )
     .addArgument(choiceArgument('<install|remove>', 'create or drop the triggers', ['install', 'remove']))
-    .argument('<SOURCE>', 'a source of the configuration'),
+    .argument('<SOURCE...>', 'sources of the configuration'),
   {
     group: 'setup',
     examples: [
@@ -24,45 +26,69 @@ export const followCommand = defineCommand(
 
     async handler(invocation, context) {
       const { flags, args } = invocation
-      const [action, name] = args
+      const [action, named] = args
+      const names = [...new Set(named)]
       const { stdout } = context
       return withApp(invocation, context, async (app) => {
         const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
-        const did = await auditAction(
-          app.db,
-          {
-            actor: createLocalActor('command line'),
-            action: `follow ${action}`,
-            parameters: { sources: [name] },
-          },
-          () => app.follow(action, name),
-          ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
-        )
-        if (flags.json) {
-          writeJson(stdout, { source: name, action, ...did })
-          return Exit.done
-        }
-        if (action === 'remove') {
-          stdout.line(
-            did.changed
-              ? `Triggers removed from ${did.table}. Changes of ${name} are no longer recorded.`
-              : `No triggers were installed for ${name}.`,
+        const { chooseSources } = await import('../../actions/validate-request.ts')
+        // A name that is wrong changes nothing.
+        chooseSources(app.sources, names)
+        const all: (TriggerStatus & { readonly source: string; readonly action: string })[] = []
+        for (const name of names) {
+          const did = await auditAction(
+            app.db,
+            {
+              actor: createLocalActor('command line'),
+              action: `follow ${action}`,
+              parameters: { sources: [name] },
+            },
+            () => app.follow(action, name),
+            ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
           )
-          return Exit.done
+          all.push({ source: name, action, ...did })
+          if (!flags.json) stdout.lines(describeTriggers(action, name, did))
         }
-        stdout.line(`Changes of ${name} are now recorded: triggers on ${did.table} watch the columns`)
-        stdout.line(`${did.columns.join(', ')}.`)
-        stdout.lines(renderSuggestions(nextSteps(name, did.followed), stdout))
+        const [first] = all
+        if (flags.json) writeJson(stdout, all.length === 1 && first ? first : { sources: all })
+        else if (action === 'install') stdout.lines(renderSuggestions(nextSteps(all), stdout))
         return Exit.done
       })
     },
   },
 )
 
-const nextSteps = (name: string, isFollowed: boolean): SuggestedCommand[] => [
-  ...(isFollowed
-    ? []
-    : [['follow: true', `add to ${name} in the configuration to enable live sync`] as const]),
-  ['fillrate start', 'enriches rows as they change'],
-  [`fillrate run ${name}`, 'once, for earlier changes'],
-]
+function describeTriggers(
+  action: 'install' | 'remove',
+  name: string,
+  { changed, table, columns }: TriggerStatus,
+): string[] {
+  if (action === 'install')
+    return [
+      `Changes of ${name} are now recorded: triggers on ${table} watch the columns`,
+      `${columns.join(', ')}.`,
+    ]
+  return [
+    changed
+      ? `Triggers removed from ${table}. Changes of ${name} are no longer recorded.`
+      : `No triggers were installed for ${name}.`,
+  ]
+}
+
+const nextSteps = (
+  all: ReadonlyArray<{ readonly source: string; readonly followed: boolean }>,
+): SuggestedCommand[] => {
+  const unfollowed = all.filter(({ followed }) => !followed).map(({ source }) => source)
+  return [
+    ...(unfollowed.length === 0
+      ? []
+      : [
+          [
+            'follow: true',
+            `add to ${foldNames(unfollowed)} in the configuration to enable live sync`,
+          ] as const,
+        ]),
+    ['fillrate start', 'enriches rows as they change'],
+    [`fillrate run ${all.map(({ source }) => source).join(' ')}`, 'once, for earlier changes'],
+  ]
+}

@@ -1,7 +1,6 @@
 import type { PausedSource } from '../../store/paused-sources.ts'
 import { relativeTime } from '../../util/format.ts'
 import { durationOption, textOption } from '../options.ts'
-import { ConfigProblems } from '../../config/problems.ts'
 import {
   type Context,
   DATABASE_VARIABLES,
@@ -62,15 +61,16 @@ async function change(
   const { stdout, now } = context
   const names = [...new Set(invocation.args[0])]
   const { sources } = await readConfig(invocation, context)
-  const [store, { auditAction, createLocalActor }] = await Promise.all([
+  const [store, { auditAction, createLocalActor }, { refuseUnknownSource }] = await Promise.all([
     import('../../store/paused-sources.ts'),
     import('../../actions/audit.ts'),
+    import('../../actions/validate-request.ts'),
   ])
   return withDatabase(context, async (db) => {
     const before = await store.listPaused(db)
     // A paused source that was removed from the configuration can still be resumed.
     const known = [...Object.keys(sources), ...(pause === null ? before.map((one) => one.source) : [])]
-    refuseUnknown(names, known)
+    for (const name of names) if (!known.includes(name)) refuseUnknownSource(name, known)
     const actor = createLocalActor('command line')
     const changed = await auditAction(
       db,
@@ -100,16 +100,6 @@ async function change(
         )
     return Exit.done
   })
-}
-
-function refuseUnknown(names: readonly string[], known: readonly string[]): void {
-  const unknown = names.filter((name) => !known.includes(name))
-  if (unknown.length === 0) return
-  const expected = `one of: ${[...new Set(known)].join(', ')}`
-  throw new ConfigProblems(
-    'the command',
-    unknown.map((name) => ({ place: `source ${name}`, found: 'no such source', expected, todo: null })),
-  )
 }
 
 /** @param changed the sources that were not paused before */

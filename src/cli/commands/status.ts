@@ -30,11 +30,14 @@ export const statusCommand = defineCommand(
       const config = await readConfigOrProblems(invocation, context)
       const { NO_SPEND_SETTINGS } = await import('../../actions/spend.ts')
       const { createStatusReport, readLastFillRates } = await import('../../actions/status.ts')
-      const { listSourceNames } = await import('../../store/rows.ts')
+      const { listRetiredSources } = await import('../../store/retire-source.ts')
       return withDatabase(context, async (db) => {
         const isInvalid = config instanceof ConfigProblems
         const configured = isInvalid ? [] : Object.values(config.sources)
-        const names = [...new Set([...configured.map((one) => one.name), ...(await listSourceNames(db))])]
+        // Which sources are retired is unknown without a configuration.
+        const names = isInvalid
+          ? (await listRetiredSources(db, [])).map(({ source }) => source)
+          : configured.map(({ name }) => name)
         const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
         for (const { name, outputs } of configured)
           fillRates[name] = await readLastFillRates(

@@ -1,9 +1,11 @@
 import { FAILURE_ADVICE } from '../../domain/row.ts'
 import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
 import type { FailedRow, FailureReason } from '../../store/failures.ts'
+import type { RetiredSource } from '../../store/retire-source.ts'
 import { type Output, wrapText } from '../terminal.ts'
 import { formatState, renderFields, renderTable, stateStyle } from './layout.ts'
 import { renderSkippedGroups } from './skipped-cells.ts'
+import { retiredFields } from './status.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 
 export interface FailureOverview {
@@ -13,12 +15,22 @@ export interface FailureOverview {
   readonly cells: readonly SkippedGroup[]
   /** The latest rows. */
   readonly rows: readonly FailedRow[]
+  /** Sources that left the configuration, and have failed rows beside these. */
+  readonly retired: readonly RetiredSource[]
 }
 
 /** Reasons shown; of the others, only the number is. */
 const MAX_REASONS = 25
 
-export function renderFailures(
+export function renderFailures(found: FailureOverview, output: Output, now: number): string[] {
+  const retired = found.retired.map((one) => ({ ...one, rows: one.failed, deleted: 0 }))
+  return [
+    ...renderFound(found, output, now),
+    ...(retired.length === 0 ? [] : ['', ...renderFields(retiredFields(retired), output)]),
+  ]
+}
+
+function renderFound(
   { total, reasons, cells, rows }: FailureOverview,
   output: Output,
   now: number,

@@ -1,6 +1,8 @@
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { type Backfill, describeBackfill } from '../../domain/backfill.ts'
+import { RETIRED_ADVICE } from '../../domain/row.ts'
+import { foldNames } from '../../util/text.ts'
 import { Run } from '../../domain/run.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
@@ -35,6 +37,7 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...renderFields(
       [
+        ...retiredFields(report.retired),
         ...workFields(report, now),
         ...spendFields(report.spend),
         ...limits
@@ -96,6 +99,13 @@ function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatu
     `${pluralize(rows, 'row')} of ${source} ${rows === 1 ? 'is' : 'are'} no longer in the table, since ${relativeTime(since, now)}`,
     held ?? fate,
   ]
+}
+
+/** Sources that left the configuration, and what to do about them. */
+export function retiredFields(retired: StatusReport['retired']): LabeledText[] {
+  if (retired.length === 0) return []
+  const named = retired.map(({ source, rows, deleted }) => `${source} (${pluralize(rows + deleted, 'row')})`)
+  return [['Retired', foldNames(named), RETIRED_ADVICE]]
 }
 
 const formatPause = (pause: StatusReport['paused'][number] | null, now: number): string | null =>

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { type DashboardData, readDashboardData } from '../../actions/dashboard-data.ts'
+import { type DashboardData, readDashboardData, toSourceFilter } from '../../actions/dashboard-data.ts'
 import { readSystemData } from '../../actions/system-data.ts'
 import { countFailureReasons } from '../../store/failures.ts'
 import { findRevokedSessions } from '../../store/sessions.ts'
@@ -153,8 +153,11 @@ export function registerPages(
   server.get<{ Querystring: Query }>('/failures', async (request, reply) => {
     const names = [...sources().keys()]
     const source = names.find((name) => name === request.query['source']) ?? null
-    const reasons = await countFailureReasons(db, { source, states: null })
-    const skipped = await groupSkippedCells(db, source === null ? {} : { source })
+    const reasons = await countFailureReasons(db, {
+      source: source ?? toSourceFilter(sources()),
+      states: null,
+    })
+    const skipped = await groupSkippedCells(db, { source: source ?? toSourceFilter(sources()) })
     return send(
       request,
       reply,

@@ -3,7 +3,7 @@ import { type Db, query } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
 import { quoteName } from '../quote.ts'
 import type { Source } from '../source-model.ts'
-import { CHANGE_TABLES, type TriggerDefinition, triggerSql } from './sql.ts'
+import { CHANGE_TABLES, toFunctionName, type TriggerDefinition, triggerSql } from './sql.ts'
 
 /** The state of a source's triggers. `why` says in words what is wrong. */
 export type TriggerState =
@@ -34,14 +34,20 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
 
 /** Removes the triggers, wherever they are, and the changes that they recorded. @returns whether there were any */
 export async function removeTriggers(tx: Db, source: Source): Promise<boolean> {
-  const { function: name, functionName } = triggerSql(source)
   return withPrivilegeHelp(tx, source, async () => {
-    const there = await findTriggers(tx, functionName)
-    await dropFunction(tx, name)
+    const wereThere = await dropTriggersOf(tx, source.name)
     for (const list of CHANGE_TABLES)
       await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
-    return there.length > 0
+    return wereThere
   })
+}
+
+/** Drops the triggers of a source by its name, wherever they are. @returns whether there were any */
+export async function dropTriggersOf(tx: Db, source: string): Promise<boolean> {
+  const functionName = toFunctionName(source)
+  const there = await findTriggers(tx, functionName)
+  await dropFunction(tx, `fillrate.${quoteName(functionName)}`)
+  return there.length > 0
 }
 
 /** Drops the function with its triggers: dropping a trigger by name needs the table's owner, this the function's owner. */

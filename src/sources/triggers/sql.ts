@@ -41,6 +41,9 @@ export interface TriggerSql {
   readonly triggers: readonly TriggerDefinition[]
 }
 
+/** The function of a source's triggers, in the schema `fillrate`. */
+export const toFunctionName = (source: string): string => shortenName(`follow_${source}`, 63)
+
 /**
  * The SQL that records changes of a source's table: one function, and its triggers, which fire for each row. For one that reads the
  * rows of a whole statement, Postgres keeps these in temporary files, and `temp_file_limit` may make the user's statement
@@ -53,7 +56,7 @@ export interface TriggerSql {
  * The condition of the trigger reads the whole row: on a column that it named, the user could not alter the type.
  */
 export function triggerSql(source: Source): TriggerSql {
-  const functionName = shortenName(`follow_${source.name}`, 63)
+  const functionName = toFunctionName(source.name)
   const qualified = `fillrate.${quoteName(functionName)}`
   const body = functionBody(source)
   const settings = functionSettings(source)

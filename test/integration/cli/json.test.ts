@@ -17,9 +17,11 @@ beforeAll(async () => {
   database = await createTestDatabase()
   await createCrm(database.pool, 40)
   await database.pool.query(`insert into crm.contacts (email) values ('no-address')`)
+  await database.pool.query(`insert into fillrate.paused_sources (source, paused_by) values ('gone', 'test')`)
   sandbox = await startSandbox()
   cli = await createCommandLine(database.url, sandbox, {
     ...crmConfig,
+    sources: { ...crmConfig.sources, others: { ...crmConfig.sources.contacts, where: 't.id < 0' } },
     schedule: [{ cron: '0 2 * * *', sources: ['contacts'] }],
   })
 })
@@ -61,6 +63,8 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['check', 'check'],
   ['plan --budget 10', 'plan'],
   ['follow install contacts', 'follow'],
+  ['follow install contacts others', 'follow of several'],
+  ['follow remove others', 'follow'],
   ['run --route sync --dry-run --limit 5 --budget 10', 'run'],
   ['plan --sample 2', 'plan'],
   ['run --route sync --limit 30', 'run'],
@@ -70,6 +74,7 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['failures', 'failures'],
   ['undo 2 --dry-run', 'undo'],
   ['undo 2 --yes', 'undo'],
+  ['undo 1 2 --dry-run', 'undo of several'],
   ['runs', 'runs'],
   ['pause contacts', 'pause'],
   ['resume contacts', 'resume'],
@@ -77,6 +82,7 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['explain contacts 1', 'explain'],
   ['explain contacts 35', 'explain'],
   ['status', 'status'],
+  ['source retire gone --yes', 'source'],
   ['retry --state undone --dry-run', 'retry'],
   ['remap contacts --dry-run', 'remap'],
   ['remap contacts', 'remap'],

@@ -1,7 +1,8 @@
 import type { DashboardData, SourceOverview } from '../../../actions/dashboard-data.ts'
 import { describeBackfill } from '../../../domain/backfill.ts'
-import { FAILURE_STATES } from '../../../domain/row.ts'
-import { formatCount, formatPercent } from '../../../util/format.ts'
+import { FAILURE_STATES, RETIRED_ADVICE } from '../../../domain/row.ts'
+import { formatCount, formatPercent, pluralize } from '../../../util/format.ts'
+import { foldNames, listNames } from '../../../util/text.ts'
 import {
   badge,
   card,
@@ -14,6 +15,7 @@ import {
   shareBar,
   stateBadge,
   timeAgo,
+  withCode,
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 
@@ -56,14 +58,28 @@ export const sourcesSection = (
   card(
     'sources',
     'Sources',
-    dataTable<SourceOverview>(
-      'Sources',
-      sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
-      sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare),
-      { none: 'No configuration is loaded yet.' },
-    ),
+    [
+      dataTable<SourceOverview>(
+        'Sources',
+        sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
+        sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare),
+        { none: 'No configuration is loaded yet.' },
+      ),
+      retiredNote(data.retired),
+    ],
     html`<a href="/failures">Failures by reason</a>`,
   )
+
+/** Sources that left the configuration, folded to a line. */
+const retiredNote = (retired: DashboardData['retired']): HtmlPart =>
+  retired.length > 0 &&
+  html`<details>
+    <summary>Retired: ${foldNames(retired.map(({ source }) => source))}</summary>
+    <p class="soft">
+      ${listNames(retired.map(({ source, rows, deleted }) => `${source} (${pluralize(rows + deleted, 'row')})`))}:
+      ${withCode(RETIRED_ADVICE)}.
+    </p>
+  </details>`
 
 const withSort = (column: DataColumn<SourceOverview>, chosen: SourceSort | null) => {
   const name = parseSourceSort(column.name)

@@ -41,6 +41,7 @@ describe('failures', () => {
         settled_at: new Date(now - 60_000),
       },
     ],
+    retired: [],
   }
 
   test('shows reasons with their numbers, how to fix them, then rows', () => {
@@ -63,7 +64,7 @@ describe('failures', () => {
       rows: 2,
     }))
     const text = renderFailures(
-      { total: 60, reasons, cells: [], rows: [] },
+      { total: 60, reasons, cells: [], rows: [], retired: [] },
       onTerminal(100).output,
       now,
     ).join('\n')
@@ -72,7 +73,7 @@ describe('failures', () => {
 
   test('says if there are none', () => {
     expect(
-      renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
+      renderFailures({ total: 0, reasons: [], cells: [], rows: [], retired: [] }, onTerminal(80).output, now),
     ).toEqual(['✓ No failed rows.'])
   })
 })
@@ -85,6 +86,7 @@ describe('status', () => {
     deliveries: {},
     quarantined_results: 0,
     deleted: [],
+    retired: [],
     running_runs: 0,
     last_run: {
       id: 3,
@@ -204,6 +206,7 @@ describe('status', () => {
       deliveries: {},
       quarantined_results: 0,
       deleted: [],
+      retired: [],
       running_runs: 2,
       last_run: null,
       backfills: {},

@@ -1,0 +1,153 @@
+import { eraseRetired } from '../pipeline/deleted-rows.ts'
+import type { Source } from '../sources/source.ts'
+import { dropTriggersOf, installTriggers } from '../sources/triggers/install.ts'
+import type { Database } from '../store/open.ts'
+import { renameChanges, renameStoredSource } from '../store/rename-source.ts'
+import * as retired from '../store/retire-source.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { pluralize } from '../util/format.ts'
+import { didYouMean, listNames } from '../util/text.ts'
+import { refuseSource } from './validate-request.ts'
+
+/** What a rename or retirement is about: how much was kept under the name. */
+export interface SourceChange {
+  readonly source: string
+  /** The new name; null: it was retired. */
+  readonly renamed_to: string | null
+  readonly rows: number
+}
+
+/** A row that a write-back holds is waited for this long. Milliseconds. */
+const LOCK_TIMEOUT_MS = 10_000
+const NO_TIMEOUT = 0
+
+/**
+ * Gives what is kept of a source the name that it has in the configuration now. Nothing is looked up again, and undo and explain know
+ * its old runs. In one transaction: no one sees both names.
+ * @throws ConfigProblems where it cannot be done, with what to do
+ */
+export async function renameSource(
+  db: Database,
+  sources: ReadonlyMap<string, Source>,
+  from: string,
+  to: string,
+): Promise<SourceChange> {
+  const names = [...sources.keys()]
+  if (names.includes(from))
+    refuseSource(
+      from,
+      'a source that the configuration still has',
+      `a name that only ${to} has instead`,
+      'Rename it in the configuration first, then run this command before the next run.',
+    )
+  const source = sources.get(to)
+  if (source === undefined)
+    return refuseSource(
+      to,
+      'no such source in the configuration',
+      `one of: ${listNames(names)}`,
+      didYouMean(to, names) ?? `Name the source ${to} in the configuration first.`,
+    )
+  return inTransaction(
+    db,
+    async (tx) => {
+      const known = await findKept(tx, names, from)
+      const taken = (await retired.listRetiredSources(tx, [])).find((one) => one.source === to)
+      if (taken !== undefined && taken.rows + taken.deleted > 0)
+        refuseSource(
+          to,
+          `${pluralize(taken.rows + taken.deleted, 'row')} of its own, picked since it was renamed`,
+          'a source without rows',
+          `Take ${to} out of the configuration, \`fillrate source retire ${to}\`, put it back, and repeat this command.`,
+        )
+      await refuseWorking(tx, from)
+      await renameStoredSource(tx, from, to)
+      // Last: they lock the table, against its writers, until the end of the transaction.
+      if (await dropTriggersOf(tx, from)) await installTriggers(tx, source)
+      await renameChanges(tx, from, to)
+      return { source: from, renamed_to: to, rows: known.rows + known.deleted }
+    },
+    NO_TIMEOUT,
+    LOCK_TIMEOUT_MS,
+  )
+}
+
+/**
+ * Forgets what is kept to work on a source that left the configuration. What explains and undoes its runs stays, and so do the
+ * answers of the service: configured again, the source starts as new and pays for none that is fresh. May be repeated.
+ * @throws ConfigProblems where it cannot be done, with what to do
+ */
+export async function retireSource(
+  db: Database,
+  configured: readonly string[],
+  name: string,
+  { dryRun }: { readonly dryRun: boolean },
+): Promise<SourceChange> {
+  if (configured.includes(name))
+    refuseSource(
+      name,
+      'a source that the configuration has',
+      'one that left it',
+      `Take ${name} out of the configuration first. \`fillrate pause ${name}\` keeps it, and lets no run pick from it.`,
+    )
+  const known = await findKept(db, configured, name)
+  await refuseWorking(db, name)
+  const change = { source: name, renamed_to: null, rows: known.rows + known.deleted }
+  if (dryRun) return change
+  const left = await eraseRetired(db, name)
+  if (left > 0)
+    refuseSource(
+      name,
+      `${pluralize(left, 'deleted row')} whose answer is on its way`,
+      'none',
+      'Repeat this command when the jobs have ended: `fillrate jobs`. The rows are erased then, as they would have been.',
+    )
+  const inOwn = <T>(act: (tx: Tx) => Promise<T>): Promise<T> =>
+    inTransaction(db, act, NO_TIMEOUT, LOCK_TIMEOUT_MS)
+  while ((await inOwn((tx) => retired.forgetSomeRows(tx, name))) > 0);
+  await inOwn(async (tx) => {
+    await retired.forgetSource(tx, name)
+    await dropTriggersOf(tx, name)
+  })
+  return change
+}
+
+/** What is kept under a name that is not configured. @throws ConfigProblems if nothing is */
+async function findKept(
+  db: Database | Tx,
+  configured: readonly string[],
+  name: string,
+): Promise<retired.RetiredSource> {
+  const kept = await retired.listRetiredSources(db, configured)
+  const found = kept.find((one) => one.source === name)
+  if (found) return found
+  const others = kept.map((one) => one.source)
+  return refuseSource(
+    name,
+    'nothing is kept of it',
+    others.length === 0
+      ? 'a source that left the configuration, and there is none'
+      : `one of: ${listNames(others)}`,
+    didYouMean(name, others),
+  )
+}
+
+/** A process that still knows the name would begin to store under it again. */
+async function refuseWorking(db: Database | Tx, name: string): Promise<void> {
+  const process = await retired.findProcessOf(db, name)
+  if (process !== null)
+    refuseSource(
+      name,
+      `fillrate ${process} still has it in its configuration`,
+      'no process that knows the name',
+      'Reload its configuration (SIGHUP), or stop it.',
+    )
+  const run = await retired.findRunOf(db, name)
+  if (run !== null)
+    refuseSource(
+      name,
+      `run ${run} is working on it`,
+      'no run in progress',
+      `Wait until it ends, or \`fillrate cancel ${run}\`.`,
+    )
+}

@@ -1,0 +1,100 @@
+import { sql } from 'kysely'
+import { FAILURE_STATES } from '../domain/row.ts'
+import { findRangeEnd, listRowKeys, setRowsAside } from './deleted-rows.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+/** A source that is not in the configuration, and of which rows or other work are kept. */
+export interface RetiredSource {
+  readonly source: string
+  /** Rows that were picked while it was configured. */
+  readonly rows: number
+  /** Those of them that wait for an answer or a run. */
+  readonly waiting: number
+  /** Those of them that could not be enriched. */
+  readonly failed: number
+  /** Rows that its table had lost, set aside. */
+  readonly deleted: number
+}
+
+/** Names of which something is kept that the work on a source needs, and which are not configured. */
+export async function listRetiredSources(
+  db: Connection,
+  configured: readonly string[],
+): Promise<RetiredSource[]> {
+  const { rows } = await sql<RetiredSource>`
+    with counted as (
+      select source, sum(rows)::bigint as rows, coalesce(sum(rows) filter (where state = 'waiting'), 0)::bigint as waiting,
+             coalesce(sum(rows) filter (where state = any(${[...FAILURE_STATES]}::text[])), 0)::bigint as failed
+        from fillrate.row_counts group by source having sum(rows) <> 0
+    ), aside as (select source, count(*) as rows from fillrate.deleted_rows group by source)
+    select source, coalesce(c.rows, 0) as rows, coalesce(c.waiting, 0) as waiting, coalesce(c.failed, 0) as failed,
+           coalesce(a.rows, 0) as deleted
+      from counted c full join aside a using (source)
+      full join (select source from fillrate.paused_sources union select source from fillrate.source_cursors
+                 union select source from fillrate.fill_rate_samples) other using (source)
+     where source <> all(${[...configured]}::text[]) order by source`.execute(db)
+  return rows
+}
+
+/** The run of a living process that works on a source; null: none does. */
+export async function findRunOf(db: Connection, source: string): Promise<number | null> {
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs where state = 'running' and leased_until > now() and ${source} = any(sources)
+     order by id limit 1`.execute(db)
+  return rows[0]?.id ?? null
+}
+
+/** A process that still has a source in its configuration, as `host (pid)`; null: none has. */
+export async function findProcessOf(db: Connection, source: string): Promise<string | null> {
+  const { rows } = await sql<{ process: string }>`
+    select format('%s on %s (process %s)', role, host, pid) as process from fillrate.processes
+     where seen_at > now() - interval '30 seconds' and config -> 'sources' ? ${source}
+     order by started_at limit 1`.execute(db)
+  return rows[0]?.process ?? null
+}
+
+/** Rows forgotten in one transaction. */
+const FORGOTTEN_ROWS = 10_000
+
+/**
+ * Forgets some rows of a source. Lookups that only waited for them, and were never requested, are withdrawn as for deleted rows;
+ * answered ones stay, and serve the source if it comes back.
+ * @returns how many; 0: no row is left
+ */
+export async function forgetSomeRows(tx: Tx, source: string): Promise<number> {
+  const until = await findRangeEnd(tx, 'rows', source, '', FORGOTTEN_ROWS)
+  const keys = await listRowKeys(tx, source, { after: '', until })
+  const forgotten = await setRowsAside(tx, source, keys, { isKept: true, mayBeHidden: false })
+  await sql`
+    delete from fillrate.deleted_rows where source = ${source} and key = any(${forgotten}::text[])`.execute(
+    tx,
+  )
+  return keys.length
+}
+
+const BY_SOURCE = [
+  'deleted_rows',
+  'due_rows',
+  'skipped_cells',
+  'changed_rows',
+  'changed_rows_spare',
+  'source_cursors',
+  'paused_sources',
+  'fill_rate_samples',
+]
+
+/** Forgets what else is kept to work on a source. Changes, runs and spend stay: they explain and undo what was written. */
+export async function forgetSource(tx: Tx, source: string): Promise<void> {
+  for (const table of BY_SOURCE)
+    await sql`delete from ${sql.id('fillrate', table)} where source = ${source}`.execute(tx)
+  await sql`delete from fillrate.metric_counters where labels = 'source="' || ${source}::text || '"'`.execute(
+    tx,
+  )
+  await sql`
+    update fillrate.troubles set ended_at = greatest(now(), began_at) where subject = ${source} and ended_at is null`.execute(
+    tx,
+  )
+  await sql`
+    update fillrate.scheduled_runs set state = 'skipped', finished_at = now(), reason = 'its source was retired'
+     where state = 'waiting' and sources = array[${source}::text]`.execute(tx)
+}

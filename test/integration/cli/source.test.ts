@@ -1,0 +1,262 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+const PEOPLE = 60
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+
+const { contacts, accounts } = withAccounts.sources
+const configOf = (sources: object) => ({ ...withAccounts, sources })
+const before = configOf({ old_people: contacts, accounts })
+const after = configOf({ people: contacts, accounts })
+
+beforeAll(async () => {
+  sandbox = await startSandbox({ jobDelayMs: [10, 50] })
+})
+afterAll(() => sandbox.close())
+beforeEach(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, PEOPLE, 10)
+  await database.pool.query(`update crm.contacts set email = 'nobody' where id = 1`)
+  cli = await createCommandLine(database.url, sandbox, before)
+  return async () => {
+    await cli.remove()
+    await database.drop()
+  }
+})
+
+/** A run whose budget ends it early is none that failed. */
+const enrich = async (...words: string[]): Promise<Ended> => {
+  const ended = await cli.run('run', ...words, '--json')
+  expect([0, 4]).toContain(ended.code)
+  return ended
+}
+const done = async (...words: string[]): Promise<Ended> => {
+  const ended = await cli.run(...words)
+  expect(ended, `${words.join(' ')}: ${ended.stderr}`).toMatchObject({ code: 0 })
+  return ended
+}
+const jsonOf = async <T>(...words: string[]): Promise<T> =>
+  JSON.parse((await done(...words, '--json')).stdout) as T
+const read = async <T extends object>(text: string): Promise<T[]> => (await database.pool.query<T>(text)).rows
+
+/** Tables of the schema with a row that names the source anywhere. */
+async function listMentions(name: string): Promise<string[]> {
+  const tables = await read<{ table: string }>(
+    `select tablename as table from pg_tables where schemaname = 'fillrate' order by 1`,
+  )
+  const found: string[] = []
+  for (const { table } of tables) {
+    // Counts that add up to nothing are folded away by the recovery of a run.
+    const rows =
+      table === 'row_counts'
+        ? '(select source, sum(rows) from fillrate.row_counts group by 1 having sum(rows) <> 0)'
+        : `fillrate.${table}`
+    const [one] = await read<{ named: boolean }>(
+      `select exists (select from ${rows} t where to_jsonb(t)::text ~ '\\m${name}\\M') as named`,
+    )
+    if (one?.named === true) found.push(table)
+  }
+  return found
+}
+
+/** What a run, a daemon and a user leave of a source. */
+async function leaveTraces(): Promise<void> {
+  await enrich('old_people', 'accounts', '--budget', '40')
+  await done('follow', 'install', 'old_people')
+  await database.pool.query(`update crm.contacts set email = 'new@example.com' where id = 2`)
+  await done('pause', 'old_people', '--because', 'import')
+  await database.pool.query(`
+    insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
+    values ('0 2 * * * | old_people,accounts', now(), '{old_people,accounts}', 'done', now());
+    insert into fillrate.budgets (name, lookups_spent, spent_by_source) values ('day', 3, '{"old_people": 2, "accounts": 1}');
+    insert into fillrate.troubles (code, subject, severity, details, began_at, seen_at, known_at, reported_by)
+    values ('run_failed', 'old_people, accounts', 'error', '{"sources": ["old_people", "accounts"]}', now(), now(), now(), 'test');
+    insert into fillrate.deleted_rows (source, key, lookup_ids, is_kept, may_be_hidden, stored_row)
+    select source, '9999', '{}', false, false, to_jsonb(r) || '{"key": "9999"}' from fillrate.rows r where source = 'old_people' limit 1`)
+}
+
+describe('rename', () => {
+  test('gives everything that is kept the new name: nothing is looked up again, and old runs are undone', async () => {
+    await leaveTraces()
+    const spent = sandbox.stats().calls.accepted
+    const rows = (await jsonOf<{ rows: Record<string, object> }>('status')).rows['old_people']
+    const { days, sources, runs } = (
+      await jsonOf<{ spend: Record<'days' | 'sources' | 'runs', object> }>('status')
+    ).spend
+    const spend = JSON.parse(
+      JSON.stringify({ days, sources, runs }).replaceAll('old_people', 'people'),
+    ) as object
+    await cli.configure(after)
+    expect((await done('source', 'rename', 'old_people', 'people')).stdout).toMatch(
+      /^old_people is now people, with \d+ rows\.$/m,
+    )
+    // What was said stays as it was said, and what an answered lookup was requested for is read no more.
+    expect(await listMentions('old_people')).toEqual(['audit_events', 'lookups'])
+    expect(
+      await read(`select from fillrate.lookups where source = 'old_people' and resolved_at is null`),
+    ).toEqual([])
+    const status = await jsonOf<{ rows: Record<string, object>; retired: object[]; spend: object }>('status')
+    expect(status).toMatchObject({ rows: { people: rows }, retired: [], spend })
+    expect((await done('check')).stdout).toMatch(/✓ source people/)
+    expect(await read(`select schedule, sources from fillrate.scheduled_runs`)).toEqual([
+      { schedule: '0 2 * * * | people,accounts', sources: ['people', 'accounts'] },
+    ])
+    expect(await read(`select tgname from pg_trigger where tgname like 'fillrate_follow_old%'`)).toEqual([])
+    expect(
+      (await read(`select tgname from pg_trigger where tgname like 'fillrate_follow_people%'`)).length,
+    ).toBeGreaterThan(0)
+
+    await done('resume', 'people')
+    await done('explain', 'people', '3')
+    expect(sandbox.stats().calls.accepted).toBe(spent)
+    const undone = await jsonOf<{ changes: { restored: number; not_configured: number } }>(
+      'undo',
+      '1',
+      '--yes',
+    )
+    expect(undone.changes).toMatchObject({ not_configured: 0 })
+    expect(undone.changes.restored).toBeGreaterThan(30)
+  })
+
+  test('is refused where names or runs are in the way, and says what to do', async () => {
+    await enrich('--budget', '20')
+    const refuse = async (words: string[], said: RegExp): Promise<void> => {
+      const ended = await cli.run('source', ...words)
+      expect(ended.stderr).toMatch(said)
+      expect(ended.code).toBe(2)
+    }
+    await refuse(
+      ['rename', 'old_people', 'people'],
+      /configuration still has[\s\S]*Rename it in the configuration first/,
+    )
+    await cli.configure(after)
+    await refuse(['rename', 'old_people', 'poeple'], /no such source[\s\S]*Did you mean 'people'\?/)
+    await refuse(['rename', 'old_peple', 'people'], /nothing is kept of it[\s\S]*Did you mean 'old_people'\?/)
+    await refuse(['rename', 'old_people'], /expected the old name and the new one/)
+    await refuse(['retire', 'people', '--yes'], /configuration has[\s\S]*fillrate pause people/)
+    await database.pool.query(
+      `update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 hour' where id = 1`,
+    )
+    await refuse(['rename', 'old_people', 'people'], /run 1 is working on it[\s\S]*fillrate cancel 1/)
+    await refuse(['retire', 'old_people', '--yes'], /run 1 is working on it/)
+    await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now() where id = 1`)
+    await database.pool.query(`
+      insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
+      values ('x', 'start', 'box', 7, '1', '24', '{"sources": {"old_people": {}}}', now())`)
+    await refuse(['rename', 'old_people', 'people'], /fillrate start on box \(process 7\) still has it/)
+    await database.pool.query(`delete from fillrate.processes`)
+    await enrich('people', '--budget', '1')
+    await refuse(['rename', 'old_people', 'people'], /rows? of its own[\s\S]*fillrate source retire people/)
+  })
+})
+
+describe('retire', () => {
+  test('forgets what the work on the source needs, and nothing that explains, undoes or was paid', async () => {
+    await leaveTraces()
+    // A row that waits for a lookup that no run has requested.
+    await database.pool.query(`
+      with lookup as (
+        insert into fillrate.lookups (kind, key, input, source, state) values ('email', 'x@y.example', '{}', 'old_people', 'pending') returning id
+      ) insert into fillrate.rows (source, key, state, lookup_id) select 'old_people', '8888', 'waiting', id from lookup`)
+    const spent = sandbox.stats().calls.accepted
+    const { spend } = await jsonOf<{ spend: object }>('status')
+    const changes = await read(`select count(*) from fillrate.changes where source = 'old_people'`)
+    await cli.configure(configOf({ accounts }))
+    const status = await done('status')
+    expect(status.stdout).toMatch(
+      /Retired +old_people[\s\S]*fillrate source rename[\s\S]*fillrate source retire/,
+    )
+    expect(await jsonOf('status')).toMatchObject({
+      retired: [{ source: 'old_people', failed: 1, deleted: 1 }],
+    })
+    expect((await done('source', 'retire', 'old_people', '--dry-run')).stdout).toMatch(
+      /^Dry run: \d+ rows of old_people would be forgotten\.$/m,
+    )
+    await done('source', 'retire', 'old_people', '--yes')
+
+    expect(await listMentions('old_people')).toEqual([
+      'audit_events',
+      'budgets',
+      'changes',
+      'lookups',
+      'runs',
+      'scheduled_runs',
+      'spend_entries',
+      'troubles',
+    ])
+    expect(await read(`select from fillrate.lookups where key = 'x@y.example'`)).toEqual([])
+    expect(await read(`select count(*) from fillrate.changes where source = 'old_people'`)).toEqual(changes)
+    expect(await read(`select tgname from pg_trigger where tgname like 'fillrate_follow_%'`)).toEqual([])
+    expect(await jsonOf('status')).toMatchObject({ retired: [], spend })
+    for (const command of ['status', 'failures'])
+      expect((await done(command)).stdout).not.toContain('old_people')
+
+    await cli.configure(before)
+    const count = async (): Promise<number> =>
+      (await read<{ n: number }>('select count(*)::int as n from fillrate.lookups'))[0]?.n ?? 0
+    const answered = await count()
+    const run = JSON.parse((await enrich('old_people', '--route', 'sync')).stdout) as {
+      lookups: { stored: number; requested: number }
+    }
+    expect(run.lookups.stored).toBeGreaterThan(0)
+    expect(run.lookups.requested).toBe((await count()) - answered)
+    expect(sandbox.stats().calls.accepted - spent).toBe(run.lookups.requested)
+    const undone = await jsonOf<{ changes: { not_configured: number; restored: number } }>(
+      'undo',
+      '1',
+      '--yes',
+    )
+    expect(undone.changes.restored).toBeGreaterThan(30)
+  })
+})
+
+test('follow takes several sources, and a name that is wrong changes none', async () => {
+  const count = async (): Promise<number> =>
+    (await read(`select distinct tgfoid from pg_trigger where tgname like 'fillrate_follow_%'`)).length
+  const wrong = await cli.run('follow', 'install', 'old_people', 'acounts')
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("Did you mean 'accounts'?") })
+  expect(await count()).toBe(0)
+  const { stdout } = await done('follow', 'install', 'old_people', 'accounts')
+  expect(stdout).toMatch(
+    /Changes of old_people are[\s\S]*Changes of accounts are[\s\S]*fillrate run old_people accounts/,
+  )
+  expect(await count()).toBe(2)
+  expect(await jsonOf('follow', 'remove', 'old_people', 'accounts')).toMatchObject({
+    sources: [
+      { source: 'old_people', changed: true },
+      { source: 'accounts', changed: true },
+    ],
+  })
+  expect(await count()).toBe(0)
+})
+
+test('undo takes several runs, undoes the newest first, and a number that is wrong undoes none', async () => {
+  await enrich('old_people', '--budget', '10')
+  await database.pool.query(
+    `update crm.contacts set title = null, phone = null where phone is not null and id % 2 = 0`,
+  )
+  await enrich('old_people')
+  const filled = async (): Promise<number> =>
+    (await read(`select from crm.contacts where phone is not null`)).length
+  const all = await filled()
+  expect(await cli.run('undo', '1', '2', '99', '--yes')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('99'),
+  })
+  expect(await filled()).toBe(all)
+  const { undos } = await jsonOf<{ undos: { undoes: number; changes: { restored: number } }[] }>(
+    'undo',
+    '1',
+    '2',
+    '--yes',
+  )
+  expect(undos.map(({ undoes }) => undoes)).toEqual([2, 1])
+  expect(undos.every(({ changes }) => changes.restored > 0)).toBe(true)
+  expect(await filled()).toBe(0)
+  expect(await jsonOf('undo', '1', '--yes')).toMatchObject({ undoes: 1 })
+})
