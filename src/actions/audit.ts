@@ -4,6 +4,7 @@ import * as audit from '../store/audit.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
 import { formatCount, pluralize } from '../util/format.ts'
+import { READ_ONLY, sqlStateOf } from '../util/sqlstates.ts'
 import type { ForgetDeletedReport } from './forget-deleted.ts'
 
 /** How long an action waits for Postgres, which it has reached a moment ago, to be recorded. */
@@ -33,8 +34,10 @@ export async function auditAction<Result>(
   act: (onRun: (run: number) => void) => Promise<Result>,
   describe: (result: Result) => AuditEnd,
 ): Promise<Result> {
+  const isExpired = expiresAfter(AUDIT_WAIT_MS)
   const id = await retryWhileUnavailable(() => audit.insertAuditEvent(db, event), {
-    giveUp: expiresAfter(AUDIT_WAIT_MS),
+    // Nothing has begun, and a role or a server that may not write most likely never may.
+    giveUp: (error) => sqlStateOf(error) === READ_ONLY || isExpired(),
   })
   if (id === null) throw new Error('inserting the audit event returned no row')
   return finishAction(db, id, act, describe)

@@ -7,6 +7,9 @@ export const LOCK_NOT_AVAILABLE = '55P03'
 /** A statement that was cancelled, at its timeout or by an administrator. */
 export const QUERY_CANCELED = '57014'
 
+/** A write in a transaction that may not: by a setting, or on a standby. */
+export const READ_ONLY = '25006'
+
 /** Resources that the server lacks for now. 53400 is a limit that is configured. */
 const EXHAUSTED = '53[0-3]'
 

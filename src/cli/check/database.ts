@@ -3,8 +3,10 @@ import * as services from '../../store/services.ts'
 import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
+import { describeRefusal } from '../../domain/refusal.ts'
 import { grantStatements } from '../../sources/grants.ts'
 import { openSource } from '../../sources/source.ts'
+import { tryWrite } from '../../store/connectivity.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
@@ -44,6 +46,16 @@ export async function* checkDatabase(
       yield* skipped(config, 'the database is unreachable')
       return null
     }
+    const refused = describeRefusal(await tryWrite(db))
+    if (refused !== null)
+      yield createFailedFinding('writes', [
+        {
+          place: 'DATABASE_URL',
+          found: refused.title,
+          expected: 'a Postgres that takes writes: all state is stored there',
+          todo: refused.action,
+        },
+      ])
     const clock = await readClock(db, now)
     const schema = await checkSchema(db, env)
     yield schema

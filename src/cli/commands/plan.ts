@@ -1,7 +1,16 @@
-import { Exit, SERVICE_VARIABLES, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
+import {
+  type Context,
+  Exit,
+  SERVICE_VARIABLES,
+  SOURCES_ARGUMENT,
+  createParser,
+  defineCommand,
+} from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption, wholeNumberOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 import { toBulkJson } from '../json.ts'
+import { describeRefusal } from '../../domain/refusal.ts'
+import type { Database } from '../../store/open.ts'
 import { renderPlan } from '../views/plan.ts'
 import { explainWhereError, withApp } from '../settings.ts'
 
@@ -52,8 +61,16 @@ export const planCommand = defineCommand(
           const budget = flags.budget ?? config.budget
           stdout.lines(renderPlan(made, stdout, { budget, bulkOff }))
         }
+        await warnOfRefusal(app.db, context)
         return Exit.done
       })
     },
   },
 )
+
+/** A run would end at once, or wait. */
+async function warnOfRefusal(db: Database, { stderr }: Pick<Context, 'stderr'>): Promise<void> {
+  const { tryWrite } = await import('../../store/connectivity.ts')
+  const refused = describeRefusal(await tryWrite(db))
+  if (refused !== null) stderr.line(`${stderr.paint('warn', `${refused.title}.`)} ${refused.action}`)
+}

@@ -167,3 +167,36 @@ test('an error that a setting of the role has raised names it', async () => {
       drop owned by slow_${process.pid}; drop role slow_${process.pid}`)
   }
 })
+
+test('a role that may not write is told so at once', { timeout: 40_000 }, async () => {
+  const { pool } = harness.database
+  await pool.query(`
+    create role reader_${process.pid} superuser login password 'x';
+    alter role reader_${process.pid} set default_transaction_read_only = on`)
+  const url = new URL(harness.database.url)
+  url.username = `reader_${process.pid}`
+  url.password = 'x'
+  const folder = await mkdtemp(join(tmpdir(), 'fillrate-role-'))
+  try {
+    await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ ...config, schedule: [] }))
+    const env = {
+      DATABASE_URL: url.href,
+      FILLRATE_BASE_URL: harness.sandbox.url,
+      FILLRATE_API_KEY: harness.environment.apiKeys[0],
+    }
+    for (const [command = '', code] of [
+      ['check', 2],
+      ['plan', 0],
+      ['run', 1],
+      ['undo 1 --yes', 1],
+    ] as const) {
+      const ended = await runProgram({ cwd: folder, env }, ...command.split(' '))
+      expect({ command, code: ended.code }).toEqual({ command, code })
+      const text = `${ended.stdout}${ended.stderr}`.replaceAll(/\s+/g, ' ')
+      expect(text).toMatch(/read-only[^]*default_transaction_read_only/)
+    }
+  } finally {
+    await rm(folder, { recursive: true })
+    await pool.query(`drop role reader_${process.pid}`)
+  }
+})
