@@ -14,6 +14,7 @@ const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') 
 
 /** Crashes and kills, the dashboard in a browser, and `init` on real schemas. */
 const SLOW = [
+  'test/integration/daemon/schedule-week.test.ts',
   'test/integration/faults/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',

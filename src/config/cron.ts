@@ -5,10 +5,7 @@ import type { ScheduleEntry } from './config.ts'
 
 type CronSpec = Pick<ScheduleEntry, 'cron' | 'timezone'>
 
-/**
- * The times of a schedule after a moment, in order. Times skipped by daylight saving run when the gap ends; times
- * that occur twice run once.
- */
+/** The times of a schedule after a moment, in order. */
 export function nextTimes(when: CronSpec, after: number, count: number): number[] {
   return parseCron(when)
     .nextRuns(count, new Date(after))
@@ -36,5 +33,14 @@ export const scheduleName = ({
 }: CronSpec & Pick<ScheduleEntry, 'sources'>): string =>
   [text.split(/\s+/).join(' '), ...(timezone === null ? [] : [timezone]), sources.join(',')].join(' | ')
 
+/**
+ * Times that daylight saving skips run when the gap ends, times that occur twice run once. A schedule with `*` or a step
+ * in its minute or hour follows the clock instead. Without the rule, a list such as `30 2,3` would, too.
+ */
 const parseCron = ({ cron: text, timezone }: CronSpec): Cron =>
-  new Cron(text, { paused: true, mode: '5-part', ...(timezone !== null && { timezone }) })
+  new Cron(text, {
+    paused: true,
+    mode: '5-part',
+    fixedTimeRule: 'no-wildcard',
+    ...(timezone !== null && { timezone }),
+  })

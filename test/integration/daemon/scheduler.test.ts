@@ -3,12 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { nextTimes, scheduleName } from '../../../src/config/cron.ts'
-import { type ScheduledRunOptions, Scheduler } from '../../../src/daemon/scheduler.ts'
-import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+import { SchedulerDaemon } from '../../support/scheduler-daemon.ts'
 
-/** Longer than the test: a shorter lease could expire on a busy machine. The test expires the leases of dead daemons. */
-const LEASE_MS = 600_000
 // Daylight saving starts in Oslo in this period. In the past, because future times are not recorded.
 const START = Date.parse('2021-03-28T00:30:00Z')
 const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
@@ -32,55 +29,8 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-interface Began {
-  readonly by: string
-  readonly entry: ScheduleEntry
-  readonly signal: AbortSignal
-  end(status?: 'completed' | 'interrupted'): void
-}
-
-/** A daemon's scheduler on its own connection; closing the connection simulates its death. */
-class Daemon {
-  readonly began: Began[] = []
-  readonly schedule: Scheduler
-  readonly #name: string
-  readonly #db: Database
-
-  constructor(name: string, entries: readonly ScheduleEntry[]) {
-    this.#name = name
-    this.#db = openDatabase({ url: database.url, max: 2 })
-    const run = (of: ScheduleEntry, { signal }: ScheduledRunOptions) =>
-      new Promise<{ status: 'completed' | 'interrupted'; reason: null }>((resolve) => {
-        const end = (status: 'completed' | 'interrupted' = 'completed'): void =>
-          resolve({ status, reason: null })
-        signal.addEventListener('abort', () => end('interrupted'))
-        this.began.push({ by: name, entry: of, signal, end })
-      })
-    this.schedule = new Scheduler(
-      { db: this.#db, log, owner: name, clock: async () => clock, leaseMs: LEASE_MS, run },
-      entries,
-    )
-  }
-
-  async stop(): Promise<void> {
-    await this.schedule.stop()
-    await this.#db.destroy()
-  }
-
-  /** Waits until finished runs are recorded. */
-  async idle(): Promise<void> {
-    while ((await ticks()).some((one) => one.owner === this.#name && one.state === 'running')) await sleep(5)
-  }
-
-  /** Cuts its connection and expires its leases. */
-  async kill(): Promise<void> {
-    await this.#db.destroy()
-    await database.pool.query(
-      `update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = $1 and state = 'running'`,
-      [this.#name],
-    )
-  }
-}
+const openDaemon = (name: string, entries: readonly ScheduleEntry[]): SchedulerDaemon =>
+  new SchedulerDaemon({ name, entries, database, log, clock: () => clock })
 
 const ticks = async () =>
   (
@@ -100,7 +50,7 @@ test('two daemons run each scheduled run once, even if either dies', async () =>
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = START
   const entries = [entry('*/5 * * * *', 'a'), entry('*/15 * * * *', 'b')]
-  let daemons = [new Daemon('one', entries), new Daemon('two', entries)]
+  let daemons = [openDaemon('one', entries), openDaemon('two', entries)]
   const all = [...daemons]
   const expected = entries.flatMap((one) =>
     nextTimes(one, START - 1, 50).filter((at) => at <= START + 3_600_000),
@@ -110,26 +60,26 @@ test('two daemons run each scheduled run once, even if either dies', async () =>
     await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
     if (killAt.includes(clock)) {
       // Right after runs have started: the other daemon finishes those of the dead one.
-      const [victim, survivor] = [daemons.find((one) => one.began.length > 0), daemons.at(-1)]
+      const [victim, survivor] = [daemons.find((one) => one.begun.length > 0), daemons.at(-1)]
       if (!victim || !survivor) throw new Error('nothing has begun')
       await victim.kill()
-      const next = new Daemon(`after ${killAt.indexOf(clock)}`, entries)
+      const next = openDaemon(`after ${killAt.indexOf(clock)}`, entries)
       all.push(next)
       daemons = [...daemons.filter((one) => one !== victim), next]
       do {
         await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
-        for (const daemon of daemons) for (const one of daemon.began.splice(0)) one.end()
+        for (const daemon of daemons) for (const one of daemon.begun.splice(0)) one.end()
         await sleep(50)
       } while ((await ticks()).some((one) => one.state === 'running'))
     }
     if (clock % 60_000 === 30_000)
-      for (const daemon of daemons) for (const one of daemon.began.splice(0)) one.end()
+      for (const daemon of daemons) for (const one of daemon.begun.splice(0)) one.end()
   }
   await expect
     .poll(async () => {
       for (const daemon of daemons) {
         await daemon.schedule.startDue()
-        for (const one of daemon.began.splice(0)) one.end()
+        for (const one of daemon.begun.splice(0)) one.end()
       }
       return (await ticks()).every(
         (one) => one.state === 'done' || one.reason === 'before the schedule was known',
@@ -143,16 +93,16 @@ test('two daemons run each scheduled run once, even if either dies', async () =>
   expect(again).toBeGreaterThan(0)
   expect(again).toBeLessThanOrEqual(4)
   await Promise.all(daemons.map((daemon) => daemon.stop()))
-  for (const daemon of all) for (const one of daemon.began) one.end()
+  for (const daemon of all) for (const one of daemon.begun) one.end()
 })
 
 test('runs of one source queue up; one still queued when the next is due is skipped', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
-  const daemon = new Daemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
+  const daemon = openDaemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
   await daemon.schedule.startDue()
-  expect(daemon.began).toHaveLength(1)
-  const [first] = daemon.began
+  expect(daemon.begun).toHaveLength(1)
+  const [first] = daemon.begun
   expect((await ticks()).map((one) => [one.state, one.reason])).toEqual([
     ['running', null],
     ['waiting', 'waits for another run of its sources'],
@@ -166,7 +116,7 @@ test('runs of one source queue up; one still queued when the next is due is skip
   await expect
     .poll(async () => {
       await daemon.schedule.startDue()
-      return daemon.began.length
+      return daemon.begun.length
     })
     .toBe(2)
   await daemon.stop()
@@ -176,22 +126,22 @@ test('missed runs are caught up once; a restart finishes started ones', async ()
   await database.pool.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
-  const before = new Daemon('before', entries)
+  const before = openDaemon('before', entries)
   await before.schedule.startDue()
-  expect(before.began).toEqual([]) // last night was before it was known
+  expect(before.begun).toEqual([]) // last night was before it was known
   await before.stop()
   clock += 3 * 86_400_000
-  const after = new Daemon('after', entries)
+  const after = openDaemon('after', entries)
   await after.schedule.startDue()
-  expect(after.began.map((one) => one.entry.cron)).toEqual(['0 2 * * *'])
+  expect(after.begun.map((one) => one.entry.cron)).toEqual(['0 2 * * *'])
   await after.stop()
-  const again = new Daemon('again', entries)
+  const again = openDaemon('again', entries)
   await again.schedule.startDue()
-  expect(again.began.map((one) => one.entry.cron)).toEqual(['0 2 * * *'])
-  again.began[0]?.end()
+  expect(again.begun.map((one) => one.entry.cron)).toEqual(['0 2 * * *'])
+  again.begun[0]?.end()
   await expect.poll(async () => (await ticks()).filter((one) => one.state === 'done').length).toBe(1)
   await again.schedule.startDue()
-  expect(again.began).toHaveLength(1)
+  expect(again.begun).toHaveLength(1)
   await again.stop()
   expect((await ticks()).filter((one) => one.reason?.includes('catchUp')).map((one) => one.state)).toEqual([
     'skipped',
@@ -214,12 +164,12 @@ test('runs recorded in the future by a wrong clock are deleted', async () => {
     [scheduleName(nightly), new Date(clock - 86_400_000)],
   )
   warnings.length = 0
-  const daemon = new Daemon('one', [nightly])
+  const daemon = openDaemon('one', [nightly])
   const nights: number[] = []
   for (let night = 0; night < 30; night++, clock += 86_400_000) {
     await daemon.schedule.startDue()
-    nights.push(...daemon.began.map(() => night))
-    for (const one of daemon.began.splice(0)) one.end()
+    nights.push(...daemon.begun.map(() => night))
+    for (const one of daemon.begun.splice(0)) one.end()
     await daemon.idle()
   }
   await daemon.stop()
@@ -240,9 +190,9 @@ test('a run slightly in the future is kept, after a small clock correction', asy
     `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, now() + interval '30 s', '{a}', 'waiting')`,
     [name],
   )
-  const daemon = new Daemon('one', [nightly])
+  const daemon = openDaemon('one', [nightly])
   await daemon.schedule.startDue()
-  expect(daemon.began).toEqual([])
+  expect(daemon.begun).toEqual([])
   expect((await ticks()).filter((one) => one.schedule === name && one.state === 'waiting')).toHaveLength(1)
   await daemon.stop()
 })
