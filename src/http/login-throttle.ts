@@ -47,9 +47,10 @@ export const logBlocked = (log: Log, from: string): void =>
     'too many wrong tokens: client blocked for a minute; if this address is a proxy of yours, name it in FILLRATE_TRUSTED_PROXIES',
   )
 
-/** The address of a client. Of IPv6 the network, because a client has all 2^64 addresses of one. */
+/** The address of a client, without its port, which some proxies forward. Of IPv6 the network, because a client has all 2^64 addresses of one. */
 function toClient(address: string): string {
-  const mapped = address.replace(/^::ffff:(?=\d+\.)/i, '')
+  const [, ipv6, ipv4] = /^(?:\[(.+)\]|([\d.]+))(?::\d+)?$/.exec(address) ?? []
+  const mapped = (ipv6 ?? ipv4 ?? address).replace(/^::ffff:(?=\d+\.)/i, '')
   if (!isIPv6(mapped)) return mapped
   const [head = [], tail] = mapped.split('::').map((part) => part.split(':').filter((group) => group !== ''))
   const zeros = tail === undefined ? 0 : 8 - head.length - tail.length

@@ -205,6 +205,11 @@ test('guesses block only their client; repeating a wrong token is not counted', 
   for (let n = 0; n < 10; n++) brake.recordFailure('::ffff:192.0.2.1', String(n), 0)
   expect(brake.waitMs('192.0.2.1', 1)).toBeGreaterThan(0)
   expect(brake.waitMs('::ffff:192.0.2.2', 1)).toBe(0)
+  // Some proxies forward the port, another one for each connection.
+  for (let n = 0; n < 10; n++) brake.recordFailure(`203.0.113.5:${4000 + n}`, String(n), 0)
+  expect(brake.waitMs('203.0.113.5:5000', 1)).toBeGreaterThan(0)
+  for (let n = 0; n < 10; n++) brake.recordFailure(`[2001:db8:5::${n}]:443`, String(n), 0)
+  expect(brake.waitMs('[2001:db8:5::a]:5000', 1)).toBeGreaterThan(0)
 })
 
 test.each([
