@@ -34,6 +34,14 @@ const UNDEFINED_NAME = /^42(?:P01|883|704)$/
 const describeRevoke = (schemas: readonly string[]): string =>
   `take that right away: ${schemas.map((schema) => `revoke create on schema ${quoteName(schema)} from public`).join('; ')}`
 
+const COLUMN = String.raw`\bt\.(?:\w+|"(?:[^"]|"")+")`
+
+/** Matches what means the same without the operators of the column's type: a column alone, its text, IS NULL, an operator with its schema. */
+const UNAMBIGUOUS = new RegExp(
+  String.raw`^\s*${COLUMN}\s*$|${COLUMN}\s*(?:::\s*text\b|\bis\s+(?:not\s+)?null\b)|(?:${COLUMN}\s*)?\boperator\s*\([^)]*\)\s*(?:${COLUMN})?`,
+  'gi',
+)
+
 /**
  * Reports expressions over columns whose type has operators of its own in a schema that is not searched, such as citext: without
  * them Postgres would compare such values as text, and say nothing.
@@ -45,10 +53,9 @@ export async function checkUnsearchedTypes(
   report: ProblemList,
 ): Promise<void> {
   const { joins, where, changedAt, inputs, outputs } = mapping
-  const isMoreThanColumn = (text: string): boolean => !/^\s*t\.\w+\s*$/.test(text)
   const texts = [joins, where, changedAt, ...Object.values(inputs), ...outputs.map(({ sql }) => sql)]
-    .filter((text) => text !== null && text !== undefined)
-    .filter(isMoreThanColumn)
+    .map((text) => text?.replaceAll(UNAMBIGUOUS, ' ') ?? '')
+    .filter((text) => text !== '')
   const named = new Set(texts.flatMap((text) => findNamedColumns(text, table)).map(({ name }) => name))
   if (named.size === 0 || report.lacksPrivileges) return
   const found = await query<{ column: string; type: string; schema: string }>(
@@ -67,6 +74,6 @@ export async function checkUnsearchedTypes(
       'table',
       `${column} is of type ${type}, whose operators are in ${schema}: another role may create there, so Fillrate does not search it`,
       'expressions that mean the same in every session',
-      `Let no other role create there: revoke create on schema ${quoteName(schema)} from public`,
+      `Write t.${quoteName(column)}::text, or operator(${quoteName(schema)}.=); or let no other role create there: revoke create on schema ${quoteName(schema)} from public`,
     )
 }
