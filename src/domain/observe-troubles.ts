@@ -1,6 +1,7 @@
 import type { RateStatus } from './rate-status.ts'
 import { findNotableRejections } from './rejected-writes.ts'
 import { QUEUED_REASON, ScheduledRun } from './schedule.ts'
+import { findSlowness } from './slowness.ts'
 import type { ObserverOptions, TroubleFacts } from './trouble-facts.ts'
 import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type TroubleDetails, toTroubleKind } from './trouble.ts'
 
@@ -16,8 +17,6 @@ const BEHIND_MS = 2 * MINUTE
 const IMPORT_BEHIND_MS = 60 * MINUTE
 /** A circuit is probed at least every minute while a leader is alive. */
 const UNPROBED_MS = 2 * MINUTE
-/** Fewer slow calls may be chance. */
-const MIN_SLOW_CALLS = 5
 /** By then a process has recorded that its key was rejected. */
 const KEY_REPORT_MS = 10_000
 
@@ -100,9 +99,11 @@ const toIso = (ms: number): string | undefined => {
 const longestUsualWaitMs = ({ windowMs }: RateStatus): number =>
   Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, (windowMs ?? 0) * 1.25))
 
-function observeSlowness({ now, calls: { all, slow, medianMs } }: TroubleFacts): ObservedTrouble[] {
-  if (slow < MIN_SLOW_CALLS || slow * 2 < all) return []
-  return [{ code: 'service_slow', subject: '', since: now, details: { ms: medianMs ?? undefined } }]
+function observeSlowness({ now, calls }: TroubleFacts): ObservedTrouble[] {
+  const found = findSlowness(calls, now.getTime())
+  if (found === null) return []
+  const details = { ms: found.ms, usualMs: calls.usualMs ?? undefined }
+  return [{ code: 'service_slow', subject: '', since: new Date(found.since), details }]
 }
 
 /** A budget below the backlog is a choice, and a backfill shows its progress: only single edits may not wait for it. */

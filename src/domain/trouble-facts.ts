@@ -1,6 +1,7 @@
 import type { RateStatus } from './rate-status.ts'
 import type { RejectedWrites } from './rejected-writes.ts'
 import type { ScheduledRunState } from './schedule.ts'
+import type { CallFacts } from './slowness.ts'
 import type { Trouble, TroubleDetails } from './trouble.ts'
 
 /** What is stored, at one moment, about everything that can go wrong. Times by Postgres's clock. */
@@ -19,8 +20,8 @@ export interface TroubleFacts {
   }[]
   /** The leaders that are alive, with their latest report. */
   readonly leaders: readonly { readonly scope: string; readonly status: RateStatus | null }[]
-  /** Single calls of the last minutes; `slow`: those of more than five seconds. */
-  readonly calls: { readonly all: number; readonly slow: number; readonly medianMs: number | null }
+  /** Single calls of the last minutes. */
+  readonly calls: CallFacts
   /** The troubles that are recorded as open. */
   readonly openTroubles: readonly (Pick<Trouble, 'code' | 'subject'> & { readonly seenAt: Date })[]
   /** Jobs past their deadline since the latest delivery. */

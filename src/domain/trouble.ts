@@ -20,6 +20,8 @@ export interface TroubleDetails {
   readonly until?: string | undefined
   /** A measured duration, in milliseconds. */
   readonly ms?: number | undefined
+  /** What it usually is. */
+  readonly usualMs?: number | undefined
   /** By which Postgres refuses statements, although it answers. */
   readonly sqlstate?: string | undefined
 }
@@ -103,10 +105,11 @@ export const TROUBLES = {
   },
   service_slow: {
     severity: 'warning',
-    holdMs: 60_000,
+    holdMs: 3_000,
     describe: ({ subject, details }) => ({
-      title: `${subject === '' ? 'The service' : toHost(subject)} answers slowly${details.ms === undefined ? '' : `: about ${formatDuration(details.ms)} a call`}`,
-      meaning: 'Fewer lookups are answered than the rate limit allows. Nothing is lost.',
+      title: `${subject === '' ? 'The service' : toHost(subject)} answers slowly${details.ms === undefined ? '' : `: about ${formatDuration(details.ms)} a call`}${details.usualMs === undefined ? '' : `, usually ${formatDuration(details.usualMs)}`}`,
+      meaning:
+        'Less than a third of the lookups is answered that the rate limit and the usual duration of a call permit. Nothing is lost.',
       action:
         'Look at the status page of the service. If this is its normal speed, raise `service.concurrency`.',
     }),

@@ -3,14 +3,11 @@ import type { TroubleFacts } from '../domain/trouble-facts.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
-import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type RequestCount } from './metrics.ts'
+import { readCallFacts } from './call-facts.ts'
 import type { Database } from './open.ts'
 import { listRejectedWrites } from './rejected-writes.ts'
 import { intervalSql } from './sql.ts'
 
-/** Calls of this long count for how fast the service is, in milliseconds. */
-const CALLS_MS = 120_000
-const SLOW_MS = 5_000
 /** More queued changes are not counted: the number is for people. */
 const MAX_COUNTED_CHANGES = 100_000
 /** The latest runs that are searched for the last one of each set of sources, and for how long one matters. */
@@ -31,7 +28,7 @@ interface FactsRow {
   has_daemon: boolean
   speaker: string | null
   circuits: { scope: string; opened: number; probe: number; reason: string | null; unreachable: boolean }[]
-  leaders: { scope: string; status: RateStatus | null }[]
+  leaders: { scope: string; status: RateStatus | null; slots: number | null }[]
   overdue_jobs: number
   overdue_since: Date | null
   schedules: {
@@ -75,8 +72,10 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
                 'probe', ${msSql('probe_at')}, 'reason', reason, 'unreachable', is_unreachable)), '[]')
          from fillrate.circuit_breakers) as circuits,
-      (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status)), '[]')
+      (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status,
+                'slots', case when l.scope <> 'follow' then p.config #> '{service,concurrency}' end)), '[]')
          from fillrate.leases l left join fillrate.rate_limits r on r.scope = l.scope and r.reported_at >= l.acquired_at
+         left join fillrate.processes p on p.owner = l.owner
         where l.leased_until > now()) as leaders,
       overdue.jobs as overdue_jobs, overdue.since as overdue_since,
       (select coalesce(jsonb_agg(jsonb_build_object('schedule', schedule, 'at', ${msSql('at')}, 'state', state,
@@ -120,9 +119,8 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
         ) late) overdue`.execute(db)
   const [row] = rows
   if (!row) throw new Error('reading the facts of troubles returned no row')
-  const counts = await listRequestCounts(db, CALLS_MS)
   const rejectedWrites = await listRejectedWrites(db)
-  return { ...toFacts(row), calls: toCallSpeed(counts), rejectedWrites }
+  return { ...toFacts(row), calls: await readCallFacts(db, row.leaders, row.now.getTime()), rejectedWrites }
 }
 
 function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles' | 'rejectedWrites'> {
@@ -173,23 +171,4 @@ function listSpentBudgets(budget: FactsRow['budgets'][number]): TroubleFacts['sp
   return Object.entries(sourceLimits ?? {}).flatMap(([source, sourceLimit]) =>
     (spentBySource[source] ?? 0) >= sourceLimit ? [{ ...common, source, limit: sourceLimit }] : [],
   )
-}
-
-/** How fast the service has answered single calls. */
-function toCallSpeed(requests: readonly RequestCount[]): TroubleFacts['calls'] {
-  const counts = requests.filter(({ endpoint }) => endpoint !== 'bulk')
-  const bounds = [...CALL_DURATION_BOUNDS_MS, CALL_DURATION_BOUNDS_MS.at(-1) ?? 0]
-  const byBound = bounds.map((boundMs, slot) => ({
-    boundMs,
-    calls: counts.reduce((sum, { durations }) => sum + (durations[slot] ?? 0), 0),
-  }))
-  const all = byBound.reduce((sum, { calls }) => sum + calls, 0)
-  const slow = byBound.reduce((sum, { calls }, slot) => {
-    const isSlow = (CALL_DURATION_BOUNDS_MS[slot - 1] ?? 0) >= SLOW_MS
-    return isSlow ? sum + calls : sum
-  }, 0)
-  let seen = 0
-  // The upper one: where just half of the calls are slow, it is one of those.
-  const median = byBound.find(({ calls }) => (seen += calls) * 2 > all)
-  return { all, slow, medianMs: all === 0 ? null : (median?.boundMs ?? null) }
 }

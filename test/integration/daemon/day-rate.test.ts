@@ -26,8 +26,8 @@ beforeAll(async () => {
   const { contacts } = parseConfig(config, null).sources
   if (contacts === undefined) throw new Error('there is no such source')
   await setTriggers(database.db, await openSource(database.db, contacts), 'install')
-  await day.start(config)
-  await day.start(config)
+  // As many calls at once as a few rows can keep waiting.
+  for (let n = 0; n < 2; n++) await day.start({ ...config, service: { concurrency: 4 } })
 })
 afterAll(() => day.close())
 
@@ -77,19 +77,30 @@ test('a slow service, a key that another client uses up, and its ban are seen, a
   const expectAnswered = async (): Promise<void> => {
     await expect.poll(() => countAnswered(day)).toBe(inserted)
   }
-  // Without a limit in the headers, the first calls are made one by one.
-  await insert(6)
-  await expectAnswered()
-  await day.letTimePass()
+  const countCalls = async (): Promise<number> => {
+    const [row] = await day.query<{ calls: number }>(
+      'select coalesce(sum(calls), 0)::int as calls from fillrate.request_counts',
+    )
+    return row?.calls ?? 0
+  }
+  // What is usual, at three times.
+  for (let n = 0; n < 3; n++) {
+    await insert(6)
+    await expectAnswered()
+    await expect.poll(countCalls).toBe(inserted)
+    await day.letTimePass()
+  }
 
-  sandbox.configure({ latencyAfterMs: 5_100 })
+  sandbox.configure({ latencyAfterMs: 3_000 })
   let at = Date.now()
-  await insert(6)
+  await insert(40)
   await day.see(at, 'service_slow')
+  expect(day.sightings.at(-1)?.verdict).toMatch(/ answers slowly: about [\d.]+ s a call, usually \d+ ms$/)
   sandbox.configure({ latencyAfterMs: 0 })
   at = Date.now()
   await expectAnswered()
   await day.over(at, 'service_slow')
+  await restartLater()
 
   sandbox.configure({ limit: 20, windowMs: 3_000, banStatus: 403, banMs: 5_000 })
   let stopOther = startAnotherClient()

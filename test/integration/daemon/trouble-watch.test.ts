@@ -21,7 +21,7 @@ afterAll(() => database.drop())
 const query = async (text: string) => (await database.pool.query(text)).rows
 beforeEach(() =>
   query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
-         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
+         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows, fillrate.processes,
          fillrate.changes cascade`),
 )
 
@@ -60,8 +60,13 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
     end: 'delete from fillrate.circuit_breakers',
   },
   service_slow: {
-    begin: `insert into fillrate.request_counts (at, endpoint, status, calls, durations)
-            values (now(), 'person', '200', 9, '{0,0,0,0,0,0,0,0,0,0,0,0,2,7,0,0}')`,
+    begin: `with p as (insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
+                       values ('x', 'run', 'h', 1, '1', '24', '{"service": {"concurrency": 4}}', now())),
+                 l as (insert into fillrate.leases (scope, lease_token, leased_until, owner)
+                       values ('${SCOPE}', gen_random_uuid(), now() + interval '1 hour', 'x'))
+            insert into fillrate.request_counts (at, endpoint, status, calls, durations, max_ms)
+            select date_bin('10 s', now(), '2000-01-01') - n * interval '10 s', 'person', '200', 5, '{0,0,0,0,0,0,0,0,0,0,0,0,0,5}', 9000
+              from generate_series(1, 3) n`,
     end: 'delete from fillrate.request_counts',
   },
   banned: { begin: leaderReports(`{"state": "banned"}`), end: 'delete from fillrate.leases' },

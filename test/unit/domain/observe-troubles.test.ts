@@ -15,7 +15,7 @@ const HEALTHY: TroubleFacts = {
   waitingRows: 12,
   circuits: [],
   leaders: [],
-  calls: { all: 0, slow: 0, medianMs: null },
+  calls: { ended: [], stepMs: 10_000, slots: 4, callsPerSecond: null, usualMs: 100 },
   openTroubles: [],
   overdueJobs: { jobs: 0, since: null },
   scheduledRuns: [],
@@ -77,6 +77,17 @@ const rejects = (rejected: number, written: number): Partial<TroubleFacts> => ({
     { source: 'people', rows: rejected, reason: 'no', runs: [{ rejected, written, since: ago(60) }] },
   ],
 })
+/** Four slots wait for answers that take so long, for half a minute. */
+const answers = (ms: number): Partial<TroubleFacts> => ({
+  calls: {
+    ...HEALTHY.calls,
+    ended: [10, 20, 30].map((seconds) => ({
+      at: ago(seconds).getTime(),
+      calls: 40_000 / ms,
+      durations: [{ ms, calls: 40_000 / ms }],
+    })),
+  },
+})
 const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partial<TroubleFacts> => ({
   scheduledRuns: [
     { schedule: 'nightly', at: ago(6 * MINUTE), state: 'done', isHeld: false, reason: null, ...over },
@@ -102,9 +113,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['answers with errors', circuit({ isUnreachable: false, reason: 'HTTP 503' }), ['circuit_open']],
     ['down when the last process ended, not probed since', circuit({ probeAt: ago(121) }), []],
     ['still probed by a leader', { ...circuit({ probeAt: ago(121) }), ...leader({}) }, ['service_down']],
-    ['slow', { calls: { all: 8, slow: 6, medianMs: 10_000 } }, ['service_slow']],
-    ['slow now and then', { calls: { all: 100, slow: 49, medianMs: 250 } }, []],
-    ['slow for a few calls', { calls: { all: 4, slow: 4, medianMs: 10_000 } }, []],
+    ['slow', answers(4_000), ['service_slow']],
+    ['as usual', answers(100), []],
   ],
   'the key': [
     ['refused', {}, ['key_refused'], own({})],

@@ -1,0 +1,120 @@
+/** Single calls that ended within one step of time, of any status. */
+export interface EndedCalls {
+  /** The start of the step, in milliseconds since the epoch. */
+  readonly at: number
+  readonly calls: number
+  /** How long they took, as groups of calls of about the same duration. */
+  readonly durations: readonly { readonly ms: number; readonly calls: number }[]
+}
+
+export interface CallFacts {
+  /** By time; a step may be there several times, once for each status. */
+  readonly ended: readonly EndedCalls[]
+  /** How long a step lasts, in milliseconds. */
+  readonly stepMs: number
+  /** Calls that may wait for an answer at once; null: no process calls the service. */
+  readonly slots: number | null
+  /** The rate limit; null: there is none, or it is unknown. */
+  readonly callsPerSecond: number | null
+  /** How long a call has taken on a usual day; null: unknown. */
+  readonly usualMs: number | null
+}
+
+interface Step {
+  readonly from: number
+  readonly to: number
+  calls: number
+  /** Slot time that calls have taken within it, in milliseconds. */
+  busyMs: number
+}
+
+export interface Slowness {
+  /** Milliseconds since the epoch. */
+  readonly since: number
+  /** What a call takes on average. */
+  readonly ms: number
+}
+
+/** Slots may be idle between two calls, and durations are known by groups. */
+const BUSY_SHARE = 0.5
+/** A third of the throughput, and three times the duration, are no chance. */
+const FAR_BELOW = 3
+/** Slowness of less than this passes. */
+const MIN_SLOW_MS = 15_000
+/** Less than this of a step that lasts shows nothing. */
+const MIN_STEP_MS = 5_000
+/** Calls are counted with a delay of up to two seconds, and those that are not answered yet are not counted. */
+const SILENCE_MS = 7_000
+const MIN_CALLS = 5
+/** Expected of a service about which nothing is known. */
+const EXPECTED_MS = 1_000
+/** What is faster is not waited for: then this machine decides how fast calls are. */
+const MIN_EXPECTED_MS = 20
+
+/**
+ * Whether the service is too slow for its limit: most slots wait for answers, and less than a third of the calls is
+ * answered that the limit and the usual duration of a call permit. Time decides, not the share of slow calls: of two
+ * calls of which one takes ten seconds, half are fast. Without work slots are idle, and where the limit binds they are, too.
+ * @param now milliseconds since the epoch
+ */
+export function findSlowness(
+  { ended, stepMs, slots, callsPerSecond, usualMs }: CallFacts,
+  now: number,
+): Slowness | null {
+  if (slots === null) return null
+  const expectedMs = Math.max(MIN_EXPECTED_MS, usualMs ?? EXPECTED_MS)
+  const permitted = Math.min(callsPerSecond ?? Number.POSITIVE_INFINITY, (slots * 1_000) / expectedMs)
+  const mayBeSlow = (step: Step, lengthMs: number): boolean =>
+    step.calls * FAR_BELOW <= (permitted * lengthMs) / 1_000
+  const slow: Step[] = []
+  for (const step of toSteps(ended, stepMs, now)) {
+    const lengthMs = step.to - step.from
+    const isBusy = step.busyMs >= BUSY_SHARE * slots * lengthMs
+    if (isBusy && lengthMs >= MIN_STEP_MS && mayBeSlow(step, lengthMs)) slow.push(step)
+    // Before the first one, calls may be waiting that are not counted yet.
+    else if (slow.length > 0 || !mayBeSlow(step, stepMs)) break
+  }
+  const [latest, first] = [slow[0], slow.at(-1)]
+  if (latest === undefined || first === undefined) return null
+  const groups = ended.filter(({ at }) => at >= first.from).flatMap(({ durations }) => durations)
+  const calls = groups.reduce((sum, one) => sum + one.calls, 0)
+  const ms = groups.reduce((sum, one) => sum + one.ms * one.calls, 0) / Math.max(calls, 1)
+  const isOver = now - latest.to > SILENCE_MS + findMedianOfTime(groups)
+  const isLong = latest.to - first.from >= MIN_SLOW_MS
+  return isOver || !isLong || calls < MIN_CALLS || ms < FAR_BELOW * expectedMs
+    ? null
+    : { since: first.from, ms }
+}
+
+/** The duration of which half the time of all calls is spent in shorter ones: many fast calls do not outvote slow ones. */
+function findMedianOfTime(groups: EndedCalls['durations']): number {
+  const byDuration = groups.toSorted((a, b) => a.ms - b.ms)
+  const allMs = groups.reduce((sum, one) => sum + one.ms * one.calls, 0)
+  let seenMs = 0
+  return byDuration.find(({ ms, calls }) => (seenMs += ms * calls) * 2 >= allMs)?.ms ?? 0
+}
+
+/** The steps up to now, the latest first. The time of a call is in the steps in which it was spent. */
+function toSteps(ended: readonly EndedCalls[], stepMs: number, now: number): Step[] {
+  const last = Math.floor(now / stepMs) * stepMs
+  const first = Math.min(last, ...ended.map(({ at }) => at))
+  const steps: Step[] = []
+  for (let from = last; from >= first; from -= stepMs)
+    steps.push({ from, to: Math.min(now, from + stepMs), calls: 0, busyMs: 0 })
+  for (const { at, calls, durations } of ended) {
+    const step = steps.find(({ from }) => from === at)
+    if (step === undefined) continue
+    step.calls += calls
+    for (const group of durations) spread(steps, (step.from + step.to) / 2, group)
+  }
+  return steps
+}
+
+/** Adds the time of calls that ended at about `end`. */
+function spread(steps: readonly Step[], end: number, { ms, calls }: EndedCalls['durations'][number]): void {
+  for (const step of steps) {
+    const own = Math.min(end, step.to) - Math.max(end - ms, step.from)
+    // What is shorter than a step is spent in it.
+    if (own > 0) step.busyMs += own * calls
+  }
+}
