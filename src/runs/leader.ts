@@ -1,7 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
+import type { KnownLimit, RateStatus } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { createLimiter, type Limiter } from '../service/rate-limit/limiter.ts'
@@ -9,6 +9,7 @@ import { retryLogLevel } from '../store/connectivity.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
+import { formatCount, formatDuration } from '../util/format.ts'
 
 export interface LeaderOptions {
   readonly db: Database
@@ -109,6 +110,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const circuit = await rateLimits.findCircuit(db, scope)
   if (circuit !== null) breaker.restore(circuit)
   let hasStoredCircuit = circuit !== null
+  let isLearntLogged = false
   let savingLimit: Promise<void> = Promise.resolve()
   const limiter: Limiter = createLimiter({
     reserve: options.reserve,
@@ -130,6 +132,8 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
         throw new Error('this process is no longer the leader')
     },
     onChange: (limit) => {
+      if (limit.isLearnt === true && !isLearntLogged) warnLearnt(log, scope, limit, firstLimit)
+      isLearntLogged ||= limit.isLearnt === true
       savingLimit = savingLimit
         .then(() => rateLimits.saveRateLimit(db, scope, limit))
         .catch((error: unknown) => {
@@ -250,4 +254,23 @@ export async function readLeaderStatus(db: Database, scope: string, now: number)
   const { nextWindowAt } = status
   const nextWindowInMs = nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now
   return { ...status, nextWindowInMs, isRemote: true }
+}
+
+/** Once for each leadership: later figures are in the status. */
+function warnLearnt(
+  log: Log,
+  scope: string,
+  known: KnownLimit,
+  documented: DocumentedLimit | undefined,
+): void {
+  const describe = (calls: number, ms: number | null): string =>
+    `${formatCount(calls)} calls${ms === null ? '' : ` in ${formatDuration(ms)}`}`
+  const stated =
+    documented === undefined
+      ? 'states no limit'
+      : `allows fewer than the documented ${describe(documented.calls, documented.windowMs)}`
+  log.warn(
+    { event: 'rate_limit_learnt', scope, limit: known.limit, window_ms: known.windowMs },
+    `the service refused calls (429) and ${stated}: it let ${describe(known.limit, known.windowMs)} through, so no more are made; \`fillrate status\` shows what is learnt from now on`,
+  )
 }

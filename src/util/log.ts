@@ -50,6 +50,8 @@ export const LOG_EVENTS = {
   leader_lease_lost: 'This process no longer calls the service.',
   leader_lease_not_renewed: 'The lease of the leader could not be renewed; it is tried again.',
   leader_key_changed: 'The key has changed; another leader is elected.',
+  rate_limit_learnt:
+    'The service refused calls without stating a limit, or below the documented one; what it let through is kept to.',
   rate_limit_not_stored: 'The learnt rate limit could not be stored for the next run.',
   postgres_waiting: 'A step waits for Postgres (debug; the process logs the outage once, as a trouble).',
   postgres_conflict: 'A step met a conflict with another transaction, and repeats its batch.',

@@ -3,7 +3,7 @@ import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
 import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
-import { ExhaustionRecord, type PersistExhaustion } from './exhaustion.ts'
+import { ExhaustionRecord, exhaustedForMs, type PersistExhaustion } from './exhaustion.ts'
 import { RateLimitModel } from './model.ts'
 
 export interface ModelOptions {
@@ -104,7 +104,7 @@ export class EndpointModels {
 
   /** Milliseconds until the next leader may call; null if capacity is left. */
   exhaustedForMs(now: number): number | null {
-    const times = this.#limits().flatMap(({ model }) => model.exhaustedForMs(now) ?? [])
+    const times = this.#limits().flatMap(({ model }) => exhaustedForMs(model, now) ?? [])
     return times.length === 0 ? null : Math.max(...times)
   }
 

@@ -2,6 +2,14 @@ import type { RateLimitModel } from './model.ts'
 
 type Spending = Pick<RateLimitModel, 'limit' | 'windowMs' | 'remaining' | 'exhaustedUntil'>
 
+/** Milliseconds until the next leader may call; null if capacity is left. */
+export function exhaustedForMs(model: RateLimitModel, now: number): number | null {
+  const remaining = model.remaining(now)
+  if (remaining === null || (remaining >= 1 && !model.calls.hasPending)) return null
+  const until = model.exhaustedUntil(now)
+  return until === null ? null : Math.max(1, until - now)
+}
+
 /** Persists that the limit may be exhausted for this many milliseconds. */
 export type PersistExhaustion = (forMs: number) => Promise<void>
 

@@ -4,7 +4,7 @@ import type { Cooldown } from './cooldown.ts'
 import type { HeaderCoverage } from './header-evidence.ts'
 import { Probes, type ProbeContext } from './probes.ts'
 import type { ResetTimer } from './reset-timer.ts'
-import type { SlowStart } from './slow-start.ts'
+import type { UnstatedLimit } from './unstated-limit.ts'
 import type { WindowModels } from './window-models.ts'
 
 /** What permits are granted by. */
@@ -13,7 +13,7 @@ export interface PolicyInputs {
   readonly models: WindowModels
   readonly capacity: Capacity
   readonly cooldown: Cooldown
-  readonly slowStart: SlowStart
+  readonly unstated: UnstatedLimit
   readonly reset: ResetTimer
   readonly coverage: HeaderCoverage
 }
@@ -39,11 +39,11 @@ export class GrantPolicy {
    * @param reserved calls to keep for urgent work
    */
   grantable(limit: number | null, now: number, reserved: number): number {
-    const { calls, capacity, cooldown, coverage, slowStart } = this.#inputs
+    const { calls, capacity, cooldown, coverage, unstated } = this.#inputs
     calls.expireGrants(now)
     if (cooldown.isActive(now)) return 0
     if (cooldown.isBan) return calls.hasPending ? 0 : 1
-    if (limit === null) return Math.max(0, slowStart.allowed - calls.outstanding - calls.granted)
+    if (limit === null) return unstated.grantable(now)
     const spendable = capacity.spendable(limit, now)
     const context = this.#probeContext(limit)
     const free = spendable - this.#probes.reserved(context, now) - reserved
@@ -64,9 +64,9 @@ export class GrantPolicy {
 
   /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
   nextCheckAt(limit: number | null, now: number): number | null {
-    const { calls, capacity, cooldown } = this.#inputs
+    const { calls, capacity, cooldown, unstated } = this.#inputs
     if (cooldown.isActive(now)) return cooldown.until
-    if (limit === null) return calls.grantsExpireAt
+    if (limit === null) return unstated.nextAt(now)
     const spendable = capacity.spendable(limit, now)
     const times = [
       capacity.windowEnd,

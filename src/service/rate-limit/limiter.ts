@@ -270,8 +270,8 @@ class BottleneckLimiter implements Limiter {
   #onModelChange(): void {
     this.#updateAllowance()
     const now = this.#now()
-    const { limit, windowMs } = findLimit(this.#models, this.#documented, now)
-    if (limit !== null) this.#reporter.report({ limit, windowMs, observedAt: now })
+    const { limit, ...rest } = findLimit(this.#models, this.#documented, now)
+    if (limit !== null) this.#reporter.report({ limit, ...rest, observedAt: now })
     if (this.#queue.size > this.#fundedTurns.length) this.#advance()
   }
 

@@ -9,8 +9,8 @@ import { parseRetryAfter, readRateHeaders, type Headers, type RateHeaders } from
 import { padded } from './length-bounds.ts'
 import { ClockOffset, ResetTimer } from './reset-timer.ts'
 import { SharedKeyDetector } from './shared-key.ts'
-import { SlowStart } from './slow-start.ts'
 import { stallReason, type RateLimitState } from './state.ts'
+import { type LearntLimit, UnstatedLimit } from './unstated-limit.ts'
 import { WindowModels } from './window-models.ts'
 
 /** Without a Reset the limit counts as exhausted for at most this time, in milliseconds. */
@@ -30,7 +30,7 @@ export class RateLimitModel {
   limit: number | null = null
   readonly calls = new CallLedger()
   readonly #clock = new ClockOffset()
-  readonly #slowStart = new SlowStart()
+  readonly #unstated = new UnstatedLimit(this.calls)
   readonly #cooldown = new Cooldown()
   readonly #reset = new ResetTimer(this.#clock)
   readonly #shared = new SharedKeyDetector()
@@ -55,13 +55,13 @@ export class RateLimitModel {
         models: this.#models,
         capacity: this.#capacity,
         cooldown: this.#cooldown,
-        slowStart: this.#slowStart,
+        unstated: this.#unstated,
         reset: this.#reset,
         coverage: this.#headers.coverage,
       },
       warm?.windowMs ?? null,
     )
-    if (warm !== null) this.#slowStart.capAt(warm.limit)
+    if (warm !== null) this.#unstated.slowStart.capAt(warm.limit)
     if (exhaustedUntil !== null) this.#cooldown.waitUntil(exhaustedUntil)
     if (wasBanned) this.#cooldown.inheritBan()
   }
@@ -69,7 +69,7 @@ export class RateLimitModel {
   state(now: number): RateLimitState {
     if (this.#cooldown.isBan) return 'banned'
     if (this.#cooldown.isActive(now)) return 'cooldown'
-    if (this.limit === null) return this.#slowStart.isUnlimited ? 'unlimited' : 'cold'
+    if (this.limit === null) return this.#unstated.state
     const { length, isFixed, isRolling } = this.#models.estimate
     if (!Number.isFinite(length)) return 'calibrating'
     if (isFixed) return 'fixed_window'
@@ -87,6 +87,11 @@ export class RateLimitModel {
   get windowAtMostMs(): number | null {
     const { length } = this.#models.estimate
     return this.windowMs === null && length <= LONGEST_REPORTED ? Math.round(length) : null
+  }
+
+  /** What refusals have shown; null if nothing was refused, or if a header states the limit. */
+  get learnt(): LearntLimit | null {
+    return this.limit === null ? this.#unstated.known : null
   }
 
   /** 429s seen. */
@@ -112,6 +117,7 @@ export class RateLimitModel {
   /** Calls charged to the current window. */
   windowUsed(now: number): number {
     const { length, isFixed } = this.#models.estimate
+    if (this.learnt !== null) return this.learnt.calls - this.#unstated.left(this.learnt, now)
     if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
     this.#capacity.advanceWindow(this.limit, now)
     if (isFixed) return this.#models.window.charged + this.calls.outstanding
@@ -122,7 +128,7 @@ export class RateLimitModel {
   /** When more calls are possible by the passing of time, on our clock. */
   nextWindowAt(now: number): number | null {
     if (this.#cooldown.isActive(now)) return this.#cooldown.until
-    if (this.limit === null) return null
+    if (this.limit === null) return this.learnt && this.#unstated.nextAt(now)
     if (this.windowMs === null) return this.#reset.latestReset
     return this.#models.estimate.isFixed
       ? this.#capacity.windowEnd
@@ -157,6 +163,7 @@ export class RateLimitModel {
     if (!this.#models.onDemand(isWanted, now, this.#reset.furthest)) return
     this.#policy.onIdle()
     this.#reset.onIdle()
+    this.#unstated.onIdle()
   }
 
   /**
@@ -170,14 +177,6 @@ export class RateLimitModel {
   /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
   nextCheckAt(now: number): number | null {
     return this.#policy.nextCheckAt(this.limit, now)
-  }
-
-  /** Milliseconds until the next leader may call; null if capacity is left. */
-  exhaustedForMs(now: number): number | null {
-    const remaining = this.remaining(now)
-    if (remaining === null || (remaining >= 1 && !this.calls.hasPending)) return null
-    const until = this.exhaustedUntil(now)
-    return until === null ? null : Math.max(1, until - now)
   }
 
   grant(count: number, now: number): void {
@@ -211,6 +210,7 @@ export class RateLimitModel {
     this.#capacity.advanceWindow(this.limit, now)
     const call = this.calls.send(now, this.#models.window, this.#capacity.tracker.allowed)
     this.#models.window.onSent(call)
+    if (this.limit === null) this.#unstated.onSent(call, now)
     return call
   }
 
@@ -260,7 +260,7 @@ export class RateLimitModel {
       tracker.record(call, rate.remaining, now)
     }
     ramp.onCompleted(call, rate.remaining !== null)
-    if (this.limit === null) this.#slowStart.onAnswer()
+    if (this.limit === null) this.#unstated.onAccepted(call, now)
     return credible.limit === null ? null : { limit: credible.limit, used: result.used }
   }
 
@@ -307,8 +307,8 @@ export class RateLimitModel {
     // What was sent before a cut was known says nothing about the window's length, nor about another client.
     if (this.limit !== null && isNew && this.#headers.decrease.isVisibleTo(call))
       this.#models.onRejected(call, this.limit, now)
-    if (this.#shared.isDetected) this.#cooldown.limitRejections()
-    if (this.limit === null) this.#slowStart.onRejected(this.calls.outstanding + 1)
+    if (this.#shared.isDetected || this.learnt !== null) this.#cooldown.limitRejections()
+    if (this.limit === null) this.#unstated.onRejected(retryAfter && now + retryAfter, now)
     else this.#models.window.exhaust(this.limit)
   }
 

@@ -5,12 +5,16 @@ import type { DocumentedLimits } from './documented-limits.ts'
 import type { EndpointModels } from './endpoint-models.ts'
 import { type AllowanceMeter, untilText } from './state.ts'
 
-/** The limit to report: what headers state, or else what the service documents. */
+/** The limit to report: what headers state, or else what refusals have shown, or else what the service documents. */
 export function findLimit(
   { reported: model }: Pick<EndpointModels, 'reported'>,
   documented: DocumentedLimits | null,
   now: number,
-): Pick<KnownLimit, 'windowMs'> & { readonly limit: number | null } {
+): Pick<KnownLimit, 'windowMs' | 'isLearnt'> & { readonly limit: number | null } {
+  if (model.learnt !== null) {
+    const { calls, windowMs } = model.learnt
+    return { limit: calls, windowMs: Math.round(windowMs), isLearnt: true }
+  }
   const binding = model.limit === null ? documented?.binding(now) : null
   if (!binding) return { limit: model.limit, windowMs: model.windowMs }
   return { limit: binding.limit.calls, windowMs: binding.limit.windowMs }
@@ -27,14 +31,16 @@ export function reportRate(
   const model = models.reported
   const modelState = model.state(now)
   const binding = documented?.binding(now) ?? null
-  const isPaced = binding !== null && model.limit === null
+  const isPaced = binding !== null && model.limit === null && model.learnt === null
   const nextWindowAt = isPaced && modelState !== 'cooldown' ? binding.nextAt : model.nextWindowAt(now)
   const { callsSent: sent } = models
   // Of several limits none says how many calls all of them permit.
   const allowed = models.isByEndpoint ? null : allowance.total(now)
   const permitted = allowed === null ? null : Math.max(sent, allowed)
+  const { limit, windowMs } = findLimit(models, documented, now)
   return {
-    ...findLimit(models, documented, now),
+    limit,
+    windowMs,
     state: isPaced && (modelState === 'cold' || modelState === 'unlimited') ? 'documented' : modelState,
     windowAtMostMs: isPaced ? null : model.windowAtMostMs,
     used: sent,

@@ -9,12 +9,15 @@
  *      ▼                            └─────────────────────────────────────▶ sliding
  *     unlimited                        only a sliding window or a bucket is possible
  *
+ *     cold, unlimited: ──a 429──▶ learnt ──a limit is stated──▶ calibrating
+ *
  *     from each: ──a 429, or a limit cut below what may be counted──▶ cooldown ──its time is over──▶ back
  *     from each: ──a 403 soon after a 429──▶ banned ──one call after each pause, until one is answered──▶ back
  */
 export type RateLimitState =
   | 'cold'
   | 'unlimited'
+  | 'learnt'
   | 'calibrating'
   | 'fixed_window'
   | 'sliding'
@@ -49,6 +52,8 @@ export function stallReason({ state, at, now, hasPending, wasRejected, wasDecrea
     case 'cold':
     case 'unlimited':
       return 'waiting for the first responses'
+    case 'learnt':
+      return `as many calls are made as were let through before a refusal (429): waiting${until}`
     case 'calibrating':
       return `rate limit reached: waiting${until} (measuring the window length)`
     case 'fixed_window':

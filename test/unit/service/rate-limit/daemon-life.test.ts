@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
+import { exhaustedForMs } from '../../../../src/service/rate-limit/exhaustion.ts'
 import { TRANSIT_MS } from '../../../../src/service/rate-limit/capacity.ts'
 import { service } from '../../../support/simulated-service/arbitrary.ts'
 import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
@@ -56,7 +57,7 @@ describe('a long-lived process with a few calls now and then', () => {
       fc.property(life, (settings) => {
         const outcome = simulate(settings)
         const { endedAt } = outcome
-        const exhaustedFor = outcome.model.exhaustedForMs(endedAt) ?? 0
+        const exhaustedFor = exhaustedForMs(outcome.model, endedAt) ?? 0
         // A call on the way may begin a window a second later.
         const isLate =
           outcome.longestWait > longestOf(settings) || exhaustedFor > longestOf(settings) + TRANSIT_MS

@@ -6,7 +6,7 @@ import { GrantPolicy } from '../../../../src/service/rate-limit/grant-policy.ts'
 import { HeaderCoverage } from '../../../../src/service/rate-limit/header-evidence.ts'
 import { ClockOffset, ResetTimer } from '../../../../src/service/rate-limit/reset-timer.ts'
 import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
-import { SlowStart } from '../../../../src/service/rate-limit/slow-start.ts'
+import { UnstatedLimit } from '../../../../src/service/rate-limit/unstated-limit.ts'
 import { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
 import { resultOf } from './ledger-script.ts'
 
@@ -17,10 +17,10 @@ function create(limit = 10, warmGuess: number | null = null) {
   const models = new WindowModels(calls, shared)
   const capacity = new Capacity(calls, models, shared)
   const cooldown = new Cooldown()
-  const slowStart = new SlowStart()
+  const unstated = new UnstatedLimit(calls)
   const reset = new ResetTimer(new ClockOffset())
   const coverage = new HeaderCoverage(calls)
-  const policy = new GrantPolicy({ calls, models, capacity, cooldown, slowStart, reset, coverage }, warmGuess)
+  const policy = new GrantPolicy({ calls, models, capacity, cooldown, unstated, reset, coverage }, warmGuess)
   /** One call, answered after 20 ms with Remaining, and perhaps with a Reset so far from then. */
   const call = (sentAt: number, remaining: number, resetMs: number | null = null): void => {
     const sent = calls.send(sentAt, models.window, capacity.tracker.allowed)
@@ -32,13 +32,13 @@ function create(limit = 10, warmGuess: number | null = null) {
     coverage.recordRemaining(sent)
     capacity.tracker.record(sent, remaining, at)
   }
-  return { policy, calls, cooldown, slowStart, reset, call }
+  return { policy, calls, cooldown, unstated, reset, call }
 }
 
 describe('while the key is banned', () => {
   test('one call is granted at a time, whatever the limit leaves', () => {
-    const { policy, calls, cooldown, slowStart } = create()
-    for (let count = 0; count < 100; count++) slowStart.onAnswer()
+    const { policy, calls, cooldown, unstated } = create()
+    for (let count = 0; count < 100; count++) unstated.slowStart.onAnswer()
     cooldown.inheritBan()
     expect(policy.grantable(null, 0, 0)).toBe(1)
     calls.grant(1, 0)

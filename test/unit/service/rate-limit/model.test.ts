@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { exhaustedForMs } from '../../../../src/service/rate-limit/exhaustion.ts'
 import { RateLimitModel } from '../../../../src/service/rate-limit/model.ts'
 import { SECOND_WINDOWS } from './ledger-script.ts'
 
@@ -267,9 +268,9 @@ describe('for the next leader', () => {
     const model = new RateLimitModel()
     call(model, 0, 200, headers(4, 10, { 'x-ratelimit-reset': '5' }))
     expect(model.exhaustedUntil(T0 + 20)).not.toBe(null)
-    expect(model.exhaustedForMs(T0 + 20)).toBe(null)
+    expect(exhaustedForMs(model, T0 + 20)).toBe(null)
     model.sent(T0 + 30)
-    expect(model.exhaustedForMs(T0 + 40)).toBeGreaterThan(1000)
+    expect(exhaustedForMs(model, T0 + 40)).toBeGreaterThan(1000)
   })
 
   test('the limit is exhausted no longer than the furthest Reset, and not at all if half of it is left', () => {

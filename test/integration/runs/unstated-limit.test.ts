@@ -1,0 +1,80 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineService } from '../../../src/domain/service/adapter.ts'
+import { createFillrate } from '../../../src/fillrate.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createCounter } from '../../support/simulated-service/counters.ts'
+
+const PEOPLE = 160
+const LIMIT = 20
+const WINDOW_MS = 2_000
+
+let database: TestDatabase
+const counter = createCounter('first-request', LIMIT, WINDOW_MS)
+/** Of each window: calls that were refused in it. */
+const refused = new Map<number, number>()
+const server = createServer((request, response) => {
+  request.resume()
+  request.on('end', () => {
+    const now = Date.now()
+    const { accepted, window, retryAt } = counter.arrive(now)
+    if (!accepted) refused.set(window, (refused.get(window) ?? 0) + 1)
+    response.writeHead(accepted ? 404 : 429, {
+      'content-type': 'application/json',
+      ...(!accepted && { 'retry-after': String(Math.ceil((retryAt - now) / 1000)) }),
+    })
+    setTimeout(() => response.end(JSON.stringify({ error: accepted ? 'no match' : 'too many' })), 20)
+  })
+})
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.pool.query(`
+    create table contacts (id int primary key, email text, title text);
+    insert into contacts select n, 'p' || n || '@x.example' from generate_series(1, ${PEOPLE}) n`)
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+})
+afterAll(async () => {
+  server.close()
+  await database.drop()
+})
+
+test('a documented limit that is too high is learnt from the refusals, and shown', async () => {
+  const lines: string[] = []
+  await using fillrate = await createFillrate({
+    log: pino({ level: 'warn' }, { write: (line) => lines.push(line) }),
+    config: {
+      service: {
+        adapter: defineService({
+          name: 'Overstated',
+          person: { path: '/person', inputs: ['email'] },
+          rate: { limit: `${LIMIT * 10} per second` },
+          fields: { person: { title: 'text' } },
+        }),
+        concurrency: 16,
+      },
+      sources: {
+        contacts: {
+          kind: 'person',
+          table: 'contacts',
+          inputs: { email: 't.email' },
+          outputs: { title: 'title' },
+        },
+      },
+    },
+    env: {
+      DATABASE_URL: database.url,
+      FILLRATE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      FILLRATE_API_KEY: 'key',
+    },
+  })
+  expect(await fillrate.run({ budget: 'unlimited' })).toMatchObject({ status: 'completed' })
+  // 30 before, because each window was tried anew.
+  const [, ...later] = [...refused].toSorted(([a], [b]) => a - b)
+  expect(later.reduce((sum, [, count]) => sum + count, 0)).toBeLessThanOrEqual(10)
+  const { rows } = await database.pool.query<{ limit: string }>('select "limit" from fillrate.rate_limits')
+  expect(Number(rows[0]?.limit)).toBeLessThanOrEqual(LIMIT + 2)
+  const warnings = lines.filter((line) => line.includes('rate_limit_learnt'))
+  expect(warnings).toEqual([expect.stringContaining('fewer than the documented 200 calls in 1 s')])
+})

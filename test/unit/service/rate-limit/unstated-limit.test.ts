@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest'
+import { plainService } from '../../../../bench/rate/virtual/cases.ts'
+import type { DocumentedLimit } from '../../../../src/domain/service/documented-limit.ts'
+import { tighten } from '../../../../src/service/rate-limit/unstated-limit.ts'
+import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
+import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
+
+const counters = ['first-request', 'on-the-clock', 'sliding-log', 'token-bucket'] as const
+const limits = [
+  [50, 10_000],
+  [600, 60_000],
+] as const
+const services = counters.flatMap((counter) =>
+  limits.flatMap(([limit, windowMs]) =>
+    (['seconds', 'none'] as const).map((retryAfter) => ({ counter, limit, windowMs, retryAfter })),
+  ),
+)
+type Case = (typeof services)[number]
+
+/** Twelve windows of a service without rate headers; the first call comes at another point of a window with each seed. */
+function play(
+  service: Case,
+  seed: number,
+  rest: { readonly otherClientShare?: number; readonly documented?: readonly DocumentedLimit[] } = {},
+) {
+  const { limit, windowMs } = service
+  const startMs = ((seed - 1) / 3) * windowMs
+  const endMs = startMs + Math.max(300_000, 12 * windowMs)
+  const settings: ServiceSettings = { ...plainService, ...service, headerShare: 0, reset: 'none' }
+  const { timeline, startedAt, model } = simulate({
+    ...plainSimulation,
+    seed,
+    durationMs: endMs,
+    pauses: [[0, startMs]],
+    ...rest,
+    service: settings,
+  })
+  // By then a window is known: two pauses are over.
+  const from = startMs + Math.max(30_000, 3 * windowMs)
+  const late = timeline.entries.filter(
+    ({ arrival, sentAt }) => arrival !== null && sentAt >= startedAt + from,
+  )
+  const refused = late.filter(({ arrival }) => arrival?.status === 429).map(({ sentAt }) => sentAt)
+  const most = Math.max(
+    0,
+    ...refused.map((at) => refused.filter((one) => one >= at && one < at + 10_000).length),
+  )
+  const use = (late.length - refused.length) / ((limit * (endMs - from)) / windowMs)
+  return { most, refused: refused.length, use, learnt: model.learnt }
+}
+
+describe('a service that states no limit', () => {
+  test.each(services)('refuses at most two calls in ten seconds once a window is known: %o', (service) => {
+    for (const seed of [1, 2, 3]) {
+      const { most, refused, use, learnt } = play(service, seed)
+      // 25 to 32 in ten seconds, and 86 to 521 in all, while each window was tried anew.
+      expect({ seed, most, isLate: refused > 15 }).toEqual({ seed, most: Math.min(most, 2), isLate: false })
+      expect(use).toBeGreaterThan(service.retryAfter === 'none' ? 0.5 : 0.7)
+      expect(learnt).not.toBe(null)
+    }
+  })
+
+  test.each(services)('refuses few calls beside another client of the key: %o', (service) => {
+    // The other client's calls end beside ours in a long log.
+    const most = service.counter === 'sliding-log' ? 3 : 2
+    for (const seed of [1, 2, 3])
+      expect(play(service, seed, { otherClientShare: 0.2 }).most).toBeLessThanOrEqual(most)
+  })
+})
+
+test.each(services)('a documented limit that is three times too high is corrected: %o', (service) => {
+  const { limit, windowMs } = service
+  const documented = [{ calls: 3 * limit, windowMs, endpoint: null }]
+  const { most, use } = play(service, 1, { documented })
+  expect(most).toBeLessThanOrEqual(2)
+  expect(use).toBeGreaterThan(0.5)
+})
+
+describe('a refusal', () => {
+  const known = { calls: 50, windowMs: 10_000 }
+
+  test('is the first measurement', () => {
+    expect(tighten(null, known)).toEqual(known)
+  })
+
+  test('makes calls slower and fewer at once, never faster', () => {
+    expect(tighten(known, { calls: 25, windowMs: 4_000 })).toEqual({ calls: 25, windowMs: 5_000 })
+    expect(tighten(known, { calls: 100, windowMs: 40_000 })).toEqual({ calls: 50, windowMs: 20_000 })
+  })
+
+  test('that the measurement does not explain takes one call away', () => {
+    expect(tighten(known, { calls: 500, windowMs: 100_000 })).toEqual({ calls: 49, windowMs: 10_000 })
+    expect(tighten({ calls: 1, windowMs: 500 }, { calls: 9, windowMs: 500 }).calls).toBe(1)
+  })
+})
