@@ -765,6 +765,7 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
       eligible bigint not null check (eligible >= 0),
       filled jsonb not null,
       took_ms integer not null check (took_ms >= 0),
+      table_node text,
       primary key (source, at)
     )`.execute(db)
 

@@ -366,7 +366,9 @@ function buildApp(
     },
     start: async ({ receiver, signal, deliveries }) => {
       const runDeps = await createRunDeps(bulk.usesWebhook === true ? receiver : null)
-      return asProcess('start', () => runService({ ...runDeps, config, notifier }, { signal, deliveries }))
+      return asProcess('start', () =>
+        runService({ ...runDeps, config, notifier, own }, { signal, deliveries }),
+      )
     },
     follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),
     explain,

@@ -25,6 +25,8 @@ export interface LiveSyncOptions {
   readonly workers: Workers
   /** Lookups a day, of single edits and of imports. Null: unlimited. */
   readonly budgets: Readonly<Record<LiveSyncKind, number | null>>
+  /** Called with why changes of sources may be missed, by source. */
+  readonly onTriggersChecked: (missing: ReadonlyMap<string, string>) => void
   /** Called in the transaction that closes a run. */
   readonly onEnding: (
     tx: Tx,
@@ -83,8 +85,10 @@ export class LiveSync {
    * @returns the number of keys picked
    */
   async tick(signal: AbortSignal): Promise<number> {
-    if (this.#names.length === 0 || !(await this.#renewLeadership()) || performance.now() < this.#pausedUntil)
-      return 0
+    if (this.#names.length === 0 || !(await this.#renewLeadership())) return 0
+    const missing = await this.#polling.checkTriggers()
+    if (missing !== null) this.#options.onTriggersChecked(missing)
+    if (performance.now() < this.#pausedUntil) return 0
     await this.#refreshPauses()
     await this.#closeCancelled()
     await this.#maintain(signal)
@@ -129,6 +133,7 @@ export class LiveSync {
       log.info({ event: 'live_sync_started', sources: this.#names }, 'this process runs live sync')
     if (!leads && this.#isLeader)
       log.warn({ event: 'live_sync_taken_over' }, 'another process took over live sync')
+    if (!leads) this.#options.onTriggersChecked(new Map())
     this.#isLeader = leads
     return leads
   }

@@ -80,6 +80,13 @@ export class OwnTroubles {
       }
   }
 
+  /** It holds for these subjects, and for no others. */
+  raiseOnly(code: OwnTrouble['code'], troubles: ReadonlyMap<string, TroubleDetails>): void {
+    for (const { subject } of this.list().filter((one) => one.code === code))
+      if (!troubles.has(subject)) this.clear(code, subject)
+    for (const [subject, details] of troubles) this.raise(code, subject, details)
+  }
+
   /** The service has accepted a call with this key: whichever process has found it rejected before, it is not now. */
   acceptKey(scope: string, now = performance.now()): void {
     this.#acceptedAt.set(scope, now)

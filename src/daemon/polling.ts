@@ -1,6 +1,6 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { readCandidates } from '../pipeline/pick/candidates.ts'
-import { readTriggerState } from '../sources/triggers/install.ts'
+import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
 import { earliest, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source.ts'
 import * as cursors from '../store/source-cursors.ts'
@@ -10,13 +10,15 @@ const POLL_PAGE_SIZE = 1_000
 const MIN_INTERVAL_MS = 5_000
 /** Maximum share of time spent on polling. */
 const MAX_TIME_SHARE = 1 / 20
-/** How often the triggers are checked. */
+/** How often it is checked whether any trigger has changed, and how often all of them are. */
+const TRIGGER_MARK_MS = 3_000
 const TRIGGER_CHECK_MS = 60_000
 
 interface PolledSource {
   readonly source: Source
   isPolled: boolean
-  triggersCheckedAt: number
+  /** Why its triggers may miss changes that no poll finds either; null: they do not. */
+  blindness: string | null
   nextPollAt: number
   /** `whole`: there were no more rows. */
   found: { readonly keys: string[]; readonly pass: cursors.CursorPass; readonly whole: boolean } | null
@@ -32,6 +34,9 @@ export class Polling {
   readonly #sources: readonly PolledSource[]
 
   readonly #minIntervalMs: number
+  #triggerMark: string | null = null
+  #markReadAt = Number.NEGATIVE_INFINITY
+  #triggersCheckedAt = Number.NEGATIVE_INFINITY
 
   /** @param leastMs minimum interval between two polls of a source */
   constructor(
@@ -44,7 +49,7 @@ export class Polling {
     this.#sources = sources.map((source) => ({
       source,
       isPolled: false,
-      triggersCheckedAt: Number.NEGATIVE_INFINITY,
+      blindness: null,
       nextPollAt: Number.NEGATIVE_INFINITY,
       found: null,
     }))
@@ -52,10 +57,29 @@ export class Polling {
 
   /** Polls the sources that are due. */
   async pollDue(sources: readonly string[]): Promise<void> {
-    for (const one of this.#sources.filter(({ source }) => sources.includes(source.name))) {
-      if (performance.now() - one.triggersCheckedAt > TRIGGER_CHECK_MS) await this.#checkTriggers(one)
+    for (const one of this.#sources.filter(({ source }) => sources.includes(source.name)))
       if (one.isPolled && one.found === null && performance.now() >= one.nextPollAt) await this.#poll(one)
-    }
+  }
+
+  /**
+   * Checks the triggers of all sources, where any has changed or a minute has passed.
+   * @returns by source, why changes may be missed; null: not checked
+   */
+  async checkTriggers(): Promise<ReadonlyMap<string, string> | null> {
+    const now = performance.now()
+    if (now - this.#markReadAt < TRIGGER_MARK_MS) return null
+    const mark = await readTriggerMark(this.#deps.db)
+    this.#markReadAt = now
+    const isDue = now - this.#triggersCheckedAt > TRIGGER_CHECK_MS
+    if (mark === this.#triggerMark && !isDue) return null
+    for (const one of this.#sources) await this.#checkTriggersOf(one)
+    this.#triggerMark = mark
+    this.#triggersCheckedAt = now
+    return new Map(
+      this.#sources.flatMap(({ source, blindness }) =>
+        blindness === null ? [] : [[source.name, blindness] as const],
+      ),
+    )
   }
 
   /** Found rows that are not picked yet. */
@@ -74,28 +98,25 @@ export class Polling {
     one.found = null
   }
 
-  async #checkTriggers(one: PolledSource): Promise<void> {
+  async #checkTriggersOf(one: PolledSource): Promise<void> {
     const { db, log } = this.#deps
     const { source } = one
-    const first = one.triggersCheckedAt === Number.NEGATIVE_INFINITY
-    const before = one.isPolled
-    one.triggersCheckedAt = performance.now()
     const there = await readTriggerState(db, source)
-    const { changedAt } = source.mapping
-    one.isPolled = there.state !== 'right' && changedAt !== null
-    if (there.state === 'right' || (!first && one.isPolled === before)) return
-    const why = there.state === 'wrong' ? there.why : 'they are not there'
-    const todo = `fillrate follow install ${source.name}`
-    if (one.isPolled)
+    const why =
+      there.state === 'right' ? null : there.state === 'wrong' ? there.why : 'its triggers are not there'
+    const isPolled = why !== null && source.mapping.changedAt !== null
+    one.blindness = isPolled ? null : why
+    if (isPolled && !one.isPolled)
       log.warn(
-        { event: 'triggers_outdated', source: source.name, why, todo },
+        {
+          event: 'triggers_outdated',
+          source: source.name,
+          why,
+          todo: `fillrate follow install ${source.name}`,
+        },
         'triggers missing or outdated: polling by changedAt',
       )
-    else
-      log.warn(
-        { event: 'triggers_outdated', source: source.name, why, todo },
-        'triggers missing or outdated: changes may be missed',
-      )
+    one.isPolled = isPolled
   }
 
   async #poll(one: PolledSource): Promise<void> {

@@ -13,6 +13,7 @@ import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
 import type { Notifier } from './notifier.ts'
+import type { OwnTroubles } from './own-troubles.ts'
 import { createRequestExecutor } from './requests.ts'
 import { type ScheduledRunOptions, Scheduler } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
@@ -20,6 +21,7 @@ import type { Log } from '../util/log.ts'
 export interface ServiceDeps extends RunDeps {
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'liveSync'>
   readonly notifier: Notifier
+  readonly own: OwnTroubles
 }
 
 export interface ServiceOptions {
@@ -73,8 +75,10 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       follow: entryBudget(config.liveSync.budget),
       backfill: entryBudget(config.liveSync.importBudget),
     },
+    onTriggersChecked: (missing) => reportTriggers(deps, missing),
     onEnding: (tx, report, run) => notifier.recordRun(tx, report, run),
   })
+  if (sources.length === 0) reportTriggers(deps, new Map())
   const runs: WorkerTask[] = [
     {
       name: 'schedule',
@@ -105,6 +109,12 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       },
     )
 }
+
+const reportTriggers = ({ own }: ServiceDeps, missing: ReadonlyMap<string, string>): void =>
+  own.raiseOnly(
+    'triggers_outdated',
+    new Map([...missing].map(([source, reason]) => [source, { reason }] as const)),
+  )
 
 async function pollSchedule(schedule: Scheduler, signal: AbortSignal): Promise<number> {
   await schedule.startDue()

@@ -73,7 +73,7 @@ export interface TroubleFacts {
 
 /** What only this process knows. */
 export interface OwnTrouble {
-  readonly code: 'key_refused' | 'reload_refused' | 'schema_outdated' | 'database_away'
+  readonly code: 'key_refused' | 'reload_refused' | 'schema_outdated' | 'triggers_outdated' | 'database_away'
   readonly subject: string
   readonly details: TroubleDetails
   /** How long ago it began, and was seen last, in milliseconds: another machine's clock may differ. */

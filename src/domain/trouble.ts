@@ -185,6 +185,16 @@ export const TROUBLES = {
         'Check that a daemon runs (`fillrate start`) and what else is open here. A large import takes its time.',
     }),
   },
+  triggers_outdated: {
+    severity: 'error',
+    isOwn: true,
+    describe: ({ subject, details }) => ({
+      title: `Live sync may miss changes of ${subject || 'a source'}${afterDash(details)}`,
+      meaning:
+        'A table that was replaced has no triggers. What they do not record waits for the next run of the source.',
+      action: `Run \`fillrate follow install ${subject || 'SOURCE'}\`. Where the rows of the new table are blank again, \`fillrate remap ${subject || 'SOURCE'}\` writes what is stored, without a call.`,
+    }),
+  },
   database_away: {
     severity: 'error',
     isOwn: true,

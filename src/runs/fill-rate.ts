@@ -1,6 +1,6 @@
 import { describeError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import { countFilled } from '../sources/fill-counts.ts'
+import { countFilled, readTableNode } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source.ts'
 import { hasWrittenRows, lastWriteOf } from '../store/changes.ts'
@@ -15,7 +15,7 @@ const COST_FACTOR = 100
 /** Nor is it spent, within a day, on a run that has written less than this share of the rows. */
 const MIN_SHARE = 0.01
 
-/** A run that has written nothing counts only if the last sample is older than this. */
+/** A run that has written nothing counts only if the last sample is older than this, or of another table. */
 const DAY_MS = 24 * 3_600_000
 /** A batch is written before its time is seen: a sample that is newer by less than this may lack it. */
 const WRITE_MS = 5_000
@@ -47,15 +47,19 @@ export async function sampleFillRate(
 ): Promise<boolean> {
   try {
     const lastSample = await store.latestFillRateSample(db, source.name)
+    const tableNode = await readTableNode(db, source)
     if (lastSample !== null) {
       const ageMs = now() - lastSample.at.getTime()
       const isOwn = lastSample.at.getTime() >= runStartedAt
       if (ageMs < Math.max(minAgeMs, isOwn ? 0 : minIntervalMs(lastSample.took_ms))) return false
-      const countedAt = lastSample.at.getTime() - lastSample.took_ms - WRITE_MS
-      if (ageMs < DAY_MS && countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return false
-      const rows = Math.ceil(lastSample.eligible * MIN_SHARE)
-      const isDear = lastSample.took_ms > CHEAP_COUNT_MS
-      if (isDear && ageMs < DAY_MS && !(await hasWrittenRows(db, run, source.name, rows))) return false
+      // What was counted in a table that has been swapped, truncated or rewritten since says nothing.
+      if (ageMs < DAY_MS && lastSample.table_node === tableNode) {
+        const countedAt = lastSample.at.getTime() - lastSample.took_ms - WRITE_MS
+        if (countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return false
+        const rows = Math.ceil(lastSample.eligible * MIN_SHARE)
+        const isDear = lastSample.took_ms > CHEAP_COUNT_MS
+        if (isDear && !(await hasWrittenRows(db, run, source.name, rows))) return false
+      }
     }
     if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return false
     const startedAt = performance.now()
@@ -67,6 +71,7 @@ export async function sampleFillRate(
       eligible,
       filled: Object.fromEntries(columns.map(({ column, filled }) => [column, filled])),
       took_ms: performance.now() - startedAt,
+      table_node: tableNode,
     })
     return true
   } catch (error) {

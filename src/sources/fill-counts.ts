@@ -28,6 +28,16 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
   }
 }
 
+/** Identifies the file of a source's table: a swap, TRUNCATE or rewrite changes it. That of a partitioned table is the table. */
+export async function readTableNode(db: Db, source: Source): Promise<string | null> {
+  const [row] = await query<{ node: string | null }>(
+    db,
+    `select coalesce(pg_relation_filenode(r), r::oid)::text as node from to_regclass($1) as r`,
+    [source.table.sql],
+  )
+  return row?.node ?? null
+}
+
 /** The number of rows in a source's table. Reads the whole table. */
 export async function countTableRows(db: Db, source: Source): Promise<number> {
   const [row] = await query<{ count: number }>(

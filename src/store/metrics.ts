@@ -80,6 +80,8 @@ export interface FillRateSample {
   /** Rows with a value, by column. */
   readonly filled: Readonly<Record<string, number>>
   readonly took_ms: number
+  /** The table that was counted: it may have been replaced since. Null: not known. */
+  readonly table_node: string | null
 }
 
 const SAMPLE_INTERVAL_MS = 10_000
@@ -92,7 +94,7 @@ const DAILY_AFTER_MS = 7 * 24 * 3_600_000
  */
 export async function saveFillRateSample(
   db: Database,
-  measured: Pick<FillRateSample, 'source' | 'eligible' | 'filled' | 'took_ms'>,
+  measured: Pick<FillRateSample, 'source' | 'eligible' | 'filled' | 'took_ms' | 'table_node'>,
 ): Promise<void> {
   const { source } = measured
   await sql`
@@ -108,16 +110,16 @@ export async function saveFillRateSample(
               or samples.at < now() - ${intervalSql(DAILY_AFTER_MS)}
                  and date_trunc('day', samples.after) = date_trunc('day', samples.at))
     )
-    insert into fillrate.fill_rate_samples (source, at, eligible, filled, took_ms)
+    insert into fillrate.fill_rate_samples (source, at, eligible, filled, took_ms, table_node)
     values (${source}, clock_timestamp(), ${measured.eligible}, ${JSON.stringify(measured.filled)}::jsonb,
-            ${Math.round(measured.took_ms)})
+            ${Math.round(measured.took_ms)}, ${measured.table_node})
     on conflict (source, at) do nothing`.execute(db)
 }
 
 /** The latest sample of a source. */
 export async function latestFillRateSample(db: Database, source: string): Promise<FillRateSample | null> {
   const { rows } = await sql<FillRateSample>`
-    select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
+    select source, at, eligible, filled, took_ms, table_node from fillrate.fill_rate_samples
      where source = ${source} order by at desc limit 1`.execute(db)
   return rows[0] ?? null
 }
@@ -129,10 +131,10 @@ export async function listFillRateSamples(
   limit: number,
 ): Promise<FillRateSample[]> {
   const { rows } = await sql<FillRateSample>`
-    (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
+    (select source, at, eligible, filled, took_ms, table_node from fillrate.fill_rate_samples
       where source = ${source} order by at limit 1)
     union
-    (select source, at, eligible, filled, took_ms from fillrate.fill_rate_samples
+    (select source, at, eligible, filled, took_ms, table_node from fillrate.fill_rate_samples
       where source = ${source} order by at desc limit ${limit})
     order by at`.execute(db)
   return rows

@@ -10,6 +10,7 @@ export interface ObservationTables {
     eligible: number
     filled: Json
     took_ms: number
+    table_node: string | null
   }
   'fillrate.troubles': {
     id: Generated<number>

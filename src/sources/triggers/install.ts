@@ -67,7 +67,10 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
     }
   const elsewhere = there.find((one) => !triggers.some(({ table }) => table === tableOf(one)))
   if (elsewhere)
-    return { state: 'wrong', why: `they are on ${elsewhere.schema}.${elsewhere.table}, another table` }
+    return {
+      state: 'wrong',
+      why: `its triggers are on ${elsewhere.schema}.${elsewhere.table}, another table`,
+    }
   const missing = triggers.find((trigger) => !there.some((one) => isSame(trigger, one)))
   if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing on ${missing.table}` }
   const off = there.find((one) => !['O', 'A'].includes(one.enabled))
@@ -75,7 +78,7 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
   const isAsMade = (one: FoundTrigger): boolean =>
     one.body === body && one.definer && one.settings.join() === settings.join()
   if (!there.every(isAsMade))
-    return { state: 'wrong', why: 'they were made from another mapping, or by another version' }
+    return { state: 'wrong', why: 'its triggers were made from another mapping, or by another version' }
   const mute = there.find((one) => !one.records)
   if (mute)
     return {
@@ -83,6 +86,17 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
       why: `${mute.owner}, which installed them, may not INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}`,
     }
   return { state: 'right' }
+}
+
+/** Changes whenever the triggers of any source are created, replaced, moved with their table, disabled or dropped. */
+export async function readTriggerMark(db: Db): Promise<string> {
+  const [row] = await query<{ mark: string }>(
+    db,
+    `select coalesce(md5(string_agg(concat_ws(' ', t.oid, t.tgenabled, c.relnamespace, c.relname, p.proname, p.xmin), ',' order by t.oid)), '') as mark
+       from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_class c on c.oid = t.tgrelid
+      where p.pronamespace = to_regnamespace('fillrate') and not t.tgisinternal`,
+  )
+  return row?.mark ?? ''
 }
 
 const tableOf = ({ schema, table }: FoundTrigger): string => `${quoteName(schema)}.${quoteName(table)}`

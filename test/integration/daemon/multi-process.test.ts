@@ -45,6 +45,7 @@ test('without triggers, changes are found by changedAt, even if committed late',
   const log = pino({ level: 'silent' })
   const polling = new Polling({ db: daemon.db, log, now: Date.now, service: 0 }, [source], 0)
   const look = async (): Promise<string[]> => {
+    await polling.checkTriggers()
     await polling.pollDue(['contacts'])
     const keys = polling.listFound(['contacts']).flatMap((one) => one.keys)
     await polling.markPicked(source, true)

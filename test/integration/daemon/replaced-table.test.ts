@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { StatusReport } from '../../../src/actions/status.ts'
+import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import { type CommandLine, createCommandLine, type Started } from '../../support/cli.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+// A table that is followed is swapped for a reloaded one, whose cells are blank and which has no triggers.
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+let daemon: Started
+let log = ''
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 50)
+  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
+  const { contacts } = crmConfig.sources
+  cli = await createCommandLine(database.url, sandbox, {
+    ...crmConfig,
+    sources: { contacts: { ...contacts, follow: true } },
+  })
+  await cli.run('follow', 'install', 'contacts')
+  await cli.run('run', '--route', 'sync')
+  daemon = cli.start('start', '--json')
+  daemon.child.stderr?.on('data', (text: string) => (log += text))
+})
+afterAll(async () => {
+  daemon.child.kill('SIGTERM')
+  await daemon.ended
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const query = async <Row extends object>(text: string): Promise<Row[]> =>
+  (await database.pool.query<Row>(text)).rows
+const status = async (): Promise<StatusReport> =>
+  JSON.parse((await cli.run('status', '--json')).stdout) as StatusReport
+const troubles = async (): Promise<string[]> =>
+  (await status()).troubles.map(({ code, title, action }) => `${code}: ${title} ${action}`)
+const filledTitles = async (): Promise<unknown> => {
+  const { contacts } = (await status()).fill_rate
+  return typeof contacts === 'object'
+    ? contacts.columns.find(({ column }) => column === 'title')?.filled
+    : contacts
+}
+
+test('a table that is swapped by a rename is one trouble, until its triggers are installed', async () => {
+  await expect.poll(() => log).toContain('live_sync_started')
+  expect(await troubles()).toEqual([])
+  await query(`
+    create table crm.reloaded (like crm.contacts including all);
+    insert into crm.reloaded overriding system value
+      select id, email, first_name, last_name, linkedin from crm.contacts;
+    begin;
+    alter table crm.contacts rename to contacts_before;
+    alter table crm.reloaded rename to contacts;
+    commit`)
+  await expect
+    .poll(troubles)
+    .toEqual([
+      expect.stringMatching(
+        /^triggers_outdated: .* contacts: its triggers are on crm\.contacts_before, another table Run `fillrate follow install contacts`/,
+      ),
+    ])
+  const checked = await cli.run('check')
+  expect(checked.code).not.toBe(0)
+  expect(checked.stdout).toContain('its triggers are on crm.contacts_before, another table')
+  await query('drop table crm.contacts_before')
+  await expect.poll(troubles).toEqual([expect.stringContaining('its triggers are not there')])
+
+  await cli.run('follow', 'install', 'contacts')
+  await expect.poll(troubles).toEqual([])
+  const count = (event: string): number =>
+    log.split('\n').filter((line) => line.includes(event) && line.includes('triggers_outdated')).length
+  expect([count('trouble_began'), count('trouble_ended')]).toEqual([1, 1])
+  await query(`insert into crm.contacts (id, email) overriding system value values (99, 'new@example.com')`)
+  await expect
+    .poll(() => query('select from crm.contacts where id = 99 and phone is not null'))
+    .toHaveLength(1)
+})
+
+test('rows that are blank again are counted as blank by the next run, and written again without a call', async () => {
+  const { accepted } = sandbox.stats().calls
+  const ran = await cli.run('run', '--route', 'sync', '--json')
+  expect(JSON.parse(ran.stdout)).toMatchObject({ rows: { picked: 0 } })
+  expect(await filledTitles()).toBe(1)
+  expect((await cli.run('remap', 'contacts')).code).toBe(0)
+  expect(await query('select from crm.contacts where phone is null')).toEqual([])
+  expect(sandbox.stats().calls.accepted).toBe(accepted)
+})
