@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import { type CommandLine, createCommandLine } from '../../support/cli.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
+  cli = await createCommandLine(database.url, sandbox, {
+    sources: {
+      people: {
+        kind: 'person',
+        table: 'public.people',
+        inputs: { email: 't.email' },
+        outputs: { title: 'title' },
+      },
+    },
+    budget: 'unlimited',
+  })
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+test('what a trigger raises with the values of each row is one reason, and its rows are retried together', async () => {
+  const { pool } = database
+  await pool.query(`
+    create table people (id int primary key, email text, title text);
+    insert into people select n, 'person' || n || '@example.com' from generate_series(1, 89) n;
+    create function refuse() returns trigger language plpgsql as $$ begin
+      raise exception 'row % of % is closed for "%"', new.id, new.email, new.title; end $$;
+    create trigger refuse before update on people for each row execute function refuse()`)
+  await cli.run('run', '--route', 'sync')
+  const failures = async (): Promise<unknown> => JSON.parse((await cli.run('failures', '--json')).stdout)
+  const reason = 'raised by a trigger or function: row … of … is closed for …'
+  expect(await failures()).toMatchObject({
+    total: 89,
+    reasons: [{ source: 'people', state: 'write_rejected', reason, rows: 89 }],
+  })
+  await pool.query('drop trigger refuse on people')
+  const { accepted } = sandbox.stats().calls
+  expect((await cli.run('retry', 'people', '--reason', reason)).stdout).toContain('89 rows')
+  await cli.run('run', '--route', 'sync')
+  const { rows } = await pool.query('select from people where title is null')
+  expect(rows).toEqual([])
+  expect(sandbox.stats().calls.accepted).toBe(accepted)
+  expect(await failures()).toMatchObject({ total: 0, reasons: [] })
+})
