@@ -38,7 +38,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
 async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
-  // leader of the scope serves the run. `lookups_spent`, and `spent_by_source` of it: what it has charged to its budget.
+  // leader of the scope serves the run. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
+  // `spent_by_source` of it: what it has charged to its budget.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
@@ -49,6 +50,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       options jsonb not null default '{}',
       state text not null check (state in ('running', 'completed', 'interrupted', 'failed')),
       reason text,
+      failed_for text,
       budget_name text,
       lookups_spent integer not null default 0,
       spent_by_source jsonb not null default '{}',

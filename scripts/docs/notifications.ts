@@ -125,7 +125,9 @@ ${table(['field', 'type', 'meaning'], listFields(z.toJSONSchema(NOTIFICATION_SHA
 
 ## Troubles
 
-A trouble that may end by itself is reported after a while; if it is over by then, nothing is sent.
+A trouble that may end by itself is reported after a while; if it is over by then, nothing is sent. One that comes back within ten
+minutes of an end that was reported is sent again only if it then lasts for five minutes, so that what flaps sends one
+notification in ten minutes. The figures of a begin are at most ten seconds old when it is sent; an end has only its duration.
 
 ${table(
   ['code', 'severity', 'reported'],

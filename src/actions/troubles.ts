@@ -13,7 +13,7 @@ import {
 } from '../domain/trouble.ts'
 import type { Database } from '../store/open.ts'
 import { readTroubleFacts } from '../store/trouble-facts.ts'
-import { listOpenTroubles, type StoredTrouble } from '../store/troubles.ts'
+import { listEndedCauses, listOpenTroubles, type StoredTrouble } from '../store/troubles.ts'
 
 /** The troubles that hold at one moment. */
 export interface TroubleSight {
@@ -22,6 +22,7 @@ export interface TroubleSight {
   readonly isReadOnly: boolean
   readonly speaker: string | null
   readonly observed: readonly ObservedTrouble[]
+  readonly waitingRows: number
   /** Those that are recorded as open. */
   readonly open: readonly StoredTrouble[]
 }
@@ -29,13 +30,15 @@ export interface TroubleSight {
 /** Reads the stored state, and decides from it which troubles hold. Writes nothing. */
 export async function lookForTroubles(db: Database, options: ObserverOptions): Promise<TroubleSight> {
   const facts = await readTroubleFacts(db)
-  const { now, isReadOnly, speaker = null } = facts
+  const { now, isReadOnly, speaker = null, waitingRows } = facts
   const open = await listOpenTroubles(db)
+  const endedCauses = await listEndedCauses(db)
   return {
     now,
     isReadOnly,
     speaker,
-    observed: observeTroubles({ ...facts, openTroubles: open }, options),
+    waitingRows,
+    observed: observeTroubles({ ...facts, openTroubles: open, endedCauses }, options),
     open,
   }
 }
@@ -50,13 +53,20 @@ export function listShownTroubles({
   now,
   observed,
   open,
+  waitingRows,
 }: Omit<TroubleSight, 'isReadOnly' | 'speaker'>): Trouble[] {
   const recorded = new Map(open.map((one) => [troubleId(one), one]))
   const held = open.filter((one) => {
     const { isOwn = false, isRecordedOnly = false, holdMs = 0 } = toTroubleKind(one.code)
     return isRecordedOnly || now.getTime() - one.seenAt.getTime() < (isOwn ? OWN_TROUBLE_TTL_MS : holdMs)
   })
-  const shown = new Map<string, Trouble>(held.map((one) => [troubleId(one), one]))
+  const shown = new Map<string, Trouble>(
+    held.map((one) => [
+      troubleId(one),
+      // Recorded by another process a while ago: the figure is of now.
+      one.code === 'key_refused' ? { ...one, details: { ...one.details, waiting: waitingRows } } : one,
+    ]),
+  )
   for (const one of observed) {
     const since = recorded.get(troubleId(one))?.since ?? one.since
     const { code, subject, details } = one

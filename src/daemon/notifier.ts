@@ -3,9 +3,11 @@ import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
 import {
   type NotificationOrigin,
+  withDetails,
   type NotificationTopic,
   notificationDelayMs,
   notificationRetryMs,
+  RETURN_DELAY_MS,
   toRunNotification,
   toRunTopic,
   toSlackText,
@@ -90,7 +92,7 @@ export class Notifier {
     const body = toTroubleNotification(trouble, null, this.#options, { eventId, now: Date.now() })
     const targets = this.#listTargets(trouble.severity)
     const attempts = targets.map(({ key }) =>
-      this.#attempt({ id: 0, token: '', attempts: 1, target: key, body }),
+      this.#attempt({ id: 0, token: '', attempts: 1, target: key, body, details: null }),
     )
     return (await Promise.all(attempts)).every(({ reason }) => reason === null)
   }
@@ -181,7 +183,7 @@ export class Notifier {
       target: key,
       host,
       body,
-      delayMs: notificationDelayMs(trouble.code),
+      delayMs: trouble.isBack ? RETURN_DELAY_MS : notificationDelayMs(trouble.code),
     }))
   }
 
@@ -190,11 +192,12 @@ export class Notifier {
   }
 
   async #attempt(notification: outbox.LeasedNotification): Promise<outbox.NotificationAttempt> {
-    const { id, token, attempts, body: notice } = notification
+    const { id, token, attempts, body: queued, details } = notification
     const target = this.#targets.get(notification.target)
     const retryMs = notificationRetryMs(attempts)
     if (target === undefined) return { id, token, retryMs, reason: 'the target is not configured' }
     const { log, secrets, proxies } = this.#options
+    const notice = details === null ? queued : withDetails(queued, details, this.#options, Date.now())
     const body = JSON.stringify(target.form === 'slack' ? { text: toSlackText(notice) } : notice)
     const now = Math.floor(Date.now() / 1_000)
     const signature = target.form === 'json' ? signNotification(body, notice.event_id, now, secrets) : {}

@@ -100,11 +100,6 @@ export class OwnTroubles {
     return [...this.#acceptedAt].map(([scope, at]) => ({ scope, agoMs: now - at }))
   }
 
-  /** Postgres was away: what other processes have concluded from the silence of this one is wrong. */
-  confirm(now = performance.now()): void {
-    for (const [id, one] of this.#raised) this.#raised.set(id, { ...one, seenAt: now })
-  }
-
   list(now = performance.now()): OwnTrouble[] {
     return [...this.#raised.values()].map(({ since, seenAt, ...one }) => ({
       ...one,

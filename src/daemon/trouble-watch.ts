@@ -6,7 +6,6 @@ import type { OwnTrouble } from '../domain/trouble-facts.ts'
 import { describeRefusal } from '../domain/refusal.ts'
 import {
   type Trouble,
-  type TroubleCode,
   type TroubleDetails,
   TROUBLE_CODES,
   TROUBLES,
@@ -99,6 +98,8 @@ export function startTroubleWatch(options: TroubleWatchOptions): TroubleWatch {
   return {
     stop: async () => {
       stopped.abort()
+      // What only this process was wrong about ends with it. That a key is refused does not.
+      for (const code of ['reload_refused', 'schema_outdated'] as const) options.own.clear(code)
       const last = loop.then(() => ticker.tick()).catch(() => {})
       await Promise.race([last, sleep(STOP_MS, undefined, { ref: false })])
     },
@@ -184,7 +185,6 @@ export class TroubleTicker {
     const away = refusal === null ? own.list().find(({ code }) => code === 'database_away') : undefined
     if (away !== undefined) {
       own.clear('database_away')
-      own.confirm()
       await this.#recordOutage(away, sight.now)
     }
     const queueNotifications = this.#options.notifier?.()?.queueTroubles ?? null
@@ -216,8 +216,12 @@ export class TroubleTicker {
       own.clear(code, subject)
       own.keyAccepted.notify()
     }
-    const isOfAll = ({ code }: { code: TroubleCode }): boolean => toTroubleKind(code).isOwn !== true
-    logTroubleChanges(log, { begun: begun.filter(isOfAll), ended: ended.filter(isOfAll) })
+    // What a process knows itself, it logs itself; of what ended with another process this one has the last word.
+    const isOwn = ({ code }: Trouble): boolean => toTroubleKind(code).isOwn === true
+    logTroubleChanges(log, {
+      begun: begun.filter((one) => !isOwn(one)),
+      ended: ended.filter((one) => !isOwn(one) || !this.#logged.has(troubleId(one))),
+    })
   }
 
   #logOwn(): void {

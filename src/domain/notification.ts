@@ -1,8 +1,9 @@
-import { formatCount, formatMoney, formatDuration } from '../util/format.ts'
+import { formatCount, formatMoney } from '../util/format.ts'
 import { FAILED_ROW_STATES, type RowState } from './row.ts'
 import type { FinishedRun, Trigger } from './run.ts'
 import type { Money } from './spend.ts'
 import {
+  describeEnd,
   describeTrouble,
   type Trouble,
   type TroubleCode,
@@ -91,6 +92,9 @@ const SHORT_LIVED: ReadonlySet<TroubleCode> = new Set([
 export const notificationDelayMs = (code: TroubleCode): number =>
   code === 'database_away' ? 30_000 : SHORT_LIVED.has(code) ? 60_000 : 0
 
+/** A trouble that comes and goes is notified of once, unless it has come back to stay. Milliseconds. */
+export const RETURN_DELAY_MS = 5 * 60_000
+
 /** A trouble that began, or, with `endedAt`, that is over. */
 export function toTroubleNotification(
   trouble: Trouble,
@@ -98,17 +102,18 @@ export function toTroubleNotification(
   { environment, dashboardUrl }: NotificationOrigin,
   { eventId, now }: { readonly eventId: string; readonly now: number },
 ): FillrateNotification {
-  const { code, subject, severity, since, endedAt, details } = trouble
+  const { code, subject, severity, since, endedAt } = trouble
   const { title, meaning, action } = describeTrouble(trouble, now)
   const isOver = endedAt !== null
   const duration = troubleDurationMs(trouble, now)
+  const end = describeEnd(trouble, duration)
   return {
     event_id: eventId,
     event: isOver ? 'trouble_ended' : 'trouble_began',
     at: (endedAt ?? since).toISOString(),
     environment,
     severity: isOver ? 'info' : severity,
-    title: isOver ? `Over after ${formatDuration(duration)}: ${title}` : title,
+    title: isOver ? end.title : title,
     meaning: isOver ? null : meaning,
     action: isOver ? null : action,
     link: dashboardUrl === null ? null : run === null ? `${dashboardUrl}/` : `${dashboardUrl}/runs/${run.id}`,
@@ -118,10 +123,26 @@ export function toTroubleNotification(
       subject,
       since: since.toISOString(),
       ended_at: endedAt?.toISOString() ?? null,
-      details,
+      details: isOver ? end.details : trouble.details,
     },
     ...(run !== null && { run }),
   }
+}
+
+/** The begin of a trouble with what is known of it when it is sent: it may have waited a minute, or for its target. */
+export function withDetails(
+  notice: FillrateNotification,
+  details: TroubleDetails,
+  origin: NotificationOrigin,
+  now: number,
+): FillrateNotification {
+  const { event_id: eventId, trouble, run = null, severity } = notice
+  if (trouble === undefined || severity === 'info') return notice
+  const since = new Date(trouble.since)
+  return toTroubleNotification({ ...trouble, severity, since, endedAt: null, details }, run, origin, {
+    eventId,
+    now,
+  })
 }
 
 /** The topic of a finished run; null for one that needs no notification, or whose trouble has its own. */

@@ -1,9 +1,10 @@
+import { CAUSE_CODES, type Cause, Causes } from './causes.ts'
 import type { RateStatus } from './rate-status.ts'
 import { findNotableRejections } from './rejected-writes.ts'
 import { QUEUED_REASON, ScheduledRun } from './schedule.ts'
-import { findSlowness } from './slowness.ts'
+import { findSlowness, MIN_SLOW_MS } from './slowness.ts'
 import type { ObserverOptions, TroubleFacts } from './trouble-facts.ts'
-import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type TroubleDetails, toTroubleKind } from './trouble.ts'
+import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type TroubleDetails } from './trouble.ts'
 
 const MINUTE = 60_000
 /** Calls that wait for less than this are no trouble, nor those that wait for one window of a known length. */
@@ -17,24 +18,31 @@ const BEHIND_MS = 2 * MINUTE
 const IMPORT_BEHIND_MS = 60 * MINUTE
 /** A circuit is probed at least every minute while a leader is alive. */
 const UNPROBED_MS = 2 * MINUTE
-/** By then a process has recorded that its key was rejected. */
-const KEY_REPORT_MS = 10_000
+/** By then a process has recorded why a run has failed. */
+const CAUSE_REPORT_MS = 10_000
+const ANY = { scope: null, sources: [] }
 
 /** Decides which troubles hold. Pure: the same facts give the same troubles in every process. */
 export function observeTroubles(facts: TroubleFacts, options: ObserverOptions): ObservedTrouble[] {
-  const own = observeOwn(facts, options)
-  const circuits = observeCircuits(facts)
+  const found = [
+    ...observeOwn(facts, options),
+    ...observeCircuits(facts),
+    ...facts.leaders.flatMap((leader) => observeRateCauses(facts, leader)),
+  ]
+  const causes = new Causes([
+    ...found.map(({ code, subject }) => ({ code, subject, endedAt: null })),
+    ...listRecorded(facts),
+    ...facts.endedCauses,
+  ])
   return [
-    ...own,
-    ...circuits,
-    ...facts.leaders.flatMap((leader) => observeRate(facts, leader)),
-    ...observeSlowness(facts),
+    ...found,
+    ...facts.leaders.flatMap((leader) => observeWaits(facts, leader, causes)),
+    ...observeSlowness(facts, causes),
     ...observeBudgets(facts),
-    ...observeChanges(facts),
-    ...observeRuns(facts, [...own, ...circuits, ...listOwnOfOthers(facts)]),
+    ...observeRuns(facts, causes),
     ...observeJobs(facts),
     ...observeRejectedWrites(facts),
-    ...observeSchedules(facts, options),
+    ...joinIdle(facts, [...observeChanges(facts, causes), ...observeSchedules(facts, options, causes)]),
   ]
 }
 
@@ -51,12 +59,28 @@ function observeOwn({ now, waitingRows }: TroubleFacts, { own }: ObserverOptions
 
 const lasted = (since: Date, now: Date): number => now.getTime() - since.getTime()
 
-/** A circuit that no process probes any more says what was, and its run has failed for it. */
-const observeCircuits = ({ now, circuits, leaders, waitingRows }: TroubleFacts): ObservedTrouble[] =>
+/**
+ * A circuit that no process probes any more says what was, unless a run has failed for it: then it is not over before the
+ * next one, and a call that is answered deletes it.
+ */
+const observeCircuits = ({
+  now,
+  circuits,
+  leaders,
+  failedRuns,
+  waitingRows,
+}: TroubleFacts): ObservedTrouble[] =>
   circuits
     .filter(
-      ({ scope, probeAt }) =>
-        lasted(probeAt, now) < UNPROBED_MS || leaders.some((one) => one.scope === scope),
+      ({ scope, openedAt, probeAt }) =>
+        lasted(probeAt, now) < UNPROBED_MS ||
+        leaders.some((one) => one.scope === scope) ||
+        failedRuns.some(
+          (run) =>
+            run.scope === scope &&
+            (run.failedFor === 'service_down' || run.failedFor === 'circuit_open') &&
+            run.finishedAt >= openedAt,
+        ),
     )
     .map(({ scope, openedAt, probeAt, reason, isUnreachable }) => ({
       code: isUnreachable ? 'service_down' : 'circuit_open',
@@ -65,29 +89,37 @@ const observeCircuits = ({ now, circuits, leaders, waitingRows }: TroubleFacts):
       details: { reason: reason ?? undefined, waiting: waitingRows, until: probeAt.toISOString() },
     }))
 
-function observeRate(
+function observeRateCauses(
   { now, waitingRows }: TroubleFacts,
   { scope, status }: TroubleFacts['leaders'][number],
 ): ObservedTrouble[] {
-  if (status === null) return []
-  const found: ObservedTrouble[] = []
-  const isBanned = status.state === 'banned'
-  if (isBanned) found.push({ code: 'banned', subject: scope, since: now, details: { waiting: waitingRows } })
-  if (status.sharedKey) found.push({ code: 'shared_key', subject: scope, since: now, details: {} })
-  const waitedMs = status.stallReason === null ? 0 : (status.stalledForMs ?? 0)
-  if (!isBanned && waitedMs >= longestUsualWaitMs(status))
-    found.push({
+  const common = { subject: scope, since: now }
+  if (status?.state === 'banned') return [{ ...common, code: 'banned', details: { waiting: waitingRows } }]
+  return status?.sharedKey ? [{ ...common, code: 'shared_key', details: {} }] : []
+}
+
+function observeWaits(
+  { now, waitingRows }: TroubleFacts,
+  { scope, status }: TroubleFacts['leaders'][number],
+  causes: Causes,
+): ObservedTrouble[] {
+  if (status === null || status.stallReason === null) return []
+  const from = causes.countsFrom('calls_waiting', { scope, sources: [] })
+  const waitedMs = Math.min(status.stalledForMs ?? 0, now.getTime() - from)
+  if (waitedMs < longestUsualWaitMs(status)) return []
+  return [
+    {
       code: 'calls_waiting',
       subject: scope,
       since: new Date(now.getTime() - waitedMs),
       details: {
         ms: waitedMs,
-        reason: status.stallReason ?? undefined,
+        reason: status.stallReason,
         waiting: waitingRows,
         ...(status.nextWindowAt !== null && { until: toIso(status.nextWindowAt) }),
       },
-    })
-  return found
+    },
+  ]
 }
 
 const toIso = (ms: number): string | undefined => {
@@ -99,9 +131,9 @@ const toIso = (ms: number): string | undefined => {
 const longestUsualWaitMs = ({ windowMs }: RateStatus): number =>
   Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, (windowMs ?? 0) * 1.25))
 
-function observeSlowness({ now, calls }: TroubleFacts): ObservedTrouble[] {
+function observeSlowness({ now, calls }: TroubleFacts, causes: Causes): ObservedTrouble[] {
   const found = findSlowness(calls, now.getTime())
-  if (found === null) return []
+  if (found === null || now.getTime() - causes.countsFrom('service_slow', ANY) < MIN_SLOW_MS) return []
   const details = { ms: found.ms, usualMs: calls.usualMs ?? undefined }
   return [{ code: 'service_slow', subject: '', since: new Date(found.since), details }]
 }
@@ -125,14 +157,19 @@ function observeBudgets({ now, spentBudgets, changes }: TroubleFacts): ObservedT
   })
 }
 
-function observeChanges({ now, changes, spentBudgets, hasDaemon }: TroubleFacts): ObservedTrouble[] {
+function observeChanges(
+  { now, changes, spentBudgets, hasDaemon }: TroubleFacts,
+  causes: Causes,
+): ObservedTrouble[] {
   // What waits for midnight is one trouble, not two.
   const isSpent = (source: string, isOfImports: boolean): boolean =>
     spentBudgets.some(
       (one) => one.isOfImports === isOfImports && (one.source === null || one.source === source),
     )
   return changes.flatMap(({ source, count, oldestEditAt, oldestImportAt }) => {
-    const isLate = (at: Date | null, limitMs: number): at is Date => at !== null && lasted(at, now) > limitMs
+    const from = causes.countsFrom('live_sync_behind', { scope: null, sources: [source] })
+    const isLate = (at: Date | null, limitMs: number): at is Date =>
+      at !== null && now.getTime() - Math.max(at.getTime(), from) > limitMs
     const late = [
       ...(isLate(oldestEditAt, BEHIND_MS) && !isSpent(source, false) ? [oldestEditAt] : []),
       ...(isLate(oldestImportAt, IMPORT_BEHIND_MS) && !isSpent(source, true) ? [oldestImportAt] : []),
@@ -144,28 +181,30 @@ function observeChanges({ now, changes, spentBudgets, hasDaemon }: TroubleFacts)
   })
 }
 
+/** Without a daemon each schedule and each source waits for the same: the gravest and oldest speaks for all. */
+const joinIdle = ({ hasDaemon }: TroubleFacts, waiting: readonly ObservedTrouble[]): ObservedTrouble[] =>
+  hasDaemon
+    ? [...waiting]
+    : waiting
+        .toSorted((a, b) => b.code.localeCompare(a.code) || a.since.getTime() - b.since.getTime())
+        .slice(0, 1)
+
 const withoutDaemon = (hasDaemon: boolean): TroubleDetails =>
   hasDaemon ? {} : { reason: 'no daemon is running' }
 
-/** What other processes know: without it, what one process leaves out another one would report, in turn. */
-const listOwnOfOthers = ({ now, openTroubles }: TroubleFacts): TroubleFacts['openTroubles'] =>
-  openTroubles.filter(
-    ({ code, seenAt }) => toTroubleKind(code).isOwn === true && lasted(seenAt, now) < OWN_TROUBLE_TTL_MS,
-  )
+/** What is recorded as open: what other processes know, and what may come back within seconds. */
+const listRecorded = ({ now, openTroubles }: TroubleFacts): Cause[] =>
+  openTroubles
+    .filter(({ code, seenAt }) => CAUSE_CODES.includes(code) && lasted(seenAt, now) < OWN_TROUBLE_TTL_MS)
+    .map(({ code, subject }) => ({ code, subject, endedAt: null }))
 
-/** @param causes a run that failed for one of these says the same again */
-function observeRuns(
-  { lastRuns, now }: TroubleFacts,
-  causes: readonly Pick<ObservedTrouble, 'code' | 'subject'>[],
-): ObservedTrouble[] {
-  const down = new Set(causes.filter(({ code }) => code !== 'reload_refused').map(({ subject }) => subject))
-  return lastRuns.flatMap(({ run, sources, scope, status, reason, finishedAt }): ObservedTrouble[] => {
+function observeRuns({ failedRuns, now }: TroubleFacts, causes: Causes): ObservedTrouble[] {
+  return failedRuns.flatMap(({ run, sources, scope, failedFor, reason, finishedAt }): ObservedTrouble[] => {
+    if (failedFor !== null && lasted(finishedAt, now) < CAUSE_REPORT_MS) return []
+    if (failedFor !== null && causes.explains('run_failed', { scope, sources }, finishedAt)) return []
     const subject = sources.length > 3 ? `${sources.length} sources` : sources.join(', ')
-    const common = { subject, since: finishedAt }
-    // The process whose key was rejected records that within seconds.
-    if (status === 'unauthorized' && lasted(finishedAt, now) < KEY_REPORT_MS) return []
-    if ((status !== 'failed' && status !== 'unauthorized') || (scope !== null && down.has(scope))) return []
-    return [{ ...common, code: 'run_failed', details: { run, sources, reason: reason ?? undefined } }]
+    const details = { run, sources, reason: reason ?? undefined }
+    return [{ code: 'run_failed', subject, since: finishedAt, details }]
   })
 }
 
@@ -183,12 +222,14 @@ const observeRejectedWrites = ({ rejectedWrites }: TroubleFacts): ObservedTroubl
 function observeSchedules(
   { now, scheduledRuns, hasDaemon }: TroubleFacts,
   { schedules }: ObserverOptions,
+  causes: Causes,
 ): ObservedTrouble[] {
+  const from = causes.countsFrom('schedule_late', ANY)
   return scheduledRuns.flatMap(({ schedule, at, state, isHeld, reason }) => {
     if (schedules !== null && !schedules.has(schedule)) return []
     const late = (since: Date, limitMs: number, why: string | null): ObservedTrouble[] => {
       const ms = lasted(since, now)
-      if (ms <= limitMs) return []
+      if (Math.min(ms, now.getTime() - from) <= limitMs) return []
       return [
         {
           code: 'schedule_late',

@@ -40,7 +40,7 @@ const BUSY_SHARE = 0.5
 /** A third of the throughput, and three times the duration, are no chance. */
 const FAR_BELOW = 3
 /** Slowness of less than this passes. */
-const MIN_SLOW_MS = 15_000
+export const MIN_SLOW_MS = 15_000
 /** Less than this of a step that lasts shows nothing. */
 const MIN_STEP_MS = 5_000
 /** Calls are counted with a delay of up to two seconds, and those that are not answered yet are not counted. */

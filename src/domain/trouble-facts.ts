@@ -1,8 +1,9 @@
+import type { Cause } from './causes.ts'
 import type { RateStatus } from './rate-status.ts'
 import type { RejectedWrites } from './rejected-writes.ts'
 import type { ScheduledRunState } from './schedule.ts'
 import type { CallFacts } from './slowness.ts'
-import type { Trouble, TroubleDetails } from './trouble.ts'
+import type { Trouble, TroubleCode, TroubleDetails } from './trouble.ts'
 
 /** What is stored, at one moment, about everything that can go wrong. Times by Postgres's clock. */
 export interface TroubleFacts {
@@ -24,6 +25,8 @@ export interface TroubleFacts {
   readonly calls: CallFacts
   /** The troubles that are recorded as open. */
   readonly openTroubles: readonly (Pick<Trouble, 'code' | 'subject'> & { readonly seenAt: Date })[]
+  /** When causes of others were last proved to be over. */
+  readonly endedCauses: readonly Cause[]
   /** Jobs past their deadline since the latest delivery. */
   readonly overdueJobs: { readonly jobs: number; readonly since: Date | null }
   /** The latest scheduled run of each schedule. */
@@ -53,13 +56,16 @@ export interface TroubleFacts {
     /** It counts credits. Default: lookups. */
     readonly isInCredits?: boolean
   }[]
-  /** The run of each set of sources that ended last. */
-  readonly lastRuns: readonly {
+  /**
+   * The latest failed run of each set of sources that no user has started, unless each of its sources has ended another
+   * run since, or live sync has written it.
+   */
+  readonly failedRuns: readonly {
     readonly run: number
     readonly sources: readonly string[]
     readonly scope: string | null
-    /** As in its report. */
-    readonly status: string
+    /** The trouble for which it failed; null: for another reason. */
+    readonly failedFor: TroubleCode | null
     readonly reason: string | null
     readonly finishedAt: Date
   }[]

@@ -29,6 +29,9 @@ export interface TroubleDetails {
 /** A process that has not reported its own troubles for this long is gone, and they with it. Milliseconds. */
 export const OWN_TROUBLE_TTL_MS = 60_000
 
+/** What comes and goes within seconds is one trouble; its end is seen within ten. Milliseconds. */
+const HOLD_MS = 6_000
+
 export type TroubleSeverity = 'error' | 'warning'
 
 /** Something that keeps rows from being enriched, from its begin to its end. */
@@ -96,7 +99,6 @@ const when = ({ until }: TroubleDetails, now: number): string =>
 export const TROUBLES = {
   service_down: {
     severity: 'error',
-    holdMs: 10_000,
     describe: ({ subject, details }, now) => ({
       title: `Cannot reach ${toHost(subject)}${withReason(details)}`,
       meaning: `${toSentenceCase(waitingRows(details))} and will be retried automatically. Nothing is lost.`,
@@ -116,7 +118,6 @@ export const TROUBLES = {
   },
   circuit_open: {
     severity: 'error',
-    holdMs: 10_000,
     describe: ({ subject, details }, now) => ({
       title: `${toHost(subject)} answers with errors${withReason(details)}`,
       meaning: `${toSentenceCase(waitingRows(details))} and will be retried automatically. Calls have stopped, so that the service can recover.`,
@@ -143,7 +144,7 @@ export const TROUBLES = {
   },
   shared_key: {
     severity: 'warning',
-    holdMs: 60_000,
+    holdMs: HOLD_MS,
     describe: ({ subject }) => ({
       title: `Another client uses ${keyName(subject)} of ${toHost(subject)}`,
       meaning: 'Fillrate leaves room for it in the rate limit, so that runs take longer.',
@@ -152,7 +153,7 @@ export const TROUBLES = {
   },
   calls_waiting: {
     severity: 'warning',
-    holdMs: 120_000,
+    holdMs: HOLD_MS,
     describe: ({ details }, now) => ({
       title: `Calls have been waiting${details.ms === undefined ? '' : ` for ${formatDuration(details.ms)}`}${afterDash(details)}`,
       meaning: `No call is permitted at the moment; ${waitingRows(details)}.`,
@@ -177,7 +178,7 @@ export const TROUBLES = {
   },
   live_sync_behind: {
     severity: 'warning',
-    holdMs: 30_000,
+    holdMs: HOLD_MS,
     describe: ({ subject, details }) => ({
       title: `Live sync${subject === '' ? '' : ` of ${subject}`} is ${details.ms === undefined ? '' : `${formatDuration(details.ms)} `}behind`,
       meaning: `${details.waiting === undefined ? 'Changes' : pluralize(details.waiting, 'change')} in the database ${details.waiting === 1 ? 'has' : 'have'} not been picked yet${afterDash(details)}.`,
@@ -293,6 +294,22 @@ export function describeTrouble(
   now: number,
 ): TroubleText {
   return TROUBLES[trouble.code].describe(trouble, now)
+}
+
+/** What was measured while it lasted: in words about its end these would be figures of another time. */
+const withoutFigures = ({ code, details }: Pick<Trouble, 'code' | 'details'>): TroubleDetails => {
+  const { waiting: _waiting, ms: _ms, usualMs: _usual, until: _until, reason, ...lasting } = details
+  return code === 'calls_waiting' ? lasting : { ...lasting, ...(reason !== undefined && { reason }) }
+}
+
+/** A trouble that is over, in words and with the details that still hold. @param ms how long it lasted, in milliseconds */
+export function describeEnd(
+  trouble: Pick<Trouble, 'code' | 'subject' | 'details'>,
+  ms: number,
+): { readonly title: string; readonly details: TroubleDetails } {
+  const details = withoutFigures(trouble)
+  const { title } = describeTrouble({ ...trouble, details }, 0)
+  return { title: `Over after ${formatDuration(ms)}: ${title}`, details }
 }
 
 /** How long a trouble has lasted, or lasted, in milliseconds. */

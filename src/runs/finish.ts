@@ -1,13 +1,13 @@
 import { describeError } from '../util/error-text.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run } from '../domain/run.ts'
-import { describeTrouble } from '../domain/trouble.ts'
+import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
 import { SourceProblems } from '../sources/problems.ts'
-import { expiresAfterAbort, retryWhileUnavailable } from '../store/connectivity.ts'
+import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
@@ -108,11 +108,12 @@ export async function finishRun(
         ? Run.interrupted
         : Run.completed
   const totals = withoutValues(report)
+  const failedFor = findFailureCause(run.observations, failure, status)
   if (
     !(await retryWhileUnavailable(
       () =>
         inTransaction(deps.db, async (tx) => {
-          const isClosed = await runs.closeRun(tx, run.id, run.token, { state, reason, totals })
+          const isClosed = await runs.closeRun(tx, run.id, run.token, { state, reason, totals, failedFor })
           if (isClosed) await options.onEnding?.(tx, report)
           return isClosed
         }),
@@ -198,6 +199,18 @@ function decideStatus(
   if (outage !== null && !outage.wasAnswered) return ['failed', describeUnanswered(outage)]
   if (run.budget.isReached) return ['budget_reached', describeBudget(run)]
   return ['completed', null]
+}
+
+/** The trouble for which a run failed; null: it did not, or for a reason of its own. */
+function findFailureCause(
+  { leftover: { outage } }: RunObservations,
+  failure: unknown,
+  status: RunStatus,
+): TroubleCode | null {
+  if (status === 'unauthorized') return 'key_refused'
+  if (status !== 'failed') return null
+  if (failure !== undefined) return isTransient(failure) ? 'database_away' : null
+  return outage?.isUnreachable ? 'service_down' : 'circuit_open'
 }
 
 /** The service has answered nothing at all: it is down, or the address is wrong. */

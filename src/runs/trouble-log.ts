@@ -1,6 +1,5 @@
-import { describeTrouble, type Trouble, troubleDurationMs, TROUBLES } from '../domain/trouble.ts'
+import { describeEnd, describeTrouble, type Trouble, troubleDurationMs, TROUBLES } from '../domain/trouble.ts'
 import type { TroubleChanges } from '../store/troubles.ts'
-import { formatDuration } from '../util/format.ts'
 import type { Log } from '../util/log.ts'
 
 type LoggedTrouble = Pick<Trouble, 'code' | 'subject' | 'details'>
@@ -16,11 +15,7 @@ export function logTroubleBegin(log: Log, trouble: LoggedTrouble, since: Date): 
 /** Logs that a trouble is over. @param ms how long it lasted, in milliseconds */
 export function logTroubleEnd(log: Log, trouble: LoggedTrouble, ms: number): void {
   const { code, subject } = trouble
-  const { title } = describeTrouble(trouble, Date.now())
-  log.info(
-    { event: 'trouble_ended', code, subject, ms: Math.round(ms) },
-    `over after ${formatDuration(ms)}: ${title}`,
-  )
+  log.info({ event: 'trouble_ended', code, subject, ms: Math.round(ms) }, describeEnd(trouble, ms).title)
 }
 
 /** Logs what a report has changed. */

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { FillrateNotification, NotifiedRun } from '../domain/notification.ts'
+import type { TroubleDetails } from '../domain/trouble.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import type { Database } from './open.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -78,6 +79,8 @@ export interface LeasedNotification {
   /** This one included. */
   readonly attempts: number
   readonly token: string
+  /** What is known now of the trouble whose begin it reports; null: it reports something else. */
+  readonly details: TroubleDetails | null
 }
 
 /**
@@ -102,7 +105,11 @@ export async function leaseNotifications(
     update fillrate.notifications n
        set attempts = n.attempts + 1, lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
       from due where n.id = due.id
-    returning n.id, n.target, n.body, n.attempts, n.lease_token as token`.execute(db)
+    returning n.id, n.target, n.body, n.attempts, n.lease_token as token,
+              case when n.event = 'trouble_began' then (
+                select details from fillrate.troubles t where t.id = substr(n.about, 9)::bigint) end as details`.execute(
+    db,
+  )
   return rows.toSorted((a, b) => a.id - b.id)
 }
 

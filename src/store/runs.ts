@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { type RunState, type Trigger } from '../domain/run.ts'
+import type { TroubleCode } from '../domain/trouble.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -150,12 +151,14 @@ export async function closeRun(
     readonly state: Exclude<RunState, 'running'>
     readonly reason: string | null
     readonly totals: object
+    /** The trouble for which it failed, if there is one. */
+    readonly failedFor?: TroubleCode | null
   },
 ): Promise<boolean> {
   const result = await sql`
     update fillrate.runs
        set state = ${end.state}, reason = ${end.reason}, totals = ${JSON.stringify(end.totals)}::jsonb,
-           finished_at = now()
+           failed_for = ${end.failedFor ?? null}, finished_at = now()
      where id = ${run} and lease_token = ${token} and state = 'running'`.execute(db)
   return result.numAffectedRows === 1n
 }

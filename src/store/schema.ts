@@ -33,6 +33,7 @@ export interface Schema extends ObservationTables {
     options: Json
     state: RunState
     reason: string | null
+    failed_for: string | null
     owner: string
     lease_token: string
     leased_until: Date

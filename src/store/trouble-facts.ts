@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { TroubleFacts } from '../domain/trouble-facts.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
+import type { TroubleCode } from '../domain/trouble.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
 import { readCallFacts } from './call-facts.ts'
 import type { Database } from './open.ts'
@@ -10,7 +11,7 @@ import { intervalSql } from './sql.ts'
 
 /** More queued changes are not counted: the number is for people. */
 const MAX_COUNTED_CHANGES = 100_000
-/** The latest runs that are searched for the last one of each set of sources, and for how long one matters. */
+/** The latest runs that are searched for failed ones, and for how long one matters. */
 const MAX_RUNS = 200
 const RUNS_MS = 7 * 24 * 3_600_000
 /** An expired job is forgotten after a day, or with the next delivery. */
@@ -48,10 +49,10 @@ interface FactsRow {
     returned: Record<string, number> | null
   }[]
   runs: {
-    id: number
+    run: number
     sources: string[]
     scope: string | null
-    status: string
+    failedFor: TroubleCode | null
     reason: string | null
     finished: number
   }[]
@@ -61,7 +62,9 @@ interface FactsRow {
  * Reads everything that troubles are decided from, in a few small statements on Fillrate's own tables: cheap enough for
  * every two seconds.
  */
-export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts, 'openTroubles'>> {
+export async function readTroubleFacts(
+  db: Database,
+): Promise<Omit<TroubleFacts, 'openTroubles' | 'endedCauses'>> {
   const { rows } = await sql<FactsRow>`
     select clock_timestamp() as now, current_setting('transaction_read_only') = 'on' as read_only,
       (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting') as waiting,
@@ -101,14 +104,20 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
                   and options -> 'follow' = 'true' and budget_name like '% ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')
                 order by trigger, id desc) r
          join fillrate.budgets b on b.name = r.budget_name) as budgets,
-      (select coalesce(jsonb_agg(jsonb_build_object('id', id, 'sources', sources, 'scope', scope,
-                'status', coalesce(totals ->> 'status', state), 'reason', reason, 'finished', ${msSql('finished_at')})), '[]')
-         from (select distinct on (sources, options -> 'follow') * from fillrate.runs
+      (select coalesce(jsonb_agg(jsonb_build_object('run', id, 'sources', sources, 'scope', scope,
+                'failedFor', failed_for, 'reason', reason, 'finished', ${msSql('finished_at')})), '[]')
+         from (select distinct on (sources) * from fillrate.runs f
                 where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)
-                  and started_at > now() - ${intervalSql(RUNS_MS)}
-                  and options -> 'undoes' is null and options -> 'dry' is distinct from 'true'
-                  and state <> 'running'
-                order by sources, options -> 'follow', id desc) latest) as runs
+                  and started_at > now() - ${intervalSql(RUNS_MS)} and state = 'failed' and trigger <> 'manual'
+                order by sources, id desc) f
+        where exists (select from unnest(f.sources) source where not exists (
+                select from fillrate.runs later
+                 where later.id > (select max(id) - ${MAX_RUNS} from fillrate.runs) and source = any(later.sources)
+                   and later.options -> 'undoes' is null and later.options -> 'dry' is distinct from 'true'
+                   and later.state <> 'failed' and greatest(
+                         case when later.state = 'completed' then later.finished_at end,
+                         (select written_at from fillrate.changes c
+                           where c.run_id = later.id and c.source = source order by id desc limit 1)) > f.finished_at))) as runs
       from (
         select count(*) as jobs, min(deadline_at) as since from (
           select deadline_at from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
@@ -123,7 +132,9 @@ export async function readTroubleFacts(db: Database): Promise<Omit<TroubleFacts,
   return { ...toFacts(row), calls: await readCallFacts(db, row.leaders, row.now.getTime()), rejectedWrites }
 }
 
-function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles' | 'rejectedWrites'> {
+function toFacts(
+  row: FactsRow,
+): Omit<TroubleFacts, 'calls' | 'openTroubles' | 'endedCauses' | 'rejectedWrites'> {
   const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
   return {
     now: row.now,
@@ -149,11 +160,7 @@ function toFacts(row: FactsRow): Omit<TroubleFacts, 'calls' | 'openTroubles' | '
       oldestImportAt: toDate(one.import),
     })),
     spentBudgets: row.budgets.flatMap(listSpentBudgets),
-    lastRuns: row.runs.map(({ id, finished, ...one }) => ({
-      ...one,
-      run: id,
-      finishedAt: new Date(finished),
-    })),
+    failedRuns: row.runs.map(({ finished, ...one }) => ({ ...one, finishedAt: new Date(finished) })),
   }
 }
 

@@ -207,6 +207,13 @@ export class DayOnCall {
     return status === '' ? [] : (JSON.parse(status) as { troubles: ShownTrouble[] }).troubles
   }
 
+  /** The notifications of troubles so far. */
+  get notified(): string[] {
+    return this.#received.flatMap(({ event, trouble }) =>
+      trouble === undefined ? [] : [`${event} ${trouble.code}`],
+    )
+  }
+
   logged(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): LogLine[] {
     return this.#lines.filter((line) => line.event === event && line.code === code)
   }
@@ -267,15 +274,8 @@ export class DayOnCall {
     }
   }
 
-  /**
-   * Lets time pass for what is stored of troubles and calls: a trouble that comes and goes is held open for up to two
-   * minutes, and how fast the service is, is found from the calls of two. What still holds is seen again within seconds.
-   */
+  /** Lets time pass for what is stored of calls: how fast the service is, is found from those of two minutes. */
   async letTimePass(): Promise<void> {
-    await this.query(
-      `update fillrate.troubles set seen_at = seen_at - interval '3 min', began_at = began_at - interval '3 min'
-        where ended_at is null`,
-    )
     await this.query(`update fillrate.request_counts set at = at - interval '3 min'`)
   }
 

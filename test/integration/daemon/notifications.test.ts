@@ -147,6 +147,70 @@ test('what ends within a minute by itself reaches no one; what lasts is reported
   expect(events()).toEqual(['trouble_began', 'trouble_ended'])
 })
 
+test('what comes and goes is reported once, and again only if it has come back to stay', async () => {
+  const notifier = open({})
+  const flap = async (): Promise<void> => {
+    await see(notifier, ['banned'], ['banned'])
+    await notifier.send()
+    await see(notifier, ['banned'], [])
+    await notifier.send()
+  }
+  for (let n = 0; n < 4; n++) await flap()
+  expect(events()).toEqual(['trouble_began', 'trouble_ended'])
+  await see(notifier, ['banned'], ['banned'])
+  await notifier.send()
+  expect(events()).toHaveLength(2)
+  await makeDue()
+  await notifier.send()
+  await see(notifier, ['banned'], [])
+  await notifier.send()
+  expect(events()).toEqual(['trouble_began', 'trouble_ended', 'trouble_began', 'trouble_ended'])
+  // Later it is news.
+  await database.pool.query(
+    `update fillrate.troubles set began_at = began_at - interval '11 min', ended_at = ended_at - interval '11 min'`,
+  )
+  await see(notifier, ['banned'], ['banned'])
+  await notifier.send()
+  expect(events()).toHaveLength(5)
+})
+
+test('a notification has the figures of when it is sent, and an end none of before', async () => {
+  const notifier = open({})
+  const report = (waiting: number | null) =>
+    reportTroubles(
+      database.db,
+      { reporter: 'test', codes: ['circuit_open'] },
+      waiting === null
+        ? []
+        : [
+            {
+              code: 'circuit_open',
+              subject: 'a.example 1',
+              since: new Date(),
+              details: { waiting, reason: 'HTTP 500' },
+            },
+          ],
+      notifier.queueTroubles,
+    )
+  await report(0)
+  await database.pool.query(
+    `update fillrate.troubles set seen_at = seen_at - interval '1 s', began_at = began_at - interval '1 s'`,
+  )
+  await report(40)
+  await makeDue()
+  await notifier.send()
+  await report(null)
+  await notifier.send()
+  expect(received.map(({ body }) => [body.title, body.trouble?.details])).toEqual([
+    ['a.example answers with errors (HTTP 500)', { reason: 'HTTP 500', waiting: 40 }],
+    [
+      expect.stringMatching(/^Over after .*: a\.example answers with errors \(HTTP 500\)$/),
+      { reason: 'HTTP 500' },
+    ],
+  ])
+  expect(received[0]?.body.meaning).toMatch(/^40 rows are waiting/)
+})
+
 test('an outage of Postgres, over before it could be stored, is reported if it was long', async () => {
   const notifier = open({})
   const now = Date.now()

@@ -21,8 +21,8 @@ afterAll(() => database.drop())
 const query = async (text: string) => (await database.pool.query(text)).rows
 beforeEach(() =>
   query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
-         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows, fillrate.processes,
-         fillrate.changes cascade`),
+         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
+         fillrate.changes, fillrate.processes, fillrate.notifications cascade`),
 )
 
 /** A process that watches, with the lines that it logs. */
@@ -44,6 +44,10 @@ function startProcess(
 type Watched = ReturnType<typeof startProcess>
 const tickAll = (processes: readonly Watched[]) => Promise.all(processes.map(({ tick }) => tick()))
 const allLines = (processes: readonly Watched[]) => processes.flatMap(({ said }) => said()).toSorted()
+
+const register = (owner: string) =>
+  query(`insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
+         values ('${owner}', 'start', 'a', 1, '', '', '{}', now())`)
 
 /** A change of a contact that live sync has not picked yet. */
 const EDITED = `insert into fillrate.changed_rows (changed_at, source, keys, is_import) values (now(), 'contacts', '{1}', false)`
@@ -178,7 +182,7 @@ test('the log says what it means, what to do, and in the end how long it lasted'
       meaning: '0 rows are waiting and will be retried automatically. Nothing is lost.',
       action: expect.stringContaining('Look at the status page'),
     },
-    { level: 30, ms: expect.any(Number), msg: expect.stringMatching(/^over after 49 s: Cannot reach/) },
+    { level: 30, ms: expect.any(Number), msg: expect.stringMatching(/^Over after 49 s: Cannot reach/) },
   ])
 })
 
@@ -218,6 +222,7 @@ test('a trouble is notified of by a process that knows whom, whichever process h
 test('a refused key is one trouble, and ends for all processes when any call with it is accepted, or when all are gone', async () => {
   const processes = [startProcess(), startProcess()]
   const [one, other] = processes as [Watched, Watched]
+  for (const { own } of processes) await register(own.owner)
   for (const { own } of processes) own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
   await tickAll(processes)
   expect(await listOpenTroubles(database.db)).toMatchObject([
@@ -231,7 +236,6 @@ test('a refused key is one trouble, and ends for all processes when any call wit
   await third.tick()
   await tickAll(processes)
   expect(await listOpenTroubles(database.db)).toHaveLength(1)
-
   const tries = other.own.keyAccepted.listen()
   one.own.acceptKey(SCOPE)
   await one.tick()
@@ -259,6 +263,99 @@ test('a refused key is one trouble, and ends for all processes when any call wit
   )
   await one.tick()
   expect(await listOpenTroubles(database.db)).toEqual([])
+})
+
+test('a key that was replaced ends with the first accepted call of the new one, once its process has ended', async () => {
+  const former = startProcess()
+  await register(former.own.owner)
+  former.own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
+  await former.tick()
+  const next = startProcess()
+  await register(next.own.owner)
+  await query(`delete from fillrate.processes where owner = '${former.own.owner}'`)
+  await next.tick()
+  expect(await listOpenTroubles(database.db)).toHaveLength(1)
+  next.own.acceptKey('other.example.com ffffffff')
+  await next.tick()
+  expect(await listOpenTroubles(database.db)).toHaveLength(1)
+  next.own.acceptKey('api.example.com ffffffff')
+  await next.tick()
+  expect(await listOpenTroubles(database.db)).toEqual([])
+})
+
+const WRITTEN = `insert into fillrate.changes (run_id, source, key, before, after)
+                 select max(id), 'people', '1', '{}', '{}' from fillrate.runs`
+
+/** A run as it ends, and whether it is a trouble that it failed. */
+const RUNS: readonly (readonly [name: string, runs: readonly string[], isTrouble: boolean])[] = [
+  ['of a schedule', [ended('schedule', 'failed')], true],
+  ['of live sync', [ended('follow', 'failed')], true],
+  ['that a user has started, and sees', [ended('manual', 'failed')], false],
+  ['before a good one of a user', [ended('schedule', 'failed'), ended('manual', 'completed')], false],
+  ['before a good one of live sync', [ended('schedule', 'failed'), ended('follow', 'completed')], false],
+  [
+    'before a good one of one source of two',
+    [ended('schedule', 'failed', 'people,accounts'), ended('manual', 'completed')],
+    true,
+  ],
+  [
+    'before good ones of each source',
+    [
+      ended('schedule', 'failed', 'people,accounts'),
+      ended('manual', 'completed'),
+      ended('manual', 'completed', 'accounts'),
+    ],
+    false,
+  ],
+  ['before an interrupted one', [ended('schedule', 'failed'), ended('schedule', 'interrupted')], true],
+  [
+    'before a dry one',
+    [ended('schedule', 'failed'), ended('manual', 'completed', 'people', '{"dry": true}')],
+    true,
+  ],
+  [
+    'before live sync, which has written nothing yet',
+    [ended('follow', 'failed'), ended('follow', 'running')],
+    true,
+  ],
+  [
+    'before live sync, which has written',
+    [ended('follow', 'failed'), ended('follow', 'running'), WRITTEN],
+    false,
+  ],
+]
+
+function ended(trigger: string, state: string, sources = 'people', options = '{}'): string {
+  const follow = trigger === 'follow' ? '{"follow": true}' : options
+  return `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options)
+          values ('${SCOPE}', '${trigger}', '{${sources}}', '${state}', 'x', gen_random_uuid(), now() + interval '1 hour',
+                  ${state === 'running' ? 'null' : 'clock_timestamp()'}, '${follow}')`
+}
+
+test.each(RUNS)('a failed run %s', async (_, runs, isTrouble) => {
+  for (const text of runs) await query(text)
+  const watched = startProcess()
+  await watched.tick()
+  expect((await listOpenTroubles(database.db)).map(({ code }) => code)).toEqual(
+    isTrouble ? ['run_failed'] : [],
+  )
+})
+
+test('a run that failed for a refused key is part of that, and no trouble when the key is mended', async () => {
+  const processes = [startProcess(), startProcess()]
+  const [one] = processes as [Watched, Watched]
+  one.own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
+  await one.tick()
+  await query(ended('schedule', 'failed'))
+  await query(`update fillrate.runs set failed_for = 'key_refused', finished_at = now() - interval '11 s'`)
+  await tickAll(processes)
+  await tickAll(processes)
+  one.own.acceptKey(SCOPE)
+  await one.tick()
+  for (let n = 0; n < 2; n++) await tickAll(processes)
+  expect(allLines(processes)).toEqual(['trouble_began key_refused', 'trouble_ended key_refused'])
+  expect(await readTroubles(database.db, { own: [], schedules: null })).toEqual([])
+  expect(await listRecentTroubles(database.db, 10)).toHaveLength(1)
 })
 
 /** Postgres behind a port that can be closed and opened again. */

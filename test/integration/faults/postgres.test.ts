@@ -30,7 +30,7 @@ test('a run waits for Postgres when it crashes and restarts, and then continues'
   expectInvariants(result)
   // Once, and once when it is back.
   expect(result.stderr.match(/Postgres (?:is away|takes no writes)/g)).toHaveLength(2)
-  expect(result.stderr).toMatch(/over after .*: Postgres is away/)
+  expect(result.stderr).toMatch(/Over after .*: Postgres is away/)
 })
 
 test('a run survives that all its connections are ended repeatedly', async () => {

@@ -17,11 +17,12 @@ const HEALTHY: TroubleFacts = {
   leaders: [],
   calls: { ended: [], stepMs: 10_000, slots: 4, callsPerSecond: null, usualMs: 100 },
   openTroubles: [],
+  endedCauses: [],
   overdueJobs: { jobs: 0, since: null },
   scheduledRuns: [],
   changes: [],
   spentBudgets: [],
-  lastRuns: [],
+  failedRuns: [],
   rejectedWrites: [],
   hasDaemon: true,
 }
@@ -58,14 +59,24 @@ const circuit = (over: Partial<TroubleFacts['circuits'][number]> = {}): Partial<
     },
   ],
 })
-const run = (over: Partial<TroubleFacts['lastRuns'][number]>): TroubleFacts['lastRuns'][number] => ({
-  run: 7,
-  sources: ['people'],
-  scope: SCOPE,
-  status: 'completed',
-  reason: null,
-  finishedAt: ago(60),
-  ...over,
+const failed = (over: Partial<TroubleFacts['failedRuns'][number]> = {}): Partial<TroubleFacts> => ({
+  failedRuns: [
+    {
+      run: 7,
+      sources: ['people'],
+      scope: SCOPE,
+      failedFor: null,
+      reason: 'permission denied',
+      finishedAt: ago(60),
+      ...over,
+    },
+  ],
+})
+const refusedOver = (seconds: number): Partial<TroubleFacts> => ({
+  endedCauses: [{ code: 'key_refused', subject: SCOPE, endedAt: ago(seconds) }],
+})
+const awayUntil = (seconds: number): Partial<TroubleFacts> => ({
+  endedCauses: [{ code: 'database_away', subject: '', endedAt: ago(seconds) }],
 })
 const change = (over: Partial<TroubleFacts['changes'][number]>): Partial<TroubleFacts> => ({
   changes: [
@@ -166,50 +177,103 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['are rejected now and then', rejects(4, 100), []],
     ['are rejected in a notable share', rejects(89, 111), ['writes_rejected']],
   ],
-  'the last run': [
-    ['completed', { lastRuns: [run({})] }, []],
-    ['was interrupted', { lastRuns: [run({ status: 'interrupted' })] }, []],
-    ['failed', { lastRuns: [run({ status: 'failed', reason: 'permission denied' })] }, ['run_failed']],
-    ['was unauthorized', { lastRuns: [run({ status: 'unauthorized' })] }, ['run_failed']],
+  'a failed run': [
+    ['for a reason of its own', failed(), ['run_failed']],
     [
-      'was unauthorized, as the key still is',
-      { lastRuns: [run({ status: 'unauthorized' })] },
-      ['key_refused'],
-      own({}),
+      'for a reason of its own, while the service is down',
+      { ...circuit(), ...failed() },
+      ['service_down', 'run_failed'],
     ],
     [
-      'was unauthorized, as another process knows that the key still is',
+      'for a key, of which no process is left that knows it',
+      failed({ failedFor: 'key_refused' }),
+      ['run_failed'],
+    ],
+    ['for a key that is still refused', failed({ failedFor: 'key_refused' }), ['key_refused'], own({})],
+    [
+      'for a key that is still refused, as another process knows',
       {
-        lastRuns: [run({ status: 'unauthorized' })],
+        ...failed({ failedFor: 'key_refused' }),
         openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(59) }],
       },
       [],
     ],
     [
-      'was unauthorized, and the process that knew why is gone',
+      'for a key, and the process that knew it is gone',
       {
-        lastRuns: [run({ status: 'unauthorized' })],
+        ...failed({ failedFor: 'key_refused' }),
         openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(60) }],
       },
       ['run_failed'],
     ],
+    ['for a key a moment ago', failed({ failedFor: 'key_refused', finishedAt: ago(9) }), []],
+    ['for a key that was mended since', { ...failed({ failedFor: 'key_refused' }), ...refusedOver(20) }, []],
     [
-      'was unauthorized a moment ago',
-      { lastRuns: [run({ status: 'unauthorized', finishedAt: ago(9) })] },
+      'for a key that was mended as the run ended',
+      { ...failed({ failedFor: 'key_refused' }), ...refusedOver(69) },
       [],
     ],
     [
-      'failed because the service is down',
-      { ...circuit(), lastRuns: [run({ status: 'failed' })] },
+      'for a key that was mended before, and refused again',
+      { ...failed({ failedFor: 'key_refused' }), ...refusedOver(71) },
+      ['run_failed'],
+    ],
+    [
+      'for a key of another service',
+      { ...failed({ failedFor: 'key_refused', scope: 'other 1' }), ...refusedOver(20) },
+      ['run_failed'],
+    ],
+    [
+      'for a service that is down',
+      { ...circuit(), ...failed({ failedFor: 'service_down' }) },
       ['service_down'],
     ],
     [
-      'failed with another key than the one that is refused',
-      { lastRuns: [run({ status: 'failed', scope: 'other 1' })] },
-      ['key_refused', 'run_failed'],
-      own({}),
+      'for a service that no process has called since',
+      { ...circuit({ probeAt: ago(3_600) }), ...failed({ failedFor: 'service_down' }) },
+      ['service_down'],
     ],
-    ['reached its budget, which is a choice', { lastRuns: [run({ status: 'budget_reached' })] }, []],
+    [
+      'for a service that has answered since',
+      {
+        ...failed({ failedFor: 'circuit_open' }),
+        endedCauses: [{ code: 'service_down', subject: SCOPE, endedAt: ago(5) }],
+      },
+      [],
+    ],
+    ['for Postgres, which is back', { ...failed({ failedFor: 'database_away' }), ...awayUntil(65) }, []],
+  ],
+  'what a cause explains': [
+    ['calls wait while the key is refused', waits(76_000), ['key_refused'], own({})],
+    ['calls wait for another client', waits(76_000, { sharedKey: true }), ['shared_key']],
+    [
+      'calls wait for another service',
+      { ...circuit({ scope: 'other 1' }), ...waits(76_000) },
+      ['service_down', 'calls_waiting'],
+    ],
+    [
+      'edits wait while the service is down',
+      { ...circuit(), ...change({ oldestEditAt: ago(600) }) },
+      ['service_down'],
+    ],
+    ['edits of an outage are made up for', { ...awayUntil(119), ...change({ oldestEditAt: ago(600) }) }, []],
+    [
+      'edits of an outage still wait two minutes later',
+      { ...awayUntil(121), ...change({ oldestEditAt: ago(600) }) },
+      ['live_sync_behind'],
+    ],
+    ['calls of an outage were slow', { ...refusedOver(10), ...answers(4_000) }, []],
+    ['calls after an outage are slow', { ...refusedOver(20), ...answers(4_000) }, ['service_slow']],
+    ['a schedule is late for an outage', { ...awayUntil(60), ...scheduled({ state: 'waiting' }) }, []],
+    [
+      'a schedule and live sync wait for a daemon',
+      {
+        ...scheduled({ state: 'waiting' }),
+        ...change({ oldestEditAt: ago(600) }),
+        hasDaemon: false,
+      },
+      ['schedule_late'],
+    ],
   ],
   'jobs and schedules': [
     ['jobs overdue', { overdueJobs: { jobs: 3, since: ago(900) } }, ['jobs_overdue']],
@@ -242,7 +306,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['a refused reload', {}, ['reload_refused'], own({ code: 'reload_refused', subject: 'host 1' })],
     [
       'a refused reload hides no failed run',
-      { lastRuns: [run({ status: 'failed', scope: 'host 1' })] },
+      failed({ scope: 'host 1' }),
       ['reload_refused', 'run_failed'],
       own({ code: 'reload_refused', subject: 'host 1' }),
     ],
@@ -284,6 +348,8 @@ test('a trouble says since when, how much waits, and when it is tried again', ()
     waiting: 1_200,
     reason: 'no daemon is running',
   })
-  const many = run({ status: 'failed', sources: ['a', 'b', 'c', 'd'], reason: 'permission denied' })
-  expect(observe({ lastRuns: [many] })).toMatchObject({ subject: '4 sources', since: many.finishedAt })
+  expect(observe(failed({ sources: ['a', 'b', 'c', 'd'] }))).toMatchObject({
+    subject: '4 sources',
+    since: ago(60),
+  })
 })

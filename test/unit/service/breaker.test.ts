@@ -50,7 +50,7 @@ describe('the breaker', () => {
     expect(seen).toEqual(['open', 'half_open', 'closed'])
   })
 
-  test('doubles the pause up to a minute, and resets it once closed', async () => {
+  test('lengthens the pause to eight seconds, and resets it once closed', async () => {
     const breaker = createBreaker({ failureThreshold: 1 })
     const pauses: number[] = []
     await failTimes(breaker, 1)
@@ -60,7 +60,7 @@ describe('the breaker', () => {
       vi.setSystemTime(next)
       if (i < 5) await failTimes(breaker, 1)
     }
-    expect(pauses).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000])
+    expect(pauses).toEqual([5_000, 8_000, 8_000, 8_000, 8_000, 8_000])
     await breaker.execute(fine)
     await failTimes(breaker, 1)
     expect((breaker.nextProbeAt ?? 0) - Date.now()).toBe(5_000)
@@ -78,7 +78,7 @@ describe('the breaker', () => {
     await rejection(breaker.execute(fine), CircuitOpenError)
     vi.setSystemTime(90_000)
     await failTimes(breaker, 1)
-    expect(breaker.nextProbeAt).toBe(100_000)
+    expect(breaker.nextProbeAt).toBe(98_000)
   })
 
   test('lets one call probe and rejects the others at once', async () => {
@@ -146,19 +146,19 @@ describe('the breaker', () => {
     expect(breaker.state).toBe('open')
     vi.setSystemTime(5_000)
     await rejection(breaker.execute(abort), AbortedError)
-    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 13_000])
   })
 
-  test('sends twelve probes in ten minutes of an outage, and closes with the first successful one', async () => {
+  test('probes every eight seconds of an outage, and closes with the first successful one', async () => {
     const breaker = createBreaker()
     await failTimes(breaker, 3)
     let probes = 0
-    for (let at = breaker.nextProbeAt; at !== null && at < 600_000; at = breaker.nextProbeAt) {
+    for (let at = breaker.nextProbeAt; at !== null && at < 85_001; at = breaker.nextProbeAt) {
       vi.setSystemTime(at)
       await failTimes(breaker, 1)
       probes++
     }
-    expect(probes).toBe(12)
+    expect(probes).toBe(11)
     vi.setSystemTime(breaker.nextProbeAt ?? 0)
     expect(await breaker.execute(fine)).toBe('fine')
     expect(breaker.snapshot()).toBe(null)
@@ -182,9 +182,9 @@ describe('the breaker', () => {
     await rejection(breaker.execute(fine), CircuitOpenError)
     vi.setSystemTime(5_000)
     await failTimes(breaker, 1)
-    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 15_000])
-    expect(breaker.snapshot()).toEqual({ ...kept, probeInMs: 10_000, backoffMs: 10_000 })
-    vi.setSystemTime(15_000)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 13_000])
+    expect(breaker.snapshot()).toEqual({ ...kept, probeInMs: 8_000, backoffMs: 8_000 })
+    vi.setSystemTime(13_000)
     expect(await breaker.execute(fine)).toBe('fine')
     expect([breaker.state, breaker.snapshot()]).toEqual(['closed', null])
     expect(await breaker.execute(fine)).toBe('fine')
