@@ -47,7 +47,7 @@ export interface DashboardData {
   readonly failures: readonly FailureReason[]
   /** Skipped cells of all rows, most frequent first. */
   readonly skippedCells: readonly SkippedGroup[]
-  /** Of the last 30 days. */
+  /** Of the last 30 days; during the first run, as far as its processes have reported. */
   readonly cellsWritten: number
   readonly spend: SpendReport
 }
@@ -98,6 +98,13 @@ export async function readDashboardData(
   const backfills = await readBackfills(db, [...sources.keys()], now)
   const configured = toSourceFilter(sources)
   const runningIds = new Set((await runs.listRunning(db)).map((run) => run.id))
+  const listed = await Promise.all(
+    (await runs.listRuns(db, RUNS)).map(async (run) => ({
+      ...run,
+      alive: runningIds.has(run.id),
+      states: runningIds.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
+    })),
+  )
   return {
     readAt: now,
     troubles: await readTroubles(db, observer),
@@ -108,19 +115,15 @@ export async function readDashboardData(
       ),
     ),
     retired: configured === null ? [] : await listRetiredSources(db, configured),
-    runs: await Promise.all(
-      (await runs.listRuns(db, RUNS)).map(async (run) => ({
-        ...run,
-        alive: runningIds.has(run.id),
-        states: runningIds.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
-      })),
-    ),
+    runs: listed,
     jobs: await overview.listJobGroups(db),
     rateLimits: await readRateLimits(db),
     calls: await meters.listRequestCounts(db, HOUR_MS),
     failures: await countFailureReasons(db, { source: configured, states: null }),
     skippedCells: await groupSkippedCells(db, { source: configured }),
-    cellsWritten: await overview.countWrittenCells(db, USAGE_MS),
+    cellsWritten: listed.every((run) => run.alive)
+      ? await overview.countCellsSoFar(db)
+      : await overview.countWrittenCells(db, USAGE_MS),
     spend: await readSpend(db, settings, now),
   }
 }

@@ -135,6 +135,9 @@ export const FAILURE_ADVICE: Readonly<Record<FailureState, string>> = {
     'found, but with less confidence than minConfidence; with a lower one, `fillrate remap SOURCE` writes it without a call',
 }
 
+/** A state of a row, run, job or lookup in words: `in_doubt` as `in doubt`. The same word in lists, reports and pages. */
+export const formatState = (state: string): string => state.replaceAll('_', ' ')
+
 /** What to do about sources that left the configuration. */
 export const RETIRED_ADVICE =
   'no longer in the configuration: `fillrate source rename OLD NEW` if the source has another name now, ' +

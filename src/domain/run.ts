@@ -1,3 +1,4 @@
+import { isObject } from './json.ts'
 import { FillrateError } from '../util/error-text.ts'
 
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
@@ -36,4 +37,16 @@ export class LeaseLostError extends FillrateError {
 export interface FinishedRun {
   readonly status: 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
   readonly rows: { readonly picked: number; readonly enriched: number }
+}
+
+/** How a run ended, for lists and pages: what its report says more exactly than its state, such as that it stopped at its budget. */
+export function runOutcome({
+  state,
+  totals,
+}: {
+  readonly state: RunState
+  readonly totals: unknown
+}): string {
+  const status = isObject(totals) ? totals['status'] : null
+  return state === Run.running || typeof status !== 'string' ? state : status
 }

@@ -164,6 +164,14 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   return rows
 }
 
+/** Cells written by all processes, as they count them while they write: no run has ended yet. */
+export async function countCellsSoFar(db: Database): Promise<number> {
+  const { rows } = await sql<{ written: number }>`
+    select coalesce(sum(value), 0)::bigint as written from fillrate.metric_counters
+     where name = 'fillrate_cells_written_total'`.execute(db)
+  return rows[0]?.written ?? 0
+}
+
 /** Cells that runs have written in the last `ms` milliseconds; reads what recovery keeps, not the runs' reports. */
 export async function countWrittenCells(db: Database, ms: number): Promise<number> {
   const { rows } = await sql<{ written: number }>`

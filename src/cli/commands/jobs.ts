@@ -1,3 +1,4 @@
+import { formatState } from '../../domain/row.ts'
 import { Job, type JobState } from '../../domain/job.ts'
 import type { StoredJob } from '../../store/job-actions.ts'
 import { quoteText } from '../../util/text.ts'
@@ -15,7 +16,7 @@ import { openLog, withDatabase } from '../settings.ts'
 import { type TextStyle, writeJson } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
-import { formatState, renderTable } from '../views/layout.ts'
+import { renderTable } from '../views/layout.ts'
 
 const jobsParser = createParser('jobs')
   .summary('lists the latest bulk jobs and their results')

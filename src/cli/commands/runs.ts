@@ -1,11 +1,13 @@
 import { ConfigProblems } from '../../config/problems.ts'
-import { Run } from '../../domain/run.ts'
+import { Run, runOutcome } from '../../domain/run.ts'
 import type { SpendAmount } from '../../domain/spend.ts'
 import type { StoredRun } from '../../store/runs.ts'
 import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, withDatabase } from '../settings.ts'
 import { type TextStyle, writeJson } from '../terminal.ts'
 import { formatCount, formatDuration, formatMoney, relativeTime } from '../../util/format.ts'
+import { formatState } from '../../domain/row.ts'
+import { foldNames } from '../../util/text.ts'
 import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
 import { renderTable } from '../views/layout.ts'
 
@@ -54,11 +56,15 @@ export const runsCommand = defineCommand(
         list,
         [
           { title: 'run', text: (run) => String(run.id), number: true },
-          { title: 'state', text: (run) => run.state, style: (run) => STATE_STYLES[run.state] },
+          {
+            title: 'state',
+            text: (run) => formatState(runOutcome(run)),
+            style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
+          },
           { title: 'trigger', text: describeTrigger },
           { title: 'started', text: (run) => relativeTime(run.started_at, now()) },
           { title: 'took', text: tookOf, number: true, dropOrder: 2 },
-          { title: 'sources', text: (run) => run.sources.join(', '), minColumns: 8, dropOrder: 4 },
+          { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
           {
             title: 'picked',
             text: (run) => numberIn(run.totals, 'rows', 'picked'),

@@ -51,10 +51,16 @@ const isOwnError = ({ grant, verdict }: CheckedProblem): boolean =>
 /** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
   // Missing grants have a finding of their own.
-  const wrong = findings
-    .filter(({ verdict }) => verdict === 'error')
-    .reduce((sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isOwnError).length), 0)
-  if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]
+  const failed = findings.filter(({ verdict }) => verdict === 'error')
+  const wrong = failed.reduce(
+    (sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isOwnError).length),
+    0,
+  )
+  if (wrong > 0) {
+    const behind =
+      failed.length > wrong ? `: ${failed.length} checks fail because of ${wrong === 1 ? 'it' : 'them'}` : ''
+    return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run${behind}.`)]
+  }
   const isCreated = findings.find(({ name }) => name === 'schema')?.verdict !== 'warning'
   const next = isCreated
     ? `${paint('type', 'fillrate plan')} estimates lookups and cost.`

@@ -5,17 +5,10 @@ import type {
   RowHistory,
   RowStatus,
 } from '../../actions/explain/row-history.ts'
-import { Row } from '../../domain/row.ts'
+import { Row, formatState } from '../../domain/row.ts'
 import { type Output, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
-import {
-  type LabeledText,
-  formatState,
-  formatValue,
-  renderFields,
-  renderTable,
-  stateStyle,
-} from './layout.ts'
+import { type LabeledText, formatValue, renderFields, renderTable, stateStyle } from './layout.ts'
 import { formatTime, pluralize, relativeTime } from '../../util/format.ts'
 
 /** The history of one row: its state, values, lookups, record and changes, and the next step. */

@@ -247,9 +247,6 @@ export function formatValue(value: unknown): string {
   return sanitize(isPlain ? value : JSON.stringify(value))
 }
 
-/** A state in words: `in_doubt` as `in doubt`. */
-export const formatState = (state: string): string => state.replaceAll('_', ' ')
-
 export function stateStyle(state: RowState): TextStyle | null {
   if (state === 'enriched') return 'good'
   if (state === 'waiting') return 'warn'

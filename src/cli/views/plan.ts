@@ -99,7 +99,7 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
       source.fresh - (source.recently_enriched?.rows ?? 0),
       'looked up before, and not due for a refresh',
     ),
-    left('fresh', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
+    left('recent', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
     left('held', source.held, 'by a run in progress'),
     total('to pick', source.picked),
     ...named.map(([reason, rows]) => left('invalid input', rows, reason)),

@@ -8,14 +8,13 @@ import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } fr
 import {
   type LabeledText,
   formatCounts,
-  formatState,
   renderBlocks,
   renderFields,
   renderSuggestions,
   stateStyle,
   type SuggestedCommand,
 } from './layout.ts'
-import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../../domain/row.ts'
+import { FAILED_ROW_STATES, ROW_STATES, type RowState, formatState } from '../../domain/row.ts'
 
 interface Ending {
   readonly words: string

@@ -1,6 +1,7 @@
+import { formatState } from '../../domain/row.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import { type LabeledText, formatState, renderFields, renderSuggestions, renderTable } from './layout.ts'
+import { type LabeledText, renderFields, renderSuggestions, renderTable } from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
 /** Reasons shown; `--json` has all. */

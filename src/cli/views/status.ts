@@ -1,12 +1,12 @@
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { type Backfill, describeBackfill } from '../../domain/backfill.ts'
-import { RETIRED_ADVICE } from '../../domain/row.ts'
+import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
 import { Run } from '../../domain/run.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import { type LabeledText, formatCounts, formatState, renderBar, renderFields } from './layout.ts'
+import { type LabeledText, formatCounts, renderBar, renderFields, renderTable } from './layout.ts'
 import { formatLimit, rateStatusFields } from './rate-status.ts'
 import {
   formatCount,
@@ -22,13 +22,17 @@ import { renderRowStates } from './report.ts'
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
   const { troubles, limits, fill_rate, rows, paused, backfills } = report
   const names = Object.keys({ ...fill_rate, ...rows })
+  const shown =
+    names.length <= MAX_FULL_SOURCES ? names : names.toSorted(byNeed(report)).slice(0, MAX_SHOWN_SOURCES)
+  const folded = names.filter((name) => !shown.includes(name))
   const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
   return [
     ...troubles.flatMap((trouble) => [...renderTrouble(trouble, output, now), '']),
-    ...names.flatMap((name) => [
+    ...shown.flatMap((name) => [
       ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output, now),
       '',
     ]),
+    ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
     ...Object.entries(backfills).flatMap(([name, one]) => [
       ...renderFields([toBackfillField(name, one)], output),
       '',
@@ -47,6 +51,51 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
       output,
     ),
   ]
+}
+
+/** Of more sources than these, a few are shown in full, those that are paused, wait or failed first, and the rest on a line each. */
+const MAX_FULL_SOURCES = 8
+const MAX_SHOWN_SOURCES = 3
+
+const countFailed = (rows: StatusReport['rows'][string] | undefined): number =>
+  FAILURE_STATES.reduce((sum, state) => sum + (rows?.[state] ?? 0), 0)
+
+function byNeed({ rows, paused }: StatusReport): (a: string, b: string) => number {
+  const rank = (name: string): number => {
+    if (paused.some((one) => one.source === name)) return 0
+    if ((rows[name]?.waiting ?? 0) > 0) return 1
+    return countFailed(rows[name]) > 0 ? 2 : 3
+  }
+  return (a, b) => rank(a) - rank(b)
+}
+
+const renderFolded = (
+  names: readonly string[],
+  { rows, paused, fill_rate: fillRates }: StatusReport,
+  output: Output,
+): string[] => [
+  output.paint('heading', `${pluralize(names.length, 'more source')}`),
+  ...renderTable(
+    names,
+    [
+      { title: 'source', text: (name) => name, minColumns: 8 },
+      { title: 'picked', text: (name) => formatCount(rows[name]?.total ?? 0), number: true },
+      { title: 'waiting', text: (name) => formatCount(rows[name]?.waiting ?? 0), number: true },
+      { title: 'not enriched', text: (name) => formatCount(countFailed(rows[name])), number: true },
+      { title: 'filled', text: (name) => formatFilled(fillRates[name]), number: true },
+      { title: '', text: (name) => (paused.some((one) => one.source === name) ? 'paused' : '') },
+    ],
+    output,
+  ),
+]
+
+/** The share of all cells that hold a value. */
+function formatFilled(fillRate: StatusReport['fill_rate'][string] | undefined): string {
+  if (fillRate === undefined || typeof fillRate === 'string') return ''
+  const cells = fillRate.eligible * fillRate.columns.length
+  return cells === 0
+    ? ''
+    : formatPercent(fillRate.columns.reduce((sum, { filled }) => sum + filled, 0) / cells)
 }
 
 /** What is wrong, since when, what it means, and what to do. */

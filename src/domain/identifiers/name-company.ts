@@ -6,8 +6,7 @@ const MAX_TEXT_LENGTH = 200
 /** Characters without a glyph, ignored in comparisons: soft hyphens, joiners, direction marks. */
 const INVISIBLE = /\p{Default_Ignorable_Code_Point}/gu
 
-const rejectInput = (input: 'name' | 'company', reason: string) =>
-  ({ ok: false, reason: `${input} ${reason}`, input }) as const
+const rejectInput = (input: 'name' | 'company', reason: string) => ({ ok: false, reason, input }) as const
 
 /**
  * Normalizes a person's name and company; both are required. They are sent as typed, with white space collapsed, and
@@ -24,7 +23,7 @@ export function normalizeNameCompany(
   if (parts.name === '' && parts.company === '') return null
   for (const input of ['name', 'company'] as const) {
     const text = parts[input]
-    if (text === '') return rejectInput(input, 'is missing')
+    if (text === '') return rejectInput(input, 'missing')
     if (text.length > MAX_TEXT_LENGTH) return rejectInput(input, 'over 200 characters')
     // People fill a required field with a dash or a question mark, which would cost a call.
     if (!/[\p{L}\p{N}]/u.test(text.replace(INVISIBLE, '')))

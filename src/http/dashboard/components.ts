@@ -1,18 +1,6 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
-import { FAILED_ROW_STATES } from '../../domain/row.ts'
+import { FAILED_ROW_STATES, formatState } from '../../domain/row.ts'
 import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'
-
-/** States whose identifiers read badly; all others are shown with blanks. */
-const STATE_LABELS: Readonly<Record<string, string>> = {
-  not_found: 'no match',
-  below_confidence: 'low confidence',
-  unchanged: 'complete',
-  rejected: 'rejected by the service',
-  write_rejected: 'write failed',
-  suppressed: 'erased',
-}
-
-export const stateLabel = (state: string): string => STATE_LABELS[state] ?? state.replaceAll('_', ' ')
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
 export const timeAgo = (date: Date, now: number): Html =>
@@ -47,7 +35,7 @@ export function stateTone(state: string): Tone {
 }
 
 export const badge = (text: string, tone: Tone): Html => html`<span class="badge ${tone}">${text}</span>`
-export const stateBadge = (state: string): Html => badge(stateLabel(state), stateTone(state))
+export const stateBadge = (state: string): Html => badge(formatState(state), stateTone(state))
 
 /** The heading of a page, with its actions. */
 export const pageHead = (title: HtmlPart, actions: HtmlPart = null): Html =>

@@ -17,7 +17,7 @@ export function registerCsvRoutes(server: FastifyInstance, { db }: Pick<PageRout
   server.get<{ Querystring: RowQuery }>('/rows.csv', (request, reply) => {
     const search = parseRowQuery(request.query)
     return sendCsv(reply, 'rows.csv', ROW_COLUMNS, async function* () {
-      for await (const page of iterateRows(db, toRowFilter(search), search.sort))
+      for await (const page of iterateRows(db, toRowFilter(search), search.sort ?? 'key'))
         yield page.map((row) => [
           row.source,
           row.key,

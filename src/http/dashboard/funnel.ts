@@ -1,7 +1,8 @@
+import { formatState } from '../../domain/row.ts'
 import { formatCount } from '../../util/format.ts'
 import type { RowState } from '../../domain/row.ts'
 import { html, type Html } from './html.ts'
-import { shareBar, percentOfTotal, ratio, stateTone, stateLabel } from './components.ts'
+import { shareBar, percentOfTotal, ratio, stateTone } from './components.ts'
 
 /** The states lost before each step; the last step is what remains. */
 const FUNNEL_STEPS: ReadonlyArray<{ readonly after: string; readonly lost: readonly RowState[] }> = [
@@ -72,7 +73,7 @@ export function funnelTable(
 }
 
 function lossRow(state: RowState, rows: number, picked: number, link: string | null): Html {
-  const name = link === null ? stateLabel(state) : html`<a href="${link}">${stateLabel(state)}</a>`
+  const name = link === null ? formatState(state) : html`<a href="${link}">${formatState(state)}</a>`
   return html`<tr class="loss ${stateTone(state)}">
     <th scope="row"><span aria-hidden="true">−</span><span class="sr">less</span> ${name}</th>
     <td class="n">${formatCount(rows)}</td>

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { parseRowIdentity } from '../../actions/find-rows.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { countRowStates, listSourceNames } from '../../store/rows.ts'
-import { type RowFilter, searchRows } from '../../store/row-search.ts'
+import { type FoundRow, type RowFilter, type RowSort, searchRows } from '../../store/row-search.ts'
 import { FAILURE_STATES } from '../../domain/row.ts'
 import { toSentenceCase } from '../../util/format.ts'
 import { missingBody } from './error-pages.ts'
@@ -19,17 +19,22 @@ export function registerRowRoutes(
 ): void {
   server.get<{ Querystring: RowQuery }>('/rows', async (request, reply) => {
     const search = parseRowQuery(request.query)
-    const { cursor, direction, sort } = search
-    const found = await searchRows(db, toRowFilter(search), {
-      sort,
-      cursor,
-      direction,
-      // One more, to see whether there are more.
-      limit: ROWS_PAGE_SIZE + 1,
-    }).catch((error: unknown) => {
-      if ((error as { code?: string }).code !== CANCELLED) throw error
-      return null
-    })
+    const { cursor, direction } = search
+    const total = await countMatches(search)
+    const find = (by: RowSort): Promise<FoundRow[] | null> =>
+      searchRows(db, toRowFilter(search), {
+        sort: by,
+        cursor,
+        direction,
+        // One more, to see whether there are more.
+        limit: ROWS_PAGE_SIZE + 1,
+      }).catch((error: unknown) => {
+        if ((error as { code?: string }).code !== CANCELLED) throw error
+        return null
+      })
+    let sort = search.sort ?? ((total ?? 0) > MAX_SORTED_ROWS ? 'key' : 'newest')
+    let found = await find(sort)
+    if (found === null && search.sort === null) found = await find((sort = 'key'))
     const hasExtra = (found?.length ?? 0) > ROWS_PAGE_SIZE
     const isBackward = direction === 'before'
     const rows = found && (isBackward ? found.slice(-ROWS_PAGE_SIZE) : found.slice(0, ROWS_PAGE_SIZE))
@@ -38,12 +43,12 @@ export function registerRowRoutes(
       reply,
       { title: 'Rows', path: '/rows', search: search.text ?? '' },
       rowsPage({
-        search,
+        search: { ...search, sort },
         sources: await listSourceNames(db),
         rows,
         hasBefore: isBackward ? hasExtra : cursor !== null,
         hasAfter: isBackward || hasExtra,
-        total: await countMatches(search),
+        total,
         now: Date.now(),
         canAct: canAct(request),
       }),
@@ -93,6 +98,9 @@ export const toRowFilter = ({ text, filter }: RowSearch): RowFilter => ({
   ...filter,
   identity: text === null ? null : parseRowIdentity(text),
 })
+
+/** Of more rows than these, Postgres takes seconds to find the latest: they open by key. */
+const MAX_SORTED_ROWS = 300_000
 
 /** SQLSTATE of a statement that was cancelled at its timeout. */
 const CANCELLED = '57014'

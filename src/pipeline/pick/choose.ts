@@ -72,8 +72,10 @@ const isInformative = (note: Note): boolean => note.reason !== 'no input'
 
 /** Describes why a row has no usable input. */
 export function describeUnusable(notes: LookupChoice['notes']): string {
+  // Half of a name and company is none: beside an unusable address it would split one reason by what else is blank.
+  const unusable = notes.filter(({ reason }) => reason !== 'no input' && reason !== 'missing')
   if (notes.length === 0) return 'no input'
-  return notes
+  return (unusable.length > 0 ? unusable : notes)
     .map((note) => (note.reason === 'no input' ? note.reason : `${note.input}: ${note.reason}`))
     .join('; ')
 }

@@ -146,7 +146,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
 
   test('rows that failed for one reason are queued again, and a dry run follows', async () => {
     await page.goto(`${at}/failures?source=accounts`)
-    const reason = page.locator('#reasons tbody tr', { hasText: 'write failed' })
+    const reason = page.locator('#reasons tbody tr', { hasText: 'write rejected' })
     await reason.getByRole('link', { name: 'Retry' }).click()
     await page.locator('h1', { hasText: 'Retry failed rows' }).waitFor()
     await inspect('retry')

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { maskValues } from '../../../src/util/text.ts'
+import { foldNames, maskValues } from '../../../src/util/text.ts'
 
 describe('error texts of others', () => {
   test.each([
@@ -14,4 +14,11 @@ describe('error texts of others', () => {
   ])('%s', (text, expected) => {
     expect(maskValues(text)).toBe(expected)
   })
+})
+
+test('names are folded after a few', () => {
+  expect(foldNames(['contacts'])).toBe('contacts')
+  expect(foldNames(['contacts', 'accounts', 'leads'])).toBe('contacts, accounts, leads')
+  const twelve = ['contacts', 'accounts', ...Array.from({ length: 10 }, (_, n) => `s${n}`)]
+  expect(foldNames(twelve)).toBe('contacts, accounts and 10 more')
 })

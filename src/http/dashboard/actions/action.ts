@@ -217,7 +217,7 @@ function confirmationPage(
           ${fields}
           <p class="choices">
             <button class="${isDangerous === true ? 'danger' : ''}">${button}</button>
-            <a class="button" href="${backUrl}">${isWide === true ? 'Change it' : 'Cancel'}</a>
+            <a class="button" href="${backUrl}">${isWide === true ? 'Change it' : 'Back'}</a>
           </p>
         </form>`,
   ]

@@ -1,7 +1,7 @@
 import type { RetryReport } from '../../../actions/retry.ts'
-import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../../domain/row.ts'
+import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, formatState } from '../../../domain/row.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
-import { clamped, dataTable, definitionList, empty, nameText, stateBadge, stateLabel } from '../components.ts'
+import { clamped, dataTable, definitionList, empty, nameText, stateBadge } from '../components.ts'
 import { buildUrl, html, type Html } from '../html.ts'
 import { perform, PREVIEW_TIMEOUT_MS, requireApp, type ActionDeps, type DashboardAction } from './action.ts'
 
@@ -25,7 +25,7 @@ export function createRetryAction(deps: ActionDeps): DashboardAction {
           </p>`,
           definitionList([
             ['Sources', filter.sources.join(', ') || 'all'],
-            ['States', filter.states.map((state) => stateLabel(state)).join(', ')],
+            ['States', filter.states.map((state) => formatState(state)).join(', ')],
             ['Reason contains', filter.reason],
           ]),
           preview === null

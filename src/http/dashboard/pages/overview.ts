@@ -6,9 +6,9 @@ import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts
 import { card, ratio, tile, tiles } from '../components.ts'
 import { html, type Html } from '../html.ts'
 import { callsFigure, rateLimitStatus } from './rate-limit.ts'
-import { runsTable, START_RUN } from './runs.ts'
+import { runsTable } from './runs.ts'
 import { scheduleSummary } from './schedule.ts'
-import { sourcesSection } from './sources.ts'
+import { sourcesSummary } from './sources.ts'
 import { healthSection } from './verdict.ts'
 
 /** Runs on the overview; the others are on their own page. */
@@ -17,8 +17,8 @@ const RUNS = 6
 /** The overview page: whether Fillrate works, what needs attention, what it does now and next. */
 export const overviewPage = (data: DashboardData, system: SystemData, canAct: boolean): Html =>
   html`<h1 class="sr">Overview</h1>
-    ${healthSection(data)} ${metricTiles(data)} ${sourcesSection(data, system.liveSync.sources, null)}
-    ${runsSection(data, system, canAct)}
+    ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.liveSync.sources)}
+    ${runsSection(data, system)}
     ${card(
       'rate',
       'API calls',
@@ -36,21 +36,19 @@ export const overviewParts = (
   canAct: boolean,
 ): ReadonlyMap<string, Html> =>
   new Map([
-    ['verdict', healthSection(data)],
+    ['verdict', healthSection(data, canAct)],
     ['tiles', metricTiles(data)],
-    ['sources', sourcesSection(data, system.liveSync.sources, null)],
-    ['runs', runsSection(data, system, canAct)],
+    ['sources', sourcesSummary(data, system.liveSync.sources)],
+    ['runs', runsSection(data, system)],
     ['quota', rateLimitStatus(data)],
   ])
 
-const runsSection = (data: DashboardData, system: SystemData, canAct: boolean): Html =>
+const runsSection = (data: DashboardData, system: SystemData): Html =>
   card(
     'runs',
     'Runs',
     [scheduleSummary(system), runsTable(data.runs.slice(0, RUNS), data.readAt)],
-    html`<span class="actions"
-      >${data.runs.length > 0 && html`<a href="/runs">All runs</a>`} ${canAct && START_RUN}</span
-    >`,
+    data.runs.length > 0 && html`<a href="/runs">All runs</a>`,
   )
 
 /** Key figures: what was filled, what it cost, what is stuck. */
@@ -68,7 +66,7 @@ export function metricTiles(data: DashboardData): Html {
   const throttled = data.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
   if (all === 0 && data.runs.length === 0) return firstSteps()
   return tiles('tiles', 'Key figures', [
-    countTile('Cells filled', data.cellsWritten, 'by runs that ended in 30 days'),
+    countTile('Cells filled', data.cellsWritten, 'in 30 days'),
     countTile(
       'Rows enriched',
       enriched,

@@ -1,10 +1,11 @@
+import { formatState } from '../../../domain/row.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../../util/format.ts'
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
 import type { LimitChange } from '../../../store/rate-limits.ts'
 import { CALL_DURATION_BOUNDS_MS, REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 import { chartFigure, type ChartData, withoutIdleZeros } from '../chart.ts'
-import { badge, definitionList, ratio, shareBar, stateLabel, timeAgo } from '../components.ts'
+import { badge, definitionList, ratio, shareBar, timeAgo } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 
 type LeaderStatus = NonNullable<RateLimitStatus['status']>
@@ -61,7 +62,7 @@ function currentWindowFields(status: LeaderStatus, limit: number, at: number): [
       ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
     ],
     ['Resets', next === null ? 'not known yet' : next <= at ? 'now' : `in ${formatDuration(next - at)}`],
-    ['State', status.stallReason ?? stateLabel(status.state)],
+    ['State', status.stallReason ?? formatState(status.state)],
   ]
 }
 

@@ -6,7 +6,7 @@ import type {
   ExplainedField,
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
-import { Row } from '../../../domain/row.ts'
+import { Row, formatState } from '../../../domain/row.ts'
 import type { InputName } from '../../../domain/mapping.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import {
@@ -18,7 +18,6 @@ import {
   nameText,
   pageHead,
   stateBadge,
-  stateLabel,
   timeAgo,
   withCode,
 } from '../components.ts'
@@ -171,7 +170,7 @@ function lookupSection(history: RowHistory, now: number): HtmlPart {
 }
 
 const describeLookup = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>
-  `by ${kind === 'name_company' ? 'name and company' : stateLabel(kind)}: ${Object.values(input).join(', ')}`
+  `by ${kind === 'name_company' ? 'name and company' : formatState(kind)}: ${Object.values(input).join(', ')}`
 
 function describeCalls(
   { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt }: LookupSummary,

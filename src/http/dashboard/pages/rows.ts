@@ -1,4 +1,4 @@
-import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES } from '../../../domain/row.ts'
+import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../../domain/row.ts'
 import type { LookupKind } from '../../../domain/identifiers/kind.ts'
 import {
   ROW_SORTS,
@@ -14,7 +14,6 @@ import {
   empty,
   pageHead,
   stateBadge,
-  stateLabel,
   timeAgo,
   withCode,
   nameText,
@@ -38,7 +37,8 @@ export type RowQuery = Readonly<
 export interface RowSearch {
   readonly text: string | null
   readonly filter: Omit<RowFilter, 'identity'>
-  readonly sort: RowSort
+  /** Null: the latest first, unless that takes too long. */
+  readonly sort: RowSort | null
   readonly cursor: RowCursor | null
   readonly direction: 'after' | 'before'
 }
@@ -60,7 +60,7 @@ export function parseRowQuery(query: RowQuery): RowSearch {
       to: parseDay(given('to')),
       timezone: isTimeZone(given('tz')) ? (given('tz') ?? 'UTC') : 'UTC',
     },
-    sort: ROW_SORTS.find((one) => one === query.sort) ?? 'key',
+    sort: ROW_SORTS.find((one) => one === query.sort) ?? null,
     cursor: before ?? parseCursor(query.after),
     direction: before === null ? 'after' : 'before',
   }
@@ -103,7 +103,7 @@ export function toRowQuery({ text, filter, sort }: RowSearch): Record<string, st
     from: filter.from,
     to: filter.to,
     tz: filter.timezone === 'UTC' ? null : filter.timezone,
-    sort: sort === 'key' ? null : sort,
+    sort,
   }
 }
 
@@ -172,7 +172,7 @@ function filterForm({ search: { text, filter, sort }, sources }: RowsPageData): 
   const states = [
     ['', 'any'],
     ['not_enriched', 'not enriched (any)'],
-    ...ROW_STATES.map((state) => [state, stateLabel(state)] as const),
+    ...ROW_STATES.map((state) => [state, formatState(state)] as const),
   ] as const
   return html`<form class="filters card" action="/rows" aria-label="Filter">
     <label class="grow"

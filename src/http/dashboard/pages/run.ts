@@ -1,5 +1,5 @@
-import { ROW_STATES, type RowState } from '../../../domain/row.ts'
-import { Run } from '../../../domain/run.ts'
+import { ROW_STATES, type RowState, formatState } from '../../../domain/row.ts'
+import { Run, runOutcome } from '../../../domain/run.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
 import type { RunChange, RunPhases } from '../../../store/run-history.ts'
 import type { StoredRun } from '../../../store/runs.ts'
@@ -15,7 +15,6 @@ import {
   empty,
   pageHead,
   stateBadge,
-  stateLabel,
   nameText,
   withCode,
   sourceLink,
@@ -27,7 +26,7 @@ import { skippedCellsTable } from './failures.ts'
 import { displayValue } from './row.ts'
 import { pageLinks } from './rows.ts'
 import { numbersSection, readSkippedCells, readSplit, readStates } from './run-totals.ts'
-import { runKind, runOutcome } from './runs.ts'
+import { runKind } from './runs.ts'
 import { processName } from './schedule.ts'
 
 export const CHANGES_PAGE_SIZE = 25
@@ -92,7 +91,7 @@ function runActions({ run: { id, state, options, sources }, canAct }: RunPageDat
 function aboutSection({ run, phases, readAt }: RunPageData): Html {
   const { options, started_at: started, finished_at: finished } = run
   const end = finished?.getTime() ?? readAt
-  return card('about', 'Course', [
+  return card('about', 'Progress', [
     html`<div class="columns even">
       ${definitionList([
         ['Started', clockTime(started)],
@@ -184,7 +183,7 @@ function bySourceSection({ run, live }: RunPageData): Html {
           cell: ({ states }) => formatCount(Object.values(states).reduce((a, b) => a + b, 0)),
         },
         ...present.map((state) => ({
-          name: stateLabel(state),
+          name: formatState(state),
           kind: 'number' as const,
           cell: ({ name, states }: (typeof lines)[number]) =>
             run.options.dry === true
@@ -211,7 +210,7 @@ function rowsSection({ run, live }: RunPageData): Html {
       : funnelTable(isDry ? 'What a run would do' : 'From picked to enriched', states, (state) =>
           isDry ? null : rowsUrl(run.id, state),
         ),
-    states !== null && !isDry && html`<a href="${rowsUrl(run.id, null)}">Rows last touched by it</a>`,
+    states !== null && !isDry && html`<a href="${rowsUrl(run.id, null)}">List these rows</a>`,
   )
 }
 

@@ -1,3 +1,4 @@
+import { runOutcome } from '../../../domain/run.ts'
 import { isObject } from '../../../domain/json.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
 import type { RunFilter } from '../../../store/run-history.ts'
@@ -94,12 +95,6 @@ export function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun)
   if (undoes !== undefined) return `undo of ${undoes}`
   if (remap === true) return 'remap'
   return dry === true ? 'dry' : trigger
-}
-
-/** How a run ended: what its report says more exactly than its state, such as that it stopped at its budget. */
-export function runOutcome({ state, totals }: Pick<StoredRun, 'state' | 'totals'>): string {
-  const status = isObject(totals) ? totals['status'] : null
-  return state === 'running' || typeof status !== 'string' ? state : status
 }
 
 /** Puts each run into the first free lane of a timeline. Pure. */

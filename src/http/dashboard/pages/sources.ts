@@ -14,6 +14,7 @@ import {
   ratio,
   shareBar,
   stateBadge,
+  stateTone,
   timeAgo,
   withCode,
 } from '../components.ts'
@@ -54,26 +55,64 @@ export const sourcesSection = (
   data: DashboardData,
   followed: readonly string[],
   sort: SourceSort | null,
+): Html => {
+  const sorted = sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare)
+  return sourcesCard(sourcesTable(data, followed, sorted, sort), data.retired)
+}
+
+/** More sources than these are folded on the overview: they would push the runs out of sight. */
+const MAX_UNFOLDED = 8
+/** Of more, this number is shown at once. */
+const MAX_SHOWN = 5
+
+/** The sources on the overview: of many, those that need a look or wait come first, and the rest is folded. */
+export function sourcesSummary(data: DashboardData, followed: readonly string[]): Html {
+  if (data.sources.length <= MAX_UNFOLDED) return sourcesSection(data, followed, null)
+  const sorted = data.sources.toSorted((a, b) => rankNeed(a) - rankNeed(b))
+  const [shown, rest] = [sorted.slice(0, MAX_SHOWN), sorted.slice(MAX_SHOWN)]
+  const waiting = rest.reduce((sum, { states }) => sum + states.waiting, 0)
+  const failed = rest.reduce((sum, source) => sum + countFailures(source), 0)
+  return sourcesCard(
+    html`${sourcesTable(data, followed, shown, null)}
+      <details id="more-sources">
+        <summary>
+          ${rest.length} more: ${pluralize(waiting, 'row')} waiting, ${formatCount(failed)} not enriched
+        </summary>
+        ${sourcesTable(data, followed, rest, null)}
+      </details>`,
+    data.retired,
+  )
+}
+
+/** 0: something is wrong or held up. Sources of one rank stay in the order of the configuration. */
+function rankNeed(source: SourceOverview): number {
+  const { pause, deleted, lastRun, states } = source
+  const isStopped = pause !== null || deleted.some(({ held }) => held !== null)
+  if (isStopped || (lastRun !== null && stateTone(lastRun.state) === 'bad')) return 0
+  if (states.waiting > 0) return 1
+  return countFailures(source) > 0 ? 2 : 3
+}
+
+const sourcesCard = (body: HtmlPart, retired: DashboardData['retired']): Html =>
+  card('sources', 'Sources', [body, retiredNote(retired)], html`<a href="/failures">Failures by reason</a>`)
+
+const sourcesTable = (
+  data: DashboardData,
+  followed: readonly string[],
+  sources: readonly SourceOverview[],
+  sort: SourceSort | null,
 ): Html =>
-  card(
-    'sources',
+  dataTable<SourceOverview>(
     'Sources',
-    [
-      dataTable<SourceOverview>(
-        'Sources',
-        sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
-        sort === null ? data.sources : data.sources.toSorted(SORTS[sort].compare),
-        { none: 'No configuration is loaded yet.' },
-      ),
-      retiredNote(data.retired),
-    ],
-    html`<a href="/failures">Failures by reason</a>`,
+    sourceColumns(data, followed).map((column) => column && withSort(column, sort)),
+    sources,
+    { none: 'No configuration is loaded yet.' },
   )
 
 /** Sources that left the configuration, folded to a line. */
 const retiredNote = (retired: DashboardData['retired']): HtmlPart =>
   retired.length > 0 &&
-  html`<details>
+  html`<details id="retired">
     <summary>Retired: ${foldNames(retired.map(({ source }) => source))}</summary>
     <p class="soft">
       ${listNames(retired.map(({ source, rows, deleted }) => `${source} (${pluralize(rows + deleted, 'row')})`))}:

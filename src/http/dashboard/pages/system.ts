@@ -1,3 +1,4 @@
+import { formatState } from '../../../domain/row.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
 import { describeTrouble } from '../../../domain/trouble.ts'
 import type { ListedNotification } from '../../../store/notifications.ts'
@@ -12,7 +13,6 @@ import {
   dataTable,
   definitionList,
   pageHead,
-  stateLabel,
   timeAgo,
   nameText,
 } from '../components.ts'
@@ -116,7 +116,7 @@ const notificationsSection = ({ notifications, readAt }: SystemData): Html =>
       [
         { name: 'notification', kind: 'row', cell: ({ body }) => body.title },
         { name: 'to', cell: ({ host }) => html`<code class="short">${host}</code>` },
-        { name: 'state', cell: ({ state }) => badge(stateLabel(state), DELIVERY_TONES[state]) },
+        { name: 'state', cell: ({ state }) => badge(formatState(state), DELIVERY_TONES[state]) },
         { name: 'attempts', kind: 'number', cell: ({ attempts }) => formatCount(attempts) },
         { name: 'created', cell: ({ created_at: at }) => timeAgo(at, readAt) },
         { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },

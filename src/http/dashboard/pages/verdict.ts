@@ -7,10 +7,10 @@ import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
 import { type Html, html, type HtmlPart } from '../html.ts'
-import { readTotal } from './runs.ts'
+import { readTotal, START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each trouble with what it means and what to do, and below them what goes on. */
-export function healthSection(data: DashboardData): Html {
+export function healthSection(data: DashboardData, canAct: boolean): Html {
   const { troubles, readAt: now } = data
   const notes = listNotes(data)
   const [tone, activity] = describeActivity(data)
@@ -24,7 +24,8 @@ export function healthSection(data: DashboardData): Html {
         html`<ul>
           ${notes.map((note) => html`<li>${note}</li>`)}
         </ul>`
-      }`,
+      }
+      ${canAct && html`<p class="actions">${START_RUN}</p>`}`,
   )
 }
 

@@ -165,6 +165,36 @@ describe('status', () => {
     },
   }
 
+  test('of twenty sources, shows those in full that need a look, and the rest on a line each', () => {
+    const names = Array.from({ length: 20 }, (_, n) => `source_${n + 1}`)
+    const rows = Object.fromEntries(names.map((name) => [name, { ...none, total: 10, enriched: 10 }]))
+    rows['source_18'] = { ...none, total: 10, enriched: 7, waiting: 3 }
+    rows['source_19'] = { ...none, total: 10, failed: 10 }
+    const [pause] = view.paused
+    const paused = pause ? [{ ...pause, source: 'source_20' }] : []
+    const fill_rate = {
+      source_7: {
+        eligible: 10,
+        columns: [
+          { column: 'a', filled: 10 },
+          { column: 'b', filled: 5 },
+        ],
+        measured_at: new Date(now),
+      },
+    }
+    const lines = renderStatus({ ...view, rows, paused, fill_rate }, onTerminal(90).output, now)
+    const whole = lines.slice(0, lines.indexOf('17 more sources'))
+    expect(whole.filter((line) => line.startsWith('source_')).map((line) => line.split(' ')[0])).toEqual([
+      'source_20',
+      'source_18',
+      'source_19',
+    ])
+    const text = lines.join('\n')
+    expect(text).toMatch(/17 more sources\n *source +picked +waiting +not enriched +filled/)
+    expect(text).toMatch(/source_7 +10 +0 +0 +75\.0%/)
+    expect(lines.length).toBeLessThan(70)
+  })
+
   test('shows rows by state, fill rate by column, runs, jobs, deliveries and the rate limit', () => {
     const text = renderStatus(view, onTerminal(90).output, now).join('\n')
     expect(text).toMatch(/^contacts +paused 2 min ago by the dashboard$/m)
@@ -247,6 +277,14 @@ describe('check', () => {
   test('the result counts the errors', () => {
     const { output } = onTerminal(80)
     expect(renderVerdict([wrong, wrong], output).join('')).toContain('2 problems to fix')
+    // What a source lacks of grants has a finding of its own.
+    const grant = { privileges: ['SELECT'], on: 'crm.contacts', role: 'app' }
+    const lacking = createFinding('source', 'error', '1 problem', {
+      problems: [{ ...problem, grant } as unknown as typeof problem],
+    })
+    expect(renderVerdict([lacking, lacking, lacking, wrong], output).join('')).toContain(
+      '1 problem to fix before you can run: 4 checks fail because of it.',
+    )
     expect(renderVerdict([createFinding('bulk', 'warning', 'off')], output).join('')).toContain(
       'Ready to run.',
     )

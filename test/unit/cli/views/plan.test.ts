@@ -54,7 +54,7 @@ test('rows that another program has enriched are shown apart, with the reason', 
   const stamped = { rows: 1_000, reason: 'enriched_at is less than 90 d old' }
   const text = textOf({ sources: [{ ...contacts, recently_enriched: stamped }] })
   expect(text).toMatch(/− fresh +201 +looked up before/)
-  expect(text).toMatch(/− fresh +1,000 +enriched_at is less than 90 d old/)
+  expect(text).toMatch(/− recent +1,000 +enriched_at is less than 90 d old/)
 })
 
 test('a price turns lookups into money', () => {
@@ -101,8 +101,7 @@ test('a plan that stops at the limit or the budget says what it read, and nothin
 })
 
 test('counts the reasons beyond the limit, and wraps long ones', () => {
-  const long =
-    'email: address with a display name; linkedin_url: company page; name: name is missing; company: none'
+  const long = 'email: address with a display name; linkedin_url: company page; name: missing; company: none'
   const reasons = Array.from({ length: 20 }, (_, n) => [`reason ${n}`, 1] as const)
   const many = { ...contacts, invalid_input: { [long]: 72, ...Object.fromEntries(reasons) } }
   const text = textOf({ sources: [many] })

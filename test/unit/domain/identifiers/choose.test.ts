@@ -53,7 +53,7 @@ describe('the lookup of a person', () => {
       notes: [
         { input: 'email', reason: 'no @' },
         { input: 'linkedin_url', reason: 'bare handle' },
-        { input: 'company', reason: 'company is missing' },
+        { input: 'company', reason: 'missing' },
       ],
     })
   })

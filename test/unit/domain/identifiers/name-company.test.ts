@@ -39,13 +39,13 @@ describe('a name and a company', () => {
   })
 
   test.each([
-    ['', 'Acme', 'name', 'name is missing'],
-    [null, 'Acme', 'name', 'name is missing'],
-    ['Jane', ' \u200b', 'company', 'company is missing'],
-    ['-', 'Acme', 'name', 'name without a letter or digit'],
-    ['\u3164', 'Acme', 'name', 'name without a letter or digit'],
-    ['Jane', '???', 'company', 'company without a letter or digit'],
-    ['Jane', 'a'.repeat(201), 'company', 'company over 200 characters'],
+    ['', 'Acme', 'name', 'missing'],
+    [null, 'Acme', 'name', 'missing'],
+    ['Jane', ' \u200b', 'company', 'missing'],
+    ['-', 'Acme', 'name', 'without a letter or digit'],
+    ['\u3164', 'Acme', 'name', 'without a letter or digit'],
+    ['Jane', '???', 'company', 'without a letter or digit'],
+    ['Jane', 'a'.repeat(201), 'company', 'over 200 characters'],
   ])('rejects %j at %j', (name, company, input, reason) => {
     expect(normalizeNameCompany(name, company)).toEqual({ ok: false, reason, input })
   })
