@@ -117,7 +117,7 @@ function describeMachine(environment: BenchEnvironment, options: BenchOptions): 
 }
 
 /**
- * Compares Fillrate's two routes with a plain script, on the sandbox without a rate limit. Prints Markdown for
+ * Compares Fillrate's two routes with a plain script, on the sandbox, whose rate limit is never reached. Prints Markdown for
  * docs/performance.md on standard output, and progress on standard error.
  */
 const options = readOptions(process.argv.slice(2))

@@ -1,9 +1,9 @@
 import { startSandbox } from '../../src/sandbox/server.ts'
 import type { SandboxCommand, SandboxReply } from './sandbox.ts'
 
-/** The sandbox in its own process, without a rate limit; `sandbox.ts` sends the commands. */
+/** The sandbox in its own process, with a rate limit that is stated and never reached; `sandbox.ts` sends the commands. */
 const reply = (message: SandboxReply): void => void process.send?.(message)
-const sandbox = await startSandbox({ limit: null, jobDelayMs: [5, 50] })
+const sandbox = await startSandbox({ limit: 10_000_000, windowMs: 60_000, jobDelayMs: [5, 50] })
 
 process.on('message', (command: SandboxCommand) => {
   if (command.type === 'begin') {

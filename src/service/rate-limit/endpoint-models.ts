@@ -88,13 +88,6 @@ export class EndpointModels {
     return Math.max(0, ...banned.map(({ model }) => Math.max(1, model.cooldownMs(now))))
   }
 
-  /** Calls may be granted without waiting for a turn. */
-  isUnlimited(endpoint: Endpoint, now: number): boolean {
-    return (
-      this.#isCalled(endpoint) && this.#of(endpoint).every(({ model }) => model.state(now) === 'unlimited')
-    )
-  }
-
   /** Why no call of an endpoint is granted now, in words; null if one is. */
   stallReason(endpoint: Endpoint, now: number): string | null {
     const [stalled] = this.#of(endpoint).flatMap(({ model }) => model.stallReason(now) ?? [])

@@ -132,7 +132,8 @@ class BottleneckLimiter implements Limiter {
       throw new RangeError(`acquire needs 1 permit or more, not ${upTo}`)
     if (this.#stopped !== null) return Promise.reject(new Error('the limiter is stopped'))
     if (signal?.aborted === true) return Promise.reject(signal.reason as Error)
-    const granted = this.#acquireNow(upTo, endpoint)
+    if (priority === 'urgent') this.#urgentUntil = this.#now() + URGENT_WINDOW_MS
+    const granted = this.#acquireNow(upTo, { endpoint, priority })
     if (granted !== null) return Promise.resolve(granted)
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -155,7 +156,6 @@ class BottleneckLimiter implements Limiter {
       }
       signal?.addEventListener('abort', onAbort, { once: true })
       this.#queue.add(pending)
-      if (priority === 'urgent') this.#urgentUntil = this.#now() + URGENT_WINDOW_MS
       this.#updateAllowance()
       this.#advance()
     })
@@ -189,14 +189,16 @@ class BottleneckLimiter implements Limiter {
     await this.#bottleneck.disconnect()
   }
 
-  /** As many permits as are requested, without a turn, where there is no limit; null if the call must wait. */
-  #acquireNow(upTo: number, endpoint: CalledEndpoint | null): Permits | null {
+  /** What is granted at once, without the cost of a turn, where nothing else waits; null if the call must wait. */
+  #acquireNow(upTo: number, head: Pick<PendingAcquire, 'endpoint' | 'priority'>): Permits | null {
+    if (this.#queue.size > 0) return null
     const now = this.#now()
-    if (this.#stopped !== null || this.#queue.size > 0 || this.#documented !== null) return null
-    if (!this.#models.isUnlimited(endpoint, now)) return null
-    this.#grant(upTo, endpoint, now)
+    this.#models.onDemand(new Set([head.endpoint]), now)
+    const count = this.#grantable(head, upTo, now)
+    if (count < 1) return null
+    this.#grant(count, head.endpoint, now)
     this.#updateAllowance()
-    return new Permits(this.#counters, upTo, endpoint)
+    return new Permits(this.#counters, count, head.endpoint)
   }
 
   /** Raises the reservoir by one for each pending acquire that the model has a permit for. */

@@ -105,14 +105,26 @@ describe('the limiter', () => {
     const { limiter } = limited(100)
     const settle = fakeTimers()
     const gone = new AbortController()
-    const first = limiter.acquire(1, 'normal', gone.signal)
+    const held = await limiter.acquire(1, 'normal')
+    const next = limiter.acquire(1, 'normal', gone.signal)
+    held.release()
     gone.abort(new Error('given up'))
-    await expect(first).rejects.toThrow('given up')
+    await expect(next).rejects.toThrow('given up')
     await settle()
     const granted: number[] = []
     void limiter.acquire(1, 'normal').then(({ count }) => granted.push(count))
     await settle()
     expect(granted).toEqual([1])
+  })
+
+  test('grants without a turn where a limit leaves enough and nothing waits', async () => {
+    const service = limited(100)
+    await learn(service, 'normal')
+    const granted: number[] = []
+    void service.limiter.acquire(7, 'normal').then(({ count }) => granted.push(count))
+    await Promise.resolve()
+    await Promise.resolve()
+    expect(granted).toEqual([7])
   })
 
   test('grants without a turn where there is no limit', async () => {
