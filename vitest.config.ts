@@ -16,7 +16,7 @@ const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') 
 const SLOW = [
   'test/integration/daemon/schedule-week.test.ts',
   'test/integration/faults/*.test.ts',
-  'test/integration/dashboard/{actions-browser,dashboard}.test.ts',
+  'test/integration/dashboard/{actions-browser,dashboard,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',
 ]
 

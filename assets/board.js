@@ -95,7 +95,18 @@ const UNITS = /** @type {const} */ ([
   [1, 's'],
 ])
 
-/** Updates relative times, in the same format as the server, and all times to the chosen zone. */
+/** A time from now, rounded to its largest unit, as the server writes it. @param {number} ms */
+function relativeText(ms) {
+  if (Math.abs(ms) < 1_000) return 'now'
+  const seconds = Math.abs(ms) / 1_000
+  const [size] = UNITS.find(([length]) => seconds >= length) ?? [1]
+  const rounded = Math.round(seconds / size) * size
+  // Rounded up, it may be one of the next unit: 24 h are 1 d.
+  const [length, unit] = UNITS.find(([one]) => rounded >= one) ?? [1, 's']
+  return ms < 0 ? `${rounded / length} ${unit} ago` : `in ${rounded / length} ${unit}`
+}
+
+/** Updates relative times, and all times to the chosen zone. */
 function updateTimes() {
   const now = Date.now()
   for (const time of document.querySelectorAll('time')) {
@@ -106,10 +117,7 @@ function updateTimes() {
       continue
     }
     if (time.title !== absolute) time.title = absolute
-    const seconds = (at.getTime() - now) / 1_000
-    const [size, unit] = UNITS.find(([length]) => Math.abs(seconds) >= length) ?? [1, 's']
-    const n = Math.floor(Math.abs(seconds) / size)
-    const text = Math.abs(seconds) < 1 ? 'now' : seconds < 0 ? `${n} ${unit} ago` : `in ${n} ${unit}`
+    const text = relativeText(at.getTime() - now)
     if (time.textContent !== text) time.textContent = text
   }
 }

@@ -1,83 +1,55 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
-import { browserProgram, openBrowser } from '../../support/browser.ts'
-import { createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { relativeTime } from '../../../src/util/format.ts'
+import { browserProgram } from '../../support/browser.ts'
+import {
+  type BrowserDashboard,
+  OPERATOR,
+  openBrowserDashboard,
+  READER,
+} from '../../support/browser-dashboard.ts'
+import type { Harness } from '../../support/harness.ts'
 import { inspectPage } from '../../support/inspect-page.ts'
 
-const OPERATOR = 'a-token-that-is-hard-to-guess'
-const READER = 'another-one-that-only-reads'
-
 describe.skipIf(browserProgram() === null)('actions on the dashboard, in a browser', () => {
+  let dashboard: BrowserDashboard
   let harness: Harness
   let browser: Browser
   let context: BrowserContext
   let page: Page
-  let profile: string
   let at: string
-  const stop = new AbortController()
-  const working: Promise<void>[] = []
-  const daemonStop = new AbortController()
-  let daemonWork: Promise<void> | undefined
-  const complaints: string[] = []
 
   beforeAll(async () => {
-    harness = await startHarness({
-      config: {
-        ...withAccounts,
-        budget: 500,
-        dashboard: { allowWhere: true },
-        price: { currency: 'EUR', lookup: { person: 0.05, company: 0.02 } },
-      },
-      sandbox: { notFoundShare: 0.1, missingShare: 0 },
-      prepare: async ({ pool }) => {
-        await createCrm(pool, 60, 8)
-        await pool.query(`create function crm.reject() returns trigger language plpgsql as
-          $$ begin raise exception 'phone numbers are frozen' using errcode = 'check_violation'; end $$`)
-        await pool.query(`create trigger reject before update on crm.accounts for each row
-          when (old.id <= 3) execute function crm.reject()`)
-      },
-    })
-    const tokens = [
-      { name: 'anna', role: 'operator', secret: OPERATOR },
-      { name: 'grafana', role: 'reader', secret: READER },
-    ] as const
-    const shown = await harness.open({ environment: { dashboardTokens: tokens } })
-    const listening = Promise.withResolvers<string>()
-    working.push(shown.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') }))
-    const daemon = await harness.open({ environment: { webhookSecrets: [] } })
-    daemonWork = daemon.start({
-      signal: daemonStop.signal,
-      receiver: { publicUrl: 'http://127.0.0.1:1' },
-      deliveries: new WakeSignal(),
-    })
-    at = await listening.promise
-    profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
-    browser = await openBrowser(profile)
-    context = await browser.newContext()
-    page = await context.newPage()
-    page.on('pageerror', (error) => complaints.push(error.message))
-    page.on('console', (message) => {
-      if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
-    })
+    dashboard = await openBrowserDashboard()
+    ;({ harness, browser, context, page, at } = dashboard)
   })
-  afterAll(async () => {
-    await browser?.close()
-    stop.abort()
-    daemonStop.abort()
-    await Promise.all([...working, daemonWork])
-    await harness.close()
-    await rm(profile, { recursive: true, force: true })
-  })
+  afterAll(() => dashboard.close())
 
   async function inspect(name: string): Promise<void> {
     const findings = await inspectPage(page)
     expect(findings.map((text) => `${name}: ${text}`)).toEqual([])
   }
+
+  test('relative times are those of the server, also on a day of 23 or 25 hours', async () => {
+    const now = Date.parse('2025-03-29T23:34:00Z')
+    const seconds = [0.4, 1, 59.4, 59.7, 90, 5_399, 9_660, 84_000, 86_399, 90_000, 129_700, 7_775_999]
+    const times = seconds.flatMap((one) => [one, -one]).map((one) => new Date(now + one * 1_000))
+    const reading = await browser.newContext({ timezoneId: 'Europe/Berlin' })
+    const reader = await reading.newPage()
+    await reader.clock.setFixedTime(now)
+    await reader.route(`${at}/login`, async (route) => {
+      const answer = await route.fetch()
+      const list = times.map((one) => `<time datetime="${one.toISOString()}">not read</time>`).join('')
+      await route.fulfill({
+        response: answer,
+        body: (await answer.text()).replace('</main>', `${list}</main>`),
+      })
+    })
+    await reader.goto(`${at}/login`)
+    await expect.poll(() => reader.locator('time', { hasText: 'not read' }).count()).toBe(0)
+    expect(await reader.locator('time').allInnerTexts()).toEqual(times.map((one) => relativeTime(one, now)))
+    await reading.close()
+  })
 
   test('a link leads through sign-in to its page, and signing out ends the session', async () => {
     await page.goto(`${at}/failures?source=contacts`)
@@ -240,14 +212,13 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
   })
 
   test('a run that no process takes waits, and is withdrawn', async () => {
-    daemonStop.abort()
-    await daemonWork
+    await dashboard.stopDaemon()
     await page.goto(`${at}/runs/start?source=accounts&budget=5`)
     await page.getByRole('button', { name: 'Start the run' }).click()
     await page.locator('.notice', { hasText: 'Waiting for a process' }).waitFor()
     await page.getByRole('link', { name: 'Withdraw' }).click()
     await page.getByRole('button', { name: 'Withdraw' }).click()
     await page.locator('.notice', { hasText: 'withdrawn by anna' }).waitFor()
-    expect(complaints.filter((text) => !/\b(?:401|422)\b/.test(text))).toEqual([])
+    expect(dashboard.complaints.filter((text) => !/\b(?:401|422)\b/.test(text))).toEqual([])
   })
 })
