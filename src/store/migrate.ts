@@ -2,8 +2,17 @@ import { FillrateError } from '../util/error-text.ts'
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { sql } from 'kysely'
+import { createHash } from 'node:crypto'
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  sql,
+} from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { readVersion } from '../util/version.ts'
 import type { Database } from './open.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
@@ -55,6 +64,9 @@ export class SchemaMissingError extends FillrateError {
 
 /** The first migration of the versions before the first release, whose schema has other names. */
 const PRE_RELEASE_MIGRATION = '0001_foundation'
+
+/** Edited in place until the first release, so its name does not tell which schema it has made: its digest does. */
+const FIRST_MIGRATION = '0001_schema'
 
 /** The schema was created by a version before the first release. No migration leads from it to this version's. */
 export class PreReleaseSchemaError extends FillrateError {
@@ -117,7 +129,34 @@ async function readApplied(db: Database): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
   const names = rows.map((row) => row.name)
   if (names.includes(PRE_RELEASE_MIGRATION)) throw new PreReleaseSchemaError()
+  if (names.includes(FIRST_MIGRATION) && readVersion().startsWith('0.')) {
+    const { rows: made } = await sql<{ digest: string | null }>`
+      select obj_description('fillrate.migrations'::regclass, 'pg_class') as digest`.execute(db)
+    if (made[0]?.digest !== (await readOwnDigest())) throw new PreReleaseSchemaError()
+  }
   return names
+}
+
+let ownDigest: Promise<string> | undefined
+
+/** Read once in a process: its readiness is checked every few seconds. */
+const readOwnDigest = (): Promise<string> =>
+  (ownDigest ??= readMigrations().then((own) => digestStatements(own[FIRST_MIGRATION] as Migration)))
+
+/** Identifies what a migration makes, by its statements. Runs none of them. */
+async function digestStatements(migration: Migration): Promise<string> {
+  const digest = createHash('sha256')
+  const nowhere = new Kysely<unknown>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+    log: ({ query }) => void digest.update(query.sql),
+  })
+  await migration.up(nowhere)
+  return digest.digest('hex')
 }
 
 function createMigrator(db: Database, migrations: Migrations): Migrator {
@@ -137,14 +176,18 @@ function withNewer(own: Migrations, applied: readonly string[]): Migrations {
   const newer = applied.filter((name) => own[name] === undefined)
   return {
     ...Object.fromEntries(newer.map((name) => [name, { up: async () => {} }])),
-    ...Object.fromEntries(Object.entries(own).map(([name, migration]) => [name, withLockTimeout(migration)])),
+    ...Object.fromEntries(Object.entries(own).map(([name, migration]) => [name, prepare(name, migration)])),
   }
 }
 
-const withLockTimeout = (migration: Migration): Migration => ({
+const prepare = (name: string, migration: Migration): Migration => ({
   up: async (tx) => {
     await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
     await migration.up(tx)
+    if (name === FIRST_MIGRATION)
+      await sql`comment on table fillrate.migrations is ${sql.lit(await digestStatements(migration))}`.execute(
+        tx,
+      )
   },
 })
 

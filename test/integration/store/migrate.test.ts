@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
@@ -202,6 +202,33 @@ test('a schema from before the first release is left alone, with a remedy and ex
     )
     expect(rows).toEqual([{ relname: 'migrations' }])
   } finally {
+    await database.pool.query('drop schema fillrate cascade')
+    await migrate(database.db)
+  }
+})
+
+test('an earlier schema of the same name is left alone, and no process starts on it', async () => {
+  // As a version made it whose first migration had other statements: the name is the same, a column is missing.
+  const earlier = `comment on table fillrate.migrations is 'another'; alter table fillrate.deleted_rows drop may_be_hidden`
+  const cwd = await mkdtemp(join(tmpdir(), 'fillrate-earlier-'))
+  try {
+    await database.pool.query(earlier)
+    const message =
+      /before the first release, and cannot be upgraded\. Nothing was changed\..*drop schema fillrate cascade/s
+    await expect(migrate(database.db)).rejects.toThrow(message)
+    const source = { kind: 'person', table: 'a', inputs: { email: 't.email' }, outputs: { title: 'title' } }
+    await writeFile(join(cwd, 'fillrate.config.json'), JSON.stringify({ sources: { a: source }, budget: 1 }))
+    const env = {
+      DATABASE_URL: database.url,
+      FILLRATE_BASE_URL: 'http://127.0.0.1:9',
+      FILLRATE_API_KEY: 'a-key',
+    }
+    for (const words of [['migrate'], ['status'], ['plan'], ['run'], ['start', '--port', '0']]) {
+      const { code, stderr } = await runProgram({ cwd, env }, ...words)
+      expect({ words, code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(message) })
+    }
+  } finally {
+    await rm(cwd, { recursive: true })
     await database.pool.query('drop schema fillrate cascade')
     await migrate(database.db)
   }
