@@ -48,6 +48,8 @@ describe.skipIf(browserProgram() === null)('the dashboard, by keyboard alone', (
 
   async function press(key: string): Promise<Focused> {
     await page.keyboard.press(key)
+    // What a user sees is what the next frames show.
+    await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
     const focused = await readFocus()
     if (!focused.isVisible) unseen.add(`${new URL(page.url()).pathname}: ${focused.path} ${focused.name}`)
     return focused
