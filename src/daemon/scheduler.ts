@@ -1,4 +1,4 @@
-import { describeError } from '../util/error-text.ts'
+import { describeError, FillrateError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import type { RequestCapability, StoredRequest } from '../store/requested-runs.ts'
 import { randomUUID } from 'node:crypto'
@@ -165,7 +165,8 @@ export class Scheduler {
     const lost = new AbortController()
     const timer = setInterval(() => {
       scheduledRuns.extendScheduledRun(db, claimed, leaseMs).then(
-        (ours) => ours || lost.abort(),
+        (ours) =>
+          ours || lost.abort(new FillrateError(`another process has taken over the run of ${schedule}`)),
         (error: unknown) =>
           log[retryLogLevel(error)](
             { event: 'schedule_lease_failed', schedule, reason: describeError(error) },

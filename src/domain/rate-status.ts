@@ -1,3 +1,4 @@
+import { formatCount, formatDuration } from '../util/format.ts'
 import type { CalledEndpoint } from './spend.ts'
 
 /** What is known of the rate limit of a key. Stored, so that the next leader starts with it. */
@@ -77,4 +78,18 @@ export interface LimitUsage {
   readonly windows: readonly WindowUsage[]
   /** Calls that may be made without another note. The next leader takes them for made, just now. */
   readonly reserved: number
+}
+
+/**
+ * `200 calls in 2 s`, or `200 calls in at most 7 min`.
+ * @param atMostMs an upper bound of an unknown window; null if there is none
+ */
+export function formatLimit(
+  limit: number,
+  windowMs: number | null,
+  atMostMs: number | null | undefined = null,
+): string {
+  const calls = `${formatCount(limit)} ${limit === 1 ? 'call' : 'calls'}`
+  if (windowMs !== null) return `${calls} in ${formatDuration(windowMs)}`
+  return atMostMs == null ? `${calls} per window` : `${calls} in at most ${formatDuration(atMostMs)}`
 }

@@ -19,9 +19,15 @@ export function toPriority(trigger: Trigger): 'urgent' | 'normal' | 'low' {
   return trigger === 'backfill' ? 'low' : 'normal'
 }
 
-/** The reason of an interrupted run. @param cancelledBy null: its own process was interrupted */
-export const describeInterruption = (cancelledBy: string | null): string =>
-  cancelledBy === null ? 'stopped on request' : `cancelled by ${cancelledBy}`
+/**
+ * The reason of an interrupted run.
+ * @param cancelledBy null: its own process was interrupted
+ * @param cause why, if not on request
+ */
+export function describeInterruption(cancelledBy: string | null, cause: unknown = null): string {
+  if (cancelledBy !== null) return `cancelled by ${cancelledBy}`
+  return cause instanceof FillrateError ? cause.message : 'stopped on request'
+}
 
 /** A run missed its heartbeats, and another process took over its rows. Nothing is lost. */
 export class LeaseLostError extends FillrateError {

@@ -64,7 +64,7 @@ export async function finishRun(
   },
 ): Promise<RunReport> {
   const [failure] = run.observations.failures
-  const [status, statusReason] = decideStatus(run, failure, options.signal.aborted)
+  const [status, statusReason] = decideStatus(run, failure, options.signal)
   // When interrupted while Postgres is unavailable, wait no longer than the lease lasts: the next run finds this one
   // dead.
   const retryOptions = {
@@ -188,12 +188,12 @@ const describeDeleted = ({ deletedRows }: RunObservations): string[] =>
 function decideStatus(
   run: { readonly budget: RunBudget; readonly observations: RunObservations },
   failure: unknown,
-  interrupted: boolean,
+  { aborted: interrupted, reason: cause }: AbortSignal,
 ): [RunStatus, string | null] {
   if (failure !== undefined) return ['failed', failureSummary(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted || run.observations.cancelledBy !== null)
-    return ['interrupted', describeInterruption(run.observations.cancelledBy)]
+    return ['interrupted', describeInterruption(run.observations.cancelledBy, cause)]
   const { outage } = run.observations.leftover
   // Otherwise a wrong address would look like a run that found nothing.
   if (outage !== null && !outage.wasAnswered) return ['failed', describeUnanswered(outage)]

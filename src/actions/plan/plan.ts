@@ -12,6 +12,7 @@ import type { Source } from '../../sources/source.ts'
 import * as pauses from '../../store/paused-sources.ts'
 import { readMatchRate } from '../../store/run-progress.ts'
 import { type CallCounts, estimateTime, type PlannedTime } from './duration.ts'
+import { pluralize } from '../../util/format.ts'
 import { planSource, type FunnelOptions, type SourcePlan } from './funnel.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 
@@ -278,4 +279,11 @@ export function estimateMatches(
     min: Math.max(0, Math.floor(lookups * (middle - halfWidth))),
     max: Math.min(lookups, Math.ceil(lookups * (middle + halfWidth))),
   }
+}
+
+/** The lookups that the budget leaves: of the rows that the plan read, which may have stopped at the budget. Null: none. */
+export function describeBeyondBudget({ cost, sources }: Pick<Plan, 'cost' | 'sources'>): string | null {
+  if (cost.beyond_budget === 0) return null
+  const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
+  return `${atLeast}${pluralize(cost.beyond_budget, 'lookup')}`
 }

@@ -1,10 +1,10 @@
+import { formatLimit } from '../../domain/rate-status.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
-import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
+import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
 import { type LabeledText, formatCounts, renderFields } from './layout.ts'
-import { formatLimit } from './rate-status.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
 export interface PlanSettings {
@@ -201,14 +201,12 @@ function formatAmounts({ amount, max_amount: max }: Plan['cost']): string {
 const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-function formatBudget({ cost, sources }: Plan, { budget }: PlanSettings): string {
+function formatBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
   if (budget === 'unlimited') return 'unlimited budget'
   const of = `the budget of ${formatCount(budget)}`
-  const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
-  return cost.beyond_budget > 0
-    ? `${atLeast}${pluralize(cost.beyond_budget, 'lookup')} beyond ${of}`
-    : `within ${of}`
+  const beyond = describeBeyondBudget(plan)
+  return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
 }
 
 function formatTimeEstimate({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {

@@ -1,10 +1,10 @@
 import type { RunProgress } from '../../runs/counters.ts'
-import type { RateStatus } from '../../domain/rate-status.ts'
+import { formatLimit, type RateStatus } from '../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, formatPerSecond, pluralize } from '../../util/format.ts'
 import type { Log } from '../../util/log.ts'
 import { textWidth, truncate, type Output, type Paint } from '../terminal.ts'
 import { renderBar } from './layout.ts'
-import { formatLimit, SHARED_KEY_NOTICE } from './rate-status.ts'
+import { SHARED_KEY_NOTICE } from './rate-status.ts'
 
 /** A terminal is redrawn at most this often. */
 const FRAME_MS = 100

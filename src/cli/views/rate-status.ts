@@ -1,6 +1,6 @@
 import type { RateReport } from '../../actions/status.ts'
 import type { LabeledText } from './layout.ts'
-import { formatCount, formatDuration, formatPercent, relativeTime } from '../../util/format.ts'
+import { formatCount, formatPercent, relativeTime } from '../../util/format.ts'
 
 export const SHARED_KEY_NOTICE = 'another client uses the same API key; capacity is left for it'
 
@@ -40,18 +40,4 @@ function windowFields(status: RateReport, now: number): LabeledText[] {
   const next = status.next_window_at === null ? null : new Date(status.next_window_at)
   const left = next === null || next.getTime() <= now ? '' : `resets ${relativeTime(next, now)}`
   return [['Window', `${formatCount(status.window_used)} of ${formatCount(status.limit)} used`, left]]
-}
-
-/**
- * `200 calls in 2 s`, or `200 calls in at most 7 min`.
- * @param atMostMs an upper bound of an unknown window; null if there is none
- */
-export function formatLimit(
-  limit: number,
-  windowMs: number | null,
-  atMostMs: number | null | undefined = null,
-): string {
-  const calls = `${formatCount(limit)} ${limit === 1 ? 'call' : 'calls'}`
-  if (windowMs !== null) return `${calls} in ${formatDuration(windowMs)}`
-  return atMostMs == null ? `${calls} per window` : `${calls} in at most ${formatDuration(atMostMs)}`
 }

@@ -1,9 +1,10 @@
+import { formatLimit } from '../../domain/rate-status.ts'
 import type { RunReport } from '../../runs/report.ts'
 import { billedUnits } from '../../domain/spend.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { renderDryRun } from './diff.ts'
 import { renderSkippedSection } from './skipped-cells.ts'
-import { BANNED_NOTICE, SHARED_KEY_NOTICE, formatLimit } from './rate-status.ts'
+import { BANNED_NOTICE, SHARED_KEY_NOTICE } from './rate-status.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 import {
   type LabeledText,

@@ -1,3 +1,4 @@
+import { formatLimit } from '../../domain/rate-status.ts'
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { type Backfill, describeBackfill } from '../../domain/backfill.ts'
@@ -7,7 +8,7 @@ import { Run } from '../../domain/run.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { type LabeledText, formatCounts, renderBar, renderFields, renderTable } from './layout.ts'
-import { formatLimit, rateStatusFields } from './rate-status.ts'
+import { rateStatusFields } from './rate-status.ts'
 import {
   formatCount,
   formatMoney,

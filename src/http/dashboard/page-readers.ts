@@ -176,7 +176,7 @@ export function findLiveReader(
     }
   if (section === 'runs' && name !== '')
     return async () => {
-      const data = await readers.run(name, undefined, isActing)
+      const data = await readers.run(name, searchParams.get('after') ?? undefined, isActing)
       return { readAt: Date.now(), parts: data === null ? new Map() : runParts(data) }
     }
   return null

@@ -46,7 +46,8 @@ export function reportRate(
     used: sent,
     permitted,
     utilisation: permitted === null || permitted === 0 ? null : sent / permitted,
-    windowUsed: isPaced ? binding.used : model.windowUsed(now),
+    // A call near the boundary is counted in both windows, so that none is too many: the service counts it in one.
+    windowUsed: Math.min(isPaced ? binding.used : model.windowUsed(now), limit ?? Number.POSITIVE_INFINITY),
     nextWindowAt,
     nextWindowInMs: nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now,
     stallReason: describeStall(models, waiting, binding, now),

@@ -1,4 +1,4 @@
-import type { Plan, SourcePlan } from '../../../actions/plan/plan.ts'
+import { describeBeyondBudget, type Plan, type SourcePlan } from '../../../actions/plan/plan.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../../util/format.ts'
 import { badge, card, type DataColumn, dataTable, definitionList, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
@@ -9,7 +9,8 @@ export const planCards = (plan: Plan): readonly Html[] => [
   card('plan', 'What it picks', sourcesTable(plan)),
 ]
 
-function costFields({ lookups, calls, cost, time }: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
+function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
+  const { lookups, calls, cost, time } = plan
   const about = lookups.is_estimate ? 'about ' : ''
   const byRoute = [
     [calls.person, 'for people'],
@@ -20,10 +21,7 @@ function costFields({ lookups, calls, cost, time }: Plan): ReadonlyArray<readonl
     ['Lookups', html`<b class="figure">${about}${formatRange(cost.lookups, cost.max_lookups)}</b>`],
     ['Cost', describeAmount(cost)],
     ['Answered already', lookups.stored === 0 ? null : `${pluralize(lookups.stored, 'lookup')}, free`],
-    [
-      'Beyond the budget',
-      cost.beyond_budget === 0 ? null : `${pluralize(cost.beyond_budget, 'lookup')} remain for later`,
-    ],
+    ['Beyond the budget', describeBeyondBudget(plan)],
     [
       'API calls',
       calls.total === 0

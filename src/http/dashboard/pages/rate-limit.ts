@@ -1,4 +1,5 @@
 import { formatState } from '../../../domain/row.ts'
+import { formatLimit } from '../../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../../util/format.ts'
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
@@ -28,7 +29,7 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLim
   const [host = scope, key] = scope.split(' ')
   const isNow = status?.isLive === true
   const fields: [string, HtmlPart][] = [
-    ['Rate limit', describeLimit(limit, windowMs, status?.windowAtMostMs)],
+    ['Rate limit', formatLimit(limit, windowMs, status?.windowAtMostMs)],
     ...(isNow ? currentWindowFields(status, limit, at) : []),
     ...(status === null || status.limit === null ? [] : usageFields(status)),
   ]
@@ -41,16 +42,6 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLim
       }
     </p>
     ${definitionList(fields)}`
-}
-
-/** `60 calls in 3 s`. @param atMostMs an upper bound of an unknown window */
-export function describeLimit(
-  limit: number,
-  windowMs: number | null,
-  atMostMs: number | null | undefined = null,
-): string {
-  if (windowMs !== null) return `${pluralize(limit, 'call')} in ${formatDuration(windowMs)}`
-  return `${pluralize(limit, 'call')}, window ${atMostMs == null ? 'not known yet' : `of at most ${formatDuration(atMostMs)}`}`
 }
 
 function currentWindowFields(status: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {

@@ -64,6 +64,7 @@ export const runParts = (data: RunPageData): ReadonlyMap<string, Html> =>
     ['by-source', bySourceSection(data)],
     ['rows', rowsSection(data)],
     ['numbers', numbersSection(data.run.totals)],
+    ['changes', changesSection(data)],
   ])
 
 const outcomeBadge = ({ run }: RunPageData): Html =>
@@ -232,14 +233,14 @@ function skippedSection({ run }: RunPageData): HtmlPart {
 }
 
 /** What it has written, with the values before and after. */
-function changesSection({ run, changes, after, hasMore, outputs }: RunPageData): HtmlPart {
-  if (run.options.dry === true) return null
+function changesSection({ run, changes, after, hasMore, outputs }: RunPageData): Html {
+  if (run.options.dry === true) return html`<div id="changes" hidden></div>`
   const last = changes.at(-1)
   return card(
     'changes',
     'Rows written',
     changes.length === 0
-      ? empty(after > 0 ? 'No more.' : 'It has written nothing.')
+      ? empty(after > 0 ? 'No more.' : run.alive ? 'Nothing yet.' : 'It has written nothing.')
       : [
           dataTable<RunChange>(
             'Values before and after',

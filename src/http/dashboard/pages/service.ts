@@ -1,3 +1,4 @@
+import { formatLimit } from '../../../domain/rate-status.ts'
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { LimitChange } from '../../../store/rate-limits.ts'
 import type { RequestCount } from '../../../store/metrics.ts'
@@ -19,7 +20,6 @@ import {
   callsChart,
   callSteps,
   type CallStep,
-  describeLimit,
   durationPercentile,
   latencyChart,
   outcomeGroup,
@@ -186,7 +186,7 @@ const limitSection = ({ limitChanges }: ServicePageData): Html =>
         {
           name: 'limit',
           cell: ({ limit, windowMs }) =>
-            html`<span class="${windowMs === null ? '' : 'short'}">${describeLimit(limit, windowMs)}</span>`,
+            html`<span class="${windowMs === null ? '' : 'short'}">${formatLimit(limit, windowMs)}</span>`,
         },
         {
           name: 'a second',

@@ -1,5 +1,6 @@
 import { describeError } from '../../../util/error-text.ts'
 import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
+import { Run } from '../../../domain/run.ts'
 import type { OwnTrouble } from '../../../domain/trouble-facts.ts'
 import { describeTrouble, type Trouble, type TroubleText, TROUBLES } from '../../../domain/trouble.ts'
 import { isTransient } from '../../../store/connectivity.ts'
@@ -144,7 +145,9 @@ function lastRun(runs: readonly RunOverview[], now: number): Html | null {
     enriched === null || picked === null
       ? ''
       : picked === 0
-        ? ' and found nothing to do'
+        ? last.state === Run.completed
+          ? ' and found nothing to do'
+          : ''
         : ` and enriched ${formatCount(enriched)} of ${pluralize(picked, 'row')}`
   const status = (last.totals as { status?: string } | null)?.status
   const ended = status === 'budget_reached' ? 'reached its budget' : last.state

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { type PlanSettings, renderPlan } from '../../../../src/cli/views/plan.ts'
+import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
 import { onTerminal } from '../terminal.ts'
@@ -95,9 +96,12 @@ test('a plan that stops at the limit or the budget says what it read, and nothin
   const limited = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'limit' }] })
   expect(limited).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, up to the limit\n/)
   expect(limited).not.toContain('at least')
-  const bounded = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'budget' }] })
+  const sources = [{ ...contacts, ...unread, stopped_at: 'budget' as const }]
+  const bounded = textOf({ sources })
   expect(bounded).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, until the budget pays no more;/)
   expect(bounded).toContain('3,000 lookups (at least 204 lookups beyond the budget of 3,000)')
+  // The dashboard says the same.
+  expect(planCards({ ...plan, sources }).join('')).toContain('at least 204 lookups')
 })
 
 test('counts the reasons beyond the limit, and wraps long ones', () => {

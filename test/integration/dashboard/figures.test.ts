@@ -1,0 +1,198 @@
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { setTriggers } from '../../../src/actions/triggers.ts'
+import { openApp } from '../../../src/app.ts'
+import { renderStatus } from '../../../src/cli/views/status.ts'
+import { Output } from '../../../src/cli/terminal.ts'
+import { createStatusReport, readLastFillRates, type StatusReport } from '../../../src/actions/status.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
+import { runRequest } from '../../support/environment.ts'
+
+// The figures of the dashboard, of `status`, of `GET /api/status` and of the metrics, held against SQL and against what the
+// service has counted: after a run that stops at its budget, after its undo, and after live sync.
+
+let day: DayOnCall
+const config = {
+  ...withAccounts,
+  sources: { ...withAccounts.sources, contacts: { ...withAccounts.sources.contacts, follow: true } },
+  budget: 200,
+  liveSync: { budget: 100 },
+  price: { currency: 'EUR', lookup: { person: 0.1, company: 0.02 } },
+}
+const parsed = parseConfig(config, null)
+const SOURCES = Object.keys(config.sources)
+/** Pages are read again after some seconds at most. */
+const WAIT = { timeout: 120_000, interval: 500 }
+const signal = new AbortController().signal
+
+beforeAll(async () => {
+  day = await DayOnCall.open({ notFoundShare: 0 })
+  await createCrm(day.database.pool, 60, 12)
+  const { contacts } = parsed.sources
+  if (contacts === undefined) throw new Error('there is no such source')
+  await setTriggers(day.database.db, await openSource(day.database.db, contacts), 'install')
+  await day.start(config)
+})
+afterAll(() => day.close())
+
+async function withApp<Result>(
+  act: (app: Awaited<ReturnType<typeof openApp>>) => Promise<Result>,
+): Promise<Result> {
+  const environment = day.environment(day.database.url)
+  const app = await openApp({ config: parsed, environment, log: pino({ level: 'silent' }) })
+  try {
+    return await act(app)
+  } finally {
+    await app.close()
+  }
+}
+
+async function number(query: string, values: unknown[] = []): Promise<number> {
+  const [row] = await day.query<{ n: number | string | null }>(query, values)
+  return Number(row?.n ?? 0)
+}
+
+/** The words of a page. */
+async function readWords(path: string): Promise<string> {
+  const page = await day.read(path)
+  return page
+    .slice(page.indexOf('<main'))
+    .replaceAll(/<(script|style|svg).*?<\/\1>/gs, '')
+    .replaceAll(/<[^>]+>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+}
+
+/** What an open page is sent for one of its parts. */
+async function readLivePart(path: string, id: string): Promise<string> {
+  const ended = new AbortController()
+  const query = new URLSearchParams({ path })
+  const { body } = await fetch(`${day.daemons[0]?.url}/events?${query}`, { signal: ended.signal })
+  if (body === null) throw new Error('no events')
+  let text = ''
+  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    if (text.includes('event: beat')) break
+  }
+  ended.abort()
+  return text.split('\n').find((line) => line.startsWith(`data: {"id":"${id}"`)) ?? ''
+}
+
+/** The figures of each channel at one moment at which nothing is under way. */
+async function expectFigures(): Promise<void> {
+  const counted = await day.query<{ source: string; state: string; rows: number }>(
+    'select source, state, count(*)::int as rows from fillrate.rows group by 1, 2',
+  )
+  const rowsOf = (source: string, state: string | null): number =>
+    counted
+      .filter((one) => one.source === source && (state === null || one.state === state))
+      .reduce((sum, one) => sum + one.rows, 0)
+  const { inputs, calls: made } = day.sandbox.stats()
+  const lookups = inputs.requested_singly + inputs.requested_in_bulk
+  // Counters are stored every two seconds.
+  await expect.poll(() => number('select sum(calls) as n from fillrate.request_counts')).toBe(made.accepted)
+  const { db } = day.database
+  const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
+  for (const { name, outputs } of Object.values(parsed.sources))
+    fillRates[name] = await readLastFillRates(
+      db,
+      name,
+      outputs.map(({ column }) => column),
+    )
+  const status = await createStatusReport(db, SOURCES, fillRates, parsed, { own: [], schedules: null })
+  const answered = JSON.parse(await day.read('/api/status')) as typeof status
+  const metrics = new Map(
+    [...(await day.read('/metrics')).matchAll(/^(\w+(?:\{[^}]*\})?) (\S+)$/gm)].map(
+      ([, name = '', value]) => [name, Number(value)],
+    ),
+  )
+  const text = renderStatus(status, new Output({ write: () => {} }, { color: false }), Date.now()).join('\n')
+  const page = await readWords('/')
+
+  let enriched = 0
+  for (const source of SOURCES) {
+    enriched += rowsOf(source, 'enriched')
+    for (const [state, rows] of Object.entries(status.rows[source] ?? {})) {
+      const expected = rowsOf(source, state === 'total' ? null : state)
+      expect([source, state, rows]).toEqual([source, state, expected])
+      expect([source, state, answered.rows[source]?.[state as 'total']]).toEqual([source, state, expected])
+      const metric = metrics.get(`fillrate_rows{source="${source}",state="${state}"}`)
+      expect([source, state, metric ?? expected]).toEqual([source, state, expected])
+    }
+    expect(metrics.has(`fillrate_rows{source="${source}",state="enriched"}`)).toBe(true)
+    expect(text).toMatch(new RegExp(`ever picked +${rowsOf(source, null)}$`, 'm'))
+    const fillRate = status.fill_rate[source]
+    if (typeof fillRate !== 'object') throw new Error(`no fill rate of ${source}: ${fillRate}`)
+    for (const { column, filled } of fillRate.columns) {
+      const ratio = metrics.get(`fillrate_fill_rate_ratio{source="${source}",column="${column}"}`) ?? NaN
+      expect(ratio * fillRate.eligible).toBeCloseTo(filled)
+    }
+  }
+  const picked = counted.reduce((sum, one) => sum + one.rows, 0)
+  expect(page).toContain(`Rows enriched ${enriched} `)
+  expect(page).toContain(` of ${picked} picked`)
+
+  expect(status.spend.today.lookups).toBe(lookups)
+  expect(answered.spend.today).toEqual(status.spend.today)
+  const companies = await number(
+    `select count(*) as n from fillrate.lookups where kind = 'domain' and requested_at is not null`,
+  )
+  const amount = (0.1 * (lookups - companies) + 0.02 * companies).toFixed(2)
+  expect(text).toContain(`${lookups} lookups (${amount} EUR) today`)
+  expect(page).toContain(`Lookups (billable) ${lookups} in 30 days: ${amount} EUR`)
+  expect(
+    SOURCES.reduce(
+      (sum, source) => sum + (metrics.get(`fillrate_lookups_spent_today{source="${source}"}`) ?? 0),
+      0,
+    ),
+  ).toBe(lookups)
+  const calls = [...metrics].reduce(
+    (sum, [name, value]) => (name.startsWith('fillrate_requests_total') ? sum + value : sum),
+    0,
+  )
+  expect(page).toContain(`API calls ${calls} last hour`)
+  const liveSync = status.spend.budgets.find(({ kind }) => kind === 'live_sync')
+  const live = await number(`select sum(lookups_spent) as n from fillrate.budgets where name like 'follow %'`)
+  expect(liveSync?.left ?? 100).toBe(100 - live)
+  expect(metrics.get('fillrate_budget_remaining_lookups{budget="live_sync"}') ?? 100).toBe(100 - live)
+}
+
+test('every figure equals SQL: after a run, its undo, and live sync', async () => {
+  const report = await withApp((app) =>
+    app.run(runRequest({ sources: ['contacts', 'accounts'], budget: 20, signal })),
+  )
+  const written = `select count(*) as n from fillrate.changes c, jsonb_object_keys(after) k where run_id = $1 and k <> 'enriched_at'`
+  expect(report.status).toBe('budget_reached')
+  expect(report.cells.written).toBe(await number(written, [report.run]))
+  expect(report.rows.picked).toBe(await number('select count(*) as n from fillrate.rows'))
+  expect(report.reason).toBe(`Stopped at the budget of 20 lookups; ${72 - report.rows.picked} rows remain`)
+  await vi.waitFor(expectFigures, WAIT)
+
+  const undo = await withApp((app) => app.undo({ run: report.run, dryRun: false, signal }))
+  expect(undo.cells.restored).toBe(await number(written, [undo.run]))
+  expect(undo.cells.restored).toBe(report.cells.written)
+  const undone = await readWords(`/runs/${undo.run}`)
+  expect(undone).not.toContain('It has written nothing')
+  expect(undone.match(/ → blank/g)).toHaveLength(undo.cells.restored)
+  // A page that was opened before the first write shows them, too.
+  expect(await readLivePart(`/runs/${undo.run}`, 'changes')).toContain('Rows written')
+  await vi.waitFor(expectFigures, WAIT)
+
+  const before = await countAnswered(day)
+  await insertContacts(day, 1, 5)
+  await expect.poll(() => countAnswered(day)).toBe(before + 5)
+  await expect.poll(() => number(`select count(*) as n from fillrate.rows where state = 'waiting'`)).toBe(0)
+  await vi.waitFor(expectFigures, WAIT)
+})
+
+test('a run that failed before it picked a row has not found nothing to do', async () => {
+  await day.query(
+    `insert into fillrate.runs (scope, trigger, sources, state, reason, owner, lease_token, leased_until, finished_at, options, totals)
+     select 's', 'manual', '{accounts}', 'failed', 'no', 'x', gen_random_uuid(), now(), now(), options, '{"status": "failed", "rows": {"picked": 0, "enriched": 0}}'
+       from fillrate.runs order by id limit 1`,
+  )
+  await expect.poll(() => readWords('/')).toMatch(/Run \d+ failed [\d.]+ m?s ago \./)
+  expect(await readWords('/')).not.toContain('found nothing')
+})
