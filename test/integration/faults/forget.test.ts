@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import pino from 'pino'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -373,4 +375,66 @@ test('sources that cannot be searched are named, the rest is erased, and the com
   expect(without.stdout).toContain('not searched: the configuration (')
   await cli.configure(config)
   expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
+})
+
+test('what was written is erased after its record has expired', async () => {
+  const { pool } = harness.database
+  const email = 'person61@example.com'
+  const [{ profile }] = (
+    await pool.query('select linkedin as profile from crm.contacts where email = $1', [email])
+  ).rows as [{ profile: string }]
+  expect(Object.keys(await mentions(profile))).toContain('changes')
+  await pool.query(
+    `update fillrate.lookups set requested_at = now() - interval '100 days', resolved_at = now() - interval '100 days',
+            refresh_at = now() - interval '10 days' where key = $1`,
+    [email],
+  )
+  await cli.configure({ ...config, keepRecords: '95d' })
+  const daemon = cli.start('start', '--json')
+  await expect
+    .poll(async () => (await pool.query('select from fillrate.lookups where key = $1', [email])).rowCount)
+    .toBe(0)
+  daemon.child.kill('SIGTERM')
+  await daemon.ended
+  expect(Object.keys(await mentions(profile))).toContain('changes')
+  expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
+  expect(await mentions(profile)).toEqual({})
+  await cli.configure(config)
+})
+
+test('an erasure neither waits for a pg_dump that runs, nor do the runs beside it', async ({ skip }) => {
+  const { database } = harness
+  await database.pool.query(
+    `create table crm.large as select n, repeat(md5(n::text), 40) as text from generate_series(1, 5000) n`,
+  )
+  // Nobody reads what it writes: it stays in its transaction, with its locks.
+  const dump = spawn('pg_dump', [database.url], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const ended = once(dump, 'exit')
+  try {
+    const isDumping = async (): Promise<boolean> =>
+      (
+        await database.pool.query(
+          `select from pg_locks l join pg_stat_activity a using (pid) where a.application_name = 'pg_dump'
+              and l.relation = 'fillrate.suppressions'::regclass`,
+        )
+      ).rowCount === 1
+    await expect
+      .poll(async () => (dump.exitCode === null ? isDumping() : 'older than the server'))
+      .not.toBe(false)
+    if (dump.exitCode !== null) skip()
+    await database.pool.query(
+      `update crm.contacts set email = 'moved' || id || '@example.com' where id between 70 and 75`,
+    )
+    const [ran, erased] = await Promise.all([
+      cli.run('run', 'contacts', '--route', 'sync', '--json'),
+      cli.run('forget', '--email', 'person65@example.com', '--yes'),
+    ])
+    expect([ran.code, erased.code]).toEqual([0, 0])
+    expect(JSON.parse(ran.stdout)).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+    expect(await mentions('person65@example.com')).toEqual({})
+    expect(await isDumping()).toBe(true)
+  } finally {
+    dump.kill('SIGKILL')
+    await ended
+  }
 })
