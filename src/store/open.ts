@@ -99,8 +99,10 @@ class FillrateClient extends pg.Client {
   }
 
   async #narrowSearchPath(isDirect: boolean): Promise<void> {
-    const { rows } = await super.query<{ searched: string | null; own: string }>(SEARCH_PATH_SQL)
-    const { searched = null, own = '' } = rows[0] ?? {}
+    // Both in the one transaction of a message, which turns JIT off behind a pooler too.
+    const results: unknown = await super.query(`set local jit = off; ${SEARCH_PATH_SQL}`)
+    const [, found] = results as readonly pg.QueryResult<{ searched: string | null; own: string }>[]
+    const { searched = null, own = '' } = found?.rows[0] ?? {}
     if (searched === null) return
     const set = setSearchPathSql({ searched, own }, !isDirect)
     if (isDirect) await super.query(set)

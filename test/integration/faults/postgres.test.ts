@@ -40,8 +40,9 @@ test('a run survives that all its connections are ended repeatedly', async () =>
 test('a run waits while the database is read-only', async () => {
   const result = await faults.makeReadOnly(fixture)
   expectInvariants(result)
-  // The reason changes meanwhile: connections end when it begins and when it is over.
-  expect(result.stderr.match(/Postgres (?:is away|takes no writes)/g)).toHaveLength(2)
+  // Once, or twice where the reason changes: connections end when it begins and when it is over.
+  const told = result.stderr.match(/Postgres (?:is away|takes no writes)/g) ?? []
+  expect([1, 2]).toContain(told.length)
 })
 
 test('frozen connections are dropped and replaced', async () => {

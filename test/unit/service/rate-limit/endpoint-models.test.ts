@@ -63,7 +63,7 @@ describe.each(counters)('several endpoints are called, and the service counts as
     }
   })
 
-  test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.5] as const, [[600, 60_000], 0.85] as const])(
+  test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.45] as const, [[600, 60_000], 0.85] as const])(
     'one limit for all, %o: it is used, and no call is refused',
     (all, least) => {
       const durationMs = 20 * all[1]
