@@ -7,6 +7,8 @@ export interface MatchableResult {
   readonly email: string | null
   /** Two results with the same identifier and content are duplicates. */
   readonly content?: unknown
+  /** It reports no match, and nothing else. Default: false. */
+  readonly isMiss?: boolean
 }
 
 /** What matching needs to know of a job. */
@@ -29,7 +31,8 @@ export interface MatchableJob {
  * as members. An order counts where the service declares it, or where enough results name their own member that chance
  * cannot have put them there (`isProvenOrder`); one contradiction in the delivery disproves it for all of its results.
  * Results that name nothing and contradict nothing prove nothing: a service that sends them as they become ready looks
- * exactly like that.
+ * exactly like that. Only misses need no order: where there is a result for each member and all others are named, the
+ * misses that are left are those of the members that are left.
  *
  * Contradicted results are matched to nothing: an identifier of one member beside the `data.email` of another, or two
  * different results for one member. Taking the weaker of two statements would be a guess, and a record in the wrong row
@@ -121,6 +124,13 @@ function matchDistinct(
       return isKnownOrNone(requestId) && isKnownOrNone(email)
     })
   if (isOrderTrue) claims.claim(order)
+
+  const isOwnMiss = ({ requestId, isMiss }: MatchableResult, at: number): boolean =>
+    isMiss === true &&
+    byName[at] === undefined &&
+    isKnownOrNone(requestId) &&
+    (given === null || requestId === null || given.has(requestId))
+  if (shared.size === 0 && results.length === emails.length) claims.claimRest(results.map(isOwnMiss), emails)
   return claims.memberIndexes
 
   function isKnownOrNone(text: string | null): boolean {
@@ -176,6 +186,19 @@ class MemberClaims {
       this.memberIndexes[only] = member
       this.#taken.add(member)
     }
+  }
+
+  /**
+   * Gives the results that are left to the members that are left, in any order, where they say the same of each.
+   * @param isAlike whether a result may be given to any member
+   * @param emails one of each member; a member without one is known by nothing
+   */
+  claimRest(isAlike: readonly boolean[], emails: readonly string[]): void {
+    const left = this.memberIndexes.flatMap((member, at) => (member === null ? [at] : []))
+    const free = emails.flatMap((_, member) => (this.#taken.has(member) ? [] : [member]))
+    const isNamed = left.length < this.memberIndexes.length && left.length === free.length
+    if (!isNamed || !left.every((at) => isAlike[at]) || free.some((member) => emails[member] === '')) return
+    left.forEach((at, n) => (this.memberIndexes[at] = free[n] ?? null))
   }
 }
 

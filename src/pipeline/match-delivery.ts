@@ -1,5 +1,6 @@
 import { isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
 import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
+import { isObject } from '../domain/json.ts'
 import { matchResults } from '../domain/matching.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
@@ -42,6 +43,8 @@ export function matchToMembers(
       requestId: item.requestId,
       email: readings[index]?.email ?? null,
       content: item.data,
+      // An item that is no object was erased, or is nothing that a service has said of an input.
+      isMiss: item.data === null && isObject(item.raw),
     })),
     isCertain,
   )

@@ -79,6 +79,6 @@ select source, key, lacks,
             else coalesce(nullif(concat_ws('; ',
               case when email <> '' then 'email: ' || expected.email_fault(email) end,
               case when profile <> '' then 'linkedin_url: ' || expected.profile_fault(profile) end,
-              case when name <> '' then 'company: company is missing' when company <> '' then 'name: name is missing' end,
+              case when email <> '' or profile <> '' then null when name <> '' then 'company: missing' when company <> '' then 'name: missing' end,
               case when domain <> '' then 'domain: ' || expected.domain_fault(domain) end), ''), 'no input') end as fault
   from judged;

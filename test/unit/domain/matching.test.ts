@@ -39,6 +39,34 @@ describe('a result is matched to its input by', () => {
   })
 })
 
+describe('the misses that are left', () => {
+  const miss = (requestId: string | null) => ({ ...result(requestId), isMiss: true })
+  const job = { emails: [...emails, 'd@x.example'], requestIds: null }
+  const [a, b] = [result('ra', 'a@x.example'), result('rb', 'b@x.example')]
+
+  test('are those of the inputs that are left, where there is a result for each and all others are named', () => {
+    expect(matchResults(job, [miss('x'), b, miss('y'), a])).toEqual([2, 1, 3, 0])
+    expect(matchResults(job, [miss(null), b, miss(null), a])).toEqual([2, 1, 3, 0])
+  })
+  test('are nothing of the job where a result is missing, may be a record, or is of another job', () => {
+    const unmatched = (...results: Parameters<typeof matchResults>[1][number][]) =>
+      matchResults(job, results).filter((member) => member === null).length
+    expect(unmatched(miss('x'), b, a)).toBe(1)
+    expect(unmatched(miss('x'), b, result('y'), a)).toBe(2)
+    expect(unmatched(miss('x'), b, miss('other@y.example'), a)).toBe(2)
+    expect(unmatched(miss('x'), miss('y'), miss('z'), miss('w'))).toBe(4)
+    expect(matchResults(job, [miss('x'), b, miss('y'), a], false)).toEqual([null, 1, null, 0])
+    const given = {
+      ...job,
+      requestIds: { 'a@x.example': 'ra', 'b@x.example': 'rb', 'c@x.example': 'rc', 'd@x.example': 'rd' },
+    }
+    expect(matchResults(given, [miss('x'), b, miss('rd'), a])).toEqual([null, 1, 3, 0])
+    // A member that was erased is known by nothing.
+    const erased = { ...job, emails: [...emails, ''] }
+    expect(matchResults(erased, [miss('x'), b, miss('y'), a])).toEqual([null, 1, null, 0])
+  })
+})
+
 describe('an order that is not declared', () => {
   const many = Array.from({ length: 100 }, (_, n) => `p${n}@x.example`)
   const ids = many.map((_, n) => `r${n}`)
