@@ -44,11 +44,15 @@ export function matchToMembers(
       email: readings[index]?.email ?? null,
       content: item.data,
       // An item that is no object was erased, or is nothing that a service has said of an input.
-      isMiss: item.data === null && isObject(item.raw),
+      isMiss: isObject(item.raw) && isEmpty(item.data),
     })),
     isCertain,
   )
 }
+
+/** Nothing, whatever reads it. */
+const isEmpty = (data: unknown): boolean =>
+  data === null || (isObject(data) && Object.keys(data).length === 0)
 
 const readAsPeople = (items: readonly ResultItem[]): ParsedResult[] =>
   items.map((item) => parseResult(item.data))
