@@ -1,4 +1,4 @@
-import type { TroubleCode } from './trouble.ts'
+import { toHost, type TroubleCode } from './trouble.ts'
 
 /** A trouble that may be why others are seen. */
 export interface Cause {
@@ -33,15 +33,9 @@ export const CAUSE_CODES: readonly TroubleCode[] = [...SERVICE_CAUSES, 'shared_k
 /** A run may end just after the proof that its cause is over. */
 const AFTER_MS = 10_000
 
-const toHost = (scope: string): string => scope.split(' ')[0] ?? ''
-
-/** Of a refused key the run may name the next one: the host decides. */
+/** All but an outage of Postgres are about a service. Of a refused key the run may name the next one: the host decides. */
 const covers = ({ code, subject }: Cause, { scope, sources }: SymptomSubject): boolean =>
-  code === 'database_away' ||
-  sources.includes(subject) ||
-  ((SERVICE_CAUSES as readonly TroubleCode[]).includes(code) || code === 'shared_key'
-    ? scope === null || toHost(scope) === toHost(subject)
-    : false)
+  code === 'database_away' || sources.includes(subject) || scope === null || toHost(scope) === toHost(subject)
 
 /** What explains symptoms at one moment. Pure. */
 export class Causes {

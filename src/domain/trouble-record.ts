@@ -3,6 +3,7 @@ import {
   OWN_TROUBLE_TTL_MS,
   type Trouble,
   type TroubleCode,
+  toHost,
   toTroubleKind,
 } from './trouble.ts'
 
@@ -123,8 +124,6 @@ const listProofs = (
   proofs.filter(
     (proof) => (proof.at ?? now) > trouble.knownAt && proves(proof, trouble, alive.has(trouble.reporter)),
   )
-
-const toHost = (scope: string): string => scope.split(' ')[0] ?? ''
 
 /** Another key proves that the refused one was replaced, if no process is left that knows it. */
 const proves = (proof: TroubleProof, trouble: RecordedTrouble, isAlive: boolean): boolean =>

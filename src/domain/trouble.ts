@@ -79,7 +79,7 @@ interface TroubleKind {
 }
 
 /** The host of a scope such as `api.example.com 62af8704`. */
-const toHost = (subject: string): string => subject.split(' ')[0] || 'the service'
+export const toHost = (subject: string): string => subject.split(' ')[0] || 'the service'
 const toKeyId = (subject: string): string => subject.split(' ')[1] ?? ''
 const withReason = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : ` (${reason})`)
 const afterDash = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : `: ${reason}`)
