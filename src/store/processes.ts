@@ -31,7 +31,7 @@ export interface ListedProcess extends FillrateProcess {
 }
 
 /** A process is gone when it has not reported for this long: three reports. */
-const ALIVE_FOR = sql`interval '30 seconds'`
+export const ALIVE_FOR = sql`interval '30 seconds'`
 /** How long a killed process stays listed. */
 const LISTED_FOR = sql`interval '1 hour'`
 

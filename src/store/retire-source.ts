@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { FAILURE_STATES } from '../domain/row.ts'
 import { findRangeEnd, listRowKeys, setRowsAside } from './deleted-rows.ts'
+import { ALIVE_FOR } from './processes.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
@@ -48,7 +49,7 @@ export async function findRunOf(db: Connection, source: string): Promise<number 
 export async function findProcessOf(db: Connection, source: string): Promise<string | null> {
   const { rows } = await sql<{ process: string }>`
     select format('%s on %s (process %s)', role, host, pid) as process from fillrate.processes
-     where seen_at > now() - interval '30 seconds' and config -> 'sources' ? ${source}
+     where seen_at > now() - ${ALIVE_FOR} and config -> 'sources' ? ${source}
      order by started_at limit 1`.execute(db)
   return rows[0]?.process ?? null
 }

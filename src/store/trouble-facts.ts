@@ -6,6 +6,7 @@ import type { TroubleCode } from '../domain/trouble.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
 import { readCallFacts } from './call-facts.ts'
 import type { Database } from './open.ts'
+import { ALIVE_FOR } from './processes.ts'
 import { listRejectedWrites } from './rejected-writes.ts'
 import { intervalSql } from './sql.ts'
 
@@ -16,8 +17,6 @@ const MAX_RUNS = 200
 const RUNS_MS = 7 * 24 * 3_600_000
 /** An expired job is forgotten after a day, or with the next delivery. */
 const EXPIRED_MS = 24 * 3_600_000
-/** A process that was not seen for this long is dead. */
-const PROCESS_TTL_MS = 30_000
 
 /** SQL: a time as milliseconds since the epoch, for JSON. */
 const msSql = (time: string) => sql.raw(`(extract(epoch from ${time}) * 1000)::float8`)
@@ -69,8 +68,8 @@ export async function readTroubleFacts(
     select clock_timestamp() as now, current_setting('transaction_read_only') = 'on' as read_only,
       (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting') as waiting,
       exists (select from fillrate.processes
-               where role = 'start' and seen_at > now() - ${intervalSql(PROCESS_TTL_MS)}) as has_daemon,
-      (select owner from fillrate.processes where seen_at > now() - ${intervalSql(PROCESS_TTL_MS)}
+               where role = 'start' and seen_at > now() - ${ALIVE_FOR}) as has_daemon,
+      (select owner from fillrate.processes where seen_at > now() - ${ALIVE_FOR}
         order by role = 'start' desc, role = 'serve' desc, started_at, owner limit 1) as speaker,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
                 'probe', ${msSql('probe_at')}, 'reason', reason, 'unreachable', is_unreachable)), '[]')
