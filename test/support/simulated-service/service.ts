@@ -52,6 +52,7 @@ export class SimulatedService {
   readonly #random: () => number
   readonly #start: number
   #answers = 0
+  #dated = { second: 0, date: '' }
   #rejectedAt: number[] = []
   #bannedUntil = Number.NEGATIVE_INFINITY
 
@@ -120,7 +121,11 @@ export class SimulatedService {
   }
 
   #dateHeader(now: number): Record<string, string> {
-    return this.settings.date ? { date: new Date(now + this.settings.skewMs).toUTCString() } : {}
+    if (!this.settings.date) return {}
+    const second = Math.floor((now + this.settings.skewMs) / 1000)
+    // Answers of one second carry the same, and its formatting takes as long as all else that the service does.
+    if (second !== this.#dated.second) this.#dated = { second, date: new Date(second * 1000).toUTCString() }
+    return { date: this.#dated.date }
   }
 
   #rateHeaders({ limit, remaining, resetAt }: Verdict, now: number): Record<string, string> {

@@ -48,10 +48,11 @@ function play({ slots = 32, limit, usualMs = 100, phases, seconds }: Played): nu
   calls.sort((a, b) => a.end - b.end)
   const steps = new Map<number, { at: number; calls: number; durations: { ms: number; calls: number }[] }>()
   const slow: number[] = []
+  let stored = 0
   for (let second = 1; second <= seconds; second++) {
     const now = second * SECOND
-    while ((calls[0]?.end ?? Infinity) <= now - DELAY_MS) {
-      const { end = 0, ms = 0 } = calls.shift() ?? {}
+    for (; (calls[stored]?.end ?? Infinity) <= now - DELAY_MS; stored++) {
+      const { end = 0, ms = 0 } = calls[stored] ?? {}
       const at = START + Math.floor(end / STEP_MS) * STEP_MS
       const step = steps.get(at) ?? { at, calls: 0, durations: [] }
       const group = step.durations.find((one) => one.ms === ms)

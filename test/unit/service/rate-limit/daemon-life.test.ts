@@ -3,11 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { exhaustedForMs } from '../../../../src/service/rate-limit/exhaustion.ts'
 import { TRANSIT_MS } from '../../../../src/service/rate-limit/capacity.ts'
+import { propertyRuns } from '../../../support/quota-runs.ts'
 import { service } from '../../../support/simulated-service/arbitrary.ts'
 import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
 import type { SimulationSettings } from '../../../support/simulated-service/simulate.ts'
 
-const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 200)
+const numRuns = propertyRuns(200)
 
 /** Small bursts, each followed by a rest of up to some hundred windows, and then more calls than some windows permit. */
 const life: fc.Arbitrary<SimulationSettings> = fc

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { LimitUsage } from '../../../../src/domain/rate-status.ts'
 import type { DocumentedLimit } from '../../../../src/domain/service/documented-limit.ts'
 import { DocumentedLimits } from '../../../../src/service/rate-limit/documented-limits.ts'
+import { propertyRuns } from '../../../support/quota-runs.ts'
 import { service } from '../../../support/simulated-service/arbitrary.ts'
 import {
   plainSimulation,
@@ -44,7 +45,7 @@ describe('a documented limit', () => {
             `${JSON.stringify(settings)}\naccepted ${outcome.accepted}, 429s: ${outcome.rejected}\n${outcome.timeline.print()}`,
           )
       }),
-      { numRuns: Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 250) / 5 },
+      { numRuns: propertyRuns(250) / 5 },
     )
   })
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
+import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import {
   simulateEndpoints,
   type EndpointOutcome,
@@ -17,11 +18,17 @@ const networks = [
 /** When the second endpoint is called first, in milliseconds since the first one was. */
 const starts = [0, 3, 7_700]
 
-const seeds = process.env['FILLRATE_QUOTA_RUNS'] === undefined ? [1] : [1, 2, 3, 4, 5, 6, 7, 8]
+const seeds = isEachCasePlayed ? [1, 2, 3, 4, 5, 6, 7, 8] : [1]
+
+/** Twelve windows of a minute show what more do. */
+const windowsOf = (all: number, [, windowMs]: Limit): number =>
+  isEachCasePlayed || windowMs < 60_000 ? all : 12
 
 const counters = ['first-request', 'on-the-clock', 'sliding-log', 'token-bucket'] as const
 
 describe.each(counters)('several endpoints are called, and the service counts as %s', (counter) => {
+  let turn = counters.indexOf(counter)
+
   function play(
     limits: Readonly<Record<string, Limit>>,
     durationMs: number,
@@ -32,9 +39,10 @@ describe.each(counters)('several endpoints are called, and the service counts as
       { ...plainService, counter, limit, windowMs },
     ])
     const common = { durationMs, limits: Object.fromEntries(services) }
-    return networks.flatMap((network) =>
+    turn++
+    return networks.flatMap((network, n) =>
       seeds.flatMap((seed) =>
-        starts.map((from) =>
+        someOf(starts, n + turn).map((from) =>
           simulateEndpoints({ ...common, ...network, seed, endpoints: endpointsFrom(from) }),
         ),
       ),
@@ -48,7 +56,7 @@ describe.each(counters)('several endpoints are called, and the service counts as
     // Limits that look the same are told apart late.
     [[50, 5000], [50, 5000], 0],
   ] as const)('%o to people and %o to companies: no call is refused', (person, company, least) => {
-    const durationMs = 14 * person[1]
+    const durationMs = windowsOf(14, person) * person[1]
     const outcomes = play({ person, company }, durationMs, (from) => ({
       person: { limit: 'person', from: 0 },
       company: { limit: 'company', from },
@@ -66,7 +74,7 @@ describe.each(counters)('several endpoints are called, and the service counts as
   test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.45] as const, [[600, 60_000], 0.85] as const])(
     'one limit for all, %o: it is used, and no call is refused',
     (all, least) => {
-      const durationMs = 20 * all[1]
+      const durationMs = windowsOf(20, all) * all[1]
       const outcomes = play({ all }, durationMs, (from) => ({
         bulk: { limit: 'all', from: 0 },
         person: { limit: 'all', from },

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
+import { propertyRuns } from '../../../support/quota-runs.ts'
 import { simulation } from '../../../support/simulated-service/arbitrary.ts'
 import { simulate } from '../../../support/simulated-service/simulate.ts'
 import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
 
-const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 60)
+const numRuns = propertyRuns(40)
 
 /** Any service whose limit is cut at once, in the middle of a window; all answers state it. */
 const cut: fc.Arbitrary<SimulationSettings> = fc

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
+import { propertyRuns } from '../../../support/quota-runs.ts'
 import { simulation } from '../../../support/simulated-service/arbitrary.ts'
 import { simulate } from '../../../support/simulated-service/simulate.ts'
 import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
 
-const numRuns = Number(process.env['FILLRATE_QUOTA_RUNS'] ?? 150)
+const numRuns = propertyRuns(60)
 
 /** The report of a failing case: the service, and the calls around the first 429. */
 const report = (settings: SimulationSettings, outcome: Outcome): string =>

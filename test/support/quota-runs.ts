@@ -1,0 +1,11 @@
+const runs = process.env['FILLRATE_QUOTA_RUNS']
+
+/** `npm run test:quota` plays each case of the rate-limit tests; `npm test` plays a share of them. */
+export const isEachCasePlayed = runs !== undefined
+
+/** How often a property is tried. */
+export const propertyRuns = (byDefault: number): number => Number(runs ?? byDefault)
+
+/** All of these, or by default one: with each `turn` the next. */
+export const someOf = <T>(all: readonly T[], turn: number): readonly T[] =>
+  isEachCasePlayed ? all : all.slice(turn % all.length, (turn % all.length) + 1)
