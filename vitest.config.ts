@@ -12,9 +12,11 @@ const MOCKED = 'test/unit/**/*.mocked.test.ts'
 /** The examples import the package by its name. */
 const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') } }
 
-/** Crashes and kills, the dashboard in a browser, and `init` on real schemas. */
+/** Crashes and kills, days on call, the dashboard in a browser, the examples, and `init` on real schemas. */
 const SLOW = [
-  'test/integration/daemon/schedule-week.test.ts',
+  'test/integration/cli/{kill,multi-process}.test.ts',
+  'test/integration/daemon/{day,day-rate,schedule-week}.test.ts',
+  'test/integration/{demo,examples}/*.test.ts',
   'test/integration/faults/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',
@@ -66,7 +68,7 @@ export default defineConfig({
         },
       },
       {
-        // `npm run test:slow`: a fifth of all the time. `npm test` is to end within four minutes on two cores.
+        // `npm run test:slow`: half of all the time. `npm test` is to end within four minutes on two cores.
         resolve: EXAMPLES,
         test: { ...INTEGRATION, name: 'slow', include: SLOW },
       },
