@@ -77,8 +77,9 @@ test.each([
     for (const count of ['scanned', 'known', 'newcomers'] as const)
       expect(sum(pages, (page) => page[count])).toBe(whole[count])
   }
-  const [bounded] = await readAll(source, 3, { until: whole.candidates[4]?.key ?? '' })
-  expect(bounded?.candidates.at(-1)?.key).toBe(whole.candidates[4]?.key)
+  // A slow machine reads them in more than one stretch, of which one may hold none.
+  const bounded = await readAll(source, 3, { until: whole.candidates[4]?.key ?? '' })
+  expect(bounded.flatMap((page) => page.candidates).at(-1)?.key).toBe(whole.candidates[4]?.key)
 })
 
 test('ends before a page that fails, which fails in its turn', async () => {
