@@ -7,7 +7,7 @@ import {
   UNDONE_NOTE,
 } from '../domain/row.ts'
 import { opaque, unnestByRow } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import { ConflictError, type Connection, type Tx } from './transaction.ts'
 import { parseRows, type Unparsed } from './write-back-queue.ts'
 
 export interface RetryRow {
@@ -88,6 +88,8 @@ export interface RemapRow {
   readonly key: string
   readonly inputHash: string
   readonly state: RowState
+  /** When it was finished, as it was read. */
+  readonly settledAt: string
   readonly lookup: number
   readonly record: unknown
   readonly confidence: number | null
@@ -110,7 +112,7 @@ export async function listRemapRows(
   service: number | null,
 ): Promise<RemapRow[]> {
   const { rows } = await sql<Unparsed<RemapRow>>`
-    select r.key, r.input_hash::text as "inputHash", r.state, r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier,
+    select r.key, r.input_hash::text as "inputHash", r.state, r.settled_at::text as "settledAt", r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier,
            coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and r.state <> 'waiting' and r.input_hash is not null
@@ -136,38 +138,35 @@ export async function countRemapRows(
 }
 
 /**
- * Queues rows for write-back from their stored record. Skips rows that changed meanwhile.
- * @returns how many wait now
+ * Queues rows for write-back from their stored record. A row belongs to the run that took it last: one that another run has
+ * written since it was read would be missing from that run's report.
+ * @throws ConflictError if a row has changed since it was read; the next attempt reads it again
  */
 export async function requeueRowsForWrite(
   tx: Tx,
   source: string,
   run: number,
-  rows: readonly Pick<RemapRow, 'key' | 'inputHash' | 'lookup'>[],
-): Promise<number> {
-  if (rows.length === 0) return 0
+  rows: readonly Pick<RemapRow, 'key' | 'inputHash' | 'settledAt' | 'lookup'>[],
+): Promise<void> {
+  if (rows.length === 0) return
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
-  const { rows: locked } = await sql<{ id: number }>`
-    select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
+  const { rows: locked } = await sql`
+    select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
      order by id for no key update`.execute(tx)
-  const answered = new Set(locked.map((row) => row.id))
-  const open = rows.filter((row) => answered.has(row.lookup))
-  const values = open.map(({ key, inputHash, lookup }) => ({ key, inputHash, lookup }))
-  const { rows: taken } = await sql<{ lookup: number }>`
+  const values = rows.map(({ key, inputHash, settledAt, lookup }) => ({ key, inputHash, settledAt, lookup }))
+  const { numAffectedRows: taken } = await sql`
     update fillrate.rows r
        set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
-      from ${unnestByRow(source, values, { inputHash: 'text', lookup: 'bigint' })}
+      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint' })}
      where r.ctid = v.ctid
-       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.state <> 'waiting'
-    returning r.lookup_id as lookup`.execute(tx)
-  await sql`
-    insert into fillrate.write_back_queue (lookup_ids)
-    select ids from (select ${[...new Set(taken.map((row) => row.lookup))]}::bigint[] as ids) v where ids <> '{}'`.execute(
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt"`.execute(
     tx,
   )
-  return taken.length
+  if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
+    throw new ConflictError('rows have changed since they were read')
+  await sql`insert into fillrate.write_back_queue (lookup_ids) values (${lookups}::bigint[])`.execute(tx)
 }
 
 /** Whether rows of a run wait to be written from a stored record. @param options.left include postponed rows */

@@ -18,6 +18,11 @@ const second = withContacts({
   },
 })
 
+/** Cells that remaps have written. */
+const REMAPPED_CELLS = `
+  select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run_id > 1`
+const WAIT = { timeout: 30_000 }
+
 let harness: Harness
 beforeEach(async () => {
   harness = await startHarness({
@@ -135,10 +140,43 @@ test('two concurrent remaps write each row once', async () => {
   await harness.run()
   const reports = await Promise.all([remap(second), remap(second)])
   const written = reports.reduce((sum, one) => sum + (one.report?.cells.written ?? 0), 0)
-  const cells = await scalar(
-    pool,
-    `select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run_id > 1`,
-  )
-  expect(written).toBe(cells)
+  expect(written).toBe(await scalar(pool, REMAPPED_CELLS))
   expect((await remap(second, true)).examined.changed).toBe(0)
+})
+
+test('a remap takes no row that another has written since it read the row', async () => {
+  const { pool } = harness.database
+  await harness.run({ limit: 900 })
+  // The slow remap waits with its page read and nothing queued; the other writes it, up to one row that a user has locked.
+  await pool.query(`
+    create table crm.gate as select;
+    create function crm.wait(value text) returns text language plpgsql as $$
+      begin while exists (select from crm.gate) loop perform pg_sleep(0.1); end loop; return value; end $$`)
+  const withPhone = (phone: object): object =>
+    withContacts({ outputs: { ...outputs, phone }, minConfidence: 0.5 })
+  const isTrue = (condition: string) => expect.poll(() => scalar(pool, condition), WAIT).toBe(true)
+  const user = await pool.connect()
+  let late: RemapReport, other: Promise<RemapReport>
+  try {
+    await user.query('begin')
+    await user.query(`
+      select from crm.contacts
+       where id = (select key::int from fillrate.rows where state = 'enriched' order by key limit 1) for update`)
+    const slow = remap(withPhone({ field: 'phone', sql: 'crm.wait($value)' }))
+    await isTrue(`exists (
+      select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database() and query ~ '~evaluated')`)
+    other = remap(withPhone({ field: 'phone' }))
+    await isTrue(`(
+      select count(*) = 1 and bool_and(due_at is not null) from fillrate.rows where state = 'waiting')`)
+    await pool.query('delete from crm.gate')
+    late = await slow
+  } finally {
+    user.release(true)
+  }
+  const { report } = await other
+  const { enriched = 0 } = report?.rows ?? {}
+  expect(enriched).toBeGreaterThan(500)
+  expect(late.examined).toMatchObject({ changed: 0, unchanged: enriched - 1 })
+  expect(late.report?.rows.picked).toBe(0)
+  expect(report?.cells.written).toBe(await scalar(pool, REMAPPED_CELLS))
 })
