@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { crmConfig, createCrm, distinctEmails, typedCells } from '../../support/crm.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
@@ -74,20 +74,4 @@ test('every written cell is in a change, with its previous value', async () => {
        from fillrate.changes`,
   )
   expect(rows[0]).toEqual({ rows: report.rows.enriched, cells: report.cells.written })
-})
-
-test('emails that do not fill a job are submitted as soon as all rows are picked', async () => {
-  const small = await startHarness({
-    config: crmConfig,
-    sandbox: { jobDelayMs: [1, 5] },
-    prepare: ({ pool }) => createCrm(pool, 200),
-  })
-  onTestFinished(() => small.close())
-  for (let run = 0; run < 3; run++) await small.run({ route: 'bulk', limit: 10 })
-  const { rows } = await small.database.pool.query<{ ms: number }>(
-    `select min(extract(epoch from j.created_at - r.picking_finished_at) * 1000)::float8 as ms
-       from fillrate.jobs j join fillrate.runs r on r.id = j.run_id`,
-  )
-  // It was 300 to 1,000 ms: the loop went by a list of runs from before.
-  expect(rows[0]?.ms).toBeLessThan(200)
 })

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { RunCounters } from '../../../src/runs/counters.ts'
 import { LeaderElector } from '../../../src/runs/leader.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
 import { createSlots } from '../../../src/pipeline/look-up/slots.ts'
 import { runCallLoop } from '../../../src/runs/call-loop.ts'
+import { Workers } from '../../../src/runs/workers.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
@@ -237,4 +239,57 @@ test('the last answers are reported as such, also if it is not known yet that th
   await limiter.stop()
   expect(reported.reduce((sum, [count]) => sum + count, 0)).toBe(8)
   expect(reported.at(-1)?.[1]).toBe(true)
+})
+
+test('emails that do not fill a job are submitted as soon as all rows are picked', async () => {
+  const { deps, database } = await createFixture(people(10))
+  await database.pool.query(`update fillrate.runs set options = options || '{"route": "bulk"}'`)
+  const [run] = await runs.listRunning(database.db)
+  if (!run) throw new Error('the run should be live')
+  const ending = new AbortController()
+  const workers = new Workers(deps, {
+    sources: [],
+    calls: {
+      deps: { ...deps, webhookUrl: (job) => `http://127.0.0.1:9/${job}` },
+      elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
+      onUnauthorized: () => {},
+      keyAccepted: new WakeSignal(),
+    },
+    signal: ending.signal,
+  })
+  let isPicking = true
+  const onStop = (): void => {}
+  workers.attach({
+    run: run.id,
+    sources: [],
+    counters: new RunCounters(),
+    isPicking: () => isPicking,
+    onStop,
+    onFailure: onStop,
+  })
+  const sent: string[] = []
+  const read = (): string[] => {
+    sent.push(...database.statements())
+    return sent
+  }
+  const isLook = (text: string): boolean => text.includes('"hasRetries"')
+  const isPost = (text: string): boolean => text.includes('insert into fillrate.jobs')
+  const isList = (text: string): boolean => text.includes('picking_finished_at is null as picking')
+  const calling = workers
+    .tasks()
+    .find(({ name }) => name === 'call')
+    ?.start()
+  await expect.poll(() => read().some(isLook)).toBe(true)
+  // The runs are listed a moment before the last row is picked, and that list is kept for some looks.
+  sent.length = 0
+  await expect.poll(() => read().some(isList), { interval: 5 }).toBe(true)
+  await database.pool.query('update fillrate.runs set picking_finished_at = now()')
+  isPicking = false
+  read()
+  sent.length = 0
+  workers.wakeCalls()
+  await expect.poll(() => read().some(isPost)).toBe(true)
+  ending.abort()
+  await calling
+  expect(sent.slice(0, sent.findIndex(isPost)).filter(isLook)).toHaveLength(1)
 })
