@@ -154,7 +154,9 @@ test('a remap takes no row that another has written since it read the row', asyn
       begin while exists (select from crm.gate) loop perform pg_sleep(0.1); end loop; return value; end $$`)
   const withPhone = (phone: object): object =>
     withContacts({ outputs: { ...outputs, phone }, minConfidence: 0.5 })
-  const isTrue = (condition: string) => expect.poll(() => scalar(pool, condition), WAIT).toBe(true)
+  const isTrue = async (condition: string): Promise<void> => {
+    await expect.poll(() => scalar(pool, condition), WAIT).toBe(true)
+  }
   const user = await pool.connect()
   let late: RemapReport, other: Promise<RemapReport>
   try {
