@@ -109,9 +109,9 @@ export class RateLimitModel {
     return Math.max(0, this.#cooldown.until - now)
   }
 
-  /** Another client spends the key. */
+  /** Another client spends the key now. */
   get isShared(): boolean {
-    return this.#shared.isProven
+    return this.#shared.isPresent
   }
 
   /** Calls charged to the current window. */
@@ -256,7 +256,8 @@ export class RateLimitModel {
     const { tracker, ramp } = this.#capacity
     if (rate.remaining !== null) {
       this.#headers.coverage.recordRemaining(call)
-      if (!isStale) this.#models.onExcessDecrease(tracker.excess(call, rate.remaining), this.limit, now)
+      const excess = tracker.excess(call, rate.remaining)
+      if (!isStale) this.#models.onRemaining(call, excess, this.limit, this.#reset.furthest, now)
       tracker.record(call, rate.remaining, now)
     }
     ramp.onCompleted(call, rate.remaining !== null)

@@ -4,14 +4,23 @@ const RECENT_MS = 10_000
 /** What a previous process had in flight when it ended is counted within this time, in milliseconds. */
 const PREDECESSOR_MS = 1000
 
-/** After this many windows without a sign of the other client it is taken to be gone. */
+/** After this many windows without a sign of the other client no headroom is left to it. */
 const QUIET_WINDOWS = 30
 const QUIET_WINDOWS_UNPROVEN = 3
+
+/** It is said to be gone after a window without a sign of it, within these bounds, and twice its longest pause. */
+const SHORTEST_QUIET_MS = 2_000
+const LONGEST_QUIET_MS = 10_000
+/** What comes back within a window, or within this, has paused. Longer than that nothing waits for it. */
+const LONGEST_PAUSE_MS = 60_000
+/** How much of that an answer shows at most, however long nothing was called before it. */
+const SHARE_OF_ANSWER = 1 / 3
 
 /**
  * Whether another client spends the same key, and how much headroom to leave it. The service counts more calls than
  * were made here: in two windows, it is another client (in one, it may be the process before this one). The headroom is
- * what was observed, more after each 429, and slowly less while there is none.
+ * what was observed, more after each 429, and slowly less while there is none. Whether it is there now is another
+ * question: that ends as soon as our own calls show that it does not call, and the caution lasts.
  */
 export class SharedKeyDetector {
   headroom = 0
@@ -25,6 +34,14 @@ export class SharedKeyDetector {
   #decrease = 0
   #decreasedIn = -1
   #rejectedAt = Number.NEGATIVE_INFINITY
+  /** Since the latest sign: how long our calls showed none, and up to when. */
+  #quietMs = 0
+  #quietUntil = 0
+  #isGone = false
+  #hasSign = false
+  /** The longest that it was quiet before it came back, and what would be too long for a pause. */
+  #longestPause = 0
+  #pauseLimit = LONGEST_PAUSE_MS
 
   get isDetected(): boolean {
     return this.#isDetected
@@ -33,6 +50,11 @@ export class SharedKeyDetector {
   /** It is another client, and not what a previous process had in flight when it ended. */
   get isProven(): boolean {
     return this.#isProven
+  }
+
+  /** It is proven, and our calls have not shown since that it is gone. */
+  get isPresent(): boolean {
+    return this.#isProven && !this.#isGone
   }
 
   onCompleted(roundTripMs: number): void {
@@ -56,7 +78,7 @@ export class SharedKeyDetector {
    */
   onExcessCount(excess: number, window: number, limit: number): void {
     if (excess < 1) return
-    this.#quietWindows = 0
+    this.#onSign()
     if (this.#detectedIn !== null && this.#detectedIn !== window) this.#isDetected = this.#isProven = true
     this.#detectedIn = window
     if (this.#isDetected) this.headroom = Math.max(this.headroom, Math.min(excess + 1, limit / 2))
@@ -69,7 +91,7 @@ export class SharedKeyDetector {
     this.#isDetected = true
     this.#decrease = window === this.#decreasedIn ? this.#decrease + excess : excess
     this.#decreasedIn = window
-    this.#quietWindows = 0
+    this.#onSign()
     this.headroom = Math.max(this.headroom, Math.min(this.#decrease + 1, limit / 2))
   }
 
@@ -77,9 +99,37 @@ export class SharedKeyDetector {
   onRejected(missing: number, limit: number, now: number): void {
     this.#rejectedAt = now
     this.#isDetected = this.#isProven = true
-    this.#quietWindows = 0
+    this.#onSign()
     const more = Math.max(this.headroom * 1.25 + 1, Math.min(missing, this.headroom * 2 + 2))
     this.headroom = Math.min(limit / 2, more)
+  }
+
+  /**
+   * An answer has stated how many calls were counted. If that were ours alone, no other came between.
+   * @param windowMs the window's length, or a bound of it; infinite if none is known
+   */
+  onUsage(sentAt: number, receivedAt: number, windowMs: number): void {
+    if (this.#hasSign) {
+      this.#hasSign = false
+      this.#quietUntil = receivedAt
+      return
+    }
+    if (!this.#isProven || sentAt <= this.#quietUntil) return
+    this.#pauseLimit = Math.max(LONGEST_PAUSE_MS, Number.isFinite(windowMs) ? windowMs : 0)
+    const window = Math.min(LONGEST_QUIET_MS, Math.max(SHORTEST_QUIET_MS, windowMs))
+    this.#quietMs += Math.min(sentAt - this.#quietUntil, window * SHARE_OF_ANSWER)
+    this.#quietUntil = sentAt
+    this.#isGone = this.#quietMs >= Math.min(this.#pauseLimit, Math.max(window, 2 * this.#longestPause))
+  }
+
+  #onSign(): void {
+    // What was away for longer is another visit, and says nothing about the pauses within one.
+    const hasPaused = this.#quietMs <= this.#pauseLimit
+    this.#longestPause = hasPaused ? Math.max(this.#longestPause, this.#quietMs) : 0
+    this.#quietWindows = 0
+    this.#quietMs = 0
+    this.#isGone = false
+    this.#hasSign = true
   }
 
   onNewWindow(): void {
@@ -89,6 +139,7 @@ export class SharedKeyDetector {
     this.#isDetected = this.#isProven = false
     this.#firstDecreaseAt = null
     this.#detectedIn = null
+    this.#longestPause = 0
     this.headroom = 0
   }
 }

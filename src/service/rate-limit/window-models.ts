@@ -163,11 +163,19 @@ export class WindowModels {
     this.#estimate = null
   }
 
-  /** Remaining fell by more than our own calls. */
-  onExcessDecrease(excess: number, limit: number | null, now: number): void {
-    if (excess < 1 || limit === null) return
-    this.#shared.onExcessDecrease(excess, this.window.id, limit, now)
-    this.#updateShared()
+  /**
+   * An answer has stated what remains.
+   * @param excess by how much that fell more than by our own calls
+   * @param furthestReset the furthest that a Reset lay ahead, in milliseconds; 0: there was none
+   */
+  onRemaining(call: Call, excess: number, limit: number | null, furthestReset: number, now: number): void {
+    if (limit === null) return
+    if (excess >= 1) {
+      this.#shared.onExcessDecrease(excess, this.window.id, limit, now)
+      this.#updateShared()
+    }
+    const { length } = this.estimate
+    this.#shared.onUsage(call.sentAt, now, furthestReset > 0 ? Math.min(length, furthestReset) : length)
   }
 
   /** A call was refused with 429: because of another client's calls, or because an estimate is wrong. */

@@ -23,6 +23,8 @@ export interface SimulationSettings {
   readonly lag: readonly [number, number]
   /** The share of the limit that another client of the key uses, evenly. */
   readonly otherClientShare: number
+  /** Whether it calls at this time, in milliseconds since the start. Default: always. */
+  readonly isOtherClientCalling?: (ms: number) => boolean
   /** The share of calls whose answer is lost; half of them never arrive. */
   readonly lostShare: number
   /** When there is work: from, to in milliseconds since the start. Always, by default. */
@@ -64,6 +66,8 @@ export interface Outcome {
   readonly accepted: number
   readonly rejected: number
   readonly otherClientRejected: number
+  /** When another client was said to be there, in milliseconds since the start. */
+  readonly shared: readonly { readonly from: number; readonly to: number }[]
   /** The most calls that were refused in any ten seconds. */
   readonly mostRejected: number
   /** Of what the limit permitted, over the whole run and from the fourth window on. */
@@ -99,6 +103,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   let inFlight = 0
   const rejectedAt: number[] = []
   let otherClientRejected = 0
+  const shared: { from: number; to: number }[] = []
   let longestSilence = 0
   let longestWait = 0
   let lastSent = start
@@ -191,6 +196,7 @@ export function simulate(settings: SimulationSettings): Outcome {
         timeline.answered(label, queue.now)
         if (sender !== leader) return
         model.answered(call, arrival, queue.now)
+        noteShared()
         limits.complete(null, queue.now)
         inFlight--
         pump()
@@ -207,12 +213,20 @@ export function simulate(settings: SimulationSettings): Outcome {
     })
   }
 
+  function noteShared(): void {
+    const ms = queue.now - start
+    const last = shared.at(-1)
+    if (last?.to === Infinity && !model.isShared) last.to = ms
+    if (last?.to !== Infinity && model.isShared) shared.push({ from: ms, to: Infinity })
+  }
+
   function otherClientCall(): void {
     if (queue.now >= end) return
     const { limit, windowMs } = settings.service
-    const arrival = service.arrive(queue.now)
-    if (arrival.status === 429) otherClientRejected++
-    if (arrival.verdict !== null && arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
+    const isCalling = settings.isOtherClientCalling?.(queue.now - start) ?? true
+    const arrival = isCalling ? service.arrive(queue.now) : null
+    if (arrival?.status === 429) otherClientRejected++
+    if (arrival?.verdict && arrival.verdict.window > windowStarts.length) windowStarts.push(queue.now)
     queue.at(queue.now + (windowMs / (limit * settings.otherClientShare)) * (0.5 + random()), otherClientCall)
   }
 
@@ -233,6 +247,7 @@ export function simulate(settings: SimulationSettings): Outcome {
     accepted: acceptedAt.length,
     rejected: rejectedAt.length,
     otherClientRejected,
+    shared,
     mostRejected: mostWithin(rejectedAt, 10_000),
     ...(settings.bursts === null
       ? utilisation(settings, service, acceptedAt, windowStarts, end)

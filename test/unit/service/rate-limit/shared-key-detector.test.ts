@@ -58,4 +58,76 @@ describe('another client of the key', () => {
     proven.onNewWindow()
     expect(proven.isDetected).toBe(false)
   })
+
+  describe('is gone once our own calls show no sign of it', () => {
+    const WINDOW = 3_000
+    /** Our calls, four in a second, of which the service counts no other. @returns how long until it is said to be gone */
+    const callUntilGone = (detector: SharedKeyDetector, from: number, windowMs = WINDOW): number => {
+      let at = from
+      while (detector.isPresent && at < from + 3_600_000) {
+        at += 250
+        detector.onUsage(at, at + 20, windowMs)
+      }
+      return at - from
+    }
+    const see = (detector: SharedKeyDetector, at: number): void => {
+      detector.onExcessDecrease(1, 0, LIMIT, at)
+      detector.onUsage(at - 20, at, WINDOW)
+    }
+    const seen = (): SharedKeyDetector => {
+      const detector = new SharedKeyDetector()
+      see(detector, 0)
+      see(detector, 1_000)
+      expect(detector.isPresent).toBe(true)
+      return detector
+    }
+
+    test('for a window, though the caution lasts', () => {
+      const detector = seen()
+      expect(callUntilGone(detector, 1_000)).toBe(WINDOW)
+      expect(detector).toMatchObject({ isDetected: true, isProven: true, isPresent: false })
+      expect(detector.headroom).toBeGreaterThan(0)
+    })
+
+    test('for ten seconds of a longer window, or of one of unknown length', () => {
+      expect(callUntilGone(seen(), 1_000, 3_600_000)).toBe(10_000)
+      expect(callUntilGone(seen(), 1_000, Number.POSITIVE_INFINITY)).toBe(10_000)
+    })
+
+    test('but not by a few calls long after: nobody looked in between', () => {
+      const detector = seen()
+      for (const at of [600_000, 1_200_000]) detector.onUsage(at, at + 20, WINDOW)
+      expect(detector.isPresent).toBe(true)
+      detector.onUsage(1_800_000, 1_800_020, WINDOW)
+      expect(detector.isPresent).toBe(false)
+    })
+
+    test('for twice its longest pause, so that what comes and goes is one trouble', () => {
+      const detector = seen()
+      let at = 1_000 + callUntilGone(detector, 1_000)
+      see(detector, at)
+      expect(detector.isPresent).toBe(true)
+      for (let n = 0; n < 100; n++) {
+        for (const end = at + 5_000; at < end;) detector.onUsage((at += 250), at + 20, WINDOW)
+        expect(detector.isPresent).toBe(true)
+        see(detector, at)
+      }
+      expect(callUntilGone(detector, at)).toBeGreaterThan(9_000)
+    })
+
+    test('for no longer than a minute or a window; what comes back later is another visit', () => {
+      const detector = seen()
+      let at = 1_000
+      for (const pause of [2_000, 20_000, 50_000]) {
+        for (const end = at + pause; at < end;) detector.onUsage((at += 250), at + 20, WINDOW)
+        see(detector, at)
+      }
+      const quietMs = callUntilGone(detector, at)
+      expect(quietMs).toBeGreaterThan(55_000)
+      expect(quietMs).toBeLessThan(65_000)
+      for (const end = at + 600_000; at < end;) detector.onUsage((at += 250), at + 20, WINDOW)
+      see(detector, at)
+      expect(callUntilGone(detector, at)).toBe(WINDOW)
+    })
+  })
 })

@@ -50,6 +50,55 @@ describe('beside another client of the key', () => {
   })
 })
 
+describe('another client of the key is said to be there', () => {
+  const windows = [
+    [1_000, 20],
+    [2_000, 50],
+    [10_000, 50],
+    [60_000, 600],
+  ] as const
+  const cases = counters
+    .filter((counter) => counter !== 'token-bucket')
+    .flatMap((counter) => windows.map(([windowMs, limit]) => ({ counter, windowMs, limit })))
+  /** When it was said, in milliseconds since the start. */
+  const listTimes = (service: Partial<ServiceSettings>, isOtherClientCalling: (ms: number) => boolean) =>
+    [1, 2].map(
+      (seed) =>
+        simulate({
+          ...plainSimulation,
+          seed,
+          otherClientShare: 0.2,
+          isOtherClientCalling,
+          durationMs: 400_000,
+          service: { ...plain, ...service, skewMs: seed * 20_300 },
+        }).shared,
+    )
+
+  test.each(cases)(
+    'until our own calls show that it is gone, and not for as long as room is left: %o',
+    (one) => {
+      for (const times of listTimes(one, (ms) => ms < 100_000)) {
+        expect(times.length).toBeGreaterThan(0)
+        expect(times.length).toBeLessThanOrEqual(2)
+        expect(times.at(-1)?.to).toBeGreaterThan(100_000)
+        expect(times.at(-1)?.to).toBeLessThan(100_000 + Math.max(60_000, one.windowMs * 1.6))
+      }
+    },
+  )
+
+  test.each(cases)('without a break once it has come back: %o', (one) => {
+    // Three seconds of each fifteen.
+    for (const times of listTimes(one, (ms) => ms < 200_000 && ms % 15_000 < 3_000)) {
+      expect(times.length).toBeLessThanOrEqual(4)
+      expect(times.at(-1)?.to).toBeLessThan(Infinity)
+    }
+  })
+
+  test.each(cases)('never where there is none: %o', (one) => {
+    expect(listTimes(one, () => false)).toEqual([[], []])
+  })
+})
+
 describe('a ban: 403 to every call after a 429', () => {
   /** A service without Reset, so that one call is refused, and that bans for one 429. */
   const banned = (ban: Partial<NonNullable<ServiceSettings['ban']>>): SimulationSettings => ({
