@@ -90,36 +90,41 @@ const observeCircuits = ({
     }))
 
 function observeRateCauses(
-  { now, waitingRows }: TroubleFacts,
+  facts: TroubleFacts,
   { scope, status }: TroubleFacts['leaders'][number],
 ): ObservedTrouble[] {
-  const common = { subject: scope, since: now }
-  if (status?.state === 'banned') return [{ ...common, code: 'banned', details: { waiting: waitingRows } }]
-  return status?.sharedKey ? [{ ...common, code: 'shared_key', details: {} }] : []
+  if (status === null) return []
+  const common = { subject: scope, since: facts.now }
+  // It explains calls that wait, so it says how long they do: an hour of another client's calls stops all of ours.
+  const { reason: _reason, ...wait } = findWait(facts, status, Number.NEGATIVE_INFINITY) ?? {}
+  return [
+    ...(status.state === 'banned'
+      ? [{ ...common, code: 'banned' as const, details: { waiting: facts.waitingRows } }]
+      : []),
+    ...(status.sharedKey ? [{ ...common, code: 'shared_key' as const, details: wait }] : []),
+  ]
 }
 
 function observeWaits(
-  { now, waitingRows }: TroubleFacts,
+  facts: TroubleFacts,
   { scope, status }: TroubleFacts['leaders'][number],
   causes: Causes,
 ): ObservedTrouble[] {
-  if (status === null || status.stallReason === null) return []
   const from = causes.countsFrom('calls_waiting', { scope, sources: [] })
-  const waitedMs = Math.min(status.stalledForMs ?? 0, now.getTime() - from)
-  if (waitedMs < longestUsualWaitMs(status)) return []
+  const details = status === null ? null : findWait(facts, status, from)
+  if (details === null) return []
   return [
-    {
-      code: 'calls_waiting',
-      subject: scope,
-      since: new Date(now.getTime() - waitedMs),
-      details: {
-        ms: waitedMs,
-        reason: status.stallReason,
-        waiting: waitingRows,
-        ...(status.nextWindowAt !== null && { until: toIso(status.nextWindowAt) }),
-      },
-    },
+    { code: 'calls_waiting', subject: scope, since: new Date(facts.now.getTime() - details.ms), details },
   ]
+}
+
+/** For how long no call was permitted, and why; null if that is usual. @param from what it counts from */
+function findWait({ now, waitingRows }: TroubleFacts, status: RateStatus, from: number) {
+  const { stallReason: reason, stalledForMs, nextWindowAt } = status
+  const ms = Math.min(stalledForMs ?? 0, now.getTime() - from)
+  if (reason === null || ms < longestUsualWaitMs(status)) return null
+  const until = nextWindowAt === null ? undefined : toIso(nextWindowAt)
+  return { ms, reason, waiting: waitingRows, ...(until !== undefined && { until }) }
 }
 
 const toIso = (ms: number): string | undefined => {

@@ -145,9 +145,12 @@ export const TROUBLES = {
   shared_key: {
     severity: 'warning',
     holdMs: HOLD_MS,
-    describe: ({ subject }) => ({
+    describe: ({ subject, details }, now) => ({
       title: `Another client uses ${keyName(subject)} of ${toHost(subject)}`,
-      meaning: 'Fillrate leaves room for it in the rate limit, so that runs take longer.',
+      meaning:
+        details.ms === undefined
+          ? 'Fillrate leaves room for it in the rate limit, so that runs take longer.'
+          : `No call has been permitted for ${formatDuration(details.ms)}; ${waitingRows(details)}. They continue by themselves${when(details, now)}.`,
       action: 'Give each client of the service its own key.',
     }),
   },
@@ -285,9 +288,6 @@ export const toTroubleKind = (code: TroubleCode): TroubleKind => TROUBLES[code]
 /**
  * A trouble in words, the same on the dashboard, in `status`, in the log and in notifications.
  * @param now milliseconds since the epoch
- * @example
- * describeTrouble({ code: 'shared_key', subject: 'api.example.com 62af8704', details: {} }, Date.now()).title
- * // Another client uses the API key 62af8704 of api.example.com
  */
 export function describeTrouble(
   trouble: Pick<Trouble, 'code' | 'subject' | 'details'>,

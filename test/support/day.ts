@@ -188,6 +188,16 @@ export class DayOnCall {
     await Promise.all(this.daemons.splice(0).map((one) => one.stop()))
   }
 
+  /** The daemons end, and are started again an hour later: calls and lookups that wait until then are due. */
+  async restartLater(config: unknown): Promise<void> {
+    const daemons = this.daemons.length
+    await this.stopAll()
+    await this.query(`update fillrate.rate_limits set exhausted_until = exhausted_until - interval '1 hour'`)
+    await this.query(`update fillrate.lookups set not_before = not_before - interval '1 hour'`)
+    await this.letTimePass()
+    for (let n = 0; n < daemons; n++) await this.start(config)
+  }
+
   async close(): Promise<void> {
     await this.stopAll()
     await this.toService.pull()
@@ -202,7 +212,8 @@ export class DayOnCall {
     return answer?.status === 200 ? answer.text() : ''
   }
 
-  async #listShown(): Promise<ShownTrouble[]> {
+  /** The troubles that the first daemon shows. */
+  async listShown(): Promise<ShownTrouble[]> {
     const status = await this.read('/api/status')
     return status === '' ? [] : (JSON.parse(status) as { troubles: ShownTrouble[] }).troubles
   }
@@ -250,7 +261,7 @@ export class DayOnCall {
   /** Waits until these troubles are seen in the verdict, in the log, in the metrics and as notifications. */
   async see(madeAt: number, ...codes: TroubleCode[]): Promise<void> {
     for (const code of codes) {
-      const find = async () => (await this.#listShown()).find((one) => one.code === code)
+      const find = async () => (await this.listShown()).find((one) => one.code === code)
       await expect.poll(async () => (await find())?.code).toBe(code)
       const shown = await find()
       const afterMs = Date.now() - madeAt
@@ -286,14 +297,14 @@ export class DayOnCall {
         .poll(
           async () => {
             await this.letTimePass()
-            return (await this.#listShown()).map((one) => one.code)
+            return (await this.listShown()).map((one) => one.code)
           },
           { interval: 500 },
         )
         .not.toContain(code)
       await this.#expectLogged('trouble_ended', code)
       await this.#expectNotified('trouble_ended', code)
-      const sighting = this.sightings.find((one) => one.code === code)
+      const sighting = this.sightings.findLast((one) => one.code === code)
       if (sighting) sighting.over = `${Math.round((Date.now() - mendedAt) / 1_000)} s`
     }
   }

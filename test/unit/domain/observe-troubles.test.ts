@@ -3,6 +3,7 @@ import { observeTroubles } from '../../../src/domain/observe-troubles.ts'
 import type { ObserverOptions, OwnTrouble, TroubleFacts } from '../../../src/domain/trouble-facts.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { QUEUED_REASON } from '../../../src/domain/schedule.ts'
+import { describeTrouble } from '../../../src/domain/trouble.ts'
 
 const NOW = new Date('2026-11-22T14:00:00Z')
 const SCOPE = 'api.example.com 62af8704'
@@ -132,6 +133,11 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['banned', leader({ state: 'banned' }), ['banned']],
     ['banned, and calls wait for that', waits(700_000, { state: 'banned' }), ['banned']],
     ['shared', leader({ sharedKey: true }), ['shared_key']],
+    [
+      'banned for another client, which is not gone',
+      leader({ state: 'banned', sharedKey: true }),
+      ['banned', 'shared_key'],
+    ],
   ],
   calls: [
     ['wait for the next window', waits(59_000), []],
@@ -352,4 +358,18 @@ test('a trouble says since when, how much waits, and when it is tried again', ()
     subject: '4 sources',
     since: ago(60),
   })
+})
+
+test('another client that stops all calls is said with how long nothing was called, and until when', () => {
+  const texts = (status: Partial<RateStatus>): string[] =>
+    observeTroubles({ ...HEALTHY, ...leader({ sharedKey: true, ...status }) }, OPTIONS).map(
+      (one) => describeTrouble(one, NOW.getTime()).meaning,
+    )
+  const stalled = { stallReason: 'refused', nextWindowAt: NOW.getTime() + 48 * 60_000 }
+  expect(texts({ ...stalled, stalledForMs: 12 * 60_000 })).toEqual([
+    'No call has been permitted for 12 min; 12 rows are waiting. They continue by themselves in 48 min.',
+  ])
+  expect(texts({ ...stalled, stalledForMs: 2_000 })).toEqual([
+    'Fillrate leaves room for it in the rate limit, so that runs take longer.',
+  ])
 })

@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { readSpend } from '../../../src/actions/spend.ts'
+import { setTriggers } from '../../../src/actions/triggers.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
+
+// A day of two daemons whose key another client uses: beside them, until the service bans the key, and until nothing is
+// left for an hour.
+
+let day: DayOnCall
+let config: ReturnType<typeof createConfig>
+const createConfig = (url: string) => ({
+  ...crmConfig,
+  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
+  budget: 200,
+  notify: [{ url, on: ['error', 'warning'] }],
+})
+
+beforeAll(async () => {
+  day = await DayOnCall.open({ limit: 20, windowMs: 3_000 })
+  const { database } = day
+  await createCrm(database.pool, 0)
+  config = createConfig(day.notifyUrl)
+  const { contacts } = parseConfig(config, null).sources
+  if (contacts === undefined) throw new Error('there is no such source')
+  await setTriggers(database.db, await openSource(database.db, contacts), 'install')
+  for (let n = 0; n < 2; n++) await day.start(config)
+})
+afterAll(() => day.close())
+
+let inserted = 0
+/** Lookups of the other client that the service has answered. */
+let foreign = 0
+
+/** Another client of the same key, which looks up companies, as many as it gets, until it is stopped. */
+class OtherClient {
+  #isStopped = false
+  readonly #work: Promise<void>
+
+  constructor() {
+    this.#work = this.#run()
+    onTestFinished(() => this.stop())
+  }
+
+  async #run(): Promise<void> {
+    const [key] = day.sandbox.keys
+    for (let n = 0; !this.#isStopped; n++) {
+      const url = `${day.sandbox.url}/v1/company/enrich?domain=other${n}.example`
+      const { status } = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
+      if (status === 200 || status === 404) foreign++
+      await sleep(20)
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#isStopped = true
+    return this.#work
+  }
+}
+
+const countRefused = async (): Promise<number> => {
+  const [row] = await day.query<{ calls: number }>(
+    `select coalesce(sum(calls), 0)::int as calls from fillrate.request_counts where status = '429'`,
+  )
+  return row?.calls ?? 0
+}
+
+const insert = (rows: number): Promise<unknown> => insertContacts(day, inserted + 1, (inserted += rows))
+const expectAnswered = async (): Promise<void> => {
+  await expect.poll(() => countAnswered(day)).toBe(inserted)
+}
+
+/** Calls on, a row at a time, until something is so. */
+const insertUntil = async (isSo: () => Promise<boolean>): Promise<void> => {
+  await expect
+    .poll(
+      async () => {
+        await insert(1)
+        return isSo()
+      },
+      { interval: 500 },
+    )
+    .toBe(true)
+}
+
+const readTrouble = async (code: string) => (await day.listShown()).find((one) => one.code === code)
+
+test('another client of the key is seen, and that it is gone, while the daemons go on calling', async () => {
+  const other = new OtherClient()
+  let at = Date.now()
+  await insertUntil(async () => (await readTrouble('shared_key')) !== undefined)
+  await day.see(at, 'shared_key')
+  await other.stop()
+  at = Date.now()
+  await insertUntil(async () => (await readTrouble('shared_key')) === undefined)
+  await day.over(at, 'shared_key')
+  await expectAnswered()
+})
+
+test('a ban for the calls of another client is seen, and its end', async () => {
+  day.sandbox.configure({ limit: 20, windowMs: 3_000, banStatus: 403, banMs: 5_000 })
+  const other = new OtherClient()
+  const refused = await countRefused()
+  await insertUntil(async () => (await countRefused()) > refused)
+  day.sandbox.configure({ banAfter: 0 })
+  let at = Date.now()
+  await insert(1)
+  await day.see(at, 'banned')
+  // The service lifts the ban, and the other client is quiet.
+  await other.stop()
+  day.sandbox.configure({ limit: null, banAfter: null })
+  at = Date.now()
+  await day.restartLater(config)
+  await expectAnswered()
+  await day.over(at, 'banned', 'shared_key')
+})
+
+test('another client that leaves nothing for an hour is one trouble, which says how long calls wait', async () => {
+  day.sandbox.configure({ limit: 20, windowMs: 3_600_000 })
+  const usedUp = foreign + 20
+  const other = new OtherClient()
+  let at = Date.now()
+  await expect.poll(() => foreign).toBe(usedUp)
+  await insert(10)
+  await day.see(at, 'shared_key')
+  await expect
+    .poll(async () => (await readTrouble('shared_key'))?.meaning)
+    .toMatch(/^No call has been permitted for \d+ s; \d+ rows are waiting\. They continue by themselves in /)
+  expect(await readTrouble('calls_waiting')).toBeUndefined()
+  // The other client has got a key of its own.
+  await other.stop()
+  day.sandbox.configure({ limit: null })
+  at = Date.now()
+  await day.restartLater(config)
+  await expectAnswered()
+  await day.over(at, 'shared_key')
+})
+
+test('the money is what the service has counted without the other client, to the lookup', async () => {
+  await day.stopAll()
+  const spend = await readSpend(day.database.db, parseConfig(config, null))
+  const { inputs } = day.sandbox.stats()
+  expect(inputs.unanswered).toBe(0)
+  expect(inputs.requested_singly + inputs.requested_in_bulk).toBe(inserted + foreign)
+  expect(spend.today).toMatchObject({ lookups: inserted, in_doubt: 0 })
+  expect(day.sightings.map(({ code }) => code)).toEqual(['shared_key', 'banned', 'shared_key'])
+  await day.write(
+    'day-shared-key',
+    `Billed ${inserted} = counted ${spend.today.lookups}, and ${foreign} of the other client`,
+  )
+})
