@@ -738,7 +738,8 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   //   changes a key which another one has changed would wait for it, and fail at REPEATABLE READ.
   // - The primary key gives the order of reading. No sequence: `alter sequence` in an open transaction locks it.
   // - Without `vacuum_truncate = false`, autovacuum would take an exclusive lock now and then.
-  // - 100,000 keys are a megabyte: with another storage, the user's statement would wait for their compression.
+  // - 100,000 keys are a megabyte: with another storage, the user's statement would wait for their compression. To count what is
+  //   left of an import, `rows` and `rows_picked` are read, and no key.
   const settings = sql`
     with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, vacuum_truncate = false)`
   for (const table of ['changed_rows', 'changed_rows_spare']) {
@@ -750,6 +751,8 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
         source text not null,
         keys text[] not null,
         is_import boolean not null,
+        rows integer not null generated always as (cardinality(keys)) stored,
+        rows_picked integer not null default 0,
         primary key (changed_at, id)
       ) ${settings}`.execute(db)
     await sql`alter table ${name} alter column keys set storage external`.execute(db)

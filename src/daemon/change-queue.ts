@@ -13,8 +13,6 @@ export const BULK_KEYS_PER_TICK = 1_000
  */
 export class ChangeQueue {
   readonly #db: Database
-  /** How far each bulk change has been read. */
-  readonly #bulkOffsets = new Map<string, number>()
 
   constructor(db: Database) {
     this.#db = db
@@ -24,27 +22,42 @@ export class ChangeQueue {
     return this.#transact((tx) => changedRows.listChangedRows(tx, sources, KEYS_PER_TICK))
   }
 
-  /** Removes picked changes. */
-  remove(changes: readonly changedRows.ChangedRows[]): Promise<void> {
-    return changes.length === 0
-      ? Promise.resolve()
-      : this.#transact((tx) => changedRows.removeChanges(tx, changes))
+  /** Removes picked changes. @param skipped the keys of each source that a budget could not pay: they stay */
+  async advance(
+    changes: readonly changedRows.ChangedRows[],
+    skipped: ReadonlyMap<string, ReadonlySet<string>>,
+  ): Promise<void> {
+    const read = changes.map((one) => ({
+      ...one,
+      read: one.keys.length,
+      skipped: one.keys.filter((key) => skipped.get(one.source)?.has(key)),
+    }))
+    await this.#transact(async (tx) => {
+      await changedRows.removeChanges(
+        tx,
+        read.filter((one) => one.skipped.length === 0),
+      )
+      await changedRows.keepSkippedKeys(
+        tx,
+        read.filter((one) => one.skipped.length > 0 && one.skipped.length < one.read),
+      )
+    })
   }
 
   /** The next part of the oldest bulk change. */
   nextBulkPart(sources: readonly string[]): Promise<changedRows.BulkChange | null> {
-    return this.#transact((tx) =>
-      changedRows.nextBulkChange(tx, sources, (id) => this.#bulkOffsets.get(id) ?? 0, BULK_KEYS_PER_TICK),
-    )
+    return this.#transact((tx) => changedRows.nextBulkChange(tx, sources, BULK_KEYS_PER_TICK))
   }
 
-  /** Advances past a picked part; removes the bulk change after its last one. */
-  async advanceBulk(part: changedRows.BulkChange): Promise<void> {
-    const read = (this.#bulkOffsets.get(part.id) ?? 0) + part.keys.length
-    this.#bulkOffsets.set(part.id, read)
-    if (read < part.total && part.keys.length > 0) return
-    this.#bulkOffsets.delete(part.id)
-    await this.remove([part])
+  /** Advances past a picked part; removes the bulk change after its last one. @param skipped the keys that stay */
+  async advanceBulk(part: changedRows.BulkChange, skipped: readonly string[]): Promise<void> {
+    if (skipped.length === part.keys.length) return
+    const read = part.picked + part.keys.length
+    await this.#transact((tx) =>
+      skipped.length === 0
+        ? changedRows.advanceBulkChange(tx, part)
+        : changedRows.keepSkippedKeys(tx, [{ ...part, skipped, read }]),
+    )
   }
 
   /** @param waiting sources that are not picked from at present */

@@ -207,20 +207,13 @@ export class LiveSync {
     if (changes.length === 0) return 0
     const run = await this.#openRun('follow')
     if (run === null) return 0
-    const done: changedRows.ChangedRows[] = []
+    const skipped = new Map<string, ReadonlySet<string>>()
     for (const [name, source] of this.#byName) {
-      const own = changes.filter((one) => one.source === name)
-      const skippedKeys = new Set(
-        await this.#pick(
-          run,
-          source,
-          own.flatMap((one) => one.keys),
-        ),
-      )
-      done.push(...own.filter((one) => !one.keys.some((key) => skippedKeys.has(key))))
+      const keys = changes.flatMap((one) => (one.source === name ? one.keys : []))
+      skipped.set(name, new Set(await this.#pick(run, source, keys)))
     }
-    await this.#queue.remove(done)
-    return done.length
+    await this.#queue.advance(changes, skipped)
+    return changes.filter((one) => !one.keys.some((key) => skipped.get(one.source)?.has(key))).length
   }
 
   async #pickPolled(): Promise<number> {
@@ -245,9 +238,8 @@ export class LiveSync {
     const run = await this.#openRun('backfill')
     if (run === null) return 0
     const skippedKeys = await this.#pick(run, source, bulk.keys)
-    if (skippedKeys.length > 0) return bulk.keys.length - skippedKeys.length
-    await this.#queue.advanceBulk(bulk)
-    return bulk.keys.length
+    await this.#queue.advanceBulk(bulk, skippedKeys)
+    return bulk.keys.length - skippedKeys.length
   }
 
   /** @returns the keys that exceed the budget */

@@ -93,6 +93,7 @@ async function readMetrics(
   const read = async (): Promise<MetricsInput> => ({
     data: await readData(),
     ...(await readStoredMetrics(db)),
+    now: Date.now(),
     scope,
     followed,
   })

@@ -3,6 +3,7 @@ import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
 import { Run } from '../domain/run.ts'
 import { type TroubleCode, TROUBLES } from '../domain/trouble.ts'
+import type { QueuedChanges } from '../store/changed-rows.ts'
 import type { StoredMetrics } from '../store/metrics-data.ts'
 
 /** What is known of Fillrate's work: what the dashboard shows, and more. */
@@ -10,6 +11,8 @@ export interface MetricsInput extends StoredMetrics {
   readonly data: DashboardData
   /** The service and key of this process, whose series exist before the first call. Null: none is configured. */
   readonly scope: string | null
+  /** When it was read, in milliseconds. */
+  readonly now: number
   /** Sources in live sync. */
   readonly followed: readonly string[]
 }
@@ -184,19 +187,26 @@ function spendGauges({ data: { spend, sources } }: MetricsInput): GaugeList {
   ]
 }
 
-function liveSyncGauges({ backlog, followed }: MetricsInput): GaugeList {
-  const sources = [...new Set([...followed, ...backlog.map(({ source }) => source)])]
-  const of = (name: string) => backlog.find(({ source }) => source === name)
+function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
+  const sources = [...new Set([...followed, ...backlogs.map(({ source }) => source)])]
+  const ofSource = (name: string) => backlogs.filter(({ source }) => source === name)
+  const ageMs = ({ oldestAt }: QueuedChanges): number => now - oldestAt.getTime()
   return [
     [
       'fillrate_live_sync_backlog_rows',
       'Changed rows that live sync has not picked yet, by source.',
-      sources.map((source) => ({ labels: { source }, value: of(source)?.rows ?? 0 })),
+      sources.map((source) => ({
+        labels: { source },
+        value: ofSource(source).reduce((sum, { rows }) => sum + rows, 0),
+      })),
     ],
     [
       'fillrate_live_sync_oldest_seconds',
       'Age of the oldest change that live sync has not picked yet, by source; 0: none.',
-      sources.map((source) => ({ labels: { source }, value: Math.max(0, of(source)?.oldestSeconds ?? 0) })),
+      sources.map((source) => ({
+        labels: { source },
+        value: Math.max(0, ...ofSource(source).map(ageMs)) / 1_000,
+      })),
     ],
   ]
 }

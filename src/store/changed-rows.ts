@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { isSubmittedSql } from './lookups.ts'
+import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingRowsSql } from './waiting-rows.ts'
 
@@ -39,33 +40,55 @@ export async function listChangedRows(
   })
 }
 
-/** Some keys of a bulk change (an import). */
+/** The next keys of a bulk change (an import). */
 export interface BulkChange extends ChangedRows {
+  /** How many of its keys are picked, these not among them. */
+  readonly picked: number
   readonly total: number
 }
 
-/** The oldest bulk change, with its keys from `from` on. Null if there is none. */
+/** The oldest bulk change, with the next of its keys. Null if there is none. */
 export async function nextBulkChange(
   db: Connection,
   sources: readonly string[],
-  from: (id: string) => number,
   limit: number,
 ): Promise<BulkChange | null> {
   for (const list of CHANGE_TABLES_SQL) {
-    const { rows: oldest } = await sql<{ id: string; at: string }>`
-      select id, changed_at::text as at from ${list}
-       where source = any(${[...sources]}::text[]) and is_import
-       order by changed_at, id limit 1`.execute(db)
-    const [found] = oldest
-    if (!found) continue
-    const start = from(found.id)
     const { rows } = await sql<BulkChange>`
-      select id, source, changed_at::text as at, cardinality(keys) as total,
-             keys[${start + 1}::integer:${start + limit}::integer] as keys
-        from ${list} where changed_at = ${found.at}::timestamptz and id = ${found.id}`.execute(db)
+      select id, source, changed_at::text as at, rows as total, rows_picked as picked,
+             keys[rows_picked + 1:rows_picked + ${limit}::integer] as keys
+        from ${list} where source = any(${[...sources]}::text[]) and is_import
+       order by changed_at, id limit 1`.execute(db)
     if (rows[0]) return rows[0]
   }
   return null
+}
+
+/** Stores that all keys of this part of a bulk change are picked; removes the change after the last ones. */
+export async function advanceBulkChange(db: Connection, part: BulkChange): Promise<void> {
+  const picked = part.picked + part.keys.length
+  if (picked >= part.total || part.keys.length === 0) return removeChanges(db, [part])
+  for (const list of CHANGE_TABLES_SQL)
+    await sql`
+      update ${list} set rows_picked = ${picked}
+       where changed_at = ${part.at}::timestamptz and id = ${part.id}`.execute(db)
+}
+
+/** Takes out of changes the keys that were picked, where a budget was spent before the `skipped` ones. */
+export async function keepSkippedKeys(
+  db: Connection,
+  changes: readonly (Pick<ChangedRows, 'at' | 'id'> & {
+    readonly skipped: readonly string[]
+    /** How many of its first keys were read so far, with the skipped ones. */
+    readonly read: number
+  })[],
+): Promise<void> {
+  if (changes.length === 0) return
+  for (const list of CHANGE_TABLES_SQL)
+    await sql`
+      update ${list} l set keys = array(select jsonb_array_elements_text(v.skipped)) || l.keys[v.read + 1:], rows_picked = 0
+        from jsonb_to_recordset(${jsonBatch(changes)}) as v (at timestamptz, id uuid, skipped jsonb, read integer)
+       where l.changed_at = v.at and l.id = v.id`.execute(db)
 }
 
 /** Removes changes from the queue. A change made since they were read is a row of its own, and stays. */
@@ -133,31 +156,35 @@ export async function listAbandonedChanges(
   return rows
 }
 
-/** Changes of a source that live sync has not picked yet. */
+/** Changed rows of a source that live sync has not picked yet. */
 export interface QueuedChanges {
   readonly source: string
-  /** Statements whose changes wait. */
-  readonly statements: number
-  /** Rows that they changed; null where counting them would take long. */
-  readonly rows: number | null
+  /** One that several statements have changed is counted with each. */
+  readonly rows: number
   /** Of an import, which is picked after all other changes. */
   readonly isImport: boolean
   readonly oldestAt: Date
 }
 
-/** To count the keys of a statement, Postgres reads all of them: of an import, megabytes. */
-const MAX_COUNTED_BYTES = 100_000
+/** Later statements are not counted: it is read every two seconds, and a million takes a second. */
+const MAX_COUNTED_STATEMENTS = 100_000
 
-/** What waits for live sync, by source; nothing of sources that are up to date. */
-export async function listQueuedChanges(db: Connection): Promise<QueuedChanges[]> {
-  const { rows } = await sql<QueuedChanges>`
-    select source, is_import as "isImport", count(*) as statements, min(changed_at) as "oldestAt",
-           case when max(pg_column_size(keys)) < ${MAX_COUNTED_BYTES} and count(*) < 10000
-                then sum(case when pg_column_size(keys) < ${MAX_COUNTED_BYTES} then cardinality(keys) end)::bigint end as rows
+/** SQL: what waits for live sync, by source; nothing of sources that are up to date. The one definition of its backlog. */
+export const queuedChangesSql = sql`(
+    select source, is_import, sum(rows - rows_picked)::bigint as rows, min(changed_at) as oldest_at
       from (${sql.join(
-        CHANGE_TABLES_SQL.map((list) => sql`select source, is_import, changed_at, keys from ${list}`),
+        CHANGE_TABLES_SQL.map(
+          (list) => sql`
+        (select source, is_import, changed_at, rows, rows_picked from ${list}
+          order by changed_at limit ${MAX_COUNTED_STATEMENTS})`,
+        ),
         sql` union all `,
       )}) as changed
-     group by source, is_import order by source, is_import`.execute(db)
+     group by source, is_import)`
+
+export async function listQueuedChanges(db: Connection): Promise<QueuedChanges[]> {
+  const { rows } = await sql<QueuedChanges>`
+    select source, is_import as "isImport", rows, oldest_at as "oldestAt"
+      from ${queuedChangesSql} q order by source, is_import`.execute(db)
   return rows
 }

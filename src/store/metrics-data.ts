@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { listQueuedChanges, type QueuedChanges } from './changed-rows.ts'
 import type { MetricCounter } from './metrics.ts'
 import type { Connection } from './transaction.ts'
 
@@ -12,13 +13,6 @@ export interface RunEnd {
   readonly at: Date
 }
 
-/** Changes of a source that live sync has not picked yet. */
-export interface ChangeBacklog {
-  readonly source: string
-  readonly rows: number
-  readonly oldestSeconds: number
-}
-
 /** What `/metrics` needs beyond the data of the dashboard. */
 export interface StoredMetrics {
   /** In the order of the exposition. */
@@ -26,7 +20,7 @@ export interface StoredMetrics {
   readonly runEnds: readonly RunEnd[]
   /** Age of the oldest unsettled delivery; 0 if there is none. */
   readonly oldestDeliverySeconds: number
-  readonly backlog: readonly ChangeBacklog[]
+  readonly backlogs: readonly QueuedChanges[]
   /** Scopes whose circuit is open. */
   readonly openCircuits: readonly string[]
 }
@@ -40,19 +34,13 @@ export async function readStoredMetrics(db: Connection): Promise<StoredMetrics> 
   const { rows: deliveries } = await sql<{ seconds: number }>`
     select coalesce(extract(epoch from now() - min(received_at)), 0)::float8 as seconds
       from fillrate.deliveries where state = 'received'`.execute(db)
-  const { rows: backlog } = await sql<ChangeBacklog>`
-    select source, sum(cardinality(keys))::bigint as rows,
-           extract(epoch from now() - min(changed_at))::float8 as "oldestSeconds"
-      from (select source, keys, changed_at from fillrate.changed_rows
-            union all select source, keys, changed_at from fillrate.changed_rows_spare) c
-     group by source`.execute(db)
   const { rows: circuits } = await sql<{ scope: string }>`
     select scope from fillrate.circuit_breakers`.execute(db)
   return {
     counters,
     runEnds,
     oldestDeliverySeconds: deliveries[0]?.seconds ?? 0,
-    backlog,
+    backlogs: await listQueuedChanges(db),
     openCircuits: circuits.map(({ scope }) => scope),
   }
 }

@@ -241,6 +241,8 @@ export interface Schema extends ObservationTables {
     source: string
     keys: string[]
     is_import: boolean
+    rows: GeneratedAlways<number>
+    rows_picked: Generated<number>
   }
   'fillrate.changed_rows_spare': Schema['fillrate.changed_rows']
   'fillrate.scheduled_runs': {

@@ -5,13 +5,12 @@ import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
 import { readCallFacts } from './call-facts.ts'
+import { queuedChangesSql } from './changed-rows.ts'
 import type { Database } from './open.ts'
 import { ALIVE_FOR } from './processes.ts'
 import { listRejectedWrites } from './rejected-writes.ts'
 import { intervalSql } from './sql.ts'
 
-/** More queued changes are not counted: the number is for people. */
-const MAX_COUNTED_CHANGES = 100_000
 /** The latest runs that are searched for failed ones, and for how long one matters. */
 const MAX_RUNS = 200
 const RUNS_MS = 7 * 24 * 3_600_000
@@ -86,11 +85,10 @@ export async function readTroubleFacts(
                 where at between now() - ${intervalSql(RUNS_MS)} and now() order by schedule, at desc) latest) as schedules,
       (select coalesce(jsonb_agg(jsonb_build_object('source', source, 'keys', keys, 'edits', edits,
                 'edit', ${msSql('edit')}, 'import', ${msSql('import')})), '[]')
-         from (select source, sum(cardinality(keys)) as keys,
-                      coalesce(sum(cardinality(keys)) filter (where not is_import), 0) as edits,
-                      min(changed_at) filter (where not is_import) as edit,
-                      min(changed_at) filter (where is_import) as import
-                 from (select * from fillrate.changed_rows order by changed_at limit ${MAX_COUNTED_CHANGES}) queued
+         from (select source, sum(rows) as keys, coalesce(sum(rows) filter (where not is_import), 0) as edits,
+                      min(oldest_at) filter (where not is_import) as edit,
+                      min(oldest_at) filter (where is_import) as import
+                 from ${queuedChangesSql} queued
                 where not exists (select from fillrate.paused_sources p where p.source = queued.source)
                 group by source) by_source) as changes,
       (select coalesce(jsonb_agg(jsonb_build_object('imports', trigger = 'backfill',

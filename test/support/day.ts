@@ -8,7 +8,7 @@ import { expect } from 'vitest'
 import { openApp } from '../../src/app.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { runDaemon } from '../../src/daemon/daemon.ts'
-import { notificationDelayMs } from '../../src/domain/notification.ts'
+import { type FillrateNotification, notificationDelayMs } from '../../src/domain/notification.ts'
 import type { TroubleCode } from '../../src/domain/trouble.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
@@ -96,7 +96,8 @@ export class DayOnCall {
   readonly daemons: Daemon[] = []
   readonly sightings: Sighting[] = []
   readonly #target: HttpServer
-  readonly #received: { event: string; trouble?: { code: string } }[] = []
+  /** Notifications, as their target got them. */
+  readonly received: FillrateNotification[] = []
   /** Of every daemon, also one that was stopped since. */
   readonly #lines: LogLine[] = []
 
@@ -108,7 +109,7 @@ export class DayOnCall {
       let body = ''
       request.on('data', (text) => (body += text))
       request.on('end', () => {
-        this.#received.push(JSON.parse(body) as { event: string })
+        this.received.push(JSON.parse(body) as FillrateNotification)
         response.end()
       })
     })
@@ -220,7 +221,7 @@ export class DayOnCall {
 
   /** The notifications of troubles so far. */
   get notified(): string[] {
-    return this.#received.flatMap(({ event, trouble }) =>
+    return this.received.flatMap(({ event, trouble }) =>
       trouble === undefined ? [] : [`${event} ${trouble.code}`],
     )
   }
@@ -245,7 +246,7 @@ export class DayOnCall {
   async #expectNotified(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): Promise<void> {
     if (isNotifiedAtOnce(code))
       await expect
-        .poll(() => this.#received.some((one) => one.event === event && one.trouble?.code === code))
+        .poll(() => this.received.some((one) => one.event === event && one.trouble?.code === code))
         .toBe(true)
     else if (event === 'trouble_began')
       await expect

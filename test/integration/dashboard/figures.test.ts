@@ -19,7 +19,7 @@ const config = {
   ...withAccounts,
   sources: { ...withAccounts.sources, contacts: { ...withAccounts.sources.contacts, follow: true } },
   budget: 200,
-  liveSync: { budget: 100 },
+  liveSync: { budget: 100, importBudget: 1_200 },
   price: { currency: 'EUR', lookup: { person: 0.1, company: 0.02 } },
 }
 const parsed = parseConfig(config, null)
@@ -34,7 +34,7 @@ beforeAll(async () => {
   const { contacts } = parsed.sources
   if (contacts === undefined) throw new Error('there is no such source')
   await setTriggers(day.database.db, await openSource(day.database.db, contacts), 'install')
-  await day.start(config)
+  await day.start({ ...config, notify: [{ url: day.notifyUrl, on: ['error', 'warning'] }] })
 })
 afterAll(() => day.close())
 
@@ -185,6 +185,39 @@ test('every figure equals SQL: after a run, its undo, and live sync', async () =
   await expect.poll(() => countAnswered(day)).toBe(before + 5)
   await expect.poll(() => number(`select count(*) as n from fillrate.rows where state = 'waiting'`)).toBe(0)
   await vi.waitFor(expectFigures, WAIT)
+})
+
+/** Rows of contacts that were changed and not picked, by the statement that changed them. */
+const unpicked = (name: string): Promise<number> =>
+  number(
+    `select count(*) as n from crm.contacts c where email like $1
+        and not exists (select from fillrate.rows r where r.source = 'contacts' and r.key = c.id::text)`,
+    [`${name}%`],
+  )
+
+test('what waits for live sync is what it has not picked, of an import that its budget cut short, too', async () => {
+  // Each in one statement; neither budget pays all of its own.
+  const insert = `insert into crm.contacts (email) select $1 || n || '@example.com' from generate_series(1, $2::int) n`
+  await day.query(insert, ['import', 2_500])
+  for (const part of ['edited1-', 'edited2-']) await day.query(insert, [part, 60])
+  await expect.poll(() => unpicked('import'), WAIT).toBe(1_300)
+  await expect.poll(() => unpicked('edited'), WAIT).toBeLessThan(60)
+  const edits = await unpicked('edited')
+  expect(edits).toBeGreaterThan(0)
+
+  const metric = async (): Promise<number> =>
+    Number(
+      /^fillrate_live_sync_backlog_rows\{source="contacts"\} (\d+)$/m.exec(await day.read('/metrics'))?.[1],
+    )
+  await expect.poll(metric, WAIT).toBe(1_300 + edits)
+  expect(await readWords('/runs')).toMatch(new RegExp(`contacts ${edits} .* ago 1300 `))
+  const waiting = 'changes until midnight UTC'
+  const { troubles } = JSON.parse(await day.read('/api/status')) as StatusReport
+  expect(troubles.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${waiting}`)])
+  expect(await readWords('/')).toContain(`${edits} ${waiting}`)
+  await expect
+    .poll(() => day.received.map(({ meaning }) => meaning), WAIT)
+    .toContainEqual(expect.stringContaining(`${edits} ${waiting}`))
 })
 
 test('a run that failed before it picked a row has not found nothing to do', async () => {

@@ -91,7 +91,11 @@ test('troubles, circuits and backlogs are those of their subject', async () => {
     ...EMPTY_METRICS,
     scope,
     openCircuits: [scope],
-    backlog: [{ source: 'people', rows: 997, oldestSeconds: 61.5 }],
+    now: 61_500,
+    backlogs: [
+      { source: 'people', rows: 7, isImport: false, oldestAt: new Date(20_000) },
+      { source: 'people', rows: 990, isImport: true, oldestAt: new Date(0) },
+    ],
     data: { ...EMPTY_METRICS.data, troubles: [{ ...trouble, code: 'key_refused', severity: 'error' }] },
     counters: [{ name: 'fillrate_runs_total', labels: 'trigger="follow",status="failed"', value: 3 }],
   })

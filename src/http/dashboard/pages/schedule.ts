@@ -128,12 +128,12 @@ export function liveSyncSection({ liveSync, readAt, hasDaemon }: SystemData): Ht
       'Changes that wait to be picked, by source',
       [
         { name: 'source', kind: 'row', cell: ({ name }) => nameText(name) },
-        { name: 'rows waiting', kind: 'number', cell: ({ changes }) => backlogText(changes) },
+        { name: 'rows waiting', kind: 'number', cell: ({ changes }) => String(changes?.rows ?? 0) },
         { name: 'oldest change', cell: ({ changes }) => changes && timeAgo(changes.oldestAt, readAt) },
         {
-          name: 'imports waiting',
+          name: 'rows of imports waiting',
           kind: 'number',
-          cell: ({ imports }) => (imports ? backlogText(imports) : '0'),
+          cell: ({ imports }) => String(imports?.rows ?? 0),
         },
       ],
       [...new Set([...sources, ...backlogs.map((one) => one.source)])].map((name) => ({
@@ -144,13 +144,6 @@ export function liveSyncSection({ liveSync, readAt, hasDaemon }: SystemData): Ht
     ),
   ])
 }
-
-const backlogText = (backlog: SystemData['liveSync']['backlogs'][number] | null): string =>
-  backlog === null
-    ? '0'
-    : backlog.rows === null
-      ? `rows of ${pluralize(backlog.statements, 'statement')}`
-      : String(backlog.rows)
 
 /** `host:1234` of the owner of a lease. */
 export const processName = (owner: string): string => owner.split(':').slice(0, 2).join(':')
