@@ -15,7 +15,7 @@ const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') 
 /** Crashes and kills, days on call, the dashboard in a browser, the examples, and `init` on real schemas. */
 const SLOW = [
   'test/integration/cli/{kill,multi-process}.test.ts',
-  'test/integration/daemon/{day,day-rate,schedule-week}.test.ts',
+  'test/integration/daemon/{day,day-rate,day-shared-key,schedule-week}.test.ts',
   'test/integration/{demo,examples}/*.test.ts',
   'test/integration/faults/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,keyboard-browser}.test.ts',

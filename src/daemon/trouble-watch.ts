@@ -240,7 +240,11 @@ export class TroubleTicker {
 function isRecorded({ now, observed, open }: TroubleSight): boolean {
   const seen = new Set(observed.map(troubleId))
   const recorded = open.filter((one) => seen.has(troubleId(one)))
-  const isFresh = recorded.every((one) => now.getTime() - one.seenAt.getTime() < REFRESH_MS)
+  const isFresh = recorded.every(({ code, seenAt }) => {
+    // What comes and goes is held for a few seconds from when it was seen: these are counted from the latest look.
+    const refreshMs = toTroubleKind(code).holdMs === undefined ? REFRESH_MS : INTERVAL_MS
+    return now.getTime() - seenAt.getTime() < refreshMs
+  })
   const watched = open.filter(({ code }) => WATCHED_CODES.includes(code))
   return isFresh && recorded.length === seen.size && recorded.length === watched.length
 }

@@ -144,7 +144,8 @@ export const TROUBLES = {
   },
   shared_key: {
     severity: 'warning',
-    holdMs: HOLD_MS,
+    // The limiter has joined what comes and goes: this is for a change of the leader.
+    holdMs: 3_000,
     describe: ({ subject, details }, now) => ({
       title: `Another client uses ${keyName(subject)} of ${toHost(subject)}`,
       meaning:
@@ -280,7 +281,6 @@ export const TROUBLES = {
 
 export type TroubleCode = keyof typeof TROUBLES
 
-/** The codes in the order of the table. */
 export const TROUBLE_CODES = Object.keys(TROUBLES) as readonly TroubleCode[]
 
 export const toTroubleKind = (code: TroubleCode): TroubleKind => TROUBLES[code]

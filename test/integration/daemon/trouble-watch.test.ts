@@ -165,6 +165,23 @@ test.each(Object.entries(FAULTS))(
   },
 )
 
+test.each(['calls_waiting', 'shared_key', 'service_slow'])(
+  '%s is held from when it was seen last, and not from when that was stored last',
+  async (code) => {
+    const watched = startProcess()
+    await query(FAULTS[code]?.begin ?? '')
+    await watched.tick()
+    await query(
+      `update fillrate.troubles set seen_at = now() - interval '7 s', began_at = now() - interval '9 s'`,
+    )
+    await watched.tick()
+    expect(await query(`select from fillrate.troubles where seen_at > now() - interval '7 s'`)).toHaveLength(
+      1,
+    )
+    expect(watched.said()).toEqual([`trouble_began ${code}`])
+  },
+)
+
 test('the log says what it means, what to do, and in the end how long it lasted', async () => {
   const watched = startProcess()
   await query(FAULTS['service_down']?.begin ?? '')
