@@ -262,9 +262,13 @@ export class DayOnCall {
   /** Waits until these troubles are seen in the verdict, in the log, in the metrics and as notifications. */
   async see(madeAt: number, ...codes: TroubleCode[]): Promise<void> {
     for (const code of codes) {
-      const find = async () => (await this.listShown()).find((one) => one.code === code)
-      await expect.poll(async () => (await find())?.code).toBe(code)
-      const shown = await find()
+      let shown: ShownTrouble | undefined
+      await expect
+        .poll(async () => {
+          shown = (await this.listShown()).find((one) => one.code === code)
+          return shown?.code
+        })
+        .toBe(code)
       const afterMs = Date.now() - madeAt
       await this.#expectLogged('trouble_began', code)
       const metric = new RegExp(`^fillrate_trouble\\{[^}]*code="${code}"[^}]*\\} 1$`, 'm')
