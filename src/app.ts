@@ -27,6 +27,7 @@ import { listDueTimes } from './config/cron.ts'
 import { runService } from './daemon/service.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
 import { startTroubleWatch } from './daemon/trouble-watch.ts'
+import type { SourceMapping } from './domain/mapping.ts'
 import type { RouteOption } from './domain/route.ts'
 import { JOB_SIZE } from './domain/job.ts'
 import { BUILT_IN_SERVICE } from './domain/service/built-in.ts'
@@ -44,18 +45,21 @@ import {
   SOURCE_TIMEOUT_MS,
   toPolicy,
   type Deps,
+  type BrokenSource,
 } from './pipeline/deps.ts'
 import { createSlots } from './pipeline/look-up/slots.ts'
 import { MetricsRecorder } from './pipeline/metrics-recorder.ts'
 import { LeaderElector } from './runs/leader.ts'
 import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
+import { listLeftOut } from './runs/source-health.ts'
 import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
 import { createBreaker } from './service/breaker.ts'
 import { UnauthorizedError } from './service/errors.ts'
 import type { EnrichmentClient } from './service/client.ts'
 import { checkWhere } from './sources/check/expressions.ts'
 import { linkSources } from './sources/link.ts'
+import { SourceProblems } from './sources/problems.ts'
 import { openSource, type Source } from './sources/source.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
@@ -75,6 +79,8 @@ export interface AppOptions {
   /** Called with every statement sent. */
   readonly onStatement?: (sql: string) => void
   readonly random?: () => number
+  /** Sources that must fit their tables. Default: none, as long as one does. */
+  readonly isRequired?: ((mapping: SourceMapping) => boolean) | undefined
   /** What this process knows to be wrong, where its watch outlives this configuration. Default: a watch of its own. */
   readonly own?: OwnTroubles
 }
@@ -110,6 +116,9 @@ export type RunRequest = PassRequest &
 export interface App extends DashboardApp {
   readonly db: Database
   readonly sources: ReadonlyMap<string, Source>
+  readonly mappings: DaemonApp['mappings']
+  /** Sources of the configuration that do not fit their tables, by name. */
+  readonly brokenSources: ReadonlyMap<string, BrokenSource>
   /** Whether lookups can be submitted in bulk, and if not, why. */
   readonly bulk: BulkAvailability
   /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
@@ -142,7 +151,7 @@ export interface App extends DashboardApp {
  * @throws ConfigProblems, SourceProblems, SchemaMissingError, or Postgres's error if it cannot be reached
  */
 export async function openApp(options: AppOptions): Promise<App> {
-  const { config, environment, log, onStatement, silentAfterMs = SOURCE_TIMEOUT_MS + 15_000 } = options
+  const { environment, log, onStatement, silentAfterMs = SOURCE_TIMEOUT_MS + 15_000 } = options
   const own = options.own ?? new OwnTroubles()
   const db = openDatabase({
     url: requireDatabaseUrl(environment),
@@ -160,30 +169,51 @@ export async function openApp(options: AppOptions): Promise<App> {
   })
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
-    const opened: Source[] = []
-    for (const mapping of Object.values(config.sources)) opened.push(await openSource(db, mapping))
-    const sources = await linkSources(db, opened)
-    return buildApp(options, own, db, new Map(sources.map((source) => [source.name, source])))
+    return buildApp(options, own, db, await openSources(db, options))
   } catch (error) {
     await db.destroy()
     throw error
   }
 }
 
+/**
+ * Opens each source. One that does not fit its table is left out, so that the others run.
+ * @throws SourceProblems if none fits, or one is required to
+ */
+async function openSources(
+  db: Database,
+  { config, isRequired = () => false }: Pick<AppOptions, 'config' | 'isRequired'>,
+): Promise<Pick<App, 'sources' | 'brokenSources'>> {
+  const opened: Source[] = []
+  const brokenSources = new Map<string, BrokenSource>()
+  for (const mapping of Object.values(config.sources))
+    try {
+      opened.push(await openSource(db, mapping))
+    } catch (error) {
+      if (!(error instanceof SourceProblems) || isRequired(mapping)) throw error
+      brokenSources.set(mapping.name, { mapping, problems: error.problems })
+    }
+  if (opened.length === 0 && brokenSources.size > 0)
+    throw new SourceProblems([...brokenSources.values()].flatMap(({ problems }) => problems))
+  const linked = await linkSources(db, opened)
+  return { sources: new Map(linked.map((source) => [source.name, source])), brokenSources }
+}
+
 function buildApp(
   options: AppOptions,
   own: OwnTroubles,
   db: Database,
-  sources: ReadonlyMap<string, Source>,
+  all: Pick<App, 'sources' | 'brokenSources'>,
 ): App {
   const { config, environment, log } = options
+  const mappings = new Map(Object.entries(config.sources))
   const metrics = new MetricsRecorder(db, log)
   const policy = toPolicy(config)
   const adapter = config.adapter ?? BUILT_IN_SERVICE
   const bulk = checkBulkAvailability(environment, adapter)
   const base = {
+    ...all,
     db,
-    sources,
     log,
     policy,
     adapter,
@@ -205,7 +235,7 @@ function buildApp(
   // Looked up each time: another process may have registered the service first.
   const deps = async (): Promise<Deps> => ({ ...base, service: await services.findService(db, address) })
   const explain = async (source: string, key: string): Promise<RowHistory> =>
-    explainRow(await deps(), chooseSource(sources, source), key)
+    explainRow(await deps(), chooseSource(all, source), key)
   const openOwnReceiver = (
     deliveries: WakeSignal,
     dashboard: ReceiverOptions['dashboard'] = null,
@@ -214,7 +244,9 @@ function buildApp(
 
   /** The sources of a request, after checking its condition against each of them. */
   const chooseFor = async (request: PassRequest): Promise<Source[]> => {
-    const chosen = chooseSources(sources, request.sources)
+    // What is broken is left out, unless the request names nothing else.
+    const fit = request.sources.filter((name) => !all.brokenSources.has(name))
+    const chosen = chooseSources(all, fit.length > 0 ? fit : request.sources)
     if (request.where !== null) for (const source of chosen) await checkWhere(db, source, request.where)
     return chosen
   }
@@ -286,8 +318,9 @@ function buildApp(
   }
 
   const app: App = {
+    ...all,
     db,
-    sources,
+    mappings,
     bulk,
     defaults: { budget: config.budget, allowsWhere: config.dashboard.allowWhere },
     service: async () => (await deps()).service,
@@ -316,6 +349,7 @@ function buildApp(
           executeRun(await retryWhileUnavailable(() => createRunDeps(receiver), waiting), {
             ...request,
             sources: chosen,
+            names: request.sources,
             trigger,
             budget,
             dryRun,
@@ -336,6 +370,7 @@ function buildApp(
       return createPlan(await deps(), {
         ...request,
         sources: await chooseFor(request),
+        leftOut: listLeftOut(all, request.sources),
         budget: toBudgetLimit(request.budget ?? config.budget),
         isBoundedByBudget: request.budget !== undefined,
         bulkPossible: bulk.isPossible,
@@ -353,7 +388,7 @@ function buildApp(
             ...request,
             receiver: (deliveries) =>
               openOwnReceiver(deliveries, {
-                sources: () => sources,
+                sources: () => mappings,
                 spendSettings: () => config,
                 observer,
                 explain,
@@ -364,23 +399,27 @@ function buildApp(
         ),
       )
     },
-    start: async ({ receiver, signal, deliveries }) => {
+    start: async ({ receiver, signal, deliveries, onMended }) => {
       const runDeps = await createRunDeps(bulk.usesWebhook === true ? receiver : null)
       return asProcess('start', () =>
-        runService({ ...runDeps, config, notifier, own }, { signal, deliveries }),
+        runService({ ...runDeps, config, notifier, own }, { signal, deliveries, onMended }),
       )
     },
-    follow: (action, name) => setTriggers(db, chooseSource(sources, name), action),
+    follow: (action, name) => setTriggers(db, chooseSource(all, name), action),
     explain,
     notifier,
     undo: async (request) => undoRun({ ...(await deps()), owner }, request),
-    forgetDeleted: (name, request) => forgetDeleted(base, chooseSource(sources, name), request),
+    forgetDeleted: (name, request) => forgetDeleted(base, chooseSource(all, name), request),
     retry: async (request) =>
-      retryFailedRows(await deps(), { ...request, sources: chooseSources(sources, request.sources) }),
+      retryFailedRows(await deps(), { ...request, sources: chooseSources(all, request.sources) }),
     remap: async (request) => {
-      const all = { ...(await deps()), owner }
-      const source = chooseSource(sources, request.source)
-      return remapSource(all, { ...request, source, service: address === null ? null : all.service })
+      const remapDeps = { ...(await deps()), owner }
+      const source = chooseSource(all, request.source)
+      return remapSource(remapDeps, {
+        ...request,
+        source,
+        service: address === null ? null : remapDeps.service,
+      })
     },
     close: async () => {
       // What a single run has queued: the next process would send it too, perhaps tomorrow.

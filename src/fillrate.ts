@@ -160,7 +160,7 @@ async function startDaemon(
     signal,
     readConfig,
     onReload,
-    open: (config, own) => openApp({ config, environment, log, own }),
+    open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
     onListening,
     onConfig: () => {},
   })

@@ -213,12 +213,19 @@ const followed = object({
   changed: boolean('the triggers were installed, replaced or removed now'),
   followed: boolean('the table is followed now'),
 }).meta({ id: 'followed' })
+const leftOut = object({
+  source: text('its name'),
+  problem: text('what `fillrate check` finds, in one line'),
+  mend: text('what to do about it'),
+})
+
 const undone = object({
   run: orNull(count('the run that the undo is; null: nothing was written')),
   undoes: count('the run that is undone'),
   writes_again: boolean('that run was an undo, so its values are written again'),
   dry_run: boolean('nothing was written'),
   status: z.enum(['completed', 'interrupted']).describe('how it ended'),
+  left_out: list('sources of the run that do not fit their tables: nothing of them was undone', leftOut),
   undone_by: list('runs that undid parts of it before', integer),
   waiting: count('rows of the run that still wait: what they get is written after this undo'),
   changes: counts({
@@ -229,7 +236,7 @@ const undone = object({
     rejected: 'whose former values the database rejects',
     undone_before: 'undone by an earlier undo',
     not_configured: 'whose source is no longer configured',
-    remaining: 'not undone yet: interrupted, or their rows are locked',
+    remaining: 'not undone yet: interrupted, their source is left out, or their rows are locked',
   }).describe('changes of the run, each of which is one write to one row'),
   cells: counts({
     restored: 'cells that hold their former value again',
@@ -354,6 +361,10 @@ const run = object({
   rows_by_source: byName('the same by source; absent from a dry run', object(rowStates)).optional(),
   skipped_over_budget: count('rows read and not picked, because the budget could not pay them'),
   unread_over_budget: texts('sources not read to the end for the budget: more rows may remain').optional(),
+  left_out: list(
+    'sources that do not fit their tables: no more of them was read or written',
+    leftOut,
+  ).optional(),
   unread_sources: texts('sources not read to the end, because their table was locked').optional(),
   lookups: counts({
     distinct: 'different lookups that the rows need',
@@ -490,6 +501,7 @@ export const JSON_SHAPES = {
       }),
     ),
     paused: texts('sources that a run would leave out, because they are paused'),
+    left_out: list('sources that a run would leave out, because they do not fit their tables', leftOut),
     lookups: object({
       distinct: count('different lookups of all sources together'),
       stored: count('of these, answered already, or requested by another run now'),

@@ -1,5 +1,5 @@
+import type { Deps } from '../pipeline/deps.ts'
 import { eraseRetired } from '../pipeline/deleted-rows.ts'
-import type { Source } from '../sources/source.ts'
 import { dropTriggersOf, installTriggers } from '../sources/triggers/install.ts'
 import type { Database } from '../store/open.ts'
 import { renameChanges, renameStoredSource } from '../store/rename-source.ts'
@@ -7,7 +7,7 @@ import * as retired from '../store/retire-source.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { pluralize } from '../util/format.ts'
 import { didYouMean, listNames } from '../util/text.ts'
-import { refuseSource } from './validate-request.ts'
+import { chooseSource, refuseSource } from './validate-request.ts'
 
 /** What a rename or retirement is about: how much was kept under the name. */
 export interface SourceChange {
@@ -24,15 +24,15 @@ const NO_TIMEOUT = 0
 /**
  * Gives what is kept of a source the name that it has in the configuration now. Nothing is looked up again, and undo and explain know
  * its old runs. In one transaction: no one sees both names.
- * @throws ConfigProblems where it cannot be done, with what to do
+ * @throws ConfigProblems where it cannot be done, with what to do; SourceProblems if the source is broken
  */
 export async function renameSource(
   db: Database,
-  sources: ReadonlyMap<string, Source>,
+  all: Pick<Deps, 'sources' | 'brokenSources'>,
   from: string,
   to: string,
 ): Promise<SourceChange> {
-  const names = [...sources.keys()]
+  const names = [...all.sources.keys(), ...(all.brokenSources?.keys() ?? [])]
   if (names.includes(from))
     refuseSource(
       from,
@@ -40,14 +40,14 @@ export async function renameSource(
       `a name that only ${to} has instead`,
       'Rename it in the configuration first, then run this command before the next run.',
     )
-  const source = sources.get(to)
-  if (source === undefined)
-    return refuseSource(
+  if (!names.includes(to))
+    refuseSource(
       to,
       'no such source in the configuration',
       `one of: ${listNames(names)}`,
       didYouMean(to, names) ?? `Name the source ${to} in the configuration first.`,
     )
+  const source = chooseSource(all, to)
   return inTransaction(
     db,
     async (tx) => {

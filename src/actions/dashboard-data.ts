@@ -1,9 +1,9 @@
 import type { Backfill } from '../domain/backfill.ts'
+import type { SourceMapping } from '../domain/mapping.ts'
 import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import type { Trouble } from '../domain/trouble.ts'
-import type { Source } from '../sources/source.ts'
 import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
 import * as meters from '../store/metrics.ts'
@@ -16,6 +16,7 @@ import * as rows from '../store/rows.ts'
 import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
+import { listOpenTroubles } from '../store/troubles.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import {
   type DeletedRowsStatus,
@@ -59,6 +60,8 @@ export interface SourceOverview {
   /** The source's outputs, in configuration order. */
   readonly columns: readonly string[]
   readonly pause: pauses.PausedSource | null
+  /** The trouble of a source that does not fit its table, and is left out; null: it fits. */
+  readonly breakage: Trouble | null
   readonly states: Readonly<Record<RowState, number>>
   /** Oldest first; empty before the first run. On the overview: the first and the last. */
   readonly fillRates: readonly coverage.FillRateSample[]
@@ -82,13 +85,13 @@ const RUNS = 12
 /** Samples of one source on its own page. */
 const MEASUREMENTS = 900
 
-const listFollowed = (sources: ReadonlyMap<string, Source>): string[] =>
-  [...sources.values()].filter(({ mapping }) => mapping.follow).map(({ name }) => name)
+export const listFollowed = (sources: ReadonlyMap<string, SourceMapping>): string[] =>
+  [...sources.values()].filter(({ follow }) => follow).map(({ name }) => name)
 
 /** Reads everything with a few statements on Fillrate's own tables; the user's tables are not touched. */
 export async function readDashboardData(
   db: Database,
-  sources: ReadonlyMap<string, Source>,
+  sources: ReadonlyMap<string, SourceMapping>,
   settings: SpendSettings,
   observer: ObserverOptions,
   now: number,
@@ -105,13 +108,14 @@ export async function readDashboardData(
       states: runningIds.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
     })),
   )
+  const troubles = await readTroubles(db, observer)
   return {
     readAt: now,
-    troubles: await readTroubles(db, observer),
+    troubles,
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     sources: await Promise.all(
       [...sources.values()].map((source) =>
-        readSource(db, source, { pausedSources, lastRuns, backfills, samples: 1 }),
+        readSource(db, source, { pausedSources, troubles, lastRuns, backfills, samples: 1 }),
       ),
     ),
     retired: configured === null ? [] : await listRetiredSources(db, configured),
@@ -129,13 +133,14 @@ export async function readDashboardData(
 }
 
 /** What sums are about: all sources of the configuration; null: none is loaded. */
-export const toSourceFilter = (sources: ReadonlyMap<string, Source>): string[] | null =>
+export const toSourceFilter = (sources: ReadonlyMap<string, SourceMapping>): string[] | null =>
   sources.size === 0 ? null : [...sources.keys()]
 
 /** One source as on its own page, with its fill rates over time. */
-export async function readSourceOverview(db: Database, source: Source): Promise<SourceOverview> {
+export async function readSourceOverview(db: Database, source: SourceMapping): Promise<SourceOverview> {
   return readSource(db, source, {
     pausedSources: await pauses.listPaused(db),
+    troubles: await listOpenTroubles(db),
     lastRuns: await runHistory.listLastRuns(db, [source.name]),
     backfills: await readBackfills(db, [source.name], Date.now()),
     samples: MEASUREMENTS,
@@ -144,23 +149,25 @@ export async function readSourceOverview(db: Database, source: Source): Promise<
 
 async function readSource(
   db: Database,
-  source: Source,
+  { name, kind, table, outputs }: SourceMapping,
   known: {
     readonly pausedSources: readonly pauses.PausedSource[]
+    readonly troubles: readonly Trouble[]
     readonly lastRuns: readonly runHistory.SourceRun[]
     readonly backfills: Readonly<Record<string, Backfill>>
     readonly samples: number
   },
 ): Promise<SourceOverview> {
-  const { name } = source
   const states = await rows.countRowStates(db, { sources: [name] })
   const total = Object.values(states).reduce((sum, one) => sum + one, 0)
   return {
     name,
-    kind: source.mapping.kind,
-    table: `${source.table.schema}.${source.table.name}`,
-    columns: source.outputs.map((output) => output.column),
+    kind,
+    table,
+    columns: outputs.map(({ column }) => column),
     pause: known.pausedSources.find((one) => one.source === name) ?? null,
+    breakage:
+      known.troubles.find(({ code, subject }) => code === 'source_broken' && subject === name) ?? null,
     states,
     deleted: await readDeletedRows(db, new Map([[name, total]])),
     fillRates: await coverage.listFillRateSamples(db, name, known.samples),

@@ -1,5 +1,7 @@
 import { ConfigProblems } from '../config/problems.ts'
 import type { RouteOption } from '../domain/route.ts'
+import type { Deps } from '../pipeline/deps.ts'
+import { SourceProblems } from '../sources/problems.ts'
 import type { Source } from '../sources/source.ts'
 import { didYouMean, listNames } from '../util/text.ts'
 
@@ -7,20 +9,24 @@ import { didYouMean, listNames } from '../util/text.ts'
 
 type BudgetOption = number | 'unlimited'
 
+type OpenedSources = Pick<Deps, 'sources' | 'brokenSources'>
+
 /**
- * @param names none means all
- * @throws ConfigProblems if a name is not configured
+ * @param names none means all that fit their tables
+ * @throws ConfigProblems if a name is not configured; SourceProblems if it is broken
  */
-export function chooseSources(sources: ReadonlyMap<string, Source>, names: readonly string[]): Source[] {
-  if (names.length === 0) return [...sources.values()]
-  return [...new Set(names)].map((name) => chooseSource(sources, name))
+export function chooseSources(all: OpenedSources, names: readonly string[]): Source[] {
+  if (names.length === 0) return [...all.sources.values()]
+  return [...new Set(names)].map((name) => chooseSource(all, name))
 }
 
-/** @throws ConfigProblems if the source is not configured */
-export function chooseSource(sources: ReadonlyMap<string, Source>, name: string): Source {
+/** @throws ConfigProblems if the source is not configured; SourceProblems if it is broken */
+export function chooseSource({ sources, brokenSources = new Map() }: OpenedSources, name: string): Source {
   const source = sources.get(name)
   if (source) return source
-  return refuseUnknownSource(name, [...sources.keys()])
+  const broken = brokenSources.get(name)
+  if (broken) throw new SourceProblems(broken.problems)
+  return refuseUnknownSource(name, [...sources.keys(), ...brokenSources.keys()])
 }
 
 /** @throws ConfigProblems: of the known names, the nearest is suggested */

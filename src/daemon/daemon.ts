@@ -2,10 +2,11 @@ import { describeError } from '../util/error-text.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '../util/log.ts'
 import type { RowHistory } from '../actions/explain/row-history.ts'
 import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
-import type { Source } from '../sources/source.ts'
+import type { SourceMapping } from '../domain/mapping.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
@@ -23,7 +24,8 @@ import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
 export interface DaemonApp extends DashboardApp {
-  readonly sources: ReadonlyMap<string, Source>
+  /** The sources of its configuration, by name: also those that are broken. */
+  readonly mappings: ReadonlyMap<string, SourceMapping>
   explain(source: string, key: string): Promise<RowHistory>
   readonly notifier: TroubleNotifier
   start(options: {
@@ -31,6 +33,8 @@ export interface DaemonApp extends DashboardApp {
     readonly receiver: Pick<Receiver, 'publicUrl'>
     /** Notified when the receiver has stored a delivery. */
     readonly deliveries: WakeSignal
+    /** A source that was broken fits its table again: to be opened anew. */
+    readonly onMended?: (() => void) | undefined
   }): Promise<void>
   close(): Promise<void>
 }
@@ -43,7 +47,11 @@ export interface DaemonOptions {
   /** @throws ConfigProblems */
   readonly readConfig: () => Promise<Config>
   /** Checks a configuration against the database and opens it. It adds to `own` what it learns to be wrong. */
-  readonly open: (config: Config, own: OwnTroubles) => Promise<DaemonApp>
+  readonly open: (
+    config: Config,
+    own: OwnTroubles,
+    isRequired: (mapping: SourceMapping) => boolean,
+  ) => Promise<DaemonApp>
   readonly onListening: (listens: string | null) => void
   /** Called when a configuration takes effect. */
   readonly onConfig: (config: Config) => void
@@ -83,6 +91,9 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
   // Null until the configuration is read: how deliveries are signed is not known before.
   let service: Service | null = null
   let config: Config | null = null
+  /** The next configuration is the current one: only what was broken has changed. */
+  let isReopening = false
+  let reload = (): void => {}
   const schedules = () => config && listDueTimes(config.schedule, Date.now())
   const deliveries = new WakeSignal()
   const open = (): Promise<Receiver> =>
@@ -93,7 +104,7 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
       service: () => service,
       deliveries,
       dashboard: {
-        sources: () => app?.sources ?? new Map(),
+        sources: () => app?.mappings ?? new Map(),
         spendSettings: () => spendSettings,
         observer: () => ({ own: own.list(), schedules: schedules() }),
         explain: async (source, key) => {
@@ -122,11 +133,16 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
   })
 
   const openGeneration = async (): Promise<Instance> => {
-    const read = await options.readConfig()
+    const before = config
+    const read = isReopening && before !== null ? before : await options.readConfig()
+    isReopening = false
     service ??= read.adapter ?? BUILT_IN_SERVICE
     requireBudgets(read)
     requireNotifyUrls(read, environment)
-    const opened = await options.open(read, own)
+    // What is new must be right; of what was active already, the database is to blame.
+    const isNew = (mapping: SourceMapping): boolean =>
+      before !== null && !isDeepStrictEqual(before.sources[mapping.name], mapping)
+    const opened = await options.open(read, own, isNew)
     return {
       run: (until) => {
         app = opened
@@ -138,6 +154,10 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
           signal: until,
           receiver,
           deliveries,
+          onMended: () => {
+            isReopening = true
+            reload()
+          },
         })
       },
       close: () => opened.close(),
@@ -147,7 +167,13 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
     await runWithReload({
       open: openGeneration,
       signal,
-      onReload: options.onReload,
+      onReload: (listener) => {
+        reload = listener
+        options.onReload(() => {
+          isReopening = false
+          listener()
+        })
+      },
       own,
       log,
       waitFor: (error) =>

@@ -5,6 +5,7 @@ import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-cha
 import { repick } from '../pipeline/pick/pick.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import type { RunReport } from '../runs/report.ts'
+import { isFit, unlessBroken } from '../runs/source-health.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source.ts'
 import * as leases from '../store/leases.ts'
@@ -55,7 +56,7 @@ export class LiveSync {
   readonly #options: LiveSyncOptions
   readonly #byName: ReadonlyMap<string, Source>
   readonly #names: readonly string[]
-  /** Sources that are not paused. Changes in the others stay in the queue. */
+  /** Sources that are neither paused nor broken. Changes in the others stay in the queue. */
   #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
@@ -140,7 +141,8 @@ export class LiveSync {
 
   async #refreshPauses(): Promise<void> {
     const paused = await pauses.filterPaused(this.#deps.db, this.#names)
-    this.#active = this.#names.filter((name) => !paused.includes(name))
+    const fit = this.#options.sources.filter(isFit).map(({ name }) => name)
+    this.#active = fit.filter((name) => !paused.includes(name))
   }
 
   /** Periodically closes finished runs and picks up leftovers. */
@@ -167,10 +169,12 @@ export class LiveSync {
       }
       if (hasRequeued)
         for (const source of this.#options.sources)
-          await repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
-            includeAbandoned: false,
-            signal,
-          })
+          await unlessBroken(this.#deps, source, () =>
+            repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
+              includeAbandoned: false,
+              signal,
+            }),
+          )
       const live = (await runs.listRunning(db)).map((one) => one.id)
       await adoptAbandonedLookups(db, run, live)
       this.#options.workers.wakeCalls()
@@ -242,7 +246,7 @@ export class LiveSync {
     return bulk.keys.length - skippedKeys.length
   }
 
-  /** @returns the keys that exceed the budget */
+  /** @returns the keys that exceed the budget, or all of a source that is broken */
   async #pick(
     run: LiveSyncRun,
     source: Source,
@@ -252,7 +256,10 @@ export class LiveSync {
     // A key column may be nullable, and several statements may change one key.
     const distinct = [...new Set(keys)].filter((key) => (key as string | null) !== null)
     if (distinct.length === 0) return []
-    const { picked, skippedKeys } = await pickChangedKeys(this.#deps, run, source, distinct, options)
+    const pick = () => pickChangedKeys(this.#deps, run, source, distinct, options)
+    const result = await unlessBroken(this.#deps, source, pick)
+    if (result === null) return keys
+    const { picked, skippedKeys } = result
     run.recordPicked(picked)
     // Stored answers need no call.
     if (picked > 0) this.#options.workers.wakeWriters()

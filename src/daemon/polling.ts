@@ -3,6 +3,7 @@ import { readCandidates } from '../pipeline/pick/candidates.ts'
 import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
 import { earliest, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source.ts'
+import { checkBreakage, unlessBroken } from '../runs/source-health.ts'
 import * as cursors from '../store/source-cursors.ts'
 import * as runs from '../store/runs.ts'
 
@@ -58,7 +59,8 @@ export class Polling {
   /** Polls the sources that are due. */
   async pollDue(sources: readonly string[]): Promise<void> {
     for (const one of this.#sources.filter(({ source }) => sources.includes(source.name)))
-      if (one.isPolled && one.found === null && performance.now() >= one.nextPollAt) await this.#poll(one)
+      if (one.isPolled && one.found === null && performance.now() >= one.nextPollAt)
+        await unlessBroken(this.#deps, one.source, () => this.#poll(one))
   }
 
   /**
@@ -72,7 +74,8 @@ export class Polling {
     this.#markReadAt = now
     const isDue = now - this.#triggersCheckedAt > TRIGGER_CHECK_MS
     if (mark === this.#triggerMark && !isDue) return null
-    for (const one of this.#sources) await this.#checkTriggersOf(one)
+    for (const one of this.#sources)
+      await unlessBroken(this.#deps, one.source, () => this.#checkTriggersOf(one))
     this.#triggerMark = mark
     this.#triggersCheckedAt = now
     return new Map(
@@ -104,6 +107,8 @@ export class Polling {
     const there = await readTriggerState(db, source)
     const why =
       there.state === 'right' ? null : there.state === 'wrong' ? there.why : 'its triggers are not there'
+    // Those of a table that is gone are part of its trouble.
+    if (why !== null && (await checkBreakage(this.#deps, source))) return
     const isPolled = why !== null && source.mapping.changedAt !== null
     one.blindness = isPolled ? null : why
     if (isPolled && !one.isPolled)

@@ -1,7 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigProblems } from '../config/problems.ts'
-import { SourceProblems } from '../sources/problems.ts'
+import { SourceProblems, squashText } from '../sources/problems.ts'
 import type { Log } from '../util/log.ts'
 import type { OwnTroubles } from './own-troubles.ts'
 
@@ -30,23 +30,17 @@ export interface ReloadOptions {
 
 /** An error as one line for a log: of each problem, its place, what was found and what was expected. */
 export function toOneLine(error: unknown): string {
-  // Without the marks under a statement, which point at nothing in one line.
-  const squash = (text: string): string =>
-    text
-      .replaceAll(/\n\s*\^+(?=[\n;]|$)/g, '')
-      .replaceAll(/\s+/g, ' ')
-      .trim()
   if (error instanceof ConfigProblems)
     return error.problems
-      .map(({ place, found, expected }) => squash(`${place}: found ${found}; expected ${expected}`))
+      .map(({ place, found, expected }) => squashText(`${place}: found ${found}; expected ${expected}`))
       .join(' | ')
   if (error instanceof SourceProblems)
     return error.problems
       .map(({ source, place, found, expected }) =>
-        squash(`sources.${source}.${place}: found ${found}; expected ${expected}`),
+        squashText(`sources.${source}.${place}: found ${found}; expected ${expected}`),
       )
       .join(' | ')
-  return squash(describeError(error))
+  return squashText(describeError(error))
 }
 
 const MAX_RETRY_MS = 5_000

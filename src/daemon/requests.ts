@@ -29,7 +29,7 @@ export function createRequestExecutor(
 ): RequestExecutor {
   return {
     kinds: ['run', 'undo'],
-    sources: [...deps.sources.keys()],
+    sources: [...deps.sources.keys(), ...(deps.brokenSources?.keys() ?? [])],
     service: deps.service,
     execute: ({ work }, options) =>
       work.kind === 'run' ? runRequested(deps, workers, work, options) : undoRequested(deps, work, options),
@@ -44,6 +44,7 @@ async function runRequested(
 ): Promise<ScheduledRunEnd> {
   return executeRun(deps, {
     sources: names.map((name) => deps.sources.get(name)).filter((source) => source !== undefined),
+    names,
     trigger: 'manual',
     limit,
     budget,

@@ -9,6 +9,7 @@ import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import { type RunDeps, executeRun } from '../runs/run.ts'
 import type { WorkerTask } from '../runs/loop.ts'
+import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
@@ -29,6 +30,8 @@ export interface ServiceOptions {
   readonly signal: AbortSignal
   /** Notified when the receiver has stored a delivery. */
   readonly deliveries: WakeSignal
+  /** A source that was broken fits its table again: to be opened anew. */
+  readonly onMended?: (() => void) | undefined
 }
 
 /** How often the change queue is polled while idle. */
@@ -51,6 +54,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     calls: { ...deps, deps },
     signal,
     deliveries: options.deliveries,
+    onMended: options.onMended,
   })
 
   const schedule = new Scheduler(
@@ -150,6 +154,7 @@ async function runScheduleEntry(
   const sources = entry.sources.map((name) => deps.sources.get(name)).filter((source) => source !== undefined)
   return executeRun(deps, {
     sources,
+    names: entry.sources,
     trigger: 'schedule',
     limit: entry.limit,
     budget: entryBudget(entry.budget ?? deps.config.budget),
@@ -211,7 +216,7 @@ function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
       if (Object.values(deleted).some((count) => count > 0))
         deps.log.debug({ event: 'data_expired', ...deleted }, 'deleted expired data')
       for (const source of deps.sources.values())
-        await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
+        await unlessBroken(deps, source, () => eraseAllDeleted(deps, source, { isConfirmed: false }, signal))
       await sleep(more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS, undefined, { signal }).catch(() => {})
       return 1
     },

@@ -8,7 +8,7 @@ export interface Cause {
   readonly endedAt: Date | null
 }
 
-/** What a symptom is about. Null: of any service. */
+/** What a symptom is about. No scope: any service. */
 export interface SymptomSubject {
   readonly scope: string | null
   readonly sources: readonly string[]
@@ -20,7 +20,7 @@ const SERVICE_CAUSES = ['key_refused', 'banned', 'service_down', 'circuit_open']
 const CAUSES_OF = {
   run_failed: [...SERVICE_CAUSES, 'database_away'],
   calls_waiting: [...SERVICE_CAUSES, 'shared_key', 'database_away'],
-  live_sync_behind: [...SERVICE_CAUSES, 'database_away'],
+  live_sync_behind: [...SERVICE_CAUSES, 'database_away', 'source_broken'],
   service_slow: [...SERVICE_CAUSES, 'database_away'],
   schedule_late: ['database_away'],
 } as const satisfies Partial<Record<TroubleCode, readonly TroubleCode[]>>
@@ -28,14 +28,19 @@ const CAUSES_OF = {
 type Symptom = keyof typeof CAUSES_OF
 
 /** All that explain something. */
-export const CAUSE_CODES: readonly TroubleCode[] = [...SERVICE_CAUSES, 'shared_key', 'database_away']
+export const CAUSE_CODES: readonly TroubleCode[] = [...new Set(Object.values(CAUSES_OF).flat())]
 
 /** A run may end just after the proof that its cause is over. */
 const AFTER_MS = 10_000
 
-/** All but an outage of Postgres are about a service. Of a refused key the run may name the next one: the host decides. */
-const covers = ({ code, subject }: Cause, { scope, sources }: SymptomSubject): boolean =>
-  code === 'database_away' || sources.includes(subject) || scope === null || toHost(scope) === toHost(subject)
+/**
+ * Whether a cause is about the same: Postgres, the source, or else the service. Of a refused key the run may name the next one:
+ * the host decides.
+ */
+function covers({ code, subject }: Cause, { scope, sources }: SymptomSubject): boolean {
+  if (code === 'source_broken') return sources.includes(subject)
+  return code === 'database_away' || scope === null || toHost(scope) === toHost(subject)
+}
 
 /** What explains symptoms at one moment. Pure. */
 export class Causes {

@@ -1,9 +1,8 @@
-import { formatCount, formatMoney } from '../util/format.ts'
+import { formatCount, formatDuration, formatMoney } from '../util/format.ts'
 import { FAILED_ROW_STATES, type RowState } from './row.ts'
 import type { FinishedRun, Trigger } from './run.ts'
 import type { Money } from './spend.ts'
 import {
-  describeEnd,
   describeTrouble,
   type Trouble,
   type TroubleCode,
@@ -215,3 +214,19 @@ const RETRY_MS = [10_000, 30_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000, 
 /** The delay before the next attempt. @param attempts so far, 1 or more */
 export const notificationRetryMs = (attempts: number): number =>
   RETRY_MS[Math.min(Math.max(attempts, 1), RETRY_MS.length) - 1] ?? 0
+
+/** What was measured while it lasted: in words about its end these would be figures of another time. */
+const withoutFigures = ({ code, details }: Pick<Trouble, 'code' | 'details'>): TroubleDetails => {
+  const { waiting: _waiting, ms: _ms, usualMs: _usual, until: _until, reason, ...lasting } = details
+  return code === 'calls_waiting' ? lasting : { ...lasting, ...(reason !== undefined && { reason }) }
+}
+
+/** A trouble that is over, in words and with the details that still hold. @param ms how long it lasted, in milliseconds */
+export function describeEnd(
+  trouble: Pick<Trouble, 'code' | 'subject' | 'details'>,
+  ms: number,
+): { readonly title: string; readonly details: TroubleDetails } {
+  const details = withoutFigures(trouble)
+  const { title } = describeTrouble({ ...trouble, details }, 0)
+  return { title: `Over after ${formatDuration(ms)}: ${title}`, details }
+}

@@ -22,6 +22,8 @@ export interface TroubleDetails {
   readonly ms?: number | undefined
   /** What it usually is. */
   readonly usualMs?: number | undefined
+  /** What ends it, as a sentence: what `fillrate check` says is to be done. */
+  readonly mend?: string | undefined
   /** By which Postgres refuses statements, although it answers. */
   readonly sqlstate?: string | undefined
 }
@@ -258,6 +260,16 @@ export const TROUBLES = {
       action: `Correct the trigger, constraint or right that rejects them: \`fillrate failures ${subject || 'SOURCE'}\` lists the reasons. Then \`fillrate retry ${subject || 'SOURCE'}\`: the next run writes them without a call.`,
     }),
   },
+  source_broken: {
+    severity: 'error',
+    isRecordedOnly: true,
+    describe: ({ subject, details }) => ({
+      title: `${subject || 'A source'} is left out${afterDash(details)}`,
+      meaning:
+        'Its table, or the rights to it, do not fit the configuration. The other sources are enriched; its answered rows wait, and are written without another call.',
+      action: `${details.mend ?? `\`fillrate check ${subject || 'SOURCE'}\` says what to do.`} Fillrate continues by itself within seconds; after a change of the configuration, send SIGHUP.`,
+    }),
+  },
   erase_held: {
     severity: 'warning',
     isRecordedOnly: true,
@@ -294,22 +306,6 @@ export function describeTrouble(
   now: number,
 ): TroubleText {
   return TROUBLES[trouble.code].describe(trouble, now)
-}
-
-/** What was measured while it lasted: in words about its end these would be figures of another time. */
-const withoutFigures = ({ code, details }: Pick<Trouble, 'code' | 'details'>): TroubleDetails => {
-  const { waiting: _waiting, ms: _ms, usualMs: _usual, until: _until, reason, ...lasting } = details
-  return code === 'calls_waiting' ? lasting : { ...lasting, ...(reason !== undefined && { reason }) }
-}
-
-/** A trouble that is over, in words and with the details that still hold. @param ms how long it lasted, in milliseconds */
-export function describeEnd(
-  trouble: Pick<Trouble, 'code' | 'subject' | 'details'>,
-  ms: number,
-): { readonly title: string; readonly details: TroubleDetails } {
-  const details = withoutFigures(trouble)
-  const { title } = describeTrouble({ ...trouble, details }, 0)
-  return { title: `Over after ${formatDuration(ms)}: ${title}`, details }
 }
 
 /** How long a trouble has lasted, or lasted, in milliseconds. */

@@ -21,7 +21,7 @@ import { SECURITY_HEADERS } from './dashboard/layout.ts'
 import { registerLogin } from './login.ts'
 import type { MetricsInput } from './metric-gauges.ts'
 import { renderMetrics } from './metrics.ts'
-import type { DashboardData } from '../actions/dashboard-data.ts'
+import { type DashboardData, listFollowed } from '../actions/dashboard-data.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -89,7 +89,7 @@ async function readMetrics(
   { db, scope, sources, log }: DashboardServerOptions,
   readData: () => Promise<DashboardData>,
 ): Promise<MetricsInput | null> {
-  const followed = [...sources().values()].filter(({ mapping }) => mapping.follow).map(({ name }) => name)
+  const followed = listFollowed(sources())
   const read = async (): Promise<MetricsInput> => ({
     data: await readData(),
     ...(await readStoredMetrics(db)),

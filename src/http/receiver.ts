@@ -12,7 +12,7 @@ import { createWebhookReceiver } from '../pipeline/receive.ts'
 import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowHistory } from '../actions/explain/row-history.ts'
 import type { SpendSettings } from '../actions/spend.ts'
-import type { Source } from '../sources/source.ts'
+import type { SourceMapping } from '../domain/mapping.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
@@ -28,7 +28,7 @@ export interface ReceiverOptions {
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
   readonly dashboard: {
-    readonly sources: () => ReadonlyMap<string, Source>
+    readonly sources: () => ReadonlyMap<string, SourceMapping>
     readonly spendSettings: () => SpendSettings
     /** What this process knows of troubles, beside what is stored. */
     readonly observer: () => ObserverOptions

@@ -1,3 +1,5 @@
+import type { SourceMapping } from '../domain/mapping.ts'
+import type { SourceProblem } from '../sources/problems.ts'
 import type { Log } from '../util/log.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
@@ -17,11 +19,19 @@ import * as services from '../store/services.ts'
 import type { PrioritySemaphore } from './look-up/slots.ts'
 import type { MetricsRecorder } from './metrics-recorder.ts'
 
+/** A source of the configuration that does not fit its table: it is left out. */
+export interface BrokenSource {
+  readonly mapping: SourceMapping
+  readonly problems: readonly SourceProblem[]
+}
+
 /** What every step works with. Each step takes only the part that it needs. */
 export interface Deps {
   readonly db: Database
   /** By name. */
   readonly sources: ReadonlyMap<string, Source>
+  /** Sources of the configuration that do not fit their tables, by name. */
+  readonly brokenSources?: ReadonlyMap<string, BrokenSource>
   readonly log: Log
   readonly now: () => number
   readonly random: () => number

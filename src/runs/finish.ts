@@ -6,7 +6,6 @@ import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
-import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -15,6 +14,7 @@ import type { RunCounters } from './counters.ts'
 import { logWait } from './loop.ts'
 import type { Leftover, Outage } from './monitor.ts'
 import type { DeletedRowsReport } from './reconcile-deleted.ts'
+import type { LeftOutSource } from './source-health.ts'
 import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
 
 /** Called with the report in the transaction that closes the run. */
@@ -32,6 +32,8 @@ export class RunObservations {
   readonly unreadSources = new Set<string>()
   /** Sources of which a dry run read a part, at random places. */
   readonly sampledSources = new Set<string>()
+  /** By name: sources that are broken. */
+  readonly leftOut = new Map<string, LeftOutSource>()
   readonly deletedRows = new Map<string, DeletedRowsReport>()
   /** Of sources whose `where` reads what another source writes. */
   leavingRows: readonly string[] = []
@@ -75,6 +77,7 @@ export async function finishRun(
   const reason =
     [
       statusReason,
+      ...describeLeftOut(run.observations),
       describeOtherRuns(run.observations, options),
       describeSample(run.observations),
       describeLeftover(run.observations),
@@ -91,6 +94,7 @@ export async function finishRun(
     status,
     reason,
     rowsSkipped: run.budget.rowsSkipped,
+    leftOut: [...run.observations.leftOut.values()],
     unread: [...run.observations.unreadSources].sort(),
     unreadOverBudget: run.budget.unreadSources,
     cancelledBy: run.observations.cancelledBy,
@@ -173,6 +177,12 @@ function describePaused({ pausedSources }: RunObservations): string | null {
   return `${sourceNames} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
+const describeLeftOut = ({ leftOut }: RunObservations): string[] =>
+  [...leftOut.values()].map(
+    ({ source, problem }) =>
+      `${source} is broken and was left out (${problem}): \`fillrate check ${source}\` says what to do`,
+  )
+
 /** Rows that the table no longer has. */
 const describeDeleted = ({ deletedRows }: RunObservations): string[] =>
   [...deletedRows].flatMap(([source, { deleted, restored, held }]) => [
@@ -190,7 +200,7 @@ function decideStatus(
   failure: unknown,
   { aborted: interrupted, reason: cause }: AbortSignal,
 ): [RunStatus, string | null] {
-  if (failure !== undefined) return ['failed', failureSummary(failure)]
+  if (failure !== undefined) return ['failed', describeError(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted || run.observations.cancelledBy !== null)
     return ['interrupted', describeInterruption(run.observations.cancelledBy, cause)]
@@ -248,13 +258,4 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
       : []),
     ...(unread.length > 0 ? [`not read to the end: ${unread.join(', ')}`] : []),
   ].join('; ')
-}
-
-/** One line for lists and logs; the promise of the run rejects with the whole error. */
-function failureSummary(failure: unknown): string {
-  if (failure instanceof SourceProblems)
-    return failure.problems
-      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
-      .join('; ')
-  return describeError(failure)
 }

@@ -12,6 +12,7 @@ import * as runs from '../store/runs.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
+import { isFit, unlessBroken } from './source-health.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
@@ -156,7 +157,9 @@ async function checkCompletion(
   const startedAt = performance.now()
   const idleMs = startedAt - run.counters.lastProgressAt
   const names = run.sources.map((source) => source.name)
-  const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, names)
+  const broken = run.sources.filter((source) => !isFit(source)).map((source) => source.name)
+  const fit = names.filter((name) => !broken.includes(name))
+  const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, fit)
   // Rows that the budget cannot pay stay requeued, and are checked rarely.
   if (run.budget.rowsAwaitingBudget === 0 && hasRequeued) {
     await repickSources(deps, run, { includeAbandoned: false, signal })
@@ -173,9 +176,9 @@ async function checkCompletion(
     .map((one) => one.id)
   // Otherwise the write-back does it.
   if (run.isDryRun) await waiting.advanceCascade(deps.db, run.id, run.cascading)
-  let counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, unawaited)
+  let counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited)
   if (await takeOver(deps, run, runningIds, counts, signal))
-    counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, unawaited)
+    counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited)
   state.fullCheckAt = nextReadAt(startedAt, performance.now())
   state.hadWaiting = hasWaiting
   state.others = counts.others
@@ -186,7 +189,7 @@ async function checkCompletion(
   const unpayable = counts.abandoned + run.budget.rowsAwaitingBudget
   const completion = decideCompletion({
     ...counts,
-    ownWaiting: counts.mine,
+    ownWaiting: counts.mine - counts.broken,
     awaitingDelivery: counts.forDelivery,
     others: counts.awaited,
     unpayable,
@@ -236,7 +239,10 @@ async function repickSources(
 ): Promise<boolean> {
   let hasPicked = false
   for (const source of run.sources) {
-    const result = await repick(deps, run, source, { ...options, limit: run.limit })
+    const result = await unlessBroken(deps, source, () =>
+      repick(deps, run, source, { ...options, limit: run.limit }),
+    )
+    if (result === null) continue
     run.counters.picked += result.picked
     hasPicked ||= result.picked + result.repicked > 0
   }

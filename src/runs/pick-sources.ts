@@ -12,9 +12,7 @@ import {
 } from '../pipeline/pick/pass.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
-import { SourceProblems } from '../sources/problems.ts'
-import { resolveSource, type Source } from '../sources/source.ts'
-import { sqlStateOf } from '../util/sqlstates.ts'
+import type { Source } from '../sources/source.ts'
 import { readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -23,6 +21,7 @@ import { inTransaction, TableBusyError, withTableTimeouts } from '../store/trans
 import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
 import { type DeletedRowsReport, reconcileDeleted, restoreReturned } from './reconcile-deleted.ts'
+import { isLeftOut, type LeftOutSource, unlessBroken } from './source-health.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random'>
 
@@ -43,8 +42,8 @@ export interface PickObservations {
   readonly sampledSources: Set<string>
   /** Of the sources that were read as a whole, by name. */
   readonly deletedRows: Map<string, DeletedRowsReport>
-  /** What makes the run a failed one, although it goes on. */
-  readonly failures: unknown[]
+  /** By name: sources that are broken, and why. */
+  readonly leftOut: Map<string, LeftOutSource>
 }
 
 /** Poll interval for a locked table. */
@@ -67,7 +66,6 @@ export async function pickSources(
   const passes: PickPass[] = []
   /** Of the sources that are read as a whole: rows that were set aside, and are back. */
   const restoredRows = new Map<PickPass, number>()
-  const broken = new Set<string>()
   const [picked] = await Promise.allSettled([pickAll()])
   // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
   const [reconciled] = await Promise.allSettled([reconcileAll(options.interrupted ?? signal)])
@@ -84,16 +82,10 @@ export async function pickSources(
       })
   }
 
-  /** A source whose table is not as it was checked is left out, and the others are picked: the run ends as failed. */
+  /** A source that is broken, or breaks meanwhile, is left out, and the others are picked. */
   async function leaveOutBroken(source: Source, act: () => Promise<void>): Promise<void> {
-    if (broken.has(source.name)) return
-    try {
-      await act()
-    } catch (error) {
-      if (options.sources.length === 1 || signal.aborted || !isSourceError(error)) throw error
-      broken.add(source.name)
-      observations.failures.push(await explainSourceError(deps, source, error))
-    }
+    if (isLeftOut(source, observations.leftOut)) return
+    if ((await unlessBroken(deps, source, act)) === null) isLeftOut(source, observations.leftOut)
   }
 
   async function openSharedPass(source: Source, n: number): Promise<void> {
@@ -127,7 +119,10 @@ export async function pickSources(
     const { name } = pass.source
     const checkPaused = cached(() => isPaused(deps, pass.source))
     const isLeft = (): boolean =>
-      observations.pausedSources.has(name) || observations.unreadSources.has(name) || signal.aborted
+      observations.pausedSources.has(name) ||
+      observations.unreadSources.has(name) ||
+      isLeftOut(pass.source, observations.leftOut) ||
+      signal.aborted
     let readAt = performance.now()
     let isAtBudget = false
     let mayBeAnswered = false
@@ -164,19 +159,6 @@ export async function pickSources(
       }
     }
   }
-}
-
-/** SQLSTATEs of a name that is gone, of a privilege that is missing, and of row-level security. */
-const SOURCE_STATES = /^(42|3F000)/
-
-const isSourceError = (error: unknown): boolean =>
-  error instanceof SourceProblems || SOURCE_STATES.test(sqlStateOf(error))
-
-/** The same error as `fillrate check` reports it, with the likely new name of a column. */
-async function explainSourceError({ db }: PickDeps, { mapping }: Source, error: unknown): Promise<unknown> {
-  if (error instanceof SourceProblems) return error
-  const { problems } = await resolveSource(db, mapping).catch(() => ({ problems: [] }))
-  return problems.length === 0 ? error : new SourceProblems(problems, { cause: error })
 }
 
 /** How often the answers to a run's lookups are looked for while its budget is reserved for them. */

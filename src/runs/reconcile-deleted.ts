@@ -14,6 +14,7 @@ import type { Source } from '../sources/source.ts'
 import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { reportTroubles } from '../store/troubles.ts'
+import { checkBreakage } from './source-health.ts'
 import { logTroubleChanges } from './trouble-log.ts'
 
 type ReconcileDeps = Pick<Deps, 'db' | 'policy' | 'log'>
@@ -58,8 +59,10 @@ export async function reconcileDeleted(
   const { name } = source
   let deleted = 0
   await unlessBusy(deps, source, async () => {
-    if ((await countSourceDeletions(deps.db, name)).known !== known)
-      deleted = await setAllAside(deps, source, signal)
+    const isMissing = (await countSourceDeletions(deps.db, name)).known !== known
+    // Row-level security that hides all rows looks like a table without them.
+    if (isMissing && (await checkBreakage(deps, source))) return
+    if (isMissing) deleted = await setAllAside(deps, source, signal)
     await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
   })
   if (deleted + restored > 0)

@@ -8,6 +8,7 @@ import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
 import { countRunRowsBySource } from '../store/run-history.ts'
 import * as lookupTotals from '../store/run-progress.ts'
+import type { LeftOutSource } from './source-health.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
 
@@ -37,6 +38,8 @@ export interface RunReport {
   readonly unread_over_budget?: readonly string[]
   /** Sources not read to the end because another transaction had locked the table. */
   readonly unread_sources?: readonly string[]
+  /** Sources that do not fit their tables any more: nothing was read of them or written to them. */
+  readonly left_out?: readonly LeftOutSource[]
   readonly lookups: {
     readonly distinct: number
     /** Answered without a call of this run. */
@@ -106,6 +109,7 @@ export async function createRunReport(
     readonly reason: string | null
     readonly rowsSkipped: number
     readonly unread?: readonly string[]
+    readonly leftOut?: readonly LeftOutSource[]
     readonly unreadOverBudget?: readonly string[]
     /** Who has cancelled it. */
     readonly cancelledBy?: string | null
@@ -140,6 +144,7 @@ export async function createRunReport(
     skipped_over_budget: run.rowsSkipped,
     ...(unreadOverBudget.length > 0 && { unread_over_budget: unreadOverBudget }),
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
+    ...(run.leftOut && run.leftOut.length > 0 && { left_out: run.leftOut }),
     lookups: {
       distinct: lookups.distinct,
       stored: lookups.stored,
@@ -218,7 +223,7 @@ function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCoun
  * interrupted. Pure.
  */
 export function runExitCode(
-  report: Pick<RunReport, 'status' | 'rows' | 'unread_sources'>,
+  report: Pick<RunReport, 'status' | 'rows' | 'unread_sources' | 'left_out'>,
 ): 0 | 1 | 2 | 3 | 4 | 130 {
   switch (report.status) {
     case 'failed':
@@ -231,7 +236,7 @@ export function runExitCode(
       return 4
     case 'completed': {
       const open = report.rows.waiting + FAILED_ROW_STATES.reduce((sum, state) => sum + report.rows[state], 0)
-      return open > 0 || report.unread_sources !== undefined ? 3 : 0
+      return open > 0 || report.unread_sources !== undefined || report.left_out !== undefined ? 3 : 0
     }
   }
 }

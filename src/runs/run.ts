@@ -6,7 +6,7 @@ import { resolveSourceBudgets } from '../domain/spend.ts'
 import type { Trigger } from '../domain/run.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
-import { previewRun } from '../pipeline/preview.ts'
+import { type Preview, previewRun } from '../pipeline/preview.ts'
 import { describeWrittenByOthers } from '../sources/check/written-where.ts'
 import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
@@ -24,6 +24,7 @@ import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
+import { checkBreakage, isFit, isLeftOut, listLeftOut } from './source-health.ts'
 import { runEvery, Workers } from './workers.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
@@ -41,6 +42,8 @@ export interface RunDeps extends Omit<CallDeps, 'limiter'> {
 
 export interface ExecuteRunOptions {
   readonly sources: readonly Source[]
+  /** The requested names, with those of sources that could not be opened; none means all. */
+  readonly names: readonly string[]
   readonly trigger: Trigger
   /** Maximum rows of each source. */
   readonly limit: number | null
@@ -77,6 +80,10 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   // As in the middle of a run: Postgres was reached a moment ago.
   const whileAway = { giveUp: () => requested.signal.aborted, onWait: logWait(deps.log, { step: 'start' }) }
   const options = await retryWhileUnavailable(() => excludePaused(deps, requested, observations), whileAway)
+  // It may have been mended a moment ago.
+  for (const source of options.sources.filter((one) => !isFit(one)))
+    await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
+  for (const one of listLeftOut(deps, options.names)) observations.leftOut.set(one.source, one)
   const all = [...deps.sources.values()]
   observations.leavingRows = options.sources.flatMap((source) => describeWrittenByOthers(source, all) ?? [])
   const { dryRun = null } = options
@@ -238,14 +245,19 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
         observations.leftover = leftover
         // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
         if (dryRun === null || stopping.aborted) return
-        const previewOptions = { sources: options.sources, sample: dryRun.sample, signal: stopping }
-        observations.preview = await retryWhileUnavailable(() => previewRun(deps, id, previewOptions), {
-          signal: stopping,
-        })
+        const preview = async (): Promise<Preview> => {
+          // A dry run writes no row, and would not notice.
+          for (const source of options.sources) await checkBreakage(deps, source)
+          const sources = options.sources.filter(isFit)
+          return previewRun(deps, id, { sources, sample: dryRun.sample, signal: stopping })
+        }
+        observations.preview = await retryWhileUnavailable(preview, { signal: stopping })
       })
       .finally(() => finished.abort()),
   ]
   await Promise.all(tasks.map((step) => step.catch(onFailure)))
+  // It may have broken while its rows were written.
+  for (const source of options.sources) isLeftOut(source, observations.leftOut)
   idle.abort()
   await beating
   if (cancelled.signal.aborted) await finishWorkUnderWay(deps, id)

@@ -1,4 +1,5 @@
-import { describeEnd, describeTrouble, type Trouble, troubleDurationMs, TROUBLES } from '../domain/trouble.ts'
+import { describeEnd } from '../domain/notification.ts'
+import { describeTrouble, type Trouble, troubleDurationMs, TROUBLES } from '../domain/trouble.ts'
 import type { TroubleChanges } from '../store/troubles.ts'
 import type { Log } from '../util/log.ts'
 

@@ -13,6 +13,7 @@ import { runCallLoop } from './call-loop.ts'
 import type { RunCounters } from './counters.ts'
 import type { Elector, Leadership } from './leader.ts'
 import { runLoop, logWait, type WorkerTask } from './loop.ts'
+import { SOURCE_CHECK_MS, SourceWatch } from './source-health.ts'
 import { Writers } from './writers.ts'
 
 /** What a run gives to its workers. */
@@ -40,6 +41,8 @@ interface CallSetup {
 export interface WorkersOptions {
   /** Sources to write back. */
   readonly sources: readonly Source[]
+  /** A source that was broken fits again. */
+  readonly onMended?: (() => void) | undefined
   /** Null: makes no calls. */
   readonly calls: CallSetup | null
   /** Stops all tasks after their current tick. */
@@ -51,7 +54,7 @@ export interface WorkersOptions {
   readonly onRecovered?: (result: RecoverResult) => void
 }
 
-type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'log' | 'now' | 'random' | 'policy'>
+type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'brokenSources' | 'log' | 'now' | 'random' | 'policy'>
 
 /**
  * The steps that a process does for all its runs together: look up, submit, settle, write back and recover, each in
@@ -144,8 +147,9 @@ export class Workers {
 
   /** All loops, to be started and awaited independently: one that fails does not stop the others. */
   tasks(): WorkerTask[] {
-    const { calls, signal } = this.#options
+    const { calls, signal, sources, onMended } = this.#options
     const deps = this.#deps
+    const watch = new SourceWatch(deps, sources)
     const common = { signal, log: deps.log }
     return [
       ...(calls === null ? [] : [{ name: 'call', source: null, start: () => this.#runCalls(calls) }]),
@@ -170,6 +174,16 @@ export class Workers {
           }),
       },
       ...this.#writers.tasks(),
+      {
+        name: 'sources',
+        source: null,
+        start: () =>
+          runEvery(SOURCE_CHECK_MS, signal, deps, 'sources', async () => {
+            if (!(await watch.check())) return
+            this.#writers.wake()
+            onMended?.()
+          }),
+      },
       {
         name: 'recover',
         source: null,

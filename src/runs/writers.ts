@@ -1,9 +1,10 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { sharedBatchSize } from '../pipeline/batch-size.ts'
-import { writeBackBatch } from '../pipeline/write-back.ts'
+import { type WriteBackResult, writeBackBatch } from '../pipeline/write-back.ts'
 import type { Source } from '../sources/source.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
+import { unlessBroken } from './source-health.ts'
 import { type LoopOptions, runLoop, type WorkerTask } from './loop.ts'
 
 /** How soon answers are to be written back. `sync`: a user waits for them. `last`: there are no others to gather. */
@@ -168,9 +169,7 @@ export class Writers {
     if (isOnly) this.#clearTimer()
     writer.underWay++
     if (this.#isForSecond(writer)) writer.overflow.notify()
-    const result = await writeBackBatch(this.#deps, writer.source, { isQueued, limit }).finally(
-      () => writer.underWay--,
-    )
+    const result = await this.#writeBatch(writer.source, { isQueued, limit }).finally(() => writer.underWay--)
     const isAlone = writer.underWay === 0
     // Of these no row waits for any, or another process has written it.
     if (!result.more && isAlone) this.#unwritten = Math.max(0, this.#unwritten - left)
@@ -184,6 +183,14 @@ export class Writers {
         counters.maybeComplete.notify()
     })
     return hasMore ? Number.POSITIVE_INFINITY : result.rows
+  }
+
+  /** What is answered for a source that is broken waits until it is mended. */
+  async #writeBatch(source: Source, options: Parameters<typeof writeBackBatch>[2]): Promise<WriteBackResult> {
+    const result = await unlessBroken(this.#deps, source, () => writeBackBatch(this.#deps, source, options))
+    if (result !== null) return result
+    this.#forEachRun((counters) => counters.maybeComplete.notify())
+    return { rows: 0, enriched: 0, cells: 0, deferred: 0, more: false }
   }
 
   /**

@@ -80,3 +80,22 @@ export class ProblemList {
     return this.problems.some(({ grant }) => grant !== undefined)
   }
 }
+
+/** Problems in one line each part, for a trouble, a report or a log. */
+export function summarizeProblems(problems: readonly SourceProblem[]): {
+  readonly problem: string
+  readonly mend: string
+} {
+  const merged = mergeGrantProblems(problems)
+  return {
+    problem: merged.map(({ place, found }) => squashText(`${place}: ${found}`)).join(' | '),
+    mend: merged.map(({ todo }) => squashText(todo)).join(' | '),
+  }
+}
+
+/** A text as one line, without the marks under a statement, which point at nothing there. */
+export const squashText = (text: string): string =>
+  text
+    .replaceAll(/\n\s*\^+(?=[\n;]|$)/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()

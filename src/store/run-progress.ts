@@ -140,6 +140,8 @@ export interface WaitingCounts {
   readonly laterAt: Date | null
   /** Of these, those postponed because another transaction has locked them. */
   readonly locked: number
+  /** Of these, those that no call and no write can finish because their source is broken. */
+  readonly broken: number
   /** Rows of other running runs in the same sources. */
   readonly others: number
   /** Of these, those that this run waits for, to take over what is left of them. */
@@ -150,6 +152,7 @@ export interface WaitingCounts {
  * Counts what the waiting rows of some sources wait for. Reads all rows of the runs that hold them: do not poll this often.
  * A normal run waits for every other run, dry ones included; a dry run that holds rows itself waits only for earlier dry
  * runs, or the two would wait for each other for ever.
+ * @param brokenSources whose rows are neither picked again nor written
  * @param unawaited running runs that no other run waits for
  */
 export async function readWaitingCounts(
@@ -157,11 +160,13 @@ export async function readWaitingCounts(
   run: DonePolicy & { readonly id: number },
   sources: readonly string[],
   runningRuns: readonly number[],
+  brokenSources: readonly string[] = [],
   unawaited: readonly number[] = [],
 ): Promise<WaitingCounts> {
   const others = runningRuns.filter((id) => id !== run.id)
   const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run_id = ${run.id}`
+  const isBroken = sql`r.source = any(${[...brokenSources]}::text[]) and (l.id is null or l.state in (${ANSWERED_STATES}))`
   const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...runningRuns]}::bigint[])
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
   const { rows } = await sql<WaitingCounts & { olderDry: number; held: number }>`
@@ -171,7 +176,8 @@ export async function readWaitingCounts(
                               and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
-           count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED_STATES})) as locked,
+           count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED_STATES}) and not (${isBroken})) as locked,
+           count(*) filter (where ${mine} and ${isOpenSql(run)} and ${isBroken}) as broken,
            count(*) filter (where r.run_id = any(${others}::bigint[])) as others,
            count(*) filter (where r.run_id = any(${awaited}::bigint[])) as awaited,
            count(*) filter (where r.run_id = any(${others}::bigint[]) and r.is_dry_run and r.run_id < ${run.id}) as "olderDry",
@@ -190,6 +196,7 @@ const NO_WAITING = {
   later: 0,
   laterAt: null,
   locked: 0,
+  broken: 0,
   others: 0,
   awaited: 0,
 }

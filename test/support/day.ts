@@ -140,11 +140,15 @@ export class DayOnCall {
     }
   }
 
-  /** Starts a daemon. It has loaded its configuration, unless it has to wait for the schema. */
-  async start(first: unknown, { isWaiting = false }: { readonly isWaiting?: boolean } = {}): Promise<Daemon> {
+  /** Starts a daemon, as a user whose password is its name. It has loaded its configuration, unless it has to wait for the schema. */
+  async start(
+    first: unknown,
+    { isWaiting = false, user }: { readonly isWaiting?: boolean; readonly user?: string } = {},
+  ): Promise<Daemon> {
     const toDatabase = await new Cable(Number(new URL(this.database.url).port)).plug()
     const url = new URL(this.database.url)
     url.host = `127.0.0.1:${toDatabase.port}`
+    if (user !== undefined) Object.assign(url, { username: user, password: user })
     const environment = this.environment(url.href)
     const log = pino(
       { level: 'info' },
@@ -163,7 +167,7 @@ export class DayOnCall {
         onReload = listener
       },
       readConfig: async () => parseConfig(current, null),
-      open: (config, own) => openApp({ config, environment, log, own }),
+      open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
       onListening: (listens) => listening.resolve(listens ?? ''),
       onConfig: () => loaded.resolve(),
     })

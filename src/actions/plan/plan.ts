@@ -8,6 +8,7 @@ import { costOf, type Money, resolveSourceBudgets } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
+import { isFit, type LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source.ts'
 import * as pauses from '../../store/paused-sources.ts'
 import { readMatchRate } from '../../store/run-progress.ts'
@@ -20,6 +21,8 @@ export type { SourcePlan } from './funnel.ts'
 
 export interface PlanOptions extends Omit<FunnelOptions, 'sample'> {
   readonly sources: readonly Source[]
+  /** Sources that are left out because they are broken. */
+  readonly leftOut: readonly LeftOutSource[]
   readonly route: RouteOption
   readonly bulkPossible: boolean
   /** Emails of a full job. Default: 100. */
@@ -40,6 +43,8 @@ export interface Plan {
   readonly sources: readonly SourcePlan[]
   /** Sources that a run would skip because they are paused. */
   readonly paused: readonly string[]
+  /** Sources that do not fit their tables: a run leaves them out. */
+  readonly left_out: readonly LeftOutSource[]
   readonly lookups: {
     /** Distinct lookups of all sources together. */
     readonly distinct: number
@@ -88,7 +93,7 @@ export async function createPlan(
     deps.db,
     options.sources.map((source) => source.name),
   )
-  for (const source of options.sources.filter(({ name }) => !paused.includes(name))) {
+  for (const source of options.sources.filter((one) => isFit(one) && !paused.includes(one.name))) {
     const before = estimate.countsByKind()
     const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, estimate)
     sources.push(planned.funnel)
@@ -131,6 +136,7 @@ export async function createPlan(
   return {
     sources,
     paused,
+    left_out: options.leftOut,
     lookups: {
       distinct,
       stored: distinct - requested,

@@ -1,4 +1,5 @@
 import { isTouchColumn } from '../../pipeline/row-results.ts'
+import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { RevertOutcome } from './revert-batch.ts'
 
 /**
@@ -27,7 +28,7 @@ export interface UndoReport {
     readonly undone_before: number
     /** Their source is no longer configured. */
     readonly not_configured: number
-    /** Not reverted yet: the undo was interrupted, or other transactions had locked their rows. */
+    /** Not reverted yet: the undo was interrupted, their source is broken, or other transactions had locked their rows. */
     readonly remaining: number
   }
   readonly cells: {
@@ -47,6 +48,8 @@ export interface UndoReport {
   readonly kept: readonly ProtectedRow[]
   /** Rows that could not be restored. */
   readonly failed: readonly UnrestoredRow[]
+  /** Sources of the run that do not fit their tables: nothing of them was reverted. */
+  readonly left_out: readonly LeftOutSource[]
   /** Runs that have undone parts of it before. */
   readonly undone_by: readonly number[]
   /** Rows picked by the run that still wait: what they get will be written after this undo. */
@@ -110,7 +113,7 @@ export class UndoSummary {
   report(
     end: Pick<
       UndoReport,
-      'run' | 'undoes' | 'writes_again' | 'dry_run' | 'status' | 'undone_by' | 'waiting'
+      'run' | 'undoes' | 'writes_again' | 'dry_run' | 'status' | 'left_out' | 'undone_by' | 'waiting'
     > & {
       readonly total: number
       readonly undoneBefore: number

@@ -1,5 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import { runMaintenance, type MaintenanceDeps } from '../../runs/maintenance.ts'
+import { type LeftOutSource, listLeftOut } from '../../runs/source-health.ts'
 import * as changes from '../../store/changes.ts'
 import type { Database } from '../../store/open.ts'
 import * as waiting from '../../store/run-progress.ts'
@@ -45,6 +46,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const undoneRun = await findEndedRun(db, undoes)
   const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writes_again !== true
   const totals = await changes.summarizeRunChanges(db, undoes)
+  const leftOut = listLeftOut(deps, Object.keys(totals.bySource))
   const summary = new UndoSummary()
 
   const report = async (run: number | null, interrupted: boolean): Promise<UndoReport> => {
@@ -57,6 +59,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
       writes_again: writesAgain,
       dry_run: dryRun,
       status: interrupted ? 'interrupted' : 'completed',
+      left_out: leftOut,
       undone_by: currentTotals.undoneBy.filter((by) => by !== run),
       waiting: await waiting.countWaitingRows(db, undoes),
       total: currentTotals.total,
@@ -71,14 +74,16 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
         listSharingSources(source, deps.sources).filter((name) => name in totals.bySource).length > 1,
     )
     const previewed: PreviewedCells | null = hasShared ? new Map() : null
-    await forEachBatch(deps, options, totals, summary, (batch) => previewRevert(deps, batch, previewed))
+    await forEachBatch({ ...deps, leftOut }, options, totals, summary, (batch) =>
+      previewRevert(deps, batch, previewed),
+    )
     return report(null, signal.aborted)
   }
   const run = { sources: Object.keys(totals.bySource), options: { undoes, writes_again: writesAgain } }
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     options.onStarted?.(id)
     const undoing = { run: id, undoes, writesAgain }
-    await forEachBatch(deps, { ...options, signal: stopping }, totals, summary, (batch) =>
+    await forEachBatch({ ...deps, leftOut }, { ...options, signal: stopping }, totals, summary, (batch) =>
       attempt(() => revertBatch(deps, undoing, batch)),
     )
     return report(id, stopping.aborted)
@@ -103,23 +108,30 @@ const runProblem = (found: string, expected: string, todo: string): ConfigProble
   new ConfigProblems('the command', [{ place: 'RUN', found, expected, todo }])
 
 async function forEachBatch(
-  { db, sources, policy }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'>,
+  {
+    db,
+    sources,
+    policy,
+    leftOut,
+  }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'> & { readonly leftOut: readonly LeftOutSource[] },
   { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.RunChanges,
   summary: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
+  const broken = new Set(leftOut.map(({ source }) => source))
+  const fit = new Map([...sources].filter(([name]) => !broken.has(name)))
   const queue = new RevertQueue({ db, revert, onOutcome: (outcome) => summary.add(outcome), policy })
   let belowId: number | null = null
   while (!signal.aborted) {
     const page: changes.UndoableChange[] = await changes.listUndoable(db, run, belowId, CHANGES_PER_BATCH)
     if (page.length === 0) break
-    const { batches, unknown: unconfigured } = toRevertBatches(page, sources)
+    const { batches, unknown: unconfigured } = toRevertBatches(page, fit)
     for (const batch of batches) {
       await queue.revert(batch)
       onProgress?.(summary.processed, total - undone)
     }
-    summary.notConfigured += unconfigured.length
+    summary.notConfigured += unconfigured.filter(({ source }) => !broken.has(source)).length
     belowId = page.at(-1)?.id ?? null
   }
   await queue.retryLocked(signal)

@@ -33,7 +33,7 @@ export const followCommand = defineCommand(
         const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
         const { chooseSources } = await import('../../actions/validate-request.ts')
         // A name that is wrong changes nothing.
-        chooseSources(app.sources, names)
+        chooseSources(app, names)
         const all: (TriggerStatus & { readonly source: string; readonly action: string })[] = []
         for (const name of names) {
           const did = await auditAction(

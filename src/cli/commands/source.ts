@@ -71,7 +71,7 @@ export const sourceCommand = defineCommand(
               return audited(db, () => retireSource(db, names, name, { dryRun: false }))
             })
           : await withApp(invocation, context, (app) =>
-              audited(app.db, () => renameSource(app.db, app.sources, name, newName)),
+              audited(app.db, () => renameSource(app.db, app, name, newName)),
             )
       if (change === null) {
         stdout.line('Nothing was changed.')

@@ -43,7 +43,7 @@ export const startCommand = defineCommand(
         signal,
         onReload: context.onReload ?? (() => {}),
         readConfig: () => readConfig(invocation, context),
-        open: (config, own) => openApp({ config, environment, log, own }),
+        open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
         onListening: (listens) => {
           if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
           else if (listens === null)

@@ -5,6 +5,7 @@ import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
 import { type LabeledText, formatCounts, renderFields } from './layout.ts'
+import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
 export interface PlanSettings {
@@ -26,7 +27,8 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
     ...plan.paused.map(
       (name) => `${name}  ${output.paint('warn', 'is paused: runs skip it until it is resumed')}`,
     ),
-    ...(plan.paused.length > 0 ? [''] : []),
+    ...renderLeftOut(plan.left_out, output),
+    ...(plan.paused.length + plan.left_out.length > 0 ? [''] : []),
     ...plan.sources.flatMap((source) => [
       ...renderSourceFunnel(funnelSteps(source, settings), source.source, { labels, numbers }, output),
       '',

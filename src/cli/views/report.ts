@@ -52,6 +52,7 @@ export function renderReport(report: RunReport, output: Output): string[] {
   const name = report.dry_run ? 'Dry run' : 'Run'
   return [
     `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
+    ...renderLeftOut(report.left_out ?? [], output),
     ...[reason, report.dry_run ? DRY_RUN_NOTICE : null].flatMap((text) =>
       text === null ? [] : wrapText(text, textColumns - 2).map((line) => `  ${line}`),
     ),
@@ -60,6 +61,17 @@ export function renderReport(report: RunReport, output: Output): string[] {
     ...renderSuggestions(suggestAfterRun(report), output),
   ]
 }
+
+/** The sources that are left out because they are broken, and what to do about each. */
+export const renderLeftOut = (
+  leftOut: NonNullable<RunReport['left_out']>,
+  { paint, textColumns }: Output,
+): string[] =>
+  leftOut.flatMap(({ source, problem, mend }) =>
+    wrapText(`${source} is left out: ${problem}. ${mend}`, textColumns - 2).map(
+      (line) => `  ${paint('bad', line)}`,
+    ),
+  )
 
 const renderDetails = (report: RunReport, output: Output): string[] => [
   ...renderRowStates(report.rows, output),

@@ -26,11 +26,14 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
   const shown =
     names.length <= MAX_FULL_SOURCES ? names : names.toSorted(byNeed(report)).slice(0, MAX_SHOWN_SOURCES)
   const folded = names.filter((name) => !shown.includes(name))
-  const pauseOf = (name: string) => paused.find((one) => one.source === name) ?? null
+  const hold = (name: string): string | null =>
+    findHold(report, name) === 'left out'
+      ? 'left out'
+      : formatPause(paused.find((one) => one.source === name) ?? null, now)
   return [
     ...troubles.flatMap((trouble) => [...renderTrouble(trouble, output, now), '']),
     ...shown.flatMap((name) => [
-      ...renderSource(name, rows[name], fill_rate[name], formatPause(pauseOf(name), now), output, now),
+      ...renderSource(name, rows[name], fill_rate[name], hold(name), output, now),
       '',
     ]),
     ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
@@ -61,30 +64,33 @@ const MAX_SHOWN_SOURCES = 3
 const countFailed = (rows: StatusReport['rows'][string] | undefined): number =>
   FAILURE_STATES.reduce((sum, state) => sum + (rows?.[state] ?? 0), 0)
 
-function byNeed({ rows, paused }: StatusReport): (a: string, b: string) => number {
+/** Why runs do not pick from a source; null: they do. */
+function findHold({ troubles, paused }: StatusReport, name: string): 'left out' | 'paused' | null {
+  if (troubles.some(({ code, subject }) => code === 'source_broken' && subject === name)) return 'left out'
+  return paused.some((one) => one.source === name) ? 'paused' : null
+}
+
+function byNeed(report: StatusReport): (a: string, b: string) => number {
+  const { rows } = report
   const rank = (name: string): number => {
-    if (paused.some((one) => one.source === name)) return 0
+    if (findHold(report, name) !== null) return 0
     if ((rows[name]?.waiting ?? 0) > 0) return 1
     return countFailed(rows[name]) > 0 ? 2 : 3
   }
   return (a, b) => rank(a) - rank(b)
 }
 
-const renderFolded = (
-  names: readonly string[],
-  { rows, paused, fill_rate: fillRates }: StatusReport,
-  output: Output,
-): string[] => [
+const renderFolded = (names: readonly string[], report: StatusReport, output: Output): string[] => [
   output.paint('heading', `${pluralize(names.length, 'more source')}`),
   ...renderTable(
     names,
     [
       { title: 'source', text: (name) => name, minColumns: 8 },
-      { title: 'picked', text: (name) => formatCount(rows[name]?.total ?? 0), number: true },
-      { title: 'waiting', text: (name) => formatCount(rows[name]?.waiting ?? 0), number: true },
-      { title: 'not enriched', text: (name) => formatCount(countFailed(rows[name])), number: true },
-      { title: 'filled', text: (name) => formatFilled(fillRates[name]), number: true },
-      { title: '', text: (name) => (paused.some((one) => one.source === name) ? 'paused' : '') },
+      { title: 'picked', text: (name) => formatCount(report.rows[name]?.total ?? 0), number: true },
+      { title: 'waiting', text: (name) => formatCount(report.rows[name]?.waiting ?? 0), number: true },
+      { title: 'not enriched', text: (name) => formatCount(countFailed(report.rows[name])), number: true },
+      { title: 'filled', text: (name) => formatFilled(report.fill_rate[name]), number: true },
+      { title: '', text: (name) => findHold(report, name) ?? '' },
     ],
     output,
   ),
@@ -121,12 +127,12 @@ function renderSource(
   name: string,
   rows: StatusReport['rows'][string] | undefined,
   fillRate: StatusReport['fill_rate'][string] | undefined,
-  paused: string | null,
+  hold: string | null,
   output: Output,
   now: number,
 ): string[] {
   const { paint } = output
-  const lines = [`${paint('heading', name)}${paused === null ? '' : `  ${paint('warn', paused)}`}`]
+  const lines = [`${paint('heading', name)}${hold === null ? '' : `  ${paint('warn', hold)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...renderRowStates({ ...rows, picked: rows.total }, output, 'ever picked'))
   if (typeof fillRate === 'string') lines.push('', ...renderFields([['fill rate', fillRate]], output))

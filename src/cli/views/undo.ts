@@ -1,6 +1,7 @@
 import type { UndoReport } from '../../actions/undo/report.ts'
 import { type Output, wrapText } from '../terminal.ts'
 import { type SuggestedCommand, renderCounts, renderSuggestions, renderTable } from './layout.ts'
+import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 
 /** Rows listed; `--json` has all. */
@@ -21,6 +22,7 @@ export function renderUndo(
   const verb = report.writes_again ? 'written again' : 'restored'
   return [
     ...wrapText(formatHeadline(report, output, isQuestion), output.textColumns),
+    ...renderLeftOut(report.left_out, output),
     '',
     ...renderCounts(
       [
@@ -34,7 +36,7 @@ export function renderUndo(
           remaining,
           report.status === 'interrupted'
             ? 'not processed yet'
-            : 'postponed: the row is locked by another transaction',
+            : `postponed: the row is locked by another transaction${report.left_out.length > 0 ? ', or its source is left out' : ''}`,
         ],
       ],
       [changes.total, `writes of run ${undoes}`],

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SpendSettings } from '../../actions/spend.ts'
 import type { RowHistory } from '../../actions/explain/row-history.ts'
 import type { ObserverOptions } from '../../domain/trouble-facts.ts'
-import type { Source } from '../../sources/source.ts'
+import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Database } from '../../store/open.ts'
 import type { Log } from '../../util/log.ts'
 import type { DashboardApp } from './actions/action.ts'
@@ -12,7 +12,7 @@ import { type HtmlPageOptions, renderPage } from './layout.ts'
 export interface PageRouteOptions {
   readonly db: Database
   /** The current sources: a daemon may reload its configuration. */
-  readonly sources: () => ReadonlyMap<string, Source>
+  readonly sources: () => ReadonlyMap<string, SourceMapping>
   readonly spendSettings: () => SpendSettings
   /** What this process knows of troubles, beside what is stored. */
   readonly observer: () => ObserverOptions

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { parseRowIdentity } from '../../actions/find-rows.ts'
 import { ConfigProblems } from '../../config/problems.ts'
+import { SourceProblems } from '../../sources/problems.ts'
 import { countRowStates, listSourceNames } from '../../store/rows.ts'
 import { type FoundRow, type RowFilter, type RowSort, searchRows } from '../../store/row-search.ts'
 import { FAILURE_STATES } from '../../domain/row.ts'
@@ -79,7 +80,7 @@ export function registerRowRoutes(
         rowPage(history, Date.now()),
       )
     } catch (error) {
-      if (!(error instanceof ConfigProblems)) throw error
+      if (!(error instanceof ConfigProblems || error instanceof SourceProblems)) throw error
       const [problem] = error.problems
       const text = problem
         ? toSentenceCase(`${problem.found}. Expected: ${problem.expected}.`)

@@ -1,4 +1,7 @@
+import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { runExitCode } from '../../../src/runs/report.ts'
+import { Polling } from '../../../src/daemon/polling.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness } from '../../support/harness.ts'
 
@@ -23,10 +26,61 @@ test.each([
     const { pool } = harness.database
     // The process has checked it before: as a daemon has at its start.
     await pool.query(breakIt)
-    await expect(app.run(runRequest({ route: 'sync' }))).rejects.toThrow(named)
-    const { rows } = await pool.query('select state, reason from fillrate.runs')
-    expect(rows).toEqual([{ state: 'failed', reason: expect.stringContaining('contacts') }])
+    const report = await app.run(runRequest({ route: 'sync' }))
+    expect(report).toMatchObject({ status: 'completed', rows: { enriched: 20 } })
+    const [left] = report.left_out ?? []
+    expect(left?.source).toBe('contacts')
+    expect(`${left?.problem} ${left?.mend}`).toContain(named)
+    expect(runExitCode(report)).toBe(3)
+    const { rows } = await pool.query('select code, subject from fillrate.troubles')
+    expect(rows).toEqual([{ code: 'source_broken', subject: 'contacts' }])
     const filled = await pool.query('select from crm.accounts where industry is not null')
     expect(filled.rowCount).toBe(20)
   },
 )
+
+test('a dry run leaves out a source that breaks while its answers come', async () => {
+  const harness = await startHarness({
+    config: withAccounts,
+    sandbox: { missingShare: 0, notFoundShare: 0, latencyBeforeMs: 500 },
+    prepare: ({ pool }) => createCrm(pool, 10, 20),
+  })
+  onTestFinished(() => harness.close())
+  const app = await harness.open()
+  let broken: Promise<unknown> | null = null
+  const breaks = 'alter table crm.contacts drop column seniority'
+  const onProgress = ({ picked }: { readonly picked: number }): void => {
+    if (picked === 30) broken ??= harness.database.pool.query(breaks)
+  }
+  const report = await app.run(runRequest({ route: 'sync', dryRun: { sample: 0 }, onProgress }))
+  await broken
+  expect(report).toMatchObject({
+    status: 'completed',
+    left_out: [{ source: 'contacts' }],
+    rows: { enriched: 20, waiting: 10 },
+  })
+})
+
+test('triggers of a table that is gone are part of its trouble, and those of a new one are not', async () => {
+  const { contacts } = withAccounts.sources
+  const harness = await startHarness({
+    config: { ...withAccounts, sources: { contacts: { ...contacts, follow: true } } },
+    prepare: ({ pool }) => createCrm(pool, 1),
+  })
+  onTestFinished(() => harness.close())
+  const app = await harness.open()
+  await app.follow('install', 'contacts')
+  const deps = { db: app.db, log: pino({ level: 'silent' }), now: Date.now, service: 0 }
+  const check = (): Promise<ReadonlyMap<string, string> | null> =>
+    new Polling(deps, [...app.sources.values()]).checkTriggers()
+  const { pool } = harness.database
+  await pool.query('alter table crm.contacts rename to contacts_away')
+  expect(await check()).toEqual(new Map())
+  const { rows } = await pool.query('select code, subject from fillrate.troubles')
+  expect(rows).toEqual([{ code: 'source_broken', subject: 'contacts' }])
+  await pool.query('create table crm.contacts (like crm.contacts_away including all)')
+  expect(await check()).toEqual(new Map())
+  // Once the mend is seen.
+  await app.run(runRequest({ route: 'sync' }))
+  expect([...((await check()) ?? [])]).toEqual([['contacts', expect.stringContaining('contacts_away')]])
+})

@@ -34,6 +34,7 @@ class World {
   circuit: TroubleFacts['circuits'][number] | null = null
   isAway = false
   isShared = false
+  isBroken = false
   stalledSince: number | null = null
   editedAt: number | null = null
   failed: TroubleFacts['failedRuns'][number] | null = null
@@ -158,18 +159,21 @@ class World {
       const since = new Date(START + this.ms - away.forMs)
       this.#report(own, [{ ...away, since, endedAt: this.now }], [])
     }
+    const since = this.now
+    const broken = [{ code: 'source_broken' as const, subject: 'people', since, details: {} }]
+    this.#report(own, this.isBroken ? broken : [], ['source_broken'])
     const facts = this.#facts()
     const observed = observeTroubles(facts, { own: own.list(this.ms), schedules: null })
     // No symptom is seen while a cause that explains it is.
-    const isCaused = facts.openTroubles.some(({ code, seenAt }) => {
+    for (const { code, seenAt } of facts.openTroubles) {
       const agoMs = START + this.ms - seenAt.getTime()
-      return code !== 'shared_key' && CAUSE_CODES.includes(code) && agoMs < OWN_TROUBLE_TTL_MS
-    })
-    if (isCaused)
+      if (code === 'shared_key' || !CAUSE_CODES.includes(code) || agoMs >= OWN_TROUBLE_TTL_MS) continue
+      const symptoms = code === 'source_broken' ? /behind/ : /waiting|behind/
       assert.deepEqual(
-        observed.map(({ code }) => code).filter((code) => /waiting|behind/.test(code)),
+        observed.map((one) => one.code).filter((symptom) => symptoms.test(symptom)),
         [],
       )
+    }
     this.#report(own, observed, WATCHED)
   }
 
@@ -224,7 +228,7 @@ class World {
   }
 
   mend(): void {
-    this.isAway = this.isShared = false
+    this.isAway = this.isShared = this.isBroken = false
     this.circuit = this.stalledSince = this.editedAt = this.failed = null
     this.refused.clear()
   }
@@ -239,10 +243,12 @@ const ACTIONS: Readonly<Record<string, (world: World, n: number) => void>> = {
   recover: (world) => (world.circuit = null),
   pull: (world) => (world.isAway = true),
   plug: (world) => (world.isAway = false),
+  breakSource: (world) => (world.isBroken = true),
+  mendSource: (world) => (world.isBroken = false),
   share: (world) => (world.isShared = !world.isShared),
   stall: (world) => (world.stalledSince ??= START + world.ms),
   proceed: (world) => (world.stalledSince = null),
-  edit: (world) => (world.editedAt ??= START + world.ms),
+  edit: (world, n) => (world.editedAt ??= START + world.ms - n * 115_000),
   pick: (world) => (world.editedAt = null),
   call: (world, n) => world.call(world.processes[n] as Process),
   failRun: (world, n) => world.failRun(n === 0),
@@ -302,7 +308,19 @@ test('a run that failed for a cause is no trouble after its mend', () => {
       const { failed } = world
       for (const { action, n, ms } of list) {
         world.ms += Math.min(ms, 500)
-        if (['look', 'lookAll', 'call', 'fail', 'recover', 'share', 'stall'].includes(action))
+        if (
+          [
+            'look',
+            'lookAll',
+            'call',
+            'fail',
+            'recover',
+            'share',
+            'stall',
+            'breakSource',
+            'mendSource',
+          ].includes(action)
+        )
           ACTIONS[action]?.(world, n)
       }
       settle()

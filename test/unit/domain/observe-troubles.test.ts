@@ -79,6 +79,9 @@ const refusedOver = (seconds: number): Partial<TroubleFacts> => ({
 const awayUntil = (seconds: number): Partial<TroubleFacts> => ({
   endedCauses: [{ code: 'database_away', subject: '', endedAt: ago(seconds) }],
 })
+const broken = (source: string): Partial<TroubleFacts> => ({
+  openTroubles: [{ code: 'source_broken', subject: source, seenAt: ago(4) }],
+})
 const change = (over: Partial<TroubleFacts['changes'][number]>): Partial<TroubleFacts> => ({
   changes: [
     { source: 'people', count: 1_200, edits: 997, oldestEditAt: null, oldestImportAt: null, ...over },
@@ -267,6 +270,24 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       'edits of an outage still wait two minutes later',
       { ...awayUntil(121), ...change({ oldestEditAt: ago(600) }) },
       ['live_sync_behind'],
+    ],
+    [
+      'edits wait for the mend of their source',
+      { ...broken('people'), ...change({ oldestEditAt: ago(600) }) },
+      [],
+    ],
+    [
+      'edits wait, and another source is broken',
+      { ...broken('accounts'), ...change({ oldestEditAt: ago(600) }) },
+      ['live_sync_behind'],
+    ],
+    [
+      'edits of a source that was mended are made up for',
+      {
+        endedCauses: [{ code: 'source_broken', subject: 'people', endedAt: ago(119) }],
+        ...change({ oldestEditAt: ago(600) }),
+      },
+      [],
     ],
     ['calls of an outage were slow', { ...refusedOver(10), ...answers(4_000) }, []],
     ['calls after an outage are slow', { ...refusedOver(20), ...answers(4_000) }, ['service_slow']],

@@ -28,6 +28,7 @@ const createOverview = (n: number, changes: Partial<SourceOverview> = {}): Sourc
   table: 'crm.people',
   columns: ['title'],
   pause: null,
+  breakage: null,
   states: { ...NO_ROWS, enriched: 5 },
   fillRates: [],
   deleted: [],

@@ -9,8 +9,9 @@ import type { UndoReport } from '../../../actions/undo/report.ts'
 import type { UndoOptions } from '../../../actions/undo/undo.ts'
 import type { LookupBudget } from '../../../config/config.ts'
 import { ConfigProblems } from '../../../config/problems.ts'
+import { SourceProblems } from '../../../sources/problems.ts'
 import type { RouteOption } from '../../../domain/route.ts'
-import type { Source } from '../../../sources/source.ts'
+import type { SourceMapping } from '../../../domain/mapping.ts'
 import type { Actor, AuditAction } from '../../../store/audit.ts'
 import type { Database } from '../../../store/open.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
@@ -52,7 +53,7 @@ export interface DashboardApp {
 
 export interface ActionDeps {
   readonly db: Database
-  readonly sources: () => ReadonlyMap<string, Source>
+  readonly sources: () => ReadonlyMap<string, SourceMapping>
   /** Null while no configuration is loaded. */
   readonly app: () => DashboardApp | null
   /** Drops remembered data, so that the next page shows the change. */
@@ -172,7 +173,7 @@ export const refusalPages = (deps: Pick<ActionDeps, 'send'>) => ({
 
 function toRefusal(error: Error): ActionRefused | null {
   if (error instanceof ActionRefused) return error
-  if (!(error instanceof ConfigProblems)) return null
+  if (!(error instanceof ConfigProblems || error instanceof SourceProblems)) return null
   return new ActionRefused(
     409,
     'Not possible',

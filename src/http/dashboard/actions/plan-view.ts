@@ -1,12 +1,12 @@
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../../actions/plan/plan.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../../util/format.ts'
-import { badge, card, type DataColumn, dataTable, definitionList, nameText } from '../components.ts'
+import { badge, card, type DataColumn, dataTable, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 
 /** Cards that show what a run would request and pick. */
 export const planCards = (plan: Plan): readonly Html[] => [
   card('cost', 'What it requests', definitionList(costFields(plan))),
-  card('plan', 'What it picks', sourcesTable(plan)),
+  card('plan', 'What it picks', [leftOutNotice(plan.left_out), sourcesTable(plan)]),
 ]
 
 function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
@@ -104,6 +104,15 @@ function sourcesTable({ sources, paused }: Plan): Html {
   )}
   ${sources.some(({ stopped_at: stoppedAt }) => stoppedAt !== null) && html`<p class="sub">Read up to the limit or the budget, as the run would.</p>`}`
 }
+
+/** The sources that are left out because they are broken, and what to do about each. */
+export const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
+  leftOut.map(
+    ({ source, problem, mend }) =>
+      html`<p class="notice warn">
+        ${source} is left out: ${withCode(problem)}. <b>What to do:</b> ${withCode(mend)}
+      </p>`,
+  )
 
 const countInvalid = ({ invalid_input: invalid, suppressed }: SourcePlan): number =>
   Object.values(invalid).reduce((sum, rows) => sum + rows, suppressed)

@@ -18,6 +18,7 @@ import {
   type DashboardAction,
 } from './action.ts'
 import { daemonNotice, describePass, requestRun } from './start-run.ts'
+import { leftOutNotice } from './plan-view.ts'
 
 /** Cancels a run of any process. */
 export function createCancelAction(deps: ActionDeps): DashboardAction {
@@ -117,8 +118,9 @@ export function createUndoAction(deps: ActionDeps): DashboardAction {
 /** Rows listed by name. */
 const MAX_KEPT = 20
 
-function undoPreview({ changes, cells, columns, kept, status }: UndoReport): Html {
-  return html`${
+function undoPreview({ changes, cells, columns, kept, status, left_out: leftOut }: UndoReport): Html {
+  return html`${leftOutNotice(leftOut)}
+  ${
     status === 'interrupted' &&
     html`<p class="notice warn">
       A preview of the newest ${formatCount(changes.total - changes.remaining)} of

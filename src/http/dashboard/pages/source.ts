@@ -1,5 +1,6 @@
 import type { SourceOverview } from '../../../actions/dashboard-data.ts'
 import type { RowState } from '../../../domain/row.ts'
+import { describeTrouble } from '../../../domain/trouble.ts'
 import type { FailureReason } from '../../../store/failures.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
@@ -46,12 +47,19 @@ export const sourceParts = (data: SourcePageData): ReadonlyMap<string, Html> =>
   ])
 
 function aboutSource({ source, readAt }: SourcePageData): Html {
-  const { kind, table, pause, lastRun, name } = source
+  const { kind, table, pause, breakage, lastRun, name } = source
   return html`<p id="about" class="sub about">
     ${kind} · <code>${table}</code>
     ${lastRun !== null && html` · <a href="${buildUrl('/runs', { source: name })}">runs</a>, the last ${timeAgo(lastRun.at, readAt)}`}
+    ${breakage !== null && [' · ', badge('left out', 'bad'), breakageText(breakage, readAt)]}
     ${pause !== null && [' · ', badge('paused', 'warn'), pauseText(pause, readAt)]}
   </p>`
+}
+
+/** Why a source is left out, since when, and what to do. */
+function breakageText(breakage: NonNullable<SourcePageData['source']['breakage']>, now: number): Html {
+  const { title, action } = describeTrouble(breakage, now)
+  return html`<span class="soft">${timeAgo(breakage.since, now)}: ${title}. ${withCode(action)}</span>`
 }
 
 /** Rows that the table no longer has: nothing else on the page counts them. */

@@ -86,8 +86,8 @@ export function sourcesSummary(data: DashboardData, followed: readonly string[])
 
 /** 0: something is wrong or held up. Sources of one rank stay in the order of the configuration. */
 function rankNeed(source: SourceOverview): number {
-  const { pause, deleted, lastRun, states } = source
-  const isStopped = pause !== null || deleted.some(({ held }) => held !== null)
+  const { pause, breakage, deleted, lastRun, states } = source
+  const isStopped = pause !== null || breakage !== null || deleted.some(({ held }) => held !== null)
   if (isStopped || (lastRun !== null && stateTone(lastRun.state) === 'bad')) return 0
   if (states.waiting > 0) return 1
   return countFailures(source) > 0 ? 2 : 3
@@ -134,9 +134,10 @@ const sourceColumns = (
   {
     name: 'source',
     kind: 'row',
-    cell: ({ name, pause, backfill }) => [
+    cell: ({ name, pause, breakage, backfill }) => [
       html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`,
       followed.includes(name) && [' ', badge('live sync', 'quiet')],
+      breakage !== null && [' ', badge('left out', 'bad')],
       pause !== null && [' ', badge('paused', 'warn'), pauseText(pause, readAt)],
       backfill !== null && html`<span class="soft note">${describeBackfill(backfill)}</span>`,
     ],

@@ -26,6 +26,7 @@ const contacts = {
 const plan: Plan = {
   sources: [contacts],
   paused: [],
+  left_out: [],
   lookups: {
     distinct: 3_604,
     stored: 400,

@@ -1,0 +1,172 @@
+import { hostname } from 'node:os'
+import type { Deps, BrokenSource } from '../pipeline/deps.ts'
+import { readFingerprints } from '../sources/check/fingerprint.ts'
+import { type SourceProblem, SourceProblems, summarizeProblems } from '../sources/problems.ts'
+import { resolveSource, type Source } from '../sources/source.ts'
+import { isTransient } from '../store/connectivity.ts'
+import { readDatabaseTime } from '../store/scheduled-runs.ts'
+import { listOpenTroubles, reportTroubles } from '../store/troubles.ts'
+import { sqlStateOf } from '../util/sqlstates.ts'
+import { logTroubleChanges } from './trouble-log.ts'
+
+type HealthDeps = Pick<Deps, 'db' | 'log'>
+
+/** A source that a run left out. */
+export interface LeftOutSource {
+  readonly source: string
+  /** As `fillrate check` reports it, in one line. */
+  readonly problem: string
+  /** What to do about it. */
+  readonly mend: string
+}
+
+/** Sources that were opened, and whose tables do not fit any more. */
+const broken = new WeakMap<Source, readonly SourceProblem[]>()
+
+/** The sources that are broken, whether they could be opened or not. @param names none means all */
+export const listLeftOut = (
+  { sources, brokenSources = new Map() }: Pick<Deps, 'sources' | 'brokenSources'>,
+  names: readonly string[],
+): LeftOutSource[] =>
+  [
+    ...[...brokenSources].map(([name, { problems }]) => ({ name, problems })),
+    ...[...sources.values()].map((source) => ({ name: source.name, problems: broken.get(source) ?? [] })),
+  ]
+    .filter(({ name, problems }) => problems.length > 0 && (names.length === 0 || names.includes(name)))
+    .map(({ name, problems }) => ({ source: name, ...summarizeProblems(problems) }))
+
+/** Whether a run leaves a source out: it is broken, or was since the run began. */
+export function isLeftOut(source: Source, leftOut: Map<string, LeftOutSource>): boolean {
+  const problems = broken.get(source)
+  if (problems !== undefined)
+    leftOut.set(source.name, { source: source.name, ...summarizeProblems(problems) })
+  return leftOut.has(source.name)
+}
+
+export const isFit = (source: Source): boolean => !broken.has(source)
+
+/** SQLSTATEs of a name that is gone, of a privilege that is missing, and of row-level security. */
+const SOURCE_STATES = /^(42|3F000)/
+
+/**
+ * Whether a step failed because its source is broken: by the error and by what `fillrate check` finds, since a trigger of the
+ * user's may raise the same errors. The source is then left out until it is mended, and a trouble until then.
+ */
+async function noteBreakage(deps: HealthDeps, source: Source, error: unknown): Promise<boolean> {
+  if (!(error instanceof SourceProblems) && !SOURCE_STATES.test(sqlStateOf(error))) return false
+  return checkBreakage(deps, source).catch((failure: unknown) => {
+    if (isTransient(failure)) return broken.has(source)
+    throw failure
+  })
+}
+
+/** Does a step for a source. @returns null if the source is broken */
+export async function unlessBroken<Result>(
+  deps: HealthDeps,
+  source: Source,
+  act: () => Promise<Result>,
+): Promise<Result | null> {
+  if (broken.has(source)) return null
+  try {
+    return await act()
+  } catch (error) {
+    if (await noteBreakage(deps, source, error)) return null
+    throw error
+  }
+}
+
+/** Checks an opened source, and records whether it is broken. */
+export async function checkBreakage(deps: HealthDeps, source: Source): Promise<boolean> {
+  const { problems } = await resolveSource(deps.db, source.mapping)
+  if (problems.length === 0) broken.delete(source)
+  else broken.set(source, problems)
+  await reportHealth(deps, source.name, problems)
+  return problems.length > 0
+}
+
+/** Begins the trouble of a broken source, refreshes it, or ends it, whichever process began it. */
+async function reportHealth(
+  { db, log }: HealthDeps,
+  source: string,
+  problems: readonly SourceProblem[],
+): Promise<void> {
+  const { problem: reason, mend } = summarizeProblems(problems)
+  const observed = {
+    code: 'source_broken',
+    subject: source,
+    since: new Date(),
+    details: { reason, mend },
+  } as const
+  const report = {
+    reporter: `${hostname()}:${process.pid}`,
+    codes: ['source_broken'],
+    subject: source,
+  } as const
+  logTroubleChanges(log, await reportTroubles(db, report, problems.length === 0 ? [] : [observed]))
+}
+
+/** A trouble of a source that no process has refreshed for this long is of a source that left the configuration. */
+const ABANDONED_MS = 15_000
+/** How often sources are looked at. */
+export const SOURCE_CHECK_MS = 4_000
+
+/** Watches the sources of one process: which of them broke, and which were mended. */
+export class SourceWatch {
+  readonly #deps: HealthDeps
+  readonly #sources: readonly Source[]
+  /** Those that could not be opened. */
+  readonly #unopened: readonly BrokenSource[]
+  /** Null: they were opened a moment ago, and not checked since. */
+  #prints: ReadonlyMap<string, string> | null = null
+
+  constructor(deps: HealthDeps & Pick<Deps, 'brokenSources'>, sources: readonly Source[]) {
+    this.#deps = deps
+    this.#sources = sources
+    this.#unopened = [...(deps.brokenSources?.values() ?? [])]
+  }
+
+  /**
+   * The first time, records what opening the sources has shown. Then checks what is broken, and what has changed in the catalogue
+   * since the last call.
+   * @returns whether a source was mended: what was opened before its table changed may not fit it
+   */
+  async check(): Promise<boolean> {
+    const { db } = this.#deps
+    const open = (await listOpenTroubles(db)).filter(({ code }) => code === 'source_broken')
+    const isOpen = (name: string): boolean => open.some(({ subject }) => subject === name)
+    if (this.#prints === null) {
+      this.#prints = new Map()
+      for (const source of this.#sources)
+        if (isOpen(source.name)) await reportHealth(this.#deps, source.name, broken.get(source) ?? [])
+      for (const { mapping, problems } of this.#unopened)
+        await reportHealth(this.#deps, mapping.name, problems)
+      return false
+    }
+    const prints = await readFingerprints(db, this.#sources)
+    let hasMended = false
+    for (const source of this.#sources) {
+      const { name } = source
+      const hasChanged = this.#prints.get(name) !== prints.get(name)
+      const wasBroken = broken.has(source)
+      if (!hasChanged && !wasBroken && !isOpen(name)) continue
+      if (!(await checkBreakage(this.#deps, source)) && wasBroken) hasMended = true
+    }
+    this.#prints = prints
+    for (const { mapping } of this.#unopened) {
+      const { problems } = await resolveSource(db, mapping)
+      await reportHealth(this.#deps, mapping.name, problems)
+      hasMended ||= problems.length === 0
+    }
+    const unknown = open.filter(({ subject }) => !this.#isKnown(subject))
+    const now = unknown.length === 0 ? 0 : await readDatabaseTime(db)
+    for (const { subject, seenAt } of unknown)
+      if (now - seenAt.getTime() > ABANDONED_MS) await reportHealth(this.#deps, subject, [])
+    return hasMended
+  }
+
+  #isKnown(name: string): boolean {
+    return [...this.#unopened.map(({ mapping }) => mapping), ...this.#sources].some(
+      (one) => one.name === name,
+    )
+  }
+}

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { UndoReport } from '../../../src/actions/undo/report.ts'
+import type { Plan } from '../../../src/actions/plan/plan.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runProgram } from '../../support/program.ts'
+
+// Each command with one of two sources broken: what it says of it, and what it does with the other.
+
+let database: TestDatabase
+let sandbox: Sandbox
+let cli: CommandLine
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await createCrm(database.pool, 10, 5)
+  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
+  cli = await createCommandLine(database.url, sandbox, withAccounts)
+  await fillrate('run --route sync', 0)
+  await database.pool.query(`alter table crm.contacts rename column seniority to seniority_level;
+    insert into crm.accounts (website) values ('https://later.example')`)
+})
+afterAll(async () => {
+  await cli.remove()
+  await sandbox.close()
+  await database.drop()
+})
+
+const LEFT_OUT = /contacts is left out: .*seniority.*seniority_level/
+const env = () => ({
+  DATABASE_URL: database.url,
+  FILLRATE_BASE_URL: sandbox.url,
+  FILLRATE_API_KEY: sandbox.keys.join(','),
+})
+async function run(line: string, code: number): Promise<Ended> {
+  const ended = await runProgram({ cwd: cli.folder, env: env() }, ...line.split(' '))
+  expect(ended.code, `${line}: ${ended.stdout}${ended.stderr}`).toBe(code)
+  return ended
+}
+/** @returns what was written, as one line */
+async function fillrate(line: string, code: number): Promise<string> {
+  const { stdout, stderr } = await run(line, code)
+  return `${stdout}${stderr}`.replaceAll(/\s+/g, ' ')
+}
+const jsonOf = async <T>(line: string, code: number): Promise<T> =>
+  JSON.parse((await run(`${line} --json`, code)).stdout) as T
+const count = async (text: string): Promise<number> => (await database.pool.query(text)).rowCount ?? 0
+
+test('plan says what a run would leave out, and plans the rest', async () => {
+  const said = await fillrate('plan', 0)
+  expect(said).toMatch(LEFT_OUT)
+  expect(said).toContain('accounts eligible 6 rows')
+  const { left_out, sources } = await jsonOf<Plan>('plan contacts accounts', 0)
+  expect(left_out).toMatchObject([{ source: 'contacts' }])
+  expect(sources).toMatchObject([{ source: 'accounts', picked: 1 }])
+})
+
+test('a run enriches the others and ends with 3, and status keeps saying why until the mend', async () => {
+  expect(await fillrate('run --route sync', 3)).toMatch(LEFT_OUT)
+  expect(await count('select from crm.accounts where industry is not null')).toBe(6)
+  const said = await fillrate('status', 0)
+  expect(said).toMatch(LEFT_OUT)
+  expect(said).toMatch(/ contacts left out /)
+})
+
+test('a command about the broken source alone is refused with what to do', async () => {
+  for (const line of ['run contacts', 'retry contacts', 'explain contacts 1', 'follow install contacts'])
+    expect(await fillrate(line, 2)).toMatch(/seniority_level/)
+  for (const line of ['source rename contacts people', 'source retire contacts --yes'])
+    expect(await fillrate(line, 2)).toMatch(/the configuration (?:still )?has/)
+})
+
+test('undo restores the others, and the rest after the mend', async () => {
+  expect(await fillrate('undo 1 --dry-run', 3)).toMatch(LEFT_OUT)
+  const first = await jsonOf<UndoReport>('undo 1 --yes', 3)
+  expect(first.changes).toMatchObject({ total: 15, restored: 5, not_configured: 0, remaining: 10 })
+  expect(first.left_out).toMatchObject([{ source: 'contacts' }])
+  await database.pool.query('alter table crm.contacts rename column seniority_level to seniority')
+  const second = await jsonOf<UndoReport>('undo 1 --yes', 0)
+  expect(second.changes).toMatchObject({ restored: 10, undone_before: 5, remaining: 0 })
+  expect(second.left_out).toEqual([])
+  await fillrate('run --route sync', 0)
+  expect(await count('select from fillrate.troubles where ended_at is null')).toBe(0)
+})
+
+test('where no source fits, a command is refused', async () => {
+  await database.pool.query('alter table crm.contacts rename to people; drop table crm.accounts')
+  const said = await fillrate('run', 2)
+  expect(said).toContain('crm.contacts')
+  expect(said).toContain('crm.accounts')
+})

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { setTriggers } from '../../../src/actions/triggers.ts'
+import { scheduleName } from '../../../src/config/cron.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { DayOnCall } from '../../support/day.ts'
+
+// A night in which the table of one of three sources breaks: the others are enriched, and it is one trouble with one end.
+
+const hour = (new Date().getUTCHours() + 12) % 24
+const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['contacts', 'accounts', 'leads'] }
+/** Not a superuser, to whom neither privileges nor policies apply. */
+const ROLE = 'fillrate_night'
+
+let day: DayOnCall
+let config: ReturnType<typeof createConfig>
+const createConfig = (url: string) => ({
+  ...withAccounts,
+  sources: {
+    ...withAccounts.sources,
+    contacts: { ...withAccounts.sources.contacts, follow: true },
+    leads: { ...withAccounts.sources.contacts, table: 'crm.leads', outputs: { title: 'title' }, touch: {} },
+  },
+  schedule: [nightly],
+  budget: 1_000,
+  liveSync: { budget: 100, importBudget: 100 },
+  notify: [{ url, on: ['error', 'warning'] }],
+})
+
+beforeAll(async () => {
+  day = await DayOnCall.open({ jobDelayMs: 100, notFoundShare: 0 })
+  const { database } = day
+  await createCrm(database.pool, 20, 12)
+  await day.query('create table crm.leads (id int primary key, email text, title text)')
+  config = createConfig(day.notifyUrl)
+  await installTriggers()
+  await day.query(`
+    do $$ begin create role ${ROLE} login password '${ROLE}'; exception when duplicate_object then null; end $$; alter role ${ROLE} password '${ROLE}';
+    grant all on schema fillrate, crm to ${ROLE};
+    grant all on all tables in schema fillrate, crm to ${ROLE};
+    grant all on all sequences in schema fillrate, crm to ${ROLE}`)
+  await day.start(config, { user: ROLE })
+})
+afterAll(() => day.close())
+
+const installTriggers = async (): Promise<void> => {
+  const { db } = day.database
+  const { contacts } = parseConfig(config, null).sources
+  if (contacts === undefined) throw new Error('there is no such source')
+  await setTriggers(db, await openSource(db, contacts), 'install')
+}
+const missNight = async (): Promise<void> => {
+  await day.query('delete from fillrate.scheduled_runs')
+  await day.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
+     values ($1, now() - interval '3 days', $2, 'done', now())`,
+    [scheduleName(nightly), nightly.sources],
+  )
+}
+const count = async (text: string): Promise<number> => (await day.query(text)).length
+const addAccounts = (name: string): Promise<unknown> =>
+  day.query(
+    `insert into crm.accounts (website) select 'https://${name}' || n || '.example' from generate_series(1, 5) n`,
+  )
+/** All but the one that this test makes by setting the schedule back. */
+const troubles = () =>
+  day.query<{ code: string; subject: string; ended: boolean }>(
+    `select code, subject, ended_at is not null as ended from fillrate.troubles where code <> 'schedule_late' order by id`,
+  )
+
+test('a change of a followed source waits for its mend', async () => {
+  const made = Date.now()
+  await day.query('alter table crm.contacts rename column phone to telephone')
+  await day.see(made, 'source_broken')
+  await day.query(`insert into crm.contacts (email) values ('edited@example.com')`)
+  const mended = Date.now()
+  await day.query('alter table crm.contacts rename column telephone to phone')
+  await day.over(mended, 'source_broken')
+  await expect
+    .poll(() => count(`select from crm.contacts where email = 'edited@example.com' and phone is not null`))
+    .toBe(1)
+  expect(await troubles()).toEqual([{ code: 'source_broken', subject: 'contacts', ended: true }])
+})
+
+const REPLACED = 'a table that is moved away and created again without triggers'
+
+const breakages = [
+  {
+    title: 'a renamed column',
+    breaks: 'alter table crm.contacts rename column seniority to seniority_level',
+    mends: 'alter table crm.contacts rename column seniority_level to seniority',
+    says: 'seniority_level',
+  },
+  {
+    title: 'a privilege that is revoked',
+    breaks: `revoke update on crm.contacts from ${ROLE}`,
+    mends: `grant update on crm.contacts to ${ROLE}`,
+    says: 'grant update',
+  },
+  {
+    title: 'row-level security that hides all rows',
+    breaks: 'alter table crm.contacts enable row level security',
+    mends: 'alter table crm.contacts disable row level security',
+    says: 'create policy',
+  },
+  {
+    title: REPLACED,
+    breaks: 'alter table crm.contacts rename to contacts_away',
+    mends: `create table crm.contacts (like crm.contacts_away including all);
+            insert into crm.contacts overriding system value select * from crm.contacts_away; drop table crm.contacts_away;
+            grant all on crm.contacts to ${ROLE};`,
+    says: 'crm.contacts',
+  },
+]
+
+test.each(breakages)(
+  '$title: one trouble, the other sources are enriched, and it ends with the mend',
+  async ({ title, breaks, mends, says }) => {
+    const before = await troubles()
+    const made = Date.now()
+    await day.query(breaks)
+    await day.see(made, 'source_broken')
+    for (const page of ['/api/status', '/', '/sources/contacts'])
+      expect((await day.read(page)).toLowerCase()).toContain(says)
+    expect(await day.read('/sources')).toContain('left out')
+    await addAccounts(title.replaceAll(/[^a-z]/g, ''))
+    await missNight()
+    await expect.poll(() => count('select from crm.accounts where industry is null')).toBe(0)
+    await expect
+      .poll(() =>
+        count(`select from fillrate.scheduled_runs where state = 'done' and at > now() - interval '2 days'`),
+      )
+      .toBe(1)
+    expect((await troubles()).slice(before.length)).toEqual([
+      { code: 'source_broken', subject: 'contacts', ended: false },
+    ])
+    const [run] = await day.query<{ totals: { left_out: { source: string }[] } }>(
+      `select totals from fillrate.runs where trigger = 'schedule' order by id desc limit 1`,
+    )
+    expect(run?.totals.left_out).toMatchObject([{ source: 'contacts' }])
+    const mended = Date.now()
+    await day.query(mends)
+    await day.over(mended, 'source_broken')
+    const ended = [{ code: 'source_broken', subject: 'contacts', ended: true }]
+    if (title === REPLACED) {
+      // What is wrong with the new table is another trouble, with another mend.
+      await day.see(mended, 'triggers_outdated')
+      const installed = Date.now()
+      await installTriggers()
+      await day.over(installed, 'triggers_outdated')
+      ended.push({ code: 'triggers_outdated', subject: 'contacts', ended: true })
+    }
+    expect((await troubles()).slice(before.length)).toEqual(ended)
+    await day.query(
+      `insert into crm.contacts (id, email) overriding system value select max(id) + 1000, 'later' || max(id) || '@example.com' from crm.contacts`,
+    )
+    await missNight()
+    await expect.poll(() => count('select from crm.contacts where seniority is null')).toBe(0)
+    expect((await troubles()).slice(before.length)).toEqual(ended)
+  },
+)
+
+test('rows that were paid before their source broke wait, and are written after the mend without another call', async () => {
+  await day.query(
+    `insert into crm.leads select n, 'lead' || n || '@example.com' from generate_series(1, 3) n`,
+  )
+  const locker = await day.database.pool.connect()
+  await locker.query('begin; select from crm.leads for update')
+  await missNight()
+  await expect
+    .poll(() =>
+      count(
+        `select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where r.source = 'leads' and l.state = 'found'`,
+      ),
+    )
+    .toBe(3)
+  const { inputs } = day.sandbox.stats()
+  const made = Date.now()
+  await locker.query('alter table crm.leads rename column title to job_title; commit')
+  locker.release()
+  await day.see(made, 'source_broken')
+  await expect
+    .poll(() => count(`select from fillrate.runs where state = 'running' and trigger = 'schedule'`))
+    .toBe(0)
+  const states = () => day.query(`select distinct state from fillrate.rows where source = 'leads'`)
+  expect(await states()).toEqual([{ state: 'waiting' }])
+  expect(await count(`select from fillrate.troubles where code = 'run_failed'`)).toBe(0)
+  const mended = Date.now()
+  await day.query('alter table crm.leads rename column job_title to title')
+  await day.over(mended, 'source_broken')
+  await expect.poll(() => count('select from crm.leads where title is null')).toBe(0)
+  await expect.poll(states).toEqual([{ state: 'enriched' }])
+  expect(day.sandbox.stats().inputs).toEqual(inputs)
+})
+
+test('a daemon starts without a source that is broken, and a changed configuration mends it', async () => {
+  const before = await troubles()
+  await day.stopAll()
+  const made = Date.now()
+  await day.query('alter table crm.leads rename column title to job_title')
+  const daemon = await day.start(config, { user: ROLE })
+  await day.see(made, 'source_broken')
+  await addAccounts('start')
+  await missNight()
+  await expect.poll(() => count('select from crm.accounts where industry is null')).toBe(0)
+  const leads = { ...config.sources.leads, outputs: { titel: 'title' } }
+  daemon.reload({ ...config, sources: { ...config.sources, leads } })
+  // What is new must fit: the former configuration stays.
+  await day.see(Date.now(), 'reload_refused')
+  const mended = Date.now()
+  daemon.reload({
+    ...config,
+    sources: { ...config.sources, leads: { ...leads, outputs: { job_title: 'title' } } },
+  })
+  await day.over(mended, 'source_broken', 'reload_refused')
+  expect((await troubles()).slice(before.length)).toEqual([
+    { code: 'source_broken', subject: 'leads', ended: true },
+    { code: 'reload_refused', subject: expect.any(String), ended: true },
+  ])
+})
