@@ -45,6 +45,10 @@ export class RemainingTracker {
     return this.#latestAllowed - this.#taken
   }
 
+  get latestCertainAt(): number {
+    return this.#latestAllowedAt
+  }
+
   /**
    * How many calls another client has certainly made since the header that allowed the most: Remaining fell by more than
    * all our calls. Only for a call that was sent after that header arrived, because a window may have ended between.
@@ -192,9 +196,9 @@ export class Capacity {
    * nothing, one call at a time: while the header leaves some, and when by our count a window is new.
    */
   #besideOthers(counted: number, now: number): number {
-    const { latestCertain } = this.tracker
+    const { latestCertain, latestCertainAt } = this.tracker
     const { length, isFixed } = this.#models.estimate
-    const left = Math.min(latestCertain - this.#shared.allowance(length, now), counted)
+    const left = latestCertain - this.#shared.allowance(length, latestCertainAt, now)
     if (left >= 1) return left
     if (this.#ledger.hasPending) return Math.min(0, left)
     if (latestCertain >= PROBE_CALLS_BESIDE_OTHERS) return 1

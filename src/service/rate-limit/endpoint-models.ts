@@ -31,6 +31,9 @@ export interface CountedCall {
 
 type Endpoint = CalledEndpoint | null
 
+/** This many calls are made one by one to find out whether endpoints share a limit: four decide, if no window ends between. */
+const TRIAL_CALLS = 8
+
 /**
  * The limits that headers state: one for all calls, or one an endpoint. While one endpoint alone was called these are the
  * same. From the first call of a second one on both are possible, and a call needs a permit of both, until
@@ -49,6 +52,7 @@ export class EndpointModels {
   readonly #inFlight = new Set<CountedCall>()
   #sent = 0
   #throttled = 0
+  #trialCalls = 0
 
   constructor(options: ModelOptions) {
     this.#options = options
@@ -122,13 +126,28 @@ export class EndpointModels {
       // No more than is wanted would be spent: only if that is most of what is left it has to be persisted.
       granted = exhaustion.limit(Math.min(granted, model.grantable(now, reserved)), now)
     }
+    if (this.#isTrial(now))
+      granted = Math.min(granted, this.#account?.model.calls.hasPending === true ? 0 : 1)
     return Math.max(0, granted)
+  }
+
+  /**
+   * Answers to calls that were in flight together show little of which limit they are counted against, so once half of the
+   * limit is used some calls are made one by one.
+   */
+  #isTrial(now: number): boolean {
+    const model = this.#account?.model
+    if (this.#own.size < 2 || this.#trialCalls >= TRIAL_CALLS || model?.limit == null) return false
+    return (model.remaining(now) ?? 0) < model.limit / 2
   }
 
   /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
   nextCheckAt(endpoint: Endpoint, now: number): number | null {
     const waiting = this.#of(endpoint).filter(({ model }) => model.grantable(now) < 1)
-    const times = waiting.map(({ model }) => model.nextCheckAt(now)).filter((at) => at !== null)
+    const expiresAt = this.#isTrial(now) ? this.#account?.model.calls.grantsExpireAt : null
+    const times = [expiresAt, ...waiting.map(({ model }) => model.nextCheckAt(now))].filter(
+      (at) => at != null,
+    )
     return times.length === 0 ? null : Math.max(...times)
   }
 
@@ -145,6 +164,7 @@ export class EndpointModels {
 
   sent(endpoint: Endpoint, now: number): CountedCall {
     if (!this.#called.has(endpoint)) this.#onFirstCall(endpoint, now)
+    else if (this.#isTrial(now) && this.#inFlight.size === 0) this.#trialCalls++
     this.#sent++
     this.#addGranted(endpoint, -1)
     const parts = this.#of(endpoint).map(({ model }) => ({ model, call: model.sent(now) }))
@@ -184,6 +204,7 @@ export class EndpointModels {
     const [first] = this.#called
     const known = this.#account
     this.#called.add(endpoint)
+    this.#trialCalls = 0
     if (first === undefined) return
     this.#evidence.forget()
     if (this.#called.size === 2 && known !== null) {

@@ -61,9 +61,15 @@ export class SharedKeyDetector {
     this.#roundTripMs = Math.max(this.#roundTripMs * 0.99, roundTripMs)
   }
 
-  /** How much of what a header leaves is left to the other client, which keeps calling while ours are in flight. */
-  allowance(length: number, now: number): number {
-    const share = Number.isFinite(length) ? Math.min(1, (1.3 * this.#roundTripMs) / length) : 1
+  /**
+   * How much of what a header left is left to the other client, which has called since and keeps calling while ours are in
+   * flight: its calls of a window, or since it was first seen if that is shorter, by their share of that time.
+   */
+  allowance(length: number, headerAt: number, now: number): number {
+    const seenFor = now - (this.#firstDecreaseAt ?? Number.NEGATIVE_INFINITY)
+    const span = Math.max(1, Math.min(length, seenFor))
+    const ahead = 1.3 * (this.#roundTripMs + now - headerAt)
+    const share = Number.isFinite(span) ? Math.min(1, ahead / span) : 1
     const isRecent = this.isRecentlyRejected(now)
     return Math.ceil(this.headroom * share * (isRecent ? 2 : 1)) + (isRecent ? 4 : 1)
   }

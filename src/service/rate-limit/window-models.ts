@@ -153,8 +153,9 @@ export class WindowModels {
     this.#sliding.onAnswer(result, limit, otherCalls)
     this.#bucket.onAnswer(result, limit, otherCalls)
     if (this.#possible.length === 0) this.reset()
-    const excess = (result.used ?? 0) - this.#ownCallsSince(result.call.sentAt)
-    this.#shared.onExcessCount(excess, this.window.id, limit)
+    const { sentAt, window } = result.call
+    // A late answer tells of the window that was open when its call was sent.
+    this.#shared.onExcessCount((result.used ?? 0) - this.#ownCallsSince(sentAt), window, limit)
     this.#updateShared()
   }
 

@@ -73,6 +73,11 @@ export class SimulatedService {
     return change !== null && now >= this.#start + change.afterMs ? change.limit : this.#limit
   }
 
+  /** Counts calls that were made before: one at a moment, and the others at a later one. */
+  useBefore(calls: number, from: number, to: number): void {
+    for (let call = 0; call < calls; call++) this.#counter.arrive(call === 0 ? from : to)
+  }
+
   arrive(now: number): Arrival {
     const { settings } = this
     if (settings.change !== null && now >= this.#start + settings.change.afterMs) {

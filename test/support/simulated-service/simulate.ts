@@ -33,6 +33,10 @@ export interface SimulationSettings {
   readonly bursts: readonly Burst[] | null
   /** Limits that are known beside those that headers state. Default: none. */
   readonly documented?: readonly DocumentedLimit[]
+  /** Calls that a run before has made: one this long before the start, and the others at the start. Default: none. */
+  readonly usedBefore?: { readonly calls: number; readonly ms: number }
+  /** What an earlier run has stored. Default: nothing. */
+  readonly warm?: { readonly limit: number; readonly windowMs: number | null } | null
   /** When another leader takes over, in milliseconds since the start: it knows of the limits what the one before stored. */
   readonly restarts?: readonly number[]
 }
@@ -91,8 +95,9 @@ export function simulate(settings: SimulationSettings): Outcome {
   const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
   const queue = new EventQueue(start)
   const service = new SimulatedService(settings.service, start, random)
-  let model = new RateLimitModel()
-  const { documented = [], restarts = [] } = settings
+  const { documented = [], restarts = [], usedBefore, warm = null } = settings
+  if (usedBefore !== undefined) service.useBefore(usedBefore.calls, start - usedBefore.ms, start)
+  let model = new RateLimitModel(warm)
   let limits = new DocumentedLimits(documented)
   /** Calls of leaders that are gone: their answers reach nobody. */
   let leader = 0

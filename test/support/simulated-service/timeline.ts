@@ -9,6 +9,9 @@ interface Entry {
   isLost: boolean
 }
 
+/** The first calls are kept, because millions would not fit into memory. */
+const MOST_ENTRIES = 200_000
+
 /** What happened, call by call: read it when a case fails. */
 export class Timeline {
   readonly entries: Entry[] = []
@@ -20,7 +23,7 @@ export class Timeline {
 
   sent(order: number, at: number): Entry {
     const entry = { order, sentAt: at, arrivedAt: null, endedAt: null, arrival: null, isLost: false }
-    this.entries.push(entry)
+    if (this.entries.length < MOST_ENTRIES) this.entries.push(entry)
     return entry
   }
 

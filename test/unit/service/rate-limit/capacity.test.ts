@@ -232,7 +232,12 @@ describe('the capacity', () => {
 
     test('is the latest header less an allowance for it', () => {
       const { shared, capacity } = beside(7)
-      expect(capacity.remaining(10, 30)).toBe(7 - shared.allowance(1000, 30))
+      expect(capacity.remaining(10, 2030)).toBe(7 - shared.allowance(1000, 20, 2030))
+    })
+
+    test('needs no length: what is not known of the window holds nothing up', () => {
+      const { capacity } = beside(7, { length: Number.POSITIVE_INFINITY })
+      expect(capacity.remaining(10, 60)).toBeGreaterThan(1)
     })
 
     test('is one call at a time while the header leaves two', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import {
@@ -71,7 +72,7 @@ describe.each(counters)('several endpoints are called, and the service counts as
     }
   })
 
-  test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.45] as const, [[600, 60_000], 0.85] as const])(
+  test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.55] as const, [[600, 60_000], 0.85] as const])(
     'one limit for all, %o: it is used, and no call is refused',
     (all, least) => {
       const durationMs = windowsOf(20, all) * all[1]
@@ -86,4 +87,53 @@ describe.each(counters)('several endpoints are called, and the service counts as
       }
     },
   )
+})
+
+describe('once half of a limit is used, calls are made one by one', () => {
+  const people = 70
+  const START = 1_000_000
+
+  /** Seventy calls to people and one to companies, of a hundred for both. */
+  function begin() {
+    const models = new EndpointModels({
+      warm: null,
+      exhaustedUntil: null,
+      wasBanned: false,
+      persistExhaustion: null,
+      onPersisted: () => {},
+      now: () => START,
+    })
+    let now = START
+    let used = 0
+    const call = (endpoint: 'person' | 'company'): void => {
+      now += 20
+      models.onDemand(new Set([endpoint]), now)
+      models.grant(endpoint, 1, now)
+      const sent = models.sent(endpoint, now)
+      const headers = { 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': String(100 - ++used) }
+      models.answered(sent, { status: 200, headers }, (now += 20))
+    }
+    const grantable = (endpoint: 'person' | 'company'): number => models.grantable(endpoint, 10, (now += 20))
+    for (let n = 0; n < people; n++) call('person')
+    call('company')
+    return { models, call, grantable, now: () => now }
+  }
+
+  test('until it is seen that the endpoints share it', () => {
+    const { models, call, grantable } = begin()
+    let calls = 0
+    for (; grantable('person') === 1 && calls < 20; calls++) call(calls % 2 === 0 ? 'person' : 'company')
+    expect(calls).toBeGreaterThan(0)
+    expect(calls).toBeLessThanOrEqual(4)
+    expect(grantable('person')).toBeGreaterThan(1)
+    expect(models.isByEndpoint).toBe(false)
+  })
+
+  test('and a permit that is never used holds the others up for a minute', () => {
+    const { models, grantable, now } = begin()
+    models.grant('person', 1, now())
+    expect(grantable('company')).toBe(0)
+    expect(models.nextCheckAt('company', now())).toBe(now() - 20 + 60_000)
+    expect(models.grantable('company', 1, now() + 60_000)).toBe(1)
+  })
 })

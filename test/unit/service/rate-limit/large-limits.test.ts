@@ -1,53 +1,158 @@
 import { describe, expect, test } from 'vitest'
-import type { CounterKind } from '../../../support/simulated-service/counters.ts'
+import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import { type Outcome, plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
+import type { SimulationSettings } from '../../../support/simulated-service/simulate.ts'
+import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 
-/** About 3,000 calls a second. */
-function play(
-  counter: CounterKind,
-  limit: number,
-  windowMs: number,
-  rest: { readonly durationMs: number },
-): Outcome {
-  return simulate({
+type Limit = Pick<ServiceSettings, 'counter' | 'limit' | 'windowMs'>
+
+const counters = ['first-request', 'on-the-clock', 'sliding-log', 'token-bucket'] as const
+const [SECOND, MINUTE, HOUR, DAY] = [1000, 60_000, 3_600_000, 86_400_000] as const
+
+/** About 3,600 calls a second. */
+const play = (service: Limit, rest: Partial<SimulationSettings> & { readonly durationMs: number }): Outcome =>
+  simulate({
     ...plainSimulation,
+    mostCalls: Number.POSITIVE_INFINITY,
     concurrency: 32,
     before: [3, 5],
     after: [3, 5],
     lag: [0.5, 1],
     ...rest,
-    service: { ...plainService, counter, limit, windowMs },
+    service: { ...plainService, ...service },
   })
+
+/** How a run finds its key: a run before may have used a share of the limit, and begun a window. */
+interface Situation {
+  readonly used: number
+  /** How much of a window is over. */
+  readonly at: number
+  /** Another client makes fifty calls a second. */
+  readonly isShared: boolean
 }
 
-describe('a limit of more calls than are remembered one by one', () => {
-  for (const counter of ['first-request', 'on-the-clock', 'token-bucket'] as const)
-    test(`is used, as ${counter}, and our own calls are not another client's`, () => {
-      const outcome = play(counter, 20_000, 10_000, { durationMs: 25_000 })
-      expect(outcome.rejected).toBe(0)
-      expect(outcome.model.isShared).toBe(false)
-      expect(outcome.accepted).toBeGreaterThan(0.99 * 20_000 * (25_000 / 10_000))
-    })
+const situations: readonly Situation[] = [
+  { used: 0, at: 0, isShared: false },
+  ...[0, 0.25, 0.5, 0.75, 0.99].map((at) => ({ used: 0.4, at, isShared: false })),
+  { used: 0, at: 0, isShared: true },
+  ...[0, 0.5, 0.99].map((at) => ({ used: 0.4, at, isShared: true })),
+]
+
+const settingsOf = ({ limit, windowMs }: Limit, { used, at, isShared }: Situation) => ({
+  otherClientShare: isShared ? (50 * windowMs) / SECOND / limit : 0,
+  ...(used > 0 && { usedBefore: { calls: Math.floor(used * limit), ms: at * windowMs } }),
 })
 
-describe('a limit that is never reached costs nothing', () => {
-  /** About 4,000 calls, made without a limit; more than 16,384 in `npm run test:quota`. */
-  const durationMs = process.env['FILLRATE_QUOTA_RUNS'] === undefined ? 1_500 : 7_000
-  const unlimited = play('first-request', 1e12, 60_000, { durationMs }).accepted
+describe('a limit that is not reached costs nothing', () => {
+  /** About 5,000 calls, made without a limit; more than 16,384 in `npm run test:quota`. */
+  const durationMs = isEachCasePlayed ? 7_000 : 1_500
+  const unlimited = play({ counter: 'first-request', limit: 1e12, windowMs: MINUTE }, { durationMs }).accepted
+  let turn = 0
 
-  test.each([2, 10, 10_000])('at %i times of what is asked for', (share) => {
-    for (const windowMs of [10_000, 61_000, 86_400_000])
-      for (const counter of ['first-request', 'on-the-clock', 'sliding-log', 'token-bucket'] as const) {
-        const { rejected, accepted, model } = play(counter, unlimited * share, windowMs, { durationMs })
-        const isUnhindered = accepted >= 0.97 * unlimited
-        expect({ counter, windowMs, rejected, isShared: model.isShared, isUnhindered }).toEqual({
-          counter,
-          windowMs,
+  describe.each([2, 10, 100, 10_000])('at %i times of what is asked for', (share) => {
+    test.each(counters)('as %s', (counter) => {
+      for (const windowMs of [10 * SECOND, 61 * SECOND, HOUR, DAY])
+        for (const situation of someOf(situations, turn++)) {
+          const limit = { counter, limit: unlimited * share, windowMs }
+          // The calls of the run before are played one by one.
+          if (situation.used * limit.limit > 3e6) continue
+          const { rejected, accepted } = play(limit, { durationMs, ...settingsOf(limit, situation) })
+          const isUnhindered = accepted >= 0.97 * unlimited
+          expect({ limit, situation, accepted, rejected, isUnhindered }).toMatchObject({
+            rejected: 0,
+            isUnhindered: true,
+          })
+        }
+    })
+  })
+
+  test.each(counters)(
+    'and one that is just what is asked for is used in its first window, as %s',
+    (counter) => {
+      for (const windowMs of someOf([MINUTE, HOUR, DAY], counters.indexOf(counter)))
+        for (const limit of [1000, unlimited]) {
+          const { rejected, accepted } = play({ counter, limit, windowMs }, { durationMs: 1.1 * durationMs })
+          expect(rejected).toBe(0)
+          expect(accepted).toBeGreaterThanOrEqual(0.99 * limit)
+        }
+    },
+  )
+})
+
+describe('a limit of more calls than are remembered one by one', () => {
+  const binding = [
+    { limit: 20_000, windowMs: 10 * SECOND, windows: 4.3 },
+    { limit: 100_000, windowMs: MINUTE, windows: 4.3 },
+    { limit: 100_000, windowMs: HOUR, windows: 4.3 },
+    { limit: 200_000, windowMs: DAY, windows: 4.3 },
+  ]
+  const alone = situations.filter(({ isShared }) => !isShared)
+
+  test.each(counters)('is used, and our own calls are not another client’s, as %s', (counter) => {
+    for (const { windows, ...limit } of isEachCasePlayed ? binding : binding.slice(0, 1))
+      for (const situation of someOf(alone, 1 + 2 * counters.indexOf(counter))) {
+        const service = { counter, ...limit }
+        const durationMs = windows * limit.windowMs
+        const { rejected, model, ...rest } = play(service, { durationMs, ...settingsOf(service, situation) })
+        expect({ limit, situation, rejected, isShared: model.isShared }).toMatchObject({
           rejected: 0,
           isShared: false,
-          isUnhindered: true,
         })
+        // A bucket holds some of what it was given in this time at its end.
+        const least = counter === 'token-bucket' ? 0.96 : 0.99
+        expect(rest.steadyUtilisation).toBeGreaterThan(least)
       }
   })
+
+  /** Ten million calls are played only as far as they matter: those of the run before are counted, and not made. */
+  test.each(someOf(counters, 0))(
+    'ten million an hour, nearly used up by the run before, as %s',
+    (counter) => {
+      const [limit, left, durationMs] = [10_000_000, 10_000, 12_000]
+      const service = { counter, limit, windowMs: HOUR }
+      const usedBefore = { calls: limit - left, ms: HOUR - 6_000 }
+      const { rejected, accepted, model } = play(service, { durationMs, usedBefore })
+      expect({ rejected, isShared: model.isShared }).toEqual({ rejected: 0, isShared: false })
+      // The next window begins after 6 s, and is used two seconds later at the latest. What a sliding log has counted last
+      // stays, and a bucket gets 2,778 a second.
+      const next = {
+        'first-request': 4 * 3_500,
+        'on-the-clock': 0,
+        'sliding-log': 0,
+        'token-bucket': 9 * 2_700,
+      }
+      expect(accepted).toBeGreaterThanOrEqual(0.99 * (left + next[counter]))
+    },
+  )
+
+  test.runIf(isEachCasePlayed).each(counters)('ten million a day are used, as %s', (counter) => {
+    const { rejected, accepted } = play(
+      { counter, limit: 10_000_000, windowMs: DAY },
+      { durationMs: 0.9 * DAY },
+    )
+    expect(rejected).toBe(0)
+    expect(accepted).toBeGreaterThan(0.99 * 10_000_000)
+  })
+})
+
+describe('a large limit, and another client that uses a fifth of it', () => {
+  const limits = [
+    { limit: 5_000, windowMs: 10 * SECOND },
+    { limit: 20_000, windowMs: 30 * SECOND },
+    { limit: 50_000, windowMs: HOUR },
+  ]
+
+  test.each(counters.filter((counter) => counter !== 'token-bucket'))(
+    'most is used, and at most two calls are refused in ten seconds, as %s',
+    (counter) => {
+      for (const limit of someOf(limits, 0)) {
+        const durationMs = 6 * limit.windowMs
+        const outcome = play({ counter, ...limit }, { durationMs, otherClientShare: 0.2 })
+        expect(outcome.mostRejected).toBeLessThanOrEqual(2)
+        const used = (outcome.accepted / limit.limit) * (limit.windowMs / durationMs)
+        expect(used).toBeGreaterThan(counter === 'sliding-log' ? 0.7 : 0.9)
+      }
+    },
+  )
 })

@@ -37,12 +37,29 @@ describe('another client of the key', () => {
     const detector = new SharedKeyDetector()
     detector.onCompleted(100)
     detector.onExcessDecrease(9, 0, LIMIT, 0)
-    expect(detector.allowance(1000, 0)).toBe(Math.ceil(10 * 0.13) + 1)
-    expect(detector.allowance(Number.POSITIVE_INFINITY, 0)).toBe(11)
-    detector.onRejected(1, LIMIT, 1000)
+    expect(detector.allowance(1000, 5000, 5000)).toBe(Math.ceil(10 * 0.13) + 1)
+    detector.onRejected(1, LIMIT, 6000)
     const { headroom } = detector
-    expect(detector.allowance(1000, 10_999)).toBe(Math.ceil(headroom * 0.13 * 2) + 4)
-    expect(detector.allowance(1000, 11_000)).toBe(Math.ceil(headroom * 0.13) + 1)
+    expect(detector.allowance(1000, 15_999, 15_999)).toBe(Math.ceil(headroom * 0.13 * 2) + 4)
+    expect(detector.allowance(1000, 16_000, 16_000)).toBe(Math.ceil(headroom * 0.13) + 1)
+  })
+
+  test('is allowed its share of the time for which it was seen, whatever is known of the window', () => {
+    const detector = new SharedKeyDetector()
+    detector.onCompleted(100)
+    detector.onExcessDecrease(9, 0, LIMIT, 0)
+    for (const length of [1000, Number.POSITIVE_INFINITY]) {
+      expect(detector.allowance(length, 0, 0)).toBe(11)
+      expect(detector.allowance(length, 500, 500)).toBe(Math.ceil(10 * 0.26) + 1)
+    }
+  })
+
+  test('is allowed more the older the latest header is', () => {
+    const detector = new SharedKeyDetector()
+    detector.onCompleted(100)
+    detector.onExcessDecrease(9, 0, LIMIT, 0)
+    expect(detector.allowance(1000, 4500, 5000)).toBe(Math.ceil(10 * 1.3 * 0.6) + 1)
+    expect(detector.allowance(1000, 4000, 5000)).toBe(11)
   })
 
   test('is gone after 30 windows without a sign of it, after three if it was not proven', () => {

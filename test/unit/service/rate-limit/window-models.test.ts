@@ -199,3 +199,14 @@ test('more calls than ours in two windows are another client’s', () => {
   ])
   expect(play.shared.isDetected).toBe(true)
 })
+
+test('more calls than ours in one window are a predecessor’s, also where an answer comes after its end', () => {
+  const play = new Play().calls([
+    [0, 4],
+    [100, 5],
+  ])
+  const late = play.send(900)
+  play.calls([[1030, 1]])
+  play.answer(late, 1060, 6)
+  expect(play.shared.isDetected).toBe(false)
+})
