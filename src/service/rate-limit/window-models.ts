@@ -154,7 +154,7 @@ export class WindowModels {
     this.#bucket.onAnswer(result, limit, otherCalls)
     if (this.#possible.length === 0) this.reset()
     const { sentAt, window } = result.call
-    // A late answer tells of the window that was open when its call was sent.
+    // A late answer belongs to the window that was open when its call was sent.
     this.#shared.onExcessCount((result.used ?? 0) - this.#ownCallsSince(sentAt), window, limit)
     this.#updateShared()
   }
