@@ -81,7 +81,8 @@ describe('another client of the key is said to be there', () => {
         expect(times.length).toBeGreaterThan(0)
         expect(times.length).toBeLessThanOrEqual(2)
         expect(times.at(-1)?.to).toBeGreaterThan(100_000)
-        expect(times.at(-1)?.to).toBeLessThan(100_000 + Math.max(60_000, one.windowMs * 1.6))
+        // A minute at most, and what a used-up window has left: while we make no calls, nothing ends.
+        expect(times.at(-1)?.to).toBeLessThan(100_000 + Math.max(75_000, one.windowMs * 1.6))
       }
     },
   )
