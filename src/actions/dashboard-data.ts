@@ -48,7 +48,7 @@ export interface DashboardData {
   readonly failures: readonly FailureReason[]
   /** Skipped cells of all rows, most frequent first. */
   readonly skippedCells: readonly SkippedGroup[]
-  /** Of the last 30 days; during the first run, as far as its processes have reported. */
+  /** By the runs of the last 30 days, less those undone since. */
   readonly cellsWritten: number
   readonly spend: SpendReport
 }
@@ -125,9 +125,7 @@ export async function readDashboardData(
     calls: await meters.listRequestCounts(db, HOUR_MS),
     failures: await countFailureReasons(db, { source: configured, states: null }),
     skippedCells: await groupSkippedCells(db, { source: configured }),
-    cellsWritten: listed.every((run) => run.alive)
-      ? await overview.countCellsSoFar(db)
-      : await overview.countWrittenCells(db, USAGE_MS),
+    cellsWritten: await overview.countWrittenCells(db, USAGE_MS),
     spend: await readSpend(db, settings, now),
   }
 }

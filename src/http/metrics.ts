@@ -23,7 +23,7 @@ const COUNTERS: ReadonlyArray<readonly [name: string, help: string, initial: rea
     'Lookups by outcome; pending: released for a retry.',
     ['found', 'not_found', 'rejected', 'failed', 'pending'].map((outcome) => `outcome="${outcome}"`),
   ],
-  ['fillrate_cells_written_total', 'Cells written, by source.', []],
+  ['fillrate_cells_written_total', 'Cells written, by source, those undone since among them.', []],
   [
     'fillrate_quarantined_results_total',
     'Delivered results that match no input of their job; stored but not used.',

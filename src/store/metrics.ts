@@ -164,22 +164,22 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   return rows
 }
 
-/** Cells written by all processes, as they count them while they write: no run has ended yet. */
-export async function countCellsSoFar(db: Database): Promise<number> {
-  const { rows } = await sql<{ written: number }>`
-    select coalesce(sum(value), 0)::bigint as written from fillrate.metric_counters
-     where name = 'fillrate_cells_written_total'`.execute(db)
-  return rows[0]?.written ?? 0
-}
-
-/** Cells that runs have written in the last `ms` milliseconds; reads what recovery keeps, not the runs' reports. */
+/**
+ * Cells that the runs of the last `ms` milliseconds have written, less those that were undone since: by the reports of runs and of
+ * their undos, and of a run in progress by its rows.
+ */
 export async function countWrittenCells(db: Database, ms: number): Promise<number> {
   const { rows } = await sql<{ written: number }>`
-    select coalesce(sum((totals #>> '{cells,written}')::bigint)
-             filter (where options -> 'dry' is distinct from 'true'), 0)::bigint as written
-      from fillrate.runs
-     where started_at > now() - ${intervalSql(ms)} and state <> 'running' and options -> 'undoes' is null`.execute(
-    db,
-  )
+    with recursive counted as (
+      select id, 1 as sign,
+             case when state = 'running' then (select sum(cells_written) from fillrate.rows where run_id = r.id)
+                  else (totals #>> '{cells,written}')::bigint end as cells
+        from fillrate.runs r
+       where started_at > now() - ${intervalSql(ms)} and options -> 'undoes' is null and options -> 'dry' is distinct from 'true'
+      union all
+      select u.id, -c.sign, (u.totals #>> '{cells,restored}')::bigint
+        from counted c join fillrate.runs u on (u.options ->> 'undoes')::bigint = c.id
+    )
+    select coalesce(sum(sign * cells), 0)::bigint as written from counted`.execute(db)
   return rows[0]?.written ?? 0
 }

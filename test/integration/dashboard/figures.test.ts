@@ -133,6 +133,12 @@ async function expectFigures(): Promise<void> {
   const picked = counted.reduce((sum, one) => sum + one.rows, 0)
   expect(page).toContain(`Rows enriched ${enriched} `)
   expect(page).toContain(` of ${picked} picked`)
+  const standing = await number(
+    `select count(*) as n from fillrate.changes c join fillrate.runs r on r.id = c.run_id, jsonb_object_keys(after) k
+      where k <> 'enriched_at' and undone_by_change_id is null
+        and (r.options -> 'undoes' is null or r.options -> 'writes_again' = 'true')`,
+  )
+  expect(page).toContain(`Cells written ${standing} in 30 days, less those undone`)
 
   expect(status.spend.today.lookups).toBe(lookups)
   expect(answered.spend.today).toEqual(status.spend.today)
@@ -179,6 +185,12 @@ test('every figure equals SQL: after a run, its undo, and live sync', async () =
   // A page that was opened before the first write shows them, too.
   expect(await readLivePart(`/runs/${undo.run}`, 'changes')).toContain('Rows written')
   await vi.waitFor(expectFigures, WAIT)
+
+  const again = await withApp((app) => app.undo({ run: undo.run ?? 0, dryRun: false, signal }))
+  expect(again.cells.restored).toBe(undo.cells.restored)
+  await vi.waitFor(expectFigures, WAIT)
+  const last = await withApp((app) => app.undo({ run: again.run ?? 0, dryRun: false, signal }))
+  expect(last.cells.restored).toBe(undo.cells.restored)
 
   const before = await countAnswered(day)
   await insertContacts(day, 1, 5)

@@ -66,7 +66,7 @@ export function metricTiles(data: DashboardData): Html {
   const throttled = data.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
   if (all === 0 && data.runs.length === 0) return firstSteps()
   return tiles('tiles', 'Key figures', [
-    countTile('Cells filled', data.cellsWritten, 'in 30 days'),
+    countTile('Cells written', data.cellsWritten, 'in 30 days, less those undone'),
     countTile(
       'Rows enriched',
       enriched,
