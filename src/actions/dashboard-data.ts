@@ -40,6 +40,8 @@ export interface DashboardData {
   readonly retired: readonly RetiredSource[]
   /** Newest first. */
   readonly runs: readonly RunOverview[]
+  /** In progress, also those before the listed ones. */
+  readonly runningRuns: number
   readonly jobs: readonly overview.JobGroup[]
   /** Most recent first. */
   readonly rateLimits: readonly RateLimitStatus[]
@@ -120,6 +122,7 @@ export async function readDashboardData(
     ),
     retired: configured === null ? [] : await listRetiredSources(db, configured),
     runs: listed,
+    runningRuns: runningIds.size,
     jobs: await overview.listJobGroups(db),
     rateLimits: await readRateLimits(db),
     calls: await meters.listRequestCounts(db, HOUR_MS),

@@ -8,7 +8,6 @@ import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import type { FillCounts } from '../sources/fill-counts.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
 import * as deliveries from '../store/deliveries.ts'
-import * as jobs from '../store/jobs.ts'
 import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -63,7 +62,7 @@ export async function readStatus(
   )
   return {
     rows: Object.fromEntries(bySource),
-    jobs: await jobs.countJobStates(db, null),
+    jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
     deliveries: await deliveries.countDeliveryStates(db),
     quarantined_results: await deliveries.countQuarantinedResults(db),
     limit: scope === null ? null : await rateLimits.readRateLimit(db, scope),

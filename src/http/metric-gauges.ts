@@ -82,7 +82,7 @@ function jobGauges({ data: { jobs, readAt }, oldestDeliverySeconds }: MetricsInp
     ],
     [
       'fillrate_overdue_jobs',
-      'Jobs past their deadline that are not expired yet.',
+      'Jobs past their deadline, and expired ones until another delivery comes.',
       [{ value: jobs.reduce((sum, group) => sum + group.overdue, 0) }],
     ],
     [
@@ -145,10 +145,10 @@ function serviceGauges({ data: { rateLimits, troubles }, openCircuits, scope }: 
   ]
 }
 
-function runGauges({ data: { runs }, runEnds }: MetricsInput): GaugeList {
+function runGauges({ data: { runs, runningRuns }, runEnds }: MetricsInput): GaugeList {
   const ended = runs.find((run) => run.state !== Run.running)
   return [
-    ['fillrate_runs_running', 'Runs in progress.', [{ value: runs.filter((run) => run.alive).length }]],
+    ['fillrate_runs_running', 'Runs in progress.', [{ value: runningRuns }]],
     [
       'fillrate_last_run_end_timestamp_seconds',
       'End of the last run by trigger and outcome.',

@@ -263,13 +263,23 @@ export async function expireJobs(db: Connection, limit: number): Promise<string[
 /** How many jobs of a run, or of all runs, are in each state. */
 export async function countJobStates(
   db: Connection,
-  run: number | null,
+  run: number,
 ): Promise<Partial<Record<JobState, number>>> {
   const { rows } = await sql<{ state: JobState; count: number }>`
-    select state, count(*) as count from fillrate.jobs
-     where ${run === null ? sql`true` : sql`run_id = ${run}`} group by state`.execute(db)
+    select state, count(*) as count from fillrate.jobs where run_id = ${run} group by state`.execute(db)
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
 }
+
+/** An expired job is forgotten after a day, or with the next delivery. */
+const EXPIRED_MS = 24 * 3_600_000
+
+/** SQL: the jobs whose delivery is late, or never came. The one definition of overdue jobs. */
+export const overdueJobsSql = sql`(
+    select state, deadline_at from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
+    union all
+    select state, deadline_at from fillrate.jobs
+     where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
+       and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity'))`
 
 /** Releases jobs under a token that were certainly not submitted: they are due at once. */
 export async function releaseJobs(db: Connection, token: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
+import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 
@@ -148,7 +149,7 @@ export interface JobGroup {
   readonly oldest: Date
   /** The first deadline of those that wait for a delivery; null if none does. */
   readonly deadline: Date | null
-  /** How many of these are past their deadline. */
+  /** How many are past their deadline, or expired without a delivery since. */
   readonly overdue: number
 }
 
@@ -157,8 +158,8 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   const { rows } = await sql<JobGroup>`
     select state, count(*) as jobs, sum(size)::bigint as emails, min(created_at) as oldest,
            min(deadline_at) filter (where finished_at is null) as deadline,
-           count(*) filter (where finished_at is null and deadline_at < now()) as overdue
-      from fillrate.jobs group by state
+           (select count(*) from ${overdueJobsSql} late where late.state = j.state) as overdue
+      from fillrate.jobs j group by state
      order by array_position(array['submitting', 'submitted', 'in_doubt', 'expired', 'failed', 'rejected', 'completed'],
                              state)`.execute(db)
   return rows

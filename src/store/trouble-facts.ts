@@ -6,6 +6,7 @@ import type { TroubleCode } from '../domain/trouble.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
 import { readCallFacts } from './call-facts.ts'
 import { queuedChangesSql } from './changed-rows.ts'
+import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
 import { ALIVE_FOR } from './processes.ts'
 import { listRejectedWrites } from './rejected-writes.ts'
@@ -14,8 +15,6 @@ import { intervalSql } from './sql.ts'
 /** The latest runs that are searched for failed ones, and for how long one matters. */
 const MAX_RUNS = 200
 const RUNS_MS = 7 * 24 * 3_600_000
-/** An expired job is forgotten after a day, or with the next delivery. */
-const EXPIRED_MS = 24 * 3_600_000
 
 /** SQL: a time as milliseconds since the epoch, for JSON. */
 const msSql = (time: string) => sql.raw(`(extract(epoch from ${time}) * 1000)::float8`)
@@ -115,14 +114,9 @@ export async function readTroubleFacts(
                          case when later.state = 'completed' then later.finished_at end,
                          (select written_at from fillrate.changes c
                            where c.run_id = later.id and c.source = source order by id desc limit 1)) > f.finished_at))) as runs
-      from (
-        select count(*) as jobs, min(deadline_at) as since from (
-          select deadline_at from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
-          union all
-          select deadline_at from fillrate.jobs
-           where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
-             and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity')
-        ) late) overdue`.execute(db)
+      from (select count(*) as jobs, min(deadline_at) as since from ${overdueJobsSql} late) overdue`.execute(
+    db,
+  )
   const [row] = rows
   if (!row) throw new Error('reading the facts of troubles returned no row')
   const rejectedWrites = await listRejectedWrites(db)

@@ -15,6 +15,7 @@ export const EMPTY_METRICS = {
     failures: [],
     skippedCells: [],
     cellsWritten: 0,
+    runningRuns: 0,
     spend: noSpend,
   },
   counters: [],

@@ -24,7 +24,6 @@ const config = {
 }
 const parsed = parseConfig(config, null)
 const SOURCES = Object.keys(config.sources)
-/** Pages are read again after some seconds at most. */
 const WAIT = { timeout: 120_000, interval: 500 }
 const signal = new AbortController().signal
 
@@ -42,7 +41,12 @@ async function withApp<Result>(
   act: (app: Awaited<ReturnType<typeof openApp>>) => Promise<Result>,
 ): Promise<Result> {
   const environment = day.environment(day.database.url)
-  const app = await openApp({ config: parsed, environment, log: pino({ level: 'silent' }) })
+  const notify = [{ url: day.notifyUrl, on: ['completed', 'no_matches'] }]
+  const app = await openApp({
+    config: parseConfig({ ...config, notify }, null),
+    environment,
+    log: pino({ level: 'silent' }),
+  })
   try {
     return await act(app)
   } finally {
@@ -55,7 +59,6 @@ async function number(query: string, values: unknown[] = []): Promise<number> {
   return Number(row?.n ?? 0)
 }
 
-/** The words of a page. */
 async function readWords(path: string): Promise<string> {
   const page = await day.read(path)
   return page
@@ -175,6 +178,23 @@ test('every figure equals SQL: after a run, its undo, and live sync', async () =
   expect(report.rows.picked).toBe(await number('select count(*) as n from fillrate.rows'))
   expect(report.reason).toBe(`Stopped at the budget of 20 lookups; ${72 - report.rows.picked} rows remain`)
   await vi.waitFor(expectFigures, WAIT)
+  // The notification of a run says what its report says, and what SQL does.
+  await expect.poll(() => day.received.map((one) => one.run?.id), WAIT).toEqual([report.run])
+  const [{ run: notified } = {}] = day.received
+  const states = await day.query<{ state: string; n: number }>(
+    'select state, count(*)::int as n from fillrate.rows where run_id = $1 group by 1',
+    [report.run],
+  )
+  expect(notified?.rows).toMatchObject(Object.fromEntries(states.map(({ state, n }) => [state, n])))
+  expect(notified).toMatchObject({
+    rows: report.rows,
+    cells_written: await number(written, [report.run]),
+    lookups_requested: await number(
+      'select count(*) as n from fillrate.lookups where run_id = $1 and requested_at is not null',
+      [report.run],
+    ),
+    cost: report.spend.cost,
+  })
 
   const undo = await withApp((app) => app.undo({ run: report.run, dryRun: false, signal }))
   expect(undo.cells.restored).toBe(await number(written, [undo.run]))
@@ -230,6 +250,62 @@ test('what waits for live sync is what it has not picked, of an import that its 
   await expect
     .poll(() => day.received.map(({ meaning }) => meaning), WAIT)
     .toContainEqual(expect.stringContaining(`${edits} ${waiting}`))
+})
+
+test('runs in progress and overdue jobs are counted in one way, on every channel', async () => {
+  await expect
+    .poll(() => number(`select count(*) as n from fillrate.jobs where finished_at is null`), WAIT)
+    .toBe(0)
+  // One is expired by the daemon meanwhile, and is overdue as before. The run in progress is older than those that are listed.
+  await day.query(
+    `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
+     select gen_random_uuid(), 'late' || n, 'submitted', 1, '{0}', now() - interval '1 day', now() - interval '1 minute'
+       from generate_series(1, 2) n`,
+  )
+  await day.query(
+    `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals)
+     select 's', 'manual', '{accounts}', case when n = 1 then 'running' else 'completed' end, 'x', gen_random_uuid(),
+            now() + interval '1 hour', case when n > 1 then now() end, options, '{}'
+       from (select options from fillrate.runs order by id limit 1) r, generate_series(1, 15) n order by n`,
+  )
+  /** Each figure: the SQL that it is, its metric, its field of the status, and the words of a page. */
+  const figures: [string, string, (status: StatusReport) => unknown, string, (figure: number) => string][] = [
+    [
+      `select count(*) as n from fillrate.jobs where job_id like 'late%'`,
+      'fillrate_overdue_jobs',
+      ({ troubles }) => troubles.find(({ code }) => code === 'jobs_overdue')?.title.match(/\d+/)?.[0],
+      '/jobs',
+      (figure) => `${figure} overdue`,
+    ],
+    [
+      `select count(*) as n from fillrate.runs where state = 'running' and leased_until > now()`,
+      'fillrate_runs_running',
+      (status) => status.running_runs,
+      '/runs',
+      () => 'running',
+    ],
+    [
+      `select count(*) as n from fillrate.jobs where state = 'completed'`,
+      'fillrate_jobs{state="completed"}',
+      (status) => status.jobs.completed,
+      '/jobs',
+      (figure) => `completed ${figure} `,
+    ],
+  ]
+  for (const [query, metric, ofStatus, path, words] of figures)
+    await vi.waitFor(async () => {
+      const figure = await number(query)
+      expect(figure).toBeGreaterThan(0)
+      expect((await day.read('/metrics')).split('\n')).toContain(`${metric} ${figure}`)
+      expect(String(ofStatus(JSON.parse(await day.read('/api/status')) as StatusReport))).toBe(String(figure))
+      expect(await readWords(path)).toContain(words(figure))
+    }, WAIT)
+  const title = (
+    await day.query<{ title: string }>(
+      `select body ->> 'title' as title from fillrate.notifications where body #>> '{trouble,code}' = 'jobs_overdue'`,
+    )
+  )[0]?.title
+  expect(title).toContain('2 ')
 })
 
 test('a run that failed before it picked a row has not found nothing to do', async () => {

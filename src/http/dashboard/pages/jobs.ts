@@ -62,8 +62,7 @@ function groupsSection({ groups, readAt }: JobsPageData): Html {
 }
 
 function deadlineCell({ deadline, overdue }: JobGroup, at: number): HtmlPart {
-  if (deadline === null) return null
-  return [timeAgo(deadline, at), overdue > 0 && [' ', badge(`${overdue} overdue`, 'bad')]]
+  return [deadline && timeAgo(deadline, at), overdue > 0 && [' ', badge(`${overdue} overdue`, 'bad')]]
 }
 
 const listSection = ({ jobs, state, readAt }: JobsPageData): Html =>
