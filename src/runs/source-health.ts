@@ -119,8 +119,16 @@ export class SourceWatch {
   /** Null: they were opened a moment ago, and not checked since. */
   #prints: ReadonlyMap<string, string> | null = null
 
-  constructor(deps: HealthDeps & Pick<Deps, 'brokenSources'>, sources: readonly Source[]) {
+  readonly #canReopen: boolean
+
+  /** @param canReopen whether this process opens again what was mended: until then it is left out, and its trouble lasts */
+  constructor(
+    deps: HealthDeps & Pick<Deps, 'brokenSources'>,
+    sources: readonly Source[],
+    canReopen: boolean,
+  ) {
     this.#deps = deps
+    this.#canReopen = canReopen
     this.#sources = sources
     this.#unopened = [...(deps.brokenSources?.values() ?? [])]
   }
@@ -154,7 +162,7 @@ export class SourceWatch {
     this.#prints = prints
     for (const { mapping } of this.#unopened) {
       const { problems } = await resolveSource(db, mapping)
-      await reportHealth(this.#deps, mapping.name, problems)
+      if (problems.length > 0 || !this.#canReopen) await reportHealth(this.#deps, mapping.name, problems)
       hasMended ||= problems.length === 0
     }
     const unknown = open.filter(({ subject }) => !this.#isKnown(subject))

@@ -149,7 +149,7 @@ export class Workers {
   tasks(): WorkerTask[] {
     const { calls, signal, sources, onMended } = this.#options
     const deps = this.#deps
-    const watch = new SourceWatch(deps, sources)
+    const watch = new SourceWatch(deps, sources, onMended !== undefined)
     const common = { signal, log: deps.log }
     return [
       ...(calls === null ? [] : [{ name: 'call', source: null, start: () => this.#runCalls(calls) }]),

@@ -1,5 +1,6 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { SourceWatch } from '../../../src/runs/source-health.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { Polling } from '../../../src/daemon/polling.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
@@ -59,6 +60,31 @@ test('a dry run leaves out a source that breaks while its answers come', async (
     left_out: [{ source: 'contacts' }],
     rows: { enriched: 20, waiting: 10 },
   })
+})
+
+test.each([
+  ['lasts until a process that opens it again has done so', true],
+  ['ends in a process that cannot open it again', false],
+])('the trouble of a source that could not be opened %s', async (_, canReopen) => {
+  const harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 1, 1) })
+  onTestFinished(() => harness.close())
+  const { pool } = harness.database
+  const open = async (): Promise<boolean> =>
+    (await pool.query('select from fillrate.troubles where ended_at is null')).rowCount === 1
+  await pool.query('alter table crm.contacts rename to contacts_away')
+  const app = await harness.open()
+  const deps = { db: app.db, log: pino({ level: 'silent' }), brokenSources: app.brokenSources }
+  const watch = new SourceWatch(deps, [...app.sources.values()], canReopen)
+  expect([await watch.check(), await open()]).toEqual([false, true])
+  await pool.query('alter table crm.contacts_away rename to contacts')
+  expect([await watch.check(), await open()]).toEqual([true, canReopen])
+  const next = await harness.open()
+  await new SourceWatch(
+    { ...deps, brokenSources: next.brokenSources },
+    [...next.sources.values()],
+    true,
+  ).check()
+  expect(await open()).toBe(false)
 })
 
 test('triggers of a table that is gone are part of its trouble, and those of a new one are not', async () => {
