@@ -124,9 +124,12 @@ export class TroubleTicker {
   /** Never throws for want of Postgres or its schema. */
   async tick(): Promise<void> {
     const { own } = this.#options
+    const look = this.#look()
     try {
-      await withTimeout(this.#look(), TIMEOUT_MS)
+      this.#log(await withTimeout(look, TIMEOUT_MS))
     } catch (error) {
+      // What it still records, no other process logs. Its own troubles this one has logged meanwhile.
+      look.then((late) => this.#log(late, { isLate: true })).catch(() => {})
       if (isTransient(error) || error instanceof DatabaseUnusableError)
         own.raise('database_away', '', toAwayDetails(error, own))
       // Without the schema there is nothing to watch. What waits for it says so.
@@ -162,7 +165,8 @@ export class TroubleTicker {
       .then((isAccepted) => (notice.isDone = isAccepted))
   }
 
-  async #look(): Promise<void> {
+  /** @returns what was recorded; null: nothing had to be */
+  async #look(): Promise<TroubleReportResult | null> {
     const { db, own, schedules } = this.#options
     const probed = own.suspectsRefusal ? await tryWrite(db) : null
     const refusal = own.findRefusal()
@@ -188,7 +192,7 @@ export class TroubleTicker {
       await this.#recordOutage(away, sight.now)
     }
     const queueNotifications = this.#options.notifier?.()?.queueTroubles ?? null
-    if (isRecorded(sight) && (queueNotifications === null || !(await hasUnqueuedTroubles(db)))) return
+    if (isRecorded(sight) && (queueNotifications === null || !(await hasUnqueuedTroubles(db)))) return null
     const proofs = [
       ...own.listAcceptedKeys().map(({ scope, agoMs }) => ({
         code: 'key_refused' as const,
@@ -198,7 +202,14 @@ export class TroubleTicker {
       ...(away === undefined ? [] : [{ code: 'database_away' as const, subject: '', at: sight.now }]),
     ]
     const report = { reporter: own.owner, codes: WATCHED_CODES, at: sight.now, proofs }
-    this.#apply(await reportTroubles(db, report, sight.observed, queueNotifications))
+    const recorded = await reportTroubles(db, report, sight.observed, queueNotifications)
+    for (const { code, subject } of recorded.disproved) {
+      if (code === 'database_away') own.clear(code)
+      if (code !== 'key_refused') continue
+      own.clear(code, subject)
+      own.keyAccepted.notify()
+    }
+    return recorded
   }
 
   async #recordOutage({ code, subject, details, forMs }: OwnTrouble, now: Date): Promise<void> {
@@ -208,19 +219,14 @@ export class TroubleTicker {
     await reportTroubles(db, report, [trouble], this.#options.notifier?.()?.queueTroubles)
   }
 
-  #apply({ begun, ended, disproved }: TroubleReportResult): void {
-    const { log, own } = this.#options
-    for (const { code, subject } of disproved) {
-      if (code === 'database_away') own.clear(code)
-      if (code !== 'key_refused') continue
-      own.clear(code, subject)
-      own.keyAccepted.notify()
-    }
+  #log(recorded: TroubleReportResult | null, { isLate = false } = {}): void {
+    if (recorded === null) return
+    const { begun, ended } = recorded
     // What a process knows itself, it logs itself; of what ended with another process this one has the last word.
     const isOwn = ({ code }: Trouble): boolean => toTroubleKind(code).isOwn === true
-    logTroubleChanges(log, {
+    logTroubleChanges(this.#options.log, {
       begun: begun.filter((one) => !isOwn(one)),
-      ended: ended.filter((one) => !isOwn(one) || !this.#logged.has(troubleId(one))),
+      ended: ended.filter((one) => !isOwn(one) || (!isLate && !this.#logged.has(troubleId(one)))),
     })
   }
 
@@ -260,12 +266,12 @@ class DatabaseUnusableError extends FillrateError {
   }
 }
 
-async function withTimeout(work: Promise<void>, ms: number): Promise<void> {
+async function withTimeout<Result>(work: Promise<Result>, ms: number): Promise<Result> {
   // It ends later with an error that then says nothing new.
   work.catch(() => {})
   const timeout = new AbortController()
   try {
-    await Promise.race([
+    return await Promise.race([
       work,
       sleep(ms, undefined, { signal: timeout.signal, ref: false }).then(() => {
         throw new DatabaseUnusableError(`no response within ${formatDuration(ms)}`)

@@ -499,3 +499,26 @@ test('a database that takes no writes is away as well, and one without the schem
   await query('alter table fillrate.away rename to troubles')
   expect(watched.lines).toEqual([])
 })
+
+test('a look that Postgres answers too late logs no end a second time', async () => {
+  const { own, tick, said } = startProcess()
+  own.raise('schema_outdated', '', {})
+  await tick()
+  const other = await database.pool.connect()
+  try {
+    await other.query('begin; select pg_advisory_xact_lock(4713117286)')
+    own.clear('schema_outdated')
+    await tick()
+    expect(said()).toEqual([
+      'trouble_began schema_outdated',
+      'trouble_began database_away',
+      'trouble_ended schema_outdated',
+    ])
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  await expect.poll(() => query('select from fillrate.troubles where ended_at is null')).toEqual([])
+  await tick()
+  expect(said().filter((line) => line === 'trouble_ended schema_outdated')).toHaveLength(1)
+})
