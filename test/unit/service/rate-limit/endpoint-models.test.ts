@@ -52,7 +52,8 @@ describe.each(counters)('several endpoints are called, and the service counts as
 
   test.each([
     [[50, 5000], [5, 5000], 0.6],
-    [[100, 10_000], [7, 2000], 0.6],
+    // Four calls in 2 s where a bucket stays possible.
+    [[100, 10_000], [7, 2000], 0.55],
     [[600, 60_000], [30, 60_000], 0.8],
     // Limits that look the same are told apart late.
     [[50, 5000], [50, 5000], 0],
@@ -72,7 +73,7 @@ describe.each(counters)('several endpoints are called, and the service counts as
     }
   })
 
-  test.each([[[50, 10_000], 0.85] as const, [[50, 2000], 0.55] as const, [[600, 60_000], 0.85] as const])(
+  test.each([[[50, 10_000], 0.78] as const, [[50, 2000], 0.55] as const, [[600, 60_000], 0.85] as const])(
     'one limit for all, %o: it is used, and no call is refused',
     (all, least) => {
       const durationMs = windowsOf(20, all) * all[1]
