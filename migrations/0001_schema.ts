@@ -663,7 +663,8 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
 
   // The processes that serve, run or wait, each with its configuration (no secrets) since `config_loaded_at`. A process
-  // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`.
+  // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`. `refused_at`: when Postgres
+  // refused its statements last (its disk is full), which others may not have met.
   await sql`
     create table fillrate.processes (
       owner text collate "C" primary key,
@@ -676,7 +677,8 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       config_path text,
       started_at timestamptz not null,
       config_loaded_at timestamptz not null default now(),
-      seen_at timestamptz not null default now()
+      seen_at timestamptz not null default now(),
+      refused_at timestamptz
     ) with (fillfactor = 50)`.execute(db)
 
   // Sources that a user has paused. `resume_at`: when the pause ends by itself; its row stays until the next change.

@@ -21,6 +21,7 @@ export interface TroubleSight {
   readonly now: Date
   readonly isReadOnly: boolean
   readonly speaker: string | null
+  readonly isRefused: boolean
   readonly observed: readonly ObservedTrouble[]
   readonly waitingRows: number
   /** Those that are recorded as open. */
@@ -30,13 +31,14 @@ export interface TroubleSight {
 /** Reads the stored state, and decides from it which troubles hold. Writes nothing. */
 export async function lookForTroubles(db: Database, options: ObserverOptions): Promise<TroubleSight> {
   const facts = await readTroubleFacts(db)
-  const { now, isReadOnly, speaker = null, waitingRows } = facts
+  const { now, isReadOnly, speaker = null, isRefused = false, waitingRows } = facts
   const open = await listOpenTroubles(db)
   const endedCauses = await listEndedCauses(db)
   return {
     now,
     isReadOnly,
     speaker,
+    isRefused,
     waitingRows,
     observed: observeTroubles({ ...facts, openTroubles: open, endedCauses }, options),
     open,
@@ -54,7 +56,7 @@ export function listShownTroubles({
   observed,
   open,
   waitingRows,
-}: Omit<TroubleSight, 'isReadOnly' | 'speaker'>): Trouble[] {
+}: Omit<TroubleSight, 'isReadOnly' | 'speaker' | 'isRefused'>): Trouble[] {
   const recorded = new Map(open.map((one) => [troubleId(one), one]))
   const held = open.filter((one) => {
     const { isOwn = false, isRecordedOnly = false, holdMs = 0 } = toTroubleKind(one.code)

@@ -15,6 +15,7 @@ import { notificationDelayMs } from '../domain/notification.ts'
 import { logTroubleBegin, logTroubleChanges, logTroubleEnd } from '../runs/trouble-log.ts'
 import { isTransient, tryWrite } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
+import { reportRefusal } from '../store/processes.ts'
 import {
   hasUnqueuedTroubles,
   type QueueNotifications,
@@ -114,6 +115,8 @@ export class TroubleTicker {
   #loggedAt = 0
   /** The process that notifies for all while nothing can be stored; null: none is known. */
   #speaker: string | null = null
+  /** Another process may write what this one does not: then it finds out for itself. */
+  #isRefused = false
   #isOutageRecorded = false
   #notice: { readonly eventId: string; isDone: boolean; triedAt: number } | null = null
 
@@ -168,11 +171,12 @@ export class TroubleTicker {
   /** @returns what was recorded; null: nothing had to be */
   async #look(): Promise<TroubleReportResult | null> {
     const { db, own, schedules } = this.#options
-    const probed = own.suspectsRefusal ? await tryWrite(db) : null
+    const probed = own.suspectsRefusal || this.#isRefused ? await tryWrite(db) : null
     const refusal = own.findRefusal()
     if (refusal !== null) {
       const details = { sqlstate: refusal.sqlState, process: own.processName }
       own.raise('database_away', '', details, own.isAway ? refusal.lastAt : refusal.firstAt)
+      await reportRefusal(db, own.owner).catch(() => {})
     }
     // Neither when it may have been notified of from memory, as what is stored as begun is notified of again, nor when it is
     // over: its end would be stored as that of a short trouble.
@@ -183,6 +187,7 @@ export class TroubleTicker {
     const listed = own.list().filter((one) => one.code !== 'database_away' || isStorable(one))
     const sight = await lookForTroubles(db, { own: listed, schedules: schedules() })
     this.#speaker = sight.speaker ?? this.#speaker
+    this.#isRefused = sight.isRefused
     this.#isOutageRecorded = sight.open.some(({ code }) => code === 'database_away')
     if (sight.isReadOnly) throw new DatabaseUnusableError('it is read-only', '25006')
     // Measured now, as the time of the facts is: in between, a statement was answered.

@@ -75,6 +75,8 @@ export interface TroubleFacts {
   readonly hasDaemon: boolean
   /** The process that notifies for all while nothing can be stored. Null, or absent: none is alive. */
   readonly speaker?: string | null
+  /** Whether Postgres has refused statements of any process within seconds. Default: no. */
+  readonly isRefused?: boolean
 }
 
 /** What only this process knows. */

@@ -54,6 +54,11 @@ export async function touchProcess(db: Database, owner: string): Promise<boolean
   return result.numAffectedRows === 1n
 }
 
+/** Reports that Postgres refuses statements. Replaces a row in its page, so that a full disk does not forbid it. */
+export async function reportRefusal(db: Database, owner: string): Promise<void> {
+  await sql`update fillrate.processes set refused_at = now() where owner = ${owner}`.execute(db)
+}
+
 export async function deleteProcess(db: Database, owner: string): Promise<void> {
   await sql`delete from fillrate.processes where owner = ${owner}`.execute(db)
 }

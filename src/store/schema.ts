@@ -234,6 +234,7 @@ export interface Schema extends ObservationTables {
     started_at: Date
     config_loaded_at: Generated<Date>
     seen_at: Generated<Date>
+    refused_at: Date | null
   }
   'fillrate.changed_rows': {
     changed_at: Generated<Date>

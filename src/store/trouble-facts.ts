@@ -25,6 +25,7 @@ interface FactsRow {
   waiting: number
   has_daemon: boolean
   speaker: string | null
+  refused: boolean
   circuits: { scope: string; opened: number; probe: number; reason: string | null; unreachable: boolean }[]
   leaders: { scope: string; status: RateStatus | null; slots: number | null }[]
   overdue_jobs: number
@@ -69,6 +70,7 @@ export async function readTroubleFacts(
                where role = 'start' and seen_at > now() - ${ALIVE_FOR}) as has_daemon,
       (select owner from fillrate.processes where seen_at > now() - ${ALIVE_FOR}
         order by role = 'start' desc, role = 'serve' desc, started_at, owner limit 1) as speaker,
+      exists (select from fillrate.processes where refused_at > now() - interval '10 seconds') as refused,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
                 'probe', ${msSql('probe_at')}, 'reason', reason, 'unreachable', is_unreachable)), '[]')
          from fillrate.circuit_breakers) as circuits,
@@ -133,6 +135,7 @@ function toFacts(
     waitingRows: row.waiting,
     hasDaemon: row.has_daemon,
     speaker: row.speaker,
+    isRefused: row.refused,
     circuits: row.circuits.map(({ scope, opened, probe, reason, unreachable }) => ({
       scope,
       openedAt: new Date(opened),
