@@ -91,4 +91,5 @@ export async function runLoop(options: LoopOptions): Promise<void> {
   }
 }
 
-const isAbort = (error: unknown): boolean => error instanceof Error && error.name === 'AbortError'
+/** What a step throws that waits when its signal is aborted. */
+export const isAbort = (error: unknown): boolean => error instanceof Error && error.name === 'AbortError'

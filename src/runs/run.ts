@@ -18,7 +18,7 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import { sampleFillRates } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
-import { logWait } from './loop.ts'
+import { isAbort, logWait } from './loop.ts'
 import { finishRun, type OnRunEnding, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
@@ -152,6 +152,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     })
   const { wakeCalls, wakeWriters } = workers
   const onFailure = (error: unknown): void => {
+    // So a step ends that waits for Postgres, where the run is interrupted or another step has failed.
+    if (stopping.aborted && isAbort(error)) return
     observations.failures.push(error)
     finished.abort()
   }
@@ -167,7 +169,6 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
     onFailure,
   })
   options.onStarted?.(id)
-
   const scope = (): string => deps.elector.scope
   const beating = heartbeat({ ...deps, scope }, id, token, idle.signal, (by) => {
     observations.cancelledBy = by
