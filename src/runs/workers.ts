@@ -76,6 +76,9 @@ export class Workers {
    */
   readonly #bulk = { jobs: 0, emails: 0, hasMore: true, deliveries: 0, answers: 0 }
   readonly #allDelivered = new WakeSignal()
+  /** When Postgres was found to answer last, and before when no other process is declared dead. */
+  #answeredAt = performance.now()
+  #recoverFrom = Number.NEGATIVE_INFINITY
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
   /** The status that another process reported as the leader. */
@@ -189,18 +192,29 @@ export class Workers {
         source: null,
         start: () =>
           runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
+            const running = await runs.listRunning(deps.db)
+            if (this.#leasesMayBeLate()) return
             // Never declare our own runs dead, however long Postgres was unavailable.
-            const result = await recoverAbandoned(deps, this.#runIds())
-            this.#options.onRecovered?.(result)
-            if (calls !== null) await this.#warnOfOtherScopes(calls.elector.scope)
+            this.#options.onRecovered?.(await recoverAbandoned(deps, this.#runIds()))
+            if (calls !== null) this.#warnOfOtherScopes(running, calls.elector.scope)
           }),
       },
     ]
   }
 
+  /** After an outage of Postgres every lease has expired: living processes renew theirs first. */
+  #leasesMayBeLate(): boolean {
+    const now = performance.now()
+    const wasAway = now - this.#answeredAt > LEASE_MS / 2
+    this.#answeredAt = now
+    // Where each answer takes that long, what is dead is recovered nevertheless.
+    if (wasAway && now > this.#recoverFrom + LEASE_MS) this.#recoverFrom = now + LEASE_MS
+    return now < this.#recoverFrom
+  }
+
   /** Two services on one database are most likely a mistake; their runs never serve each other. */
-  async #warnOfOtherScopes(scope: string): Promise<void> {
-    for (const run of await runs.listRunning(this.#deps.db)) {
+  #warnOfOtherScopes(running: readonly runs.RunningRun[], scope: string): void {
+    for (const run of running) {
       if (run.scope === null || run.scope === scope || this.#warnedRuns.has(run.id)) continue
       this.#warnedRuns.add(run.id)
       this.#deps.log.warn(
