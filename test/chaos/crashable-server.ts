@@ -22,6 +22,9 @@ export interface CrashableServer {
   readonly port: number
   /** Ends it as a crash would, without notice to its clients, and starts it again after `awayMs` milliseconds. */
   crash(awayMs: number): Promise<void>
+  /** Ends it as a crash would, until it is started again. */
+  halt(): Promise<void>
+  start(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -55,16 +58,20 @@ export async function startCrashableServer(): Promise<CrashableServer> {
   const db = openDatabase({ url: template.href, max: 1 })
   await migrate(db)
   await db.destroy()
+  const halt = (): Promise<void> => control('stop', '-m', 'immediate')
   return {
     url,
     port,
     crash: async (awayMs) => {
-      await control('stop', '-m', 'immediate')
+      await halt()
       await sleep(awayMs)
       await start()
     },
+    halt,
+    start,
     stop: async () => {
-      await control('stop', '-m', 'immediate')
+      // It may have been left halted.
+      await halt().catch(() => {})
       await rm(home, { recursive: true, force: true })
     },
   }

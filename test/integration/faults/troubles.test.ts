@@ -1,0 +1,301 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { StatusReport } from '../../../src/actions/status.ts'
+import { scheduleName } from '../../../src/config/cron.ts'
+import type { TroubleCode } from '../../../src/domain/trouble.ts'
+import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { type CrashableServer, startCrashableServer } from '../../chaos/crashable-server.ts'
+import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { onServer } from '../../support/server.ts'
+import { listRepeatedLines, OperatorView, watchProcess } from '../../support/operator-view.ts'
+
+// The troubles of an hour on call, each begun and ended for real under the built program: two daemons and a receiver, three
+// sources of which two are followed, a schedule and two notification targets. Each is one trouble with one end on every
+// channel, and at the end the money is what the service has counted. The measured seconds are written as a table.
+
+const canMount = process.getuid?.() === 0 && spawnSync('mount', ['--version']).status === 0
+const LATENCY_MS = 100
+/** As many connections as users have: otherwise pages wait for the work. */
+const SETTINGS = { LOG_LEVEL: 'info', FILLRATE_MAX_CONNECTIONS: undefined }
+const hour = (new Date().getUTCHours() + 12) % 24
+/** Far from now: each fault meets a scheduled run that the test starts. */
+const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['contacts', 'accounts', 'leads'] }
+const { contacts, accounts } = withAccounts.sources
+
+let server: CrashableServer
+let pool: pg.Pool
+let sandbox: Sandbox
+let cli: CommandLine
+let view: OperatorView
+let disk: string
+let traffic: NodeJS.Timeout
+let leads = 0
+const CHANNELS = ['page', 'status', 'metrics', 'log', 'notifications']
+const table: string[][] = []
+
+const query = async (text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> =>
+  (await pool.query<Record<string, unknown>>(text, values)).rows
+const run = async (...args: string[]): Promise<string> => {
+  const { code, stdout, stderr } = await cli.run(...args)
+  expect({ code, stderr }).toMatchObject({ code: 0 })
+  return stdout
+}
+
+async function startProcesses(environment: Record<string, string> = {}): Promise<void> {
+  const started = ['start', 'start', 'serve'].map((command) =>
+    watchProcess(cli.startWith({ ...SETTINGS, ...environment }, command, '--json', '--port', '0')),
+  )
+  view.processes.push(...started)
+  await Promise.all(started.map(({ ready }) => ready))
+}
+
+const stopProcesses = (): Promise<void[]> =>
+  Promise.all(
+    view.processes
+      .filter(({ child }) => child.exitCode === null)
+      .map(async ({ child, ended }) => {
+        child.kill('SIGTERM')
+        expect((await ended).code).toBe(0)
+      }),
+  )
+
+async function addLeads(count: number): Promise<void> {
+  await query(
+    `insert into crm.leads (email) select 'lead' || n || '@example.com' from generate_series($1::int, $2::int) n`,
+    [leads + 1, (leads += count)],
+  )
+}
+
+/** A scheduled run of all sources, with rows to look up. */
+async function startNightly(rows: number): Promise<void> {
+  await addLeads(rows)
+  await query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, date_trunc('second', now()), $2, 'waiting')`,
+    [scheduleName(nightly), nightly.sources],
+  )
+}
+
+beforeAll(async () => {
+  server = await startCrashableServer()
+  disk = mkdtempSync(join(tmpdir(), 'fillrate-disk-'))
+  const url = await createDatabase()
+  pool = new pg.Pool({ connectionString: url, max: 2 })
+  pool.on('error', () => {})
+  await createCrm(pool, 40, 20)
+  await query(
+    'create table crm.leads (id bigint generated always as identity primary key, email text, title text)',
+  )
+  sandbox = await startSandbox({ latencyAfterMs: LATENCY_MS, missingShare: 0, notFoundShare: 0 })
+  cli = await createCommandLine(url, sandbox, {})
+  view = new OperatorView(cli)
+  const [json, slack] = await Promise.all(view.targets.map((one) => one.listen()))
+  await cli.configure({
+    ...withAccounts,
+    sources: {
+      contacts: { ...contacts, follow: true },
+      accounts: { ...accounts, follow: true },
+      leads: { ...contacts, table: 'crm.leads', outputs: { title: 'title' }, touch: {} },
+    },
+    schedule: [nightly],
+    service: { concurrency: 4 },
+    notify: [
+      { url: json, on: ['error', 'warning'] },
+      { url: slack, form: 'slack', on: ['error', 'warning'] },
+    ],
+  })
+  await run('migrate')
+  await run('follow', 'install', 'contacts', 'accounts')
+  await startProcesses()
+  let edits = 0
+  traffic = setInterval(() => {
+    const email = `edit${++edits}@example.com`
+    // What the fault forbids users, too, is lost to them: they are told.
+    query('insert into crm.contacts (email) values ($1)', [email]).catch(() => {})
+    if (edits % 4 === 0)
+      query('insert into crm.accounts (website) values ($1)', [`https://edit${edits}.example`]).catch(
+        () => {},
+      )
+  }, 1_000)
+})
+afterAll(async () => {
+  clearInterval(traffic)
+  for (const { child } of view.processes) child.kill('SIGKILL')
+  await view.close()
+  await cli.remove()
+  await sandbox.close()
+  await pool.end()
+  await server.stop()
+  if (canMount) execFileSync('umount', [disk])
+  rmSync(disk, { recursive: true })
+})
+
+/** A database whose files are in a file system of their own, if that can be mounted. @returns its URL */
+async function createDatabase(): Promise<string> {
+  await onServer(server.url, async (client) => {
+    if (canMount) {
+      const { rows } = await client.query<{ data_directory: string }>('show data_directory')
+      const { uid } = statSync(rows[0]?.data_directory ?? '')
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=64m,uid=${uid},mode=700`, 'tmpfs', disk])
+      await client.query(`create tablespace small location '${disk}'`)
+    }
+    await client.query(`create database night ${canMount ? 'tablespace small' : ''}`)
+  })
+  const url = new URL(server.url)
+  url.pathname = '/night'
+  return url.href
+}
+
+interface Fault {
+  readonly name: string
+  readonly code: TroubleCode
+  /** In the words of its title, in a text that may have more. */
+  readonly title: RegExp
+  readonly begin: () => Promise<unknown>
+  readonly end: () => Promise<unknown>
+}
+
+const FAULTS: readonly Fault[] = [
+  {
+    name: 'a disk that is full',
+    code: 'database_away',
+    title: /Postgres takes no writes: its disk is full/,
+    begin: async () => {
+      await addLeads(600)
+      const manual = watchProcess(cli.start('run', 'leads', '--route', 'sync', '--json'))
+      view.processes.push(manual)
+      await expect.poll(manual.text).toContain('"run_started"')
+      spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'], { stdio: 'ignore' })
+    },
+    end: async () => {
+      // The progress of the run says it, and blames no one else.
+      const manual = view.processes.at(-1)
+      await expect.poll(() => manual?.text()).toMatch(/"event":"progress".*its disk is full/)
+      expect(manual?.text()).not.toContain('another process calls the service')
+      rmSync(join(disk, 'filler'))
+    },
+  },
+  {
+    name: 'a renamed column',
+    code: 'source_broken',
+    title: /contacts is left out/,
+    begin: async () => {
+      await query('alter table crm.contacts rename column seniority to seniority_level')
+      await startNightly(40)
+    },
+    end: () => query('alter table crm.contacts rename column seniority_level to seniority'),
+  },
+  {
+    name: 'a rejecting trigger',
+    code: 'writes_rejected',
+    title: /The database rejects (?:[\d,]+ )?rows of contacts/,
+    begin: async () => {
+      await query(`
+        create function crm.guard() returns trigger language plpgsql as $$
+        begin raise exception 'contact % may not be changed', new.email; end $$;
+        create trigger guard before update on crm.contacts for each row execute function crm.guard()`)
+      for (let n = 1; n <= 12; n++)
+        await query('insert into crm.contacts (email) values ($1)', [`guarded${n}@example.com`])
+      await startNightly(40)
+    },
+    end: async () => {
+      await query('drop trigger guard on crm.contacts')
+      await run('retry', 'contacts')
+      // Whichever process sees the end logs it.
+      const retried = watchProcess(cli.startWith({ LOG_LEVEL: 'info' }, 'run', 'contacts', '--json'))
+      view.processes.push(retried)
+      expect((await retried.ended).code).toBe(0)
+    },
+  },
+  {
+    name: 'a slow service',
+    code: 'service_slow',
+    title: /answers slowly/,
+    begin: async () => {
+      sandbox.configure({ latencyAfterMs: 4_000 })
+      await startNightly(300)
+    },
+    end: async () => sandbox.configure({ latencyAfterMs: LATENCY_MS }),
+  },
+  {
+    name: 'Postgres is away',
+    code: 'database_away',
+    title: /Postgres is away/,
+    begin: async () => {
+      await startNightly(200)
+      await server.halt()
+    },
+    end: () => server.start(),
+  },
+  {
+    name: 'the key refused and replaced',
+    code: 'key_refused',
+    title: /rejects the API key/,
+    begin: async () => {
+      await startNightly(200)
+      sandbox.configure({ keys: ['next-key'] })
+    },
+    end: async () => {
+      await stopProcesses()
+      await startProcesses({ FILLRATE_API_KEY: 'next-key' })
+    },
+  },
+]
+
+test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
+  '$name is one trouble with one end on every channel',
+  async ({ name, code, title, begin, end }) => {
+    const [before] = await query('select coalesce(max(id), 0) as id from fillrate.troubles')
+    const notices = view.targets.map(({ received }) => received.length)
+    let at = Date.now()
+    await begin()
+    const began = await view.measure({ code, title }, false, at)
+    at = Date.now()
+    await end()
+    const ended = await view.measure({ code, title }, true, at)
+    table.push([name, ...CHANNELS.map((one) => `${began.get(one)} / ${ended.get(one)}`)])
+
+    expect(
+      await query('select code, ended_at from fillrate.troubles where id > $1', [before?.['id']]),
+    ).toEqual([{ code, ended_at: expect.any(Date) }])
+    expect([...view.strange]).toEqual([])
+    for (const [index, { received }] of view.targets.entries())
+      expect(received.slice(notices[index])).toMatchObject([
+        { isEnd: false, title: expect.stringMatching(title) },
+        { isEnd: true, title: expect.stringMatching(title) },
+      ])
+  },
+)
+
+test('no kind of warning or error comes more than once a minute in the log', () => {
+  expect(view.processes.flatMap((one) => listRepeatedLines(one.log()))).toEqual([])
+})
+
+test('the money is what the service has counted, and each row has its record', async () => {
+  clearInterval(traffic)
+  await startNightly(0)
+  const blank = `select (select count(*) from crm.contacts where title is null or seniority is null)
+    + (select count(*) from crm.accounts where industry is null) + (select count(*) from crm.leads where title is null) as rows`
+  await expect.poll(() => query(blank)).toEqual([{ rows: '0' }])
+  await expect
+    .poll(() => query(`select from fillrate.runs where state = 'running' and trigger = 'schedule'`))
+    .toEqual([])
+  const status = JSON.parse(await run('status', '--json')) as StatusReport
+  const { inputs } = sandbox.stats()
+  const billed = inputs.requested_singly + inputs.requested_in_bulk
+  expect(inputs).toMatchObject({ unanswered: 0, paid_more_than_once: 0 })
+  expect(status.spend.today).toMatchObject({ lookups: billed, in_doubt: 0 })
+  expect(await query(`select count(*)::int as lookups from fillrate.lookups where state = 'found'`)).toEqual([
+    { lookups: billed },
+  ])
+  await stopProcesses()
+  const head = ['trouble', ...CHANNELS]
+  const lines = [head, head.map(() => '-'), ...table].map((cells) => `| ${cells.join(' | ')} |`)
+  const text = `Seconds to the begin / to the end\n${lines.join('\n')}\nBilled ${billed}\n`
+  await writeFile(join(tmpdir(), 'fillrate-troubles.md'), text)
+})
