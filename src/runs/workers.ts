@@ -195,7 +195,8 @@ export class Workers {
             const running = await runs.listRunning(deps.db)
             if (this.#leasesMayBeLate()) return
             // Never declare our own runs dead, however long Postgres was unavailable.
-            this.#options.onRecovered?.(await recoverAbandoned(deps, this.#runIds()))
+            const recovered = await recoverAbandoned(deps, this.#runIds())
+            this.#options.onRecovered?.(recovered)
             if (calls !== null) this.#warnOfOtherScopes(running, calls.elector.scope)
           }),
       },
