@@ -6,6 +6,7 @@ import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
+import { SourceProblems } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -200,7 +201,7 @@ function decideStatus(
   failure: unknown,
   { aborted: interrupted, reason: cause }: AbortSignal,
 ): [RunStatus, string | null] {
-  if (failure !== undefined) return ['failed', describeError(failure)]
+  if (failure !== undefined) return ['failed', failureSummary(failure)]
   if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
   if (interrupted || run.observations.cancelledBy !== null)
     return ['interrupted', describeInterruption(run.observations.cancelledBy, cause)]
@@ -258,4 +259,13 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
       : []),
     ...(unread.length > 0 ? [`not read to the end: ${unread.join(', ')}`] : []),
   ].join('; ')
+}
+
+/** One line for lists and logs; the promise of the run rejects with the whole error. */
+function failureSummary(failure: unknown): string {
+  if (failure instanceof SourceProblems)
+    return failure.problems
+      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
+      .join('; ')
+  return describeError(failure)
 }

@@ -130,6 +130,10 @@ test('a scheduled run that is cancelled is not started again', async () => {
   await expect.poll(read).toMatchObject({ state: 'done' })
   expect((await read())?.reason).toMatch(/^interrupted: cancelled by /)
   expect((await newestRun('schedule'))?.waiting).toBeGreaterThan(0)
+  // Calls that were on the wire end after their run.
+  const leased = async () =>
+    (await database.pool.query(`select from fillrate.lookups where state = 'leased'`)).rowCount
+  await expect.poll(leased).toBe(0)
   const after = calls()
   daemon.child.kill('SIGTERM')
   await daemon.ended

@@ -470,10 +470,8 @@ describe('a stamp of a joined table, which a source only reads', () => {
     ['t.imported_at', 't.imported_at, which is of type text'],
     ['c.enriched_att', expect.stringContaining('c.enriched_att does not exist')],
   ])('is refused if it is no time: %s', async (read, found) => {
-    const failure = await harness
-      .open({ config: linked({ freshness: { read } }) })
-      .catch((error: unknown) => error)
-    expect(failure).toMatchObject({ problems: [{ place: 'freshness.read', found }] })
+    const { brokenSources } = await harness.open({ config: linked({ freshness: { read } }) })
+    expect(brokenSources.get('positions')?.problems).toMatchObject([{ place: 'freshness.read', found }])
   })
 })
 
