@@ -72,7 +72,7 @@ type Random = (below: number) => number
 /**
  * Services of every kind, those that keep no order and prove none among them. Excluded is what cannot be decided: an order
  * that is declared and not kept; a record with another member's address and no further evidence; an identifier that is
- * right in one delivery and wrong in the next.
+ * right in one delivery and wrong in the next; a miss without a name, repeated in the place of a result that was lost.
  */
 export const services: fc.Arbitrary<Service> = fc
   .record({
@@ -125,6 +125,9 @@ interface Result {
   readonly request_id?: string | undefined
   readonly data: Record<string, unknown> | null
 }
+
+const isUnnamedMiss = ({ request_id, data }: Result): boolean =>
+  request_id === undefined && Object.keys(data ?? {}).length === 0
 
 function build(how: Form, made: Faults, size: number, random: Random): Service {
   const own = Array.from({ length: size }, (_, n) => `p${n}@x.example`)
@@ -180,8 +183,10 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     const [from, to] = [random(results.length), random(results.length)]
     results = results.map((one, at) => (at === to ? { ...one, request_id: results[from]?.request_id } : one))
   }
-  for (let n = 0; n < made.repeated && results.length > 0; n++)
-    results.push(results[random(results.length)] as Result)
+  const isLost = made.refused + made.dropped > 0
+  const repeatable = results.filter((one) => !isLost || !isUnnamedMiss(one))
+  for (let n = 0; n < made.repeated && repeatable.length > 0; n++)
+    results.push(repeatable[random(repeatable.length)] as Result)
   for (let n = 0; n < made.foreign; n++) {
     const stranger = `stranger${n}@z.example`
     const id = how.naming.endsWith('address')
