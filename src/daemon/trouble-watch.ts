@@ -113,6 +113,8 @@ export class TroubleTicker {
   /** Own troubles that were logged, and when they were looked at last. */
   #logged = new Map<string, OwnTrouble>()
   #loggedAt = 0
+  /** Own troubles whose end was logged, and may not be recorded yet. */
+  readonly #endLogged = new Set<string>()
   /** The process that notifies for all while nothing can be stored; null: none is known. */
   #speaker: string | null = null
   /** Another process may write what this one does not: then it finds out for itself. */
@@ -131,8 +133,8 @@ export class TroubleTicker {
     try {
       this.#log(await withTimeout(look, TIMEOUT_MS))
     } catch (error) {
-      // What it still records, no other process logs. Its own troubles this one has logged meanwhile.
-      look.then((late) => this.#log(late, { isLate: true })).catch(() => {})
+      // What it still records, no other process logs.
+      look.then((late) => this.#log(late)).catch(() => {})
       if (isTransient(error) || error instanceof DatabaseUnusableError)
         own.raise('database_away', '', toAwayDetails(error, own))
       // Without the schema there is nothing to watch. What waits for it says so.
@@ -197,7 +199,10 @@ export class TroubleTicker {
       await this.#recordOutage(away, sight.now)
     }
     const queueNotifications = this.#options.notifier?.()?.queueTroubles ?? null
-    if (isRecorded(sight) && (queueNotifications === null || !(await hasUnqueuedTroubles(db)))) return null
+    if (isRecorded(sight)) {
+      this.#endLogged.clear()
+      if (queueNotifications === null || !(await hasUnqueuedTroubles(db))) return null
+    }
     const proofs = [
       ...own.listAcceptedKeys().map(({ scope, agoMs }) => ({
         code: 'key_refused' as const,
@@ -224,24 +229,34 @@ export class TroubleTicker {
     await reportTroubles(db, report, [trouble], this.#options.notifier?.()?.queueTroubles)
   }
 
-  #log(recorded: TroubleReportResult | null, { isLate = false } = {}): void {
+  #log(recorded: TroubleReportResult | null): void {
     if (recorded === null) return
     const { begun, ended } = recorded
     // What a process knows itself, it logs itself; of what ended with another process this one has the last word.
     const isOwn = ({ code }: Trouble): boolean => toTroubleKind(code).isOwn === true
     logTroubleChanges(this.#options.log, {
       begun: begun.filter((one) => !isOwn(one)),
-      ended: ended.filter((one) => !isOwn(one) || (!isLate && !this.#logged.has(troubleId(one)))),
+      ended: ended.filter((one) => !isOwn(one) || !this.#hasSaid(troubleId(one))),
     })
+  }
+
+  /** Whether this process says of an own trouble that it is over, or has said it. */
+  #hasSaid(id: string): boolean {
+    return this.#endLogged.delete(id) || this.#logged.has(id)
   }
 
   #logOwn(): void {
     const { own, log } = this.#options
     const raised = new Map(own.list().map((one) => [troubleId(one), one]))
-    for (const [id, one] of raised)
+    for (const [id, one] of raised) {
+      this.#endLogged.delete(id)
       if (!this.#logged.has(id)) logTroubleBegin(log, one, new Date(Date.now() - one.forMs))
-    for (const [id, one] of this.#logged)
-      if (!raised.has(id)) logTroubleEnd(log, one, one.forMs + performance.now() - this.#loggedAt)
+    }
+    for (const [id, one] of this.#logged) {
+      if (raised.has(id)) continue
+      logTroubleEnd(log, one, one.forMs + performance.now() - this.#loggedAt)
+      this.#endLogged.add(id)
+    }
     this.#logged = raised
     this.#loggedAt = performance.now()
   }
