@@ -12,13 +12,11 @@ const MOCKED = 'test/unit/**/*.mocked.test.ts'
 /** The examples import the package by its name. */
 const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') } }
 
-/** Crashes and kills, days on call, the dashboard in a browser, the examples, and `init` on real schemas. */
+/** Crashes and kills, daemons, the dashboard in a browser, the demo and the examples, and `init` on real schemas. */
 const SLOW = [
-  'test/integration/cli/{kill,multi-process}.test.ts',
-  'test/integration/daemon/{day,day-rate,day-shared-key,schedule-week}.test.ts',
-  'test/integration/{demo,examples}/*.test.ts',
-  'test/integration/faults/*.test.ts',
-  'test/integration/dashboard/{actions-browser,dashboard,keyboard-browser}.test.ts',
+  'test/integration/cli/{deliveries,kill,multi-process,process,source}.test.ts',
+  'test/integration/{daemon,demo,examples,faults}/*.test.ts',
+  'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',
 ]
 
