@@ -22,26 +22,29 @@ export class ChangeQueue {
     return this.#transact((tx) => changedRows.listChangedRows(tx, sources, KEYS_PER_TICK))
   }
 
-  /** Removes picked changes. @param skipped the keys of each source that a budget could not pay: they stay */
+  /**
+   * Removes picked changes.
+   * @param skipped the keys of each source that a budget could not pay: they stay
+   * @returns how many were picked whole
+   */
   async advance(
     changes: readonly changedRows.ChangedRows[],
     skipped: ReadonlyMap<string, ReadonlySet<string>>,
-  ): Promise<void> {
+  ): Promise<number> {
     const read = changes.map((one) => ({
       ...one,
       read: one.keys.length,
       skipped: one.keys.filter((key) => skipped.get(one.source)?.has(key)),
     }))
+    const picked = read.filter((one) => one.skipped.length === 0)
     await this.#transact(async (tx) => {
-      await changedRows.removeChanges(
-        tx,
-        read.filter((one) => one.skipped.length === 0),
-      )
+      await changedRows.removeChanges(tx, picked)
       await changedRows.keepSkippedKeys(
         tx,
         read.filter((one) => one.skipped.length > 0 && one.skipped.length < one.read),
       )
     })
+    return picked.length
   }
 
   /** The next part of the oldest bulk change. */

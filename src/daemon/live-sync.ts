@@ -216,8 +216,7 @@ export class LiveSync {
       const keys = changes.flatMap((one) => (one.source === name ? one.keys : []))
       skipped.set(name, new Set(await this.#pick(run, source, keys)))
     }
-    await this.#queue.advance(changes, skipped)
-    return changes.filter((one) => !one.keys.some((key) => skipped.get(one.source)?.has(key))).length
+    return this.#queue.advance(changes, skipped)
   }
 
   async #pickPolled(): Promise<number> {

@@ -6,7 +6,7 @@ import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
-import { SourceProblems } from '../sources/problems.ts'
+import { SourceProblems, squashText } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -265,7 +265,7 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
 function failureSummary(failure: unknown): string {
   if (failure instanceof SourceProblems)
     return failure.problems
-      .map(({ source, place, found }) => `${source}.${place}: ${found.replaceAll(/\s+/g, ' ')}`)
+      .map(({ source, place, found }) => squashText(`${source}.${place}: ${found}`))
       .join('; ')
   return describeError(failure)
 }

@@ -1,7 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
-import type { KnownLimit, RateStatus } from '../domain/rate-status.ts'
+import { formatLimit, type KnownLimit, type RateStatus } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { createLimiter, type Limiter } from '../service/rate-limit/limiter.ts'
@@ -9,7 +9,6 @@ import { retryLogLevel } from '../store/connectivity.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import { formatCount, formatDuration } from '../util/format.ts'
 
 export interface LeaderOptions {
   readonly db: Database
@@ -263,14 +262,12 @@ function warnLearnt(
   known: KnownLimit,
   documented: DocumentedLimit | undefined,
 ): void {
-  const describe = (calls: number, ms: number | null): string =>
-    `${formatCount(calls)} calls${ms === null ? '' : ` in ${formatDuration(ms)}`}`
   const stated =
     documented === undefined
       ? 'states no limit'
-      : `allows fewer than the documented ${describe(documented.calls, documented.windowMs)}`
+      : `allows fewer than the documented ${formatLimit(documented.calls, documented.windowMs)}`
   log.warn(
     { event: 'rate_limit_learnt', scope, limit: known.limit, window_ms: known.windowMs },
-    `the service refused calls (429) and ${stated}: it let ${describe(known.limit, known.windowMs)} through, so no more are made; \`fillrate status\` shows what is learnt from now on`,
+    `the service refused calls (429) and ${stated}: it let ${formatLimit(known.limit, known.windowMs)} through, so no more are made; \`fillrate status\` shows what is learnt from now on`,
   )
 }
