@@ -234,15 +234,11 @@ export class TroubleTicker {
     const { begun, ended } = recorded
     // What a process knows itself, it logs itself; of what ended with another process this one has the last word.
     const isOwn = ({ code }: Trouble): boolean => toTroubleKind(code).isOwn === true
+    const isLogged = (id: string): boolean => this.#endLogged.has(id) || this.#logged.has(id)
     logTroubleChanges(this.#options.log, {
       begun: begun.filter((one) => !isOwn(one)),
-      ended: ended.filter((one) => !isOwn(one) || !this.#hasSaid(troubleId(one))),
+      ended: ended.filter((one) => !isOwn(one) || !isLogged(troubleId(one))),
     })
-  }
-
-  /** Whether this process says of an own trouble that it is over, or has said it. */
-  #hasSaid(id: string): boolean {
-    return this.#endLogged.delete(id) || this.#logged.has(id)
   }
 
   #logOwn(): void {
