@@ -5,11 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
 import { expect } from 'vitest'
+import { setTriggers } from '../../src/actions/triggers.ts'
 import { openApp } from '../../src/app.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { runDaemon } from '../../src/daemon/daemon.ts'
 import { type FillrateNotification, notificationDelayMs } from '../../src/domain/notification.ts'
 import type { TroubleCode } from '../../src/domain/trouble.ts'
+import { openSource } from '../../src/sources/source.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
@@ -343,6 +345,13 @@ export class DayOnCall {
     await writeFile(path, lines.join('\n'))
     return path
   }
+}
+
+/** Installs the triggers of live sync on the contacts of a configuration. */
+export async function followContacts({ database }: DayOnCall, config: unknown): Promise<void> {
+  const { contacts } = parseConfig(config, null).sources
+  if (contacts === undefined) throw new Error('there is no such source')
+  await setTriggers(database.db, await openSource(database.db, contacts), 'install')
 }
 
 /** Inserts new contacts `new<from>@example.com` to `new<to>@example.com`, each in a statement of its own. */

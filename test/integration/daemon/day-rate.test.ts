@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { setTriggers } from '../../../src/actions/triggers.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { openSource } from '../../../src/sources/source.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
+import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
 
 // A day of two daemons whose service is slow, and whose own calls use up the limit of an hour.
 
@@ -24,9 +22,7 @@ beforeAll(async () => {
   const { database } = day
   await createCrm(database.pool, 0)
   config = createConfig(day.notifyUrl)
-  const { contacts } = parseConfig(config, null).sources
-  if (contacts === undefined) throw new Error('there is no such source')
-  await setTriggers(database.db, await openSource(database.db, contacts), 'install')
+  await followContacts(day, config)
   for (let n = 0; n < 2; n++) await day.start(config)
 })
 afterAll(() => day.close())

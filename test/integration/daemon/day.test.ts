@@ -1,16 +1,14 @@
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { setTriggers } from '../../../src/actions/triggers.ts'
 import { makeOneCall } from '../../../src/cli/check/service-requests.ts'
 import { openApp } from '../../../src/app.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { openSource } from '../../../src/sources/source.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest } from '../../support/environment.ts'
-import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
+import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
 
 // A day of two daemons with a schedule and live sync: what goes wrong is made once, and what an operator sees of it is
 // held to what happened. At its end, the money is what the service has counted. The faults of the rate and of a slow
@@ -41,9 +39,7 @@ beforeAll(async () => {
   const { database } = day
   await createCrm(database.pool, 60, 12)
   config = createConfig(day.notifyUrl)
-  const { contacts } = parseConfig(config, null).sources
-  if (contacts === undefined) throw new Error('there is no such source')
-  await setTriggers(database.db, await openSource(database.db, contacts), 'install')
+  await followContacts(day, config)
   // The nightly run was missed, and is caught up at once.
   await day.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
