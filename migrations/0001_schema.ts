@@ -623,8 +623,8 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       owner text not null
     )`.execute(db)
 
-  // The rate limit of a scope, as its leader knows it. `exhausted_until`: the next leader must not call before then,
-  // because the limit may be exhausted. `usage`: of a service that documents limits, the calls of their windows as of
+  // The rate limit of a scope, as its leader knows it. `exhausted_until`: by endpoint, or for `all`, the next leader
+  // must not call before then, because the limit may be exhausted. `usage`: of a service that documents limits, the calls of their windows as of
   // `usage_at`. `status`: the leader's latest report, which `fillrate status` shows.
   await sql`
     create table fillrate.rate_limits (
@@ -632,7 +632,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       "limit" bigint not null check ("limit" >= 0),
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
-      exhausted_until timestamptz,
+      exhausted_until jsonb,
       usage jsonb,
       usage_at timestamptz,
       status jsonb,

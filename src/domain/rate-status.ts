@@ -81,6 +81,12 @@ export interface LimitUsage {
 }
 
 /**
+ * For how many milliseconds limits may be exhausted, by endpoint; `all`: one that may be counted against whatever is
+ * called. Where no time is stated, calls are left.
+ */
+export type ExhaustedFor = { readonly [Endpoint in CalledEndpoint | 'all']?: number }
+
+/**
  * `200 calls in 2 s`, or `200 calls in at most 7 min`.
  * @param atMostMs an upper bound of an unknown window; null if there is none
  */

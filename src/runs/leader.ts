@@ -1,7 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
-import { formatLimit, type KnownLimit, type RateStatus } from '../domain/rate-status.ts'
+import { type ExhaustedFor, formatLimit, type KnownLimit, type RateStatus } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { createLimiter, type Limiter } from '../service/rate-limit/limiter.ts'
@@ -102,7 +102,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const { db, owner, log, breaker, documented = [] } = options
   const { scope, token } = lease
   const lastLimit = await rateLimits.readRateLimit(db, scope)
-  const exhaustedForMs = await rateLimits.exhaustedFor(db, scope)
+  const exhaustedFor = await rateLimits.readExhausted(db, scope)
   const wasBanned = (await rateLimits.readRateStatuses(db)).get(scope)?.state === 'banned'
   const [firstLimit] = documented
   const usage = firstLimit === undefined ? null : await rateLimits.readLimitUsage(db, scope)
@@ -114,7 +114,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const limiter: Limiter = createLimiter({
     reserve: options.reserve,
     warm: lastLimit,
-    exhaustedForMs,
+    exhaustedFor,
     wasBanned,
     documented: {
       limits: documented,
@@ -124,10 +124,10 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
           throw new Error('this process is no longer the leader')
       },
     },
-    persistExhaustion: async (forMs) => {
+    persistExhaustion: async (latest) => {
       const { limit, windowMs } = limiter.state()
       if (limit === null) return
-      if (!(await rateLimits.saveExhausted(db, lease, { limit, windowMs }, forMs)))
+      if (!(await rateLimits.saveExhausted(db, lease, { limit, windowMs }, latest)))
         throw new Error('this process is no longer the leader')
     },
     onChange: (limit) => {
@@ -202,14 +202,14 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
     lost: lost.signal,
     end: async () => {
       clearInterval(timer)
-      const [state, exhaustedForMs] = [limiter.state(), limiter.exhaustedForMs()]
+      const [state, lastExhausted] = [limiter.state(), limiter.exhaustedFor()]
       const lastUsage = limiter.usage()
       await limiter.stop()
       await savingLimit
       // Without it the next leader takes the calls that were noted ahead for made.
       if (firstLimit && lastUsage)
         await rateLimits.saveLimitUsage(db, lease, firstLimit, lastUsage).catch(() => {})
-      await publishFinalStatus(options, lease, state, exhaustedForMs)
+      await publishFinalStatus(options, lease, state, lastExhausted)
       await saveCircuit().catch(() => {})
       await leases.releaseLease(db, scope, token).catch((error: unknown) => {
         log[retryLogLevel(error)](
@@ -226,16 +226,12 @@ async function publishFinalStatus(
   { db, log }: LeaderOptions,
   lease: LeaderLease,
   state: RateStatus,
-  exhaustedForMs: number | null,
+  exhaustedFor: ExhaustedFor,
 ): Promise<void> {
   if (state.limit === null) return
   try {
-    await rateLimits.saveExhausted(
-      db,
-      lease,
-      { limit: state.limit, windowMs: state.windowMs },
-      exhaustedForMs,
-    )
+    const { limit, windowMs } = state
+    await rateLimits.saveExhausted(db, lease, { limit, windowMs }, exhaustedFor)
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
     log[retryLogLevel(error)](

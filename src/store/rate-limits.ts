@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type {
   CircuitSnapshot,
+  ExhaustedFor,
   KnownLimit,
   LimitUsage,
   RateStatus,
@@ -83,31 +84,33 @@ const holdsLeaseSql = (scope: string, token: string) =>
   sql`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
 
 /**
- * Persists that the limit may be exhausted for this many milliseconds: the next leader waits that long. Null clears it.
- * Uses the database's clock, because the next leader may run on another machine.
+ * Persists for how long limits may be exhausted, in place of what was persisted before: the next leader waits that long
+ * with the calls that they concern. Uses the database's clock, because the next leader may run on another machine.
  * @returns false if the lease is lost
  */
 export async function saveExhausted(
   db: Database,
   lease: { readonly scope: string; readonly token: string },
   limit: { readonly limit: number; readonly windowMs: number | null },
-  forMs: number | null,
+  exhaustedFor: ExhaustedFor,
 ): Promise<boolean> {
-  const until = forMs === null ? sql`null::timestamptz` : sql`now() + ${intervalSql(Math.ceil(forMs))}`
   const result = await sql`
     insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, exhausted_until)
-    select ${lease.scope}, ${limit.limit}, ${limit.windowMs}, now(), ${until}
+    select ${lease.scope}, ${limit.limit}, ${limit.windowMs}, now(),
+           (select jsonb_object_agg(key, now() + value::float8 * interval '1 ms')
+              from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))
      where ${holdsLeaseSql(lease.scope, lease.token)}
     on conflict (scope) do update set exhausted_until = excluded.exhausted_until`.execute(db)
   return result.numAffectedRows === 1n
 }
 
-/** How long the limit may still be exhausted, in milliseconds; 0 if it is not. */
-export async function exhaustedFor(db: Database, scope: string): Promise<number> {
-  const { rows } = await sql<{ ms: number | null }>`
-    select (extract(epoch from exhausted_until - now()) * 1000)::float8 as ms
-      from fillrate.rate_limits where scope = ${scope}`.execute(db)
-  return Math.max(0, rows[0]?.ms ?? 0)
+/** How long limits may still be exhausted. */
+export async function readExhausted(db: Database, scope: string): Promise<ExhaustedFor> {
+  const { rows } = await sql<{ key: keyof ExhaustedFor; ms: number }>`
+    select key, (extract(epoch from value::timestamptz - now()) * 1000)::float8 as ms
+      from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
+     where scope = ${scope} and value::timestamptz > now()`.execute(db)
+  return Object.fromEntries(rows.map(({ key, ms }) => [key, ms]))
 }
 
 /**

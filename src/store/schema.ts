@@ -215,7 +215,7 @@ export interface Schema extends ObservationTables {
     limit: number
     window_ms: number | null
     observed_at: Date
-    exhausted_until: Date | null
+    exhausted_until: Json | null
     usage: Json | null
     usage_at: Date | null
     status: Json | null

@@ -199,7 +199,9 @@ export class DayOnCall {
   async restartLater(config: unknown): Promise<void> {
     const daemons = this.daemons.length
     await this.stopAll()
-    await this.query(`update fillrate.rate_limits set exhausted_until = exhausted_until - interval '1 hour'`)
+    await this.query(`
+      update fillrate.rate_limits set exhausted_until = (
+        select jsonb_object_agg(key, value::timestamptz - interval '1 hour') from jsonb_each_text(exhausted_until))`)
     await this.query(`update fillrate.lookups set not_before = not_before - interval '1 hour'`)
     await this.letTimePass()
     for (let n = 0; n < daemons; n++) await this.start(config)

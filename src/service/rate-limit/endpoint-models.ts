@@ -1,17 +1,18 @@
-import type { KnownLimit } from '../../domain/rate-status.ts'
+import type { ExhaustedFor, KnownLimit } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
 import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
-import { ExhaustionRecord, exhaustedForMs, type PersistExhaustion } from './exhaustion.ts'
+import { ExhaustionRecord, exhaustedForMs } from './exhaustion.ts'
 import { RateLimitModel } from './model.ts'
 
 export interface ModelOptions {
   readonly warm: KnownLimit | null
-  /** Until then the previous leader may have exhausted the limit. */
-  readonly exhaustedUntil: number | null
+  /** How long the previous leader may have exhausted limits. */
+  readonly exhaustedFor: ExhaustedFor
   readonly wasBanned: boolean
-  readonly persistExhaustion: PersistExhaustion | null
+  /** Persists how long limits may be exhausted, in place of what was persisted before. */
+  readonly persistExhaustion: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
   /** More may be granted now. */
   readonly onPersisted: () => void
   readonly now: () => number
@@ -50,14 +51,22 @@ export class EndpointModels {
   readonly #called = new Set<Endpoint>()
   readonly #granted = new Map<Endpoint, number>()
   readonly #inFlight = new Set<CountedCall>()
+  #persisting: Promise<void> = Promise.resolve()
   #sent = 0
   #throttled = 0
   #trialCalls = 0
 
   constructor(options: ModelOptions) {
     this.#options = options
-    const { warm, exhaustedUntil, wasBanned } = options
-    this.#account = this.#open(new RateLimitModel(warm, exhaustedUntil, wasBanned))
+    const { warm, exhaustedFor, wasBanned } = options
+    const { all, ...own } = exhaustedFor
+    const now = options.now()
+    const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
+    this.#account = this.#open(new RateLimitModel(warm, until(all), wasBanned), until(all))
+    for (const [endpoint, forMs] of Object.entries(own) as [CalledEndpoint, number][]) {
+      this.#called.add(endpoint)
+      this.#own.set(endpoint, this.#open(new RateLimitModel(null, until(forMs)), until(forMs)))
+    }
   }
 
   /** Endpoints have limits of their own. */
@@ -94,15 +103,25 @@ export class EndpointModels {
 
   /** Why no call of an endpoint is granted now, in words; null if one is. */
   stallReason(endpoint: Endpoint, now: number): string | null {
-    const [stalled] = this.#of(endpoint).flatMap(({ model }) => model.stallReason(now) ?? [])
-    if (stalled === undefined || endpoint === null || !this.isByEndpoint) return stalled ?? null
-    return `${endpoint}: ${stalled}`
+    const account = this.#account?.model.stallReason(now) ?? null
+    const own = this.#own.get(endpoint)?.model.stallReason(now) ?? null
+    return account ?? (own === null || endpoint === null ? own : `${endpoint}: ${own}`)
   }
 
-  /** Milliseconds until the next leader may call; null if capacity is left. */
-  exhaustedForMs(now: number): number | null {
-    const times = this.#limits().flatMap(({ model }) => exhaustedForMs(model, now) ?? [])
-    return times.length === 0 ? null : Math.max(...times)
+  /** How long the next leader must wait with calls. */
+  exhaustedFor(now: number): ExhaustedFor {
+    return this.#exhaustedFor(({ model }) => exhaustedForMs(model, now))
+  }
+
+  #exhaustedFor(msOf: (limit: CountedLimit) => number | null): ExhaustedFor {
+    const times: { -readonly [Key in keyof ExhaustedFor]: number } = {}
+    const limits = [...(this.#account === null ? [] : [[null, this.#account] as const]), ...this.#own]
+    for (const [endpoint, limit] of limits) {
+      const key = endpoint ?? 'all'
+      const forMs = msOf(limit) ?? 0
+      if (forMs > 0) times[key] = Math.max(times[key] ?? 0, forMs)
+    }
+    return times
   }
 
   /** @param wanted what calls wait for */
@@ -190,10 +209,13 @@ export class EndpointModels {
     this.#inFlight.delete(counted)
     this.#evidence.onCompleted(counted.position, stated, now)
     if (this.#called.size < 2 || this.#account === null) return
-    if (this.#evidence.isShared) this.#own.clear()
-    if (!this.#evidence.isOwn) return
-    this.#adoptOwn(now)
-    this.#account = null
+    if (this.#evidence.isShared && this.#own.size > 0) this.#own.clear()
+    else if (this.#evidence.isOwn) {
+      this.#adoptOwn(now)
+      this.#account = null
+    } else return
+    // What is persisted of a limit that there is not would hold up the next leader. If it stays, that is all it does.
+    this.#persist().catch(() => {})
   }
 
   /**
@@ -207,10 +229,14 @@ export class EndpointModels {
     this.#trialCalls = 0
     if (first === undefined) return
     this.#evidence.forget()
-    if (this.#called.size === 2 && known !== null) {
+    if (!this.#own.has(first) && known !== null) {
       const { limit, windowMs } = known.model
       const warm = limit === null ? null : { limit, windowMs, observedAt: now }
-      this.#account = this.#open(this.#createAdopting(() => true, warm, now))
+      // What is persisted holds for both.
+      this.#account = this.#open(
+        this.#createAdopting(() => true, warm, now),
+        known.exhaustion.until,
+      )
       this.#own.set(first, known)
       known.model.release(this.#granted.get(endpoint) ?? 0)
     }
@@ -234,17 +260,22 @@ export class EndpointModels {
     return model
   }
 
-  #open(model: RateLimitModel): CountedLimit {
-    const { persistExhaustion, onPersisted, now } = this.#options
-    // The next leader waits for all: it does not know which limit is one of an endpoint.
-    const persist = (forMs: number): Promise<void> => {
-      const others = this.#limits().map(({ exhaustion }) => exhaustion.until - now())
-      return persistExhaustion?.(Math.max(forMs, ...others)) ?? Promise.resolve()
+  /** @param until what is persisted of it: the limit may be exhausted until then */
+  #open(model: RateLimitModel, until?: number): CountedLimit {
+    const { persistExhaustion, onPersisted } = this.#options
+    const persist = persistExhaustion && (() => this.#persist())
+    return { model, exhaustion: new ExhaustionRecord(model, persist, onPersisted, until) }
+  }
+
+  /** Persists what every limit has noted, one statement after the other: the later one holds what the earlier one does. */
+  #persist(): Promise<void> {
+    const { persistExhaustion, now } = this.#options
+    const write = async (): Promise<void> => {
+      const at = now()
+      await persistExhaustion?.(this.#exhaustedFor(({ exhaustion }) => exhaustion.until - at))
     }
-    return {
-      model,
-      exhaustion: new ExhaustionRecord(model, persistExhaustion && persist, onPersisted),
-    }
+    this.#persisting = this.#persisting.then(write, write)
+    return this.#persisting
   }
 
   #isCalled(endpoint: Endpoint): boolean {

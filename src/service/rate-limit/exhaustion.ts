@@ -4,14 +4,12 @@ type Spending = Pick<RateLimitModel, 'limit' | 'windowMs' | 'remaining' | 'exhau
 
 /** Milliseconds until the next leader may call; null if capacity is left. */
 export function exhaustedForMs(model: RateLimitModel, now: number): number | null {
+  if (model.cooldownMs(now) > 0) return model.cooldownMs(now)
   const remaining = model.remaining(now)
   if (remaining === null || (remaining >= 1 && !model.calls.hasPending)) return null
   const until = model.exhaustedUntil(now)
   return until === null ? null : Math.max(1, until - now)
 }
-
-/** Persists that the limit may be exhausted for this many milliseconds. */
-export type PersistExhaustion = (forMs: number) => Promise<void>
 
 /** It is persisted while this many calls remain: enough for the statement to finish before the last of them. */
 const persistAt = (limit: number): number => Math.min(0.75 * limit, 50 + limit / 10)
@@ -28,38 +26,51 @@ const RETRY_MS = 500
  */
 export class ExhaustionRecord {
   readonly #model: Spending
-  readonly #persistFor: PersistExhaustion | null
+  readonly #persist: (() => Promise<void>) | null
   readonly #onPersisted: () => void
-  /** What is persisted, on our clock. */
-  until = Number.NEGATIVE_INFINITY
+  /** The limit may be exhausted until then, on our clock: what is persisted, or is being persisted. */
+  until: number
+  #persistedUntil: number
   #isBusy = false
 
-  /** @param onPersisted more may be granted now */
-  constructor(model: Spending, persistFor: PersistExhaustion | null, onPersisted: () => void) {
+  /**
+   * @param persist persists `until`; null: there is no place for it
+   * @param onPersisted more may be granted now
+   * @param until what is persisted already
+   */
+  constructor(
+    model: Spending,
+    persist: (() => Promise<void>) | null,
+    onPersisted: () => void,
+    until = Number.NEGATIVE_INFINITY,
+  ) {
     this.#model = model
-    this.#persistFor = persistFor
+    this.#persist = persist
     this.#onPersisted = onPersisted
+    this.until = until
+    this.#persistedUntil = until
   }
 
   /** How many of `count` calls may be granted now: the last free one only once it is persisted. */
   limit(count: number, now: number): number {
     const { limit } = this.#model
-    if (this.#persistFor === null || limit === null) return count
+    if (this.#persist === null || limit === null) return count
     const remaining = this.#model.remaining(now) ?? 0
     const until = this.#model.exhaustedUntil(now)
-    if (until === null || until <= this.until) return count
-    if (remaining - count < persistAt(limit)) this.#persist(this.#persistFor, until, now)
+    if (until === null || until <= this.#persistedUntil) return count
+    if (remaining - count < persistAt(limit)) this.#note(this.#persist, until)
     // A call that is granted although nothing is left finds out whether that is so; it is one call and cannot wait.
     return remaining < 1 ? count : Math.min(count, Math.max(0, Math.ceil(remaining) - 1))
   }
 
-  #persist(persistFor: PersistExhaustion, until: number, now: number): void {
+  #note(persist: () => Promise<void>, until: number): void {
     if (this.#isBusy) return
     this.#isBusy = true
-    const persisted = until + slack(this.#model.windowMs)
-    void persistFor(persisted - now)
+    const noted = until + slack(this.#model.windowMs)
+    this.until = noted
+    void persist()
       .then(
-        () => (this.until = persisted),
+        () => (this.#persistedUntil = noted),
         () => new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref()),
       )
       .then(() => {

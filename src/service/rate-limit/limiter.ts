@@ -1,10 +1,9 @@
 import Bottleneck from 'bottleneck'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
-import { EndpointModels } from './endpoint-models.ts'
-import type { PersistExhaustion } from './exhaustion.ts'
+import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire, type Priority } from './permits.ts'
-import type { KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
+import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
 import { ChangeReporter, findLimit, reportRate } from './report.ts'
 import { AllowanceMeter } from './state.ts'
 
@@ -14,12 +13,12 @@ export interface LimiterOptions {
   /** Milliseconds since the epoch, never going back. */
   readonly now?: () => number
   readonly warm?: KnownLimit | null
-  /** How long the previous leader may have exhausted the limit, in milliseconds. */
-  readonly exhaustedForMs?: number
+  /** How long the previous leader may have exhausted limits. */
+  readonly exhaustedFor?: ExhaustedFor
   /** The previous leader was banned by the service. */
   readonly wasBanned?: boolean
-  /** Without it, the next leader does not learn that the limit is exhausted. */
-  readonly persistExhaustion?: PersistExhaustion
+  /** Without it, the next leader does not learn that a limit is exhausted. */
+  readonly persistExhaustion?: ModelOptions['persistExhaustion']
   /** Limits that hold beside those that headers state: the stricter wins. Default: none. */
   readonly documented?: DocumentedOptions
   /** The share of the limit that is kept for urgent calls. */
@@ -41,8 +40,8 @@ export interface Limiter {
     endpoint?: CalledEndpoint | null,
   ): Promise<Permits>
   state(): RateStatus
-  /** Milliseconds until the next leader may call; null if capacity is left. */
-  exhaustedForMs(): number | null
+  /** How long the next leader must wait with calls. */
+  exhaustedFor(): ExhaustedFor
   /** What the next leader has to know of the documented limits; null: there are none. */
   usage(): LimitUsage | null
   /** Leaves no timer and no queue; pending acquires are rejected. */
@@ -101,13 +100,13 @@ class BottleneckLimiter implements Limiter {
     this.#now = options.now ?? monotonic
     this.#reporter = new ChangeReporter(options.onChange)
     const now = this.#now()
-    const { warm = null, exhaustedForMs = 0, persistExhaustion = null } = options
+    const { warm = null, exhaustedFor = {}, persistExhaustion = null } = options
     this.#documented = DocumentedLimits.open(options.documented, this.#now, () => this.#onModelChange())
     // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
     const isOutdated = warm === null || this.#documented !== null || now - warm.observedAt > WARM_STATE_TTL_MS
     this.#models = new EndpointModels({
       warm: isOutdated ? null : warm,
-      exhaustedUntil: exhaustedForMs > 0 ? now + exhaustedForMs : null,
+      exhaustedFor,
       wasBanned: options.wasBanned ?? false,
       persistExhaustion,
       onPersisted: () => this.#onModelChange(),
@@ -173,8 +172,8 @@ class BottleneckLimiter implements Limiter {
     return this.#documented?.usage(this.#now(), 0) ?? null
   }
 
-  exhaustedForMs(): number | null {
-    return this.#models.exhaustedForMs(this.#now())
+  exhaustedFor(): ExhaustedFor {
+    return this.#models.exhaustedFor(this.#now())
   }
 
   stop(): Promise<void> {

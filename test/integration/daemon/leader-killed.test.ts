@@ -36,7 +36,7 @@ async function currentPid(): Promise<number> {
 
 async function isNoted(): Promise<boolean> {
   const { rows } = await database.pool.query<{ noted: boolean }>(
-    'select coalesce(exhausted_until > now(), false) as noted from fillrate.rate_limits',
+    "select coalesce((exhausted_until->>'all')::timestamptz > now(), false) as noted from fillrate.rate_limits",
   )
   return rows[0]?.noted ?? false
 }

@@ -48,8 +48,10 @@ function createWindows(limit: number, windowMs: number) {
   }
 }
 
-test('limits of endpoints are learnt from their headers, and no call is refused', async () => {
-  const windows = { person: createWindows(50, 5000), company: createWindows(5, 5000) }
+/** A service that states a limit for people and one for companies, and what it has counted. */
+async function startLimited(
+  windows: Readonly<Record<'person' | 'company', ReturnType<typeof createWindows>>>,
+) {
   const counts = { person: 0, company: 0, refused: 0 }
   const limited = createServer((request, response) => {
     const endpoint = request.url?.startsWith('/company') === true ? 'company' : 'person'
@@ -63,12 +65,12 @@ test('limits of endpoints are learnt from their headers, and no call is refused'
   })
   await new Promise<void>((resolve) => void limited.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void limited.close())
-  await database.pool.query(`
-    create table firms (id int primary key, website text, industry text);
-    create table people (id int primary key, email text, title text);
-    insert into firms select n, 'https://firm' || n || '.example' from generate_series(1, 15) n;
-    insert into people select n, 'q' || n || '@x.example' from generate_series(1, 120) n`)
-  await using fillrate = await createFillrate({
+  return { counts, url: `http://127.0.0.1:${(limited.address() as AddressInfo).port}` }
+}
+
+/** Looks up the people and the companies of two tables. */
+const createOfTables = (url: string, people: string, firms: string) =>
+  createFillrate({
     config: {
       service: {
         adapter: defineService({
@@ -79,29 +81,77 @@ test('limits of endpoints are learnt from their headers, and no call is refused'
         }),
       },
       sources: {
-        people: {
+        [people]: {
           kind: 'person',
-          table: 'people',
+          table: people,
           inputs: { email: 't.email' },
           outputs: { title: 'title' },
         },
-        firms: {
+        [firms]: {
           kind: 'company',
-          table: 'firms',
+          table: firms,
           inputs: { domain: 't.website' },
           outputs: { industry: 'industry' },
         },
       },
     },
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: `http://127.0.0.1:${(limited.address() as AddressInfo).port}`,
-      FILLRATE_API_KEY: 'key',
-    },
+    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'key' },
   })
+
+test('limits of endpoints are learnt from their headers, and no call is refused', async () => {
+  const { counts, url } = await startLimited({
+    person: createWindows(50, 5000),
+    company: createWindows(5, 5000),
+  })
+  await database.pool.query(`
+    create table firms (id int primary key, website text, industry text);
+    create table people (id int primary key, email text, title text);
+    insert into firms select n, 'https://firm' || n || '.example' from generate_series(1, 15) n;
+    insert into people select n, 'q' || n || '@x.example' from generate_series(1, 120) n`)
+  await using fillrate = await createOfTables(url, 'people', 'firms')
   expect(await fillrate.run({ budget: 'unlimited' })).toMatchObject({ status: 'completed' })
   expect(counts).toEqual({ person: 120, company: 15, refused: 0 })
 })
+
+test('the next leader looks people up while companies wait for the limit that the last one used up', async () => {
+  const { counts, url } = await startLimited({
+    person: createWindows(100, 1000),
+    company: createWindows(80, 3_600_000),
+  })
+  await database.pool.query(`
+    create table shops (id int primary key, website text, industry text);
+    create table buyers (id int primary key, email text, title text);
+    insert into shops select n, 'https://shop' || n || '.example' from generate_series(1, 200) n`)
+  /** How many companies a leader looks up that ends without a word once these people are looked up too. */
+  const lead = async (people: number): Promise<number> => {
+    await database.pool.query(`
+      insert into buyers select n, 'b' || n || '@x.example' from generate_series(1, ${people}) n
+          on conflict do nothing`)
+    const stopping = new AbortController()
+    await using fillrate = await createOfTables(url, 'buyers', 'shops')
+    const run = fillrate.run({ budget: 'unlimited', signal: stopping.signal })
+    await expect.poll(() => counts.person).toBe(people)
+    await expect.poll(listExhausted).toContain('company')
+    await database.pool.query(
+      `update fillrate.leases set lease_token = gen_random_uuid(), leased_until = now() + interval '1 hour'`,
+    )
+    stopping.abort()
+    expect(await run).toMatchObject({ status: 'interrupted' })
+    await database.pool.query('delete from fillrate.leases')
+    return counts.company
+  }
+  const companies = await lead(300)
+  expect(await lead(340)).toBe(companies)
+  expect(counts.refused).toBe(0)
+})
+
+/** The endpoints whose limits may be used up until later, or `all`. */
+async function listExhausted(): Promise<string[]> {
+  const { rows } = await database.pool.query<{ key: string }>(`
+    select key from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
+     where value::timestamptz > now() + interval '1 minute'`)
+  return rows.map(({ key }) => key)
+}
 
 test('people are looked up while companies wait for a limit of their own', async () => {
   const stopping = new AbortController()

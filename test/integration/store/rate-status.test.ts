@@ -16,9 +16,9 @@ const limit = { limit: 100, windowMs: 2_000 }
 
 test('only the leader can save exhaustion and status', async () => {
   const lease = { scope, token: crypto.randomUUID() }
-  expect(await rateLimits.saveExhausted(database.db, lease, limit, 60_000)).toBe(false)
+  expect(await rateLimits.saveExhausted(database.db, lease, limit, { all: 60_000 })).toBe(false)
   await rateLimits.saveRateStatus(database.db, lease, FIXED_WINDOW_STATUS)
-  expect(await rateLimits.exhaustedFor(database.db, scope)).toBe(0)
+  expect(await rateLimits.readExhausted(database.db, scope)).toEqual({})
   expect((await rateLimits.readRateStatuses(database.db)).size).toBe(0)
 })
 
@@ -26,10 +26,11 @@ test('the next leader reads how long to wait, and status whether the leader is l
   const { db } = database
   const lease = { scope, token: crypto.randomUUID() }
   await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
-  expect(await rateLimits.saveExhausted(db, lease, limit, 60_000)).toBe(true)
-  const wait = await rateLimits.exhaustedFor(db, scope)
-  expect(wait).toBeGreaterThan(30_000)
-  expect(wait).toBeLessThanOrEqual(60_000)
+  expect(await rateLimits.saveExhausted(db, lease, limit, { all: -1, company: 60_000 })).toBe(true)
+  const { company, ...others } = await rateLimits.readExhausted(db, scope)
+  expect(company).toBeGreaterThan(30_000)
+  expect(company).toBeLessThanOrEqual(60_000)
+  expect(others).toEqual({})
   await rateLimits.saveRateStatus(db, lease, FIXED_WINDOW_STATUS)
   expect((await rateLimits.readRateStatuses(db)).get(scope)).toMatchObject({
     ...FIXED_WINDOW_STATUS,
@@ -44,8 +45,8 @@ test('the next leader reads how long to wait, and status whether the leader is l
   })
   expect(await readLeaderStatus(db, 'another scope', 0)).toBe(null)
 
-  expect(await rateLimits.saveExhausted(db, lease, limit, null)).toBe(true)
-  expect(await rateLimits.exhaustedFor(db, scope)).toBe(0)
+  expect(await rateLimits.saveExhausted(db, lease, limit, {})).toBe(true)
+  expect(await rateLimits.readExhausted(db, scope)).toEqual({})
   await leases.releaseLease(db, scope, lease.token)
   expect((await rateLimits.readRateStatuses(db)).get(scope)?.isLive).toBe(false)
   expect(await readLeaderStatus(db, scope, 0)).toBe(null)
@@ -59,7 +60,7 @@ test('a limit of more than 2^31 calls and a window of 30 days are stored', async
   await rateLimits.saveRateLimit(db, scope, { ...large, observedAt: 1_700_000_000_000 })
   expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(large)
   await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
-  expect(await rateLimits.saveExhausted(db, lease, large, 60_000)).toBe(true)
+  expect(await rateLimits.saveExhausted(db, lease, large, { all: 60_000 })).toBe(true)
 })
 
 test('a window length that a later run could not measure stays known while the limit is the same', async () => {

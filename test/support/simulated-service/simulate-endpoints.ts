@@ -39,7 +39,7 @@ export function simulateEndpoints(settings: EndpointSettings): EndpointOutcome {
   )
   const models = new EndpointModels({
     warm: null,
-    exhaustedUntil: null,
+    exhaustedFor: {},
     wasBanned: false,
     persistExhaustion: null,
     onPersisted: () => {},

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ExhaustedFor } from '../../../../src/domain/rate-status.ts'
 import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
@@ -98,7 +99,7 @@ describe('once half of a limit is used, calls are made one by one', () => {
   function begin() {
     const models = new EndpointModels({
       warm: null,
-      exhaustedUntil: null,
+      exhaustedFor: {},
       wasBanned: false,
       persistExhaustion: null,
       onPersisted: () => {},
@@ -136,5 +137,83 @@ describe('once half of a limit is used, calls are made one by one', () => {
     expect(grantable('company')).toBe(0)
     expect(models.nextCheckAt('company', now())).toBe(now() - 20 + 60_000)
     expect(models.grantable('company', 1, now() + 60_000)).toBe(1)
+  })
+})
+
+describe('the next leader waits', () => {
+  const START = 1_000_000
+  const HOUR = 3_600_000
+  const limits = { person: 100, company: 5 }
+
+  /** A leader whose companies are used up, as two limits or as one; and what the next one is told if it is killed. */
+  async function useUp(isShared: boolean) {
+    let now = START
+    const persisted: ExhaustedFor[] = []
+    const lead = (exhaustedFor: ExhaustedFor) => {
+      const models = new EndpointModels({
+        warm: null,
+        exhaustedFor,
+        wasBanned: false,
+        persistExhaustion: (latest) => Promise.resolve(void persisted.push(latest)),
+        onPersisted: () => {},
+        now: () => now,
+      })
+      const used = { person: 0, company: 0 }
+      const call = (endpoint: 'person' | 'company'): void => {
+        models.onDemand(new Set([endpoint]), (now += 20))
+        models.grant(endpoint, 1, now)
+        const sent = models.sent(endpoint, now)
+        used[endpoint]++
+        const limit = isShared ? limits.company : limits[endpoint]
+        const left = limit - (isShared ? used.person + used.company : used[endpoint])
+        const headers = {
+          'x-ratelimit-limit': String(limit),
+          'x-ratelimit-remaining': String(left),
+          'x-ratelimit-reset': String(HOUR / 1000),
+        }
+        models.answered(sent, { status: 200, headers }, (now += 20))
+      }
+      const grantable = (endpoint: 'person' | 'company', at = (now += 20)): number =>
+        models.grantable(endpoint, 10, at)
+      return { models, call, grantable }
+    }
+    const { models, call, grantable } = lead({})
+    for (const endpoint of isShared ? 'pccpc' : 'pcpcpcpcpc') {
+      const called = endpoint === 'p' ? 'person' : 'company'
+      grantable(called)
+      await Promise.resolve()
+      call(called)
+    }
+    await Promise.resolve()
+    return { models, persisted: () => persisted.at(-1) ?? {}, lead, now: () => now }
+  }
+
+  test('with the calls of the endpoint whose limit is used up, and with no others', async () => {
+    const { models, persisted, lead, now } = await useUp(false)
+    expect(models.isByEndpoint).toBe(true)
+    for (const exhaustedFor of [persisted(), models.exhaustedFor(now())]) {
+      expect(exhaustedFor).toEqual({ company: expect.closeTo(HOUR, -4) as number })
+      const next = lead(exhaustedFor)
+      for (let n = 0; n < 10; n++) {
+        expect([next.grantable('company'), next.grantable('person')]).toEqual([0, expect.any(Number)])
+        expect(next.grantable('person')).toBeGreaterThan(0)
+        next.call('person')
+      }
+      // What it has not tried itself is passed on.
+      expect(next.models.exhaustedFor(now()).company).toBeGreaterThan(HOUR - 60_000)
+      expect(next.models.stallReason('company', now())).toMatch(/^company: the previous leader/)
+      const until = next.models.nextCheckAt('company', now()) ?? 0
+      expect(until - now()).toBeCloseTo(HOUR, -4)
+      expect(next.grantable('company', until)).toBe(1)
+    }
+  })
+
+  test('with all calls if one limit counts them, or may', async () => {
+    const { models, persisted, lead, now } = await useUp(true)
+    expect(models.isByEndpoint).toBe(false)
+    for (const exhaustedFor of [persisted(), models.exhaustedFor(now())]) {
+      const next = lead(exhaustedFor)
+      expect([next.grantable('company'), next.grantable('person')]).toEqual([0, 0])
+    }
   })
 })

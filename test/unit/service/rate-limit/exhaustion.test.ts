@@ -12,11 +12,11 @@ const model = (free: number) => ({
 })
 
 function noting(free: number) {
-  const put: { forMs: number; done: () => void; fail: (error: Error) => void }[] = []
+  const put: { done: () => void; fail: (error: Error) => void }[] = []
   let granted = 0
   const note = new ExhaustionRecord(
     model(free),
-    (forMs) => new Promise((done, fail) => put.push({ forMs, done, fail })),
+    () => new Promise((done, fail) => put.push({ done, fail })),
     () => granted++,
   )
   return { note, put, granted: () => granted }
@@ -33,7 +33,7 @@ test('the last free call waits until the exhaustion is persisted, and for nothin
   expect(note.limit(4, 0)).toBe(3)
   expect(note.limit(4, 1)).toBe(3)
   expect(put).toHaveLength(1)
-  expect(put[0]?.forMs).toBeGreaterThan(END)
+  expect(note.until).toBeGreaterThan(END)
   put[0]?.done()
   await expect.poll(granted).toBe(1)
   expect(note.limit(4, 5)).toBe(4)

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { LimitUsage } from '../../../../src/domain/rate-status.ts'
+import type { ExhaustedFor, LimitUsage } from '../../../../src/domain/rate-status.ts'
 import { createLimiter } from '../../../../src/service/rate-limit/limiter.ts'
 import type {
   Limiter,
@@ -175,23 +175,24 @@ describe('the limiter', () => {
   })
 
   test('makes the last free call only after the exhaustion is persisted', async () => {
-    const notes: { forMs: number; done: () => void }[] = []
+    const notes: { exhaustedFor: ExhaustedFor; done: () => void }[] = []
     const { limiter, call } = limited(1, {
-      persistExhaustion: (forMs) => new Promise((done) => notes.push({ forMs, done: () => done() })),
+      persistExhaustion: (exhaustedFor) =>
+        new Promise((done) => notes.push({ exhaustedFor, done: () => done() })),
     })
     // Before the first answer there is nothing to persist.
     call(await limiter.acquire(1, 'normal'))
     const waiting = new AbortController()
     const second = limiter.acquire(1, 'normal', waiting.signal).catch(() => null)
     await expect.poll(() => notes.length).toBe(1)
-    expect(notes[0]?.forMs).toBeGreaterThan(50_000)
-    expect(limiter.exhaustedForMs()).toBeGreaterThan(50_000)
+    expect(notes[0]?.exhaustedFor.all).toBeGreaterThan(50_000)
+    expect(limiter.exhaustedFor().all).toBeGreaterThan(50_000)
     waiting.abort()
     expect(await second).toBe(null)
   })
 
   test('makes no call while the previous leader may have exhausted the limit', async () => {
-    const { limiter } = limited(100, { exhaustedForMs: 60_000 })
+    const { limiter } = limited(100, { exhaustedFor: { all: 60_000 } })
     expect(await takeAll(limiter, 'urgent')).toBe(0)
     void limiter.acquire(1, 'urgent').catch(() => {})
     expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 0 })
@@ -200,16 +201,16 @@ describe('the limiter', () => {
   })
 
   test('persists no exhaustion if Remaining never falls', async () => {
-    const notes: number[] = []
+    const notes: ExhaustedFor[] = []
     const limiter = createLimiter({
-      persistExhaustion: (forMs) => Promise.resolve(void notes.push(forMs)),
+      persistExhaustion: (exhaustedFor) => Promise.resolve(void notes.push(exhaustedFor)),
     })
     onTestFinished(() => limiter.stop())
     for (let index = 0; index < 40; index++) {
       const permits = await limiter.acquire(32, 'normal')
       const calls = Array.from({ length: permits.count }, () => permits.use())
       for (const call of calls) call.sent(0)
-      expect(limiter.exhaustedForMs()).toBe(null)
+      expect(limiter.exhaustedFor()).toEqual({})
       for (const call of calls)
         call.answered({
           status: 200,
@@ -222,7 +223,7 @@ describe('the limiter', () => {
         })
     }
     expect(notes).toEqual([])
-    expect(limiter.exhaustedForMs()).toBe(null)
+    expect(limiter.exhaustedFor()).toEqual({})
   })
 
   test('keeps a documented limit from the first call on, and says what it waits for', async () => {
