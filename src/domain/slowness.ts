@@ -46,6 +46,8 @@ const MIN_STEP_MS = 5_000
 /** Calls are counted with a delay of up to two seconds, and those that are not answered yet are not counted. */
 const SILENCE_MS = 7_000
 const MIN_CALLS = 5
+/** This multiple of the calls that a slow service could answer shows that it is not slow: its slowness varies. */
+const MORE = 1.5
 /** Expected of a service about which nothing is known. */
 const EXPECTED_MS = 1_000
 /** What is faster is not waited for: then this machine decides how fast calls are. */
@@ -76,18 +78,35 @@ export function findSlowness(
   }
   const [latest, first] = [slow[0], slow.at(-1)]
   if (latest === undefined || first === undefined) return null
-  const groups = ended.filter(({ at }) => at >= first.from).flatMap(({ durations }) => durations)
-  const calls = groups.reduce((sum, one) => sum + one.calls, 0)
-  const ms = groups.reduce((sum, one) => sum + one.ms * one.calls, 0) / Math.max(calls, 1)
-  const isOver = now - latest.to > SILENCE_MS + findMedianOfTime(groups)
+  const groupsOf = (from: number, to: number): Groups =>
+    ended.filter(({ at }) => at >= from && at < to).flatMap(({ durations }) => durations)
+  const groups = groupsOf(first.from, Infinity)
+  const calls = countCalls(groups)
+  const ms = findMean(groups)
+  const before = groupsOf(first.from, latest.from)
+  const fast = groupsOf(latest.from, Infinity).filter((one) => one.ms < FAR_BELOW * expectedMs)
+  const isOver =
+    now - latest.to > SILENCE_MS + findMedianOfTime(groups) ||
+    countCalls(fast) > MORE * countPossible(slots, now - latest.from, before)
   const isLong = latest.to - first.from >= MIN_SLOW_MS
   return isOver || !isLong || calls < MIN_CALLS || ms < FAR_BELOW * expectedMs
     ? null
     : { since: first.from, ms }
 }
 
+type Groups = EndedCalls['durations']
+
+const countCalls = (groups: Groups): number => groups.reduce((sum, one) => sum + one.calls, 0)
+
+const findMean = (groups: Groups): number =>
+  groups.reduce((sum, one) => sum + one.ms * one.calls, 0) / Math.max(countCalls(groups), 1)
+
+/** How many calls can end within a time if they take as long as these: each slot may have begun one of the slow ones before. */
+const countPossible = (slots: number, lengthMs: number, groups: Groups): number =>
+  (slots * (lengthMs + findMedianOfTime(groups))) / findMean(groups)
+
 /** The duration of which half the time of all calls is spent in shorter ones: many fast calls do not outvote slow ones. */
-function findMedianOfTime(groups: EndedCalls['durations']): number {
+function findMedianOfTime(groups: Groups): number {
   const byDuration = groups.toSorted((a, b) => a.ms - b.ms)
   const allMs = groups.reduce((sum, one) => sum + one.ms * one.calls, 0)
   let seenMs = 0

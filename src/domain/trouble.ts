@@ -109,7 +109,7 @@ export const TROUBLES = {
   },
   service_slow: {
     severity: 'warning',
-    holdMs: 3_000,
+    holdMs: 2_000,
     describe: ({ subject, details }) => ({
       title: `${subject === '' ? 'The service' : toHost(subject)} answers slowly${details.ms === undefined ? '' : `: about ${formatDuration(details.ms)} a call`}${details.usualMs === undefined ? '' : `, usually ${formatDuration(details.usualMs)}`}`,
       meaning:

@@ -159,7 +159,8 @@ interface Fault {
   /** Whether it may end and begin again while the fault lasts. */
   readonly mayComeBack?: boolean
   readonly begin: () => Promise<unknown>
-  readonly end: () => Promise<unknown>
+  /** @returns when it was mended: processes that mend it take their time to start */
+  readonly end: () => Promise<number>
 }
 
 /** Also a trouble, and true, where the machine has other work: then it begins and ends as that does. */
@@ -185,6 +186,7 @@ const FAULTS: readonly Fault[] = [
       await expect.poll(() => manual?.text()).toMatch(/"event":"progress".*its disk is full/)
       expect(manual?.text()).not.toContain('another process calls the service')
       rmSync(join(disk, 'filler'))
+      return Date.now()
     },
   },
   {
@@ -195,7 +197,10 @@ const FAULTS: readonly Fault[] = [
       await query('alter table crm.contacts rename column seniority to seniority_level')
       await startNightly(40)
     },
-    end: () => query('alter table crm.contacts rename column seniority_level to seniority'),
+    end: async () => {
+      await query('alter table crm.contacts rename column seniority_level to seniority')
+      return Date.now()
+    },
   },
   {
     name: 'a rejecting trigger',
@@ -217,6 +222,12 @@ const FAULTS: readonly Fault[] = [
       const retried = watchProcess(cli.startWith({ LOG_LEVEL: 'info' }, 'run', 'contacts', '--json'))
       view.processes.push(retried)
       expect((await retried.ended).code).toBe(0)
+      // Until they are written, rows are rejected.
+      const [last] = await query(
+        `select (extract(epoch from max(written_at)) * 1000)::float8 as ms from fillrate.changes c
+           join fillrate.runs r on r.id = c.run_id where c.source = 'contacts' and r.trigger = 'manual'`,
+      )
+      return Number(last?.['ms'])
     },
   },
   {
@@ -227,7 +238,10 @@ const FAULTS: readonly Fault[] = [
       sandbox.configure({ latencyAfterMs: 4_000 })
       await startNightly(300)
     },
-    end: async () => sandbox.configure({ latencyAfterMs: LATENCY_MS }),
+    end: async () => {
+      sandbox.configure({ latencyAfterMs: LATENCY_MS })
+      return Date.now()
+    },
   },
   {
     name: 'Postgres is away',
@@ -237,7 +251,10 @@ const FAULTS: readonly Fault[] = [
       await startNightly(200)
       await server.halt()
     },
-    end: () => server.start(),
+    end: async () => {
+      await server.start()
+      return Date.now()
+    },
   },
   {
     name: 'the key refused and replaced',
@@ -249,7 +266,9 @@ const FAULTS: readonly Fault[] = [
     },
     end: async () => {
       await stopProcesses()
+      const startedAt = Date.now()
       await startProcesses({ FILLRATE_API_KEY: 'next-key' })
+      return startedAt
     },
   },
 ]
@@ -259,12 +278,10 @@ test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
   async ({ name, code, title, mayComeBack = false, begin, end }) => {
     const [before] = await query('select coalesce(max(id), 0) as id from fillrate.troubles')
     const notices = view.targets.map(({ received }) => received.length)
-    let at = Date.now()
+    const at = Date.now()
     await begin()
     const began = await view.measure({ code, title }, false, at)
-    at = Date.now()
-    await end()
-    const ended = await view.measure({ code, title }, true, at)
+    const ended = await view.measure({ code, title }, true, await end())
     table.push([name, ...CHANNELS.map((one) => `${began.get(one)} / ${ended.get(one)}`)])
 
     const troubles = await query(
