@@ -28,6 +28,7 @@ import {
   type TroubleChanges,
 } from '../store/troubles.ts'
 import type { Log } from '../util/log.ts'
+import { networkErrorMeaning } from '../util/network-errors.ts'
 
 export interface NotifierOptions extends NotificationOrigin {
   readonly db: Database
@@ -258,7 +259,7 @@ async function postNotification(
   } catch (error) {
     const { code, message, name } = error as { code?: unknown; message: string; name: string }
     if (name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1_000} s`
-    return typeof code === 'string' ? code : message
+    return typeof code === 'string' ? (networkErrorMeaning(code) ?? code) : message
   } finally {
     await dispatcher?.destroy()
   }

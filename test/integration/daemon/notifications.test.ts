@@ -253,6 +253,15 @@ test('a target that fails is tried again with the same event_id, and the end wai
   expect(JSON.stringify(lines)).not.toContain('/hook')
 })
 
+test('why a target cannot be reached is said in words', async () => {
+  const notifier = open({}, { url: 'http://127.0.0.1:9/hook', form: 'json', on: ['error'] })
+  await see(notifier, ['key_refused'], ['key_refused'])
+  await notifier.send()
+  expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
+    { host: '127.0.0.1:9', reason: 'connection refused' },
+  ])
+})
+
 test('a process that dies between the answer and its record leaves a second attempt, and no third', async () => {
   const notifier = open({})
   await see(notifier, ['key_refused'], ['key_refused'])

@@ -10,12 +10,12 @@ export const planCards = (plan: Plan): readonly Html[] => [
 ]
 
 function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
-  const { lookups, calls, cost, time } = plan
+  const { lookups, calls, cost } = plan
   const about = lookups.is_estimate ? 'about ' : ''
   const byRoute = [
-    [calls.person, 'for people'],
-    [calls.company, 'for companies'],
-    [calls.bulk, 'bulk jobs'],
+    [calls.person, `${formatCount(calls.person)} for people`],
+    [calls.company, `${formatCount(calls.company)} for companies`],
+    [calls.bulk, pluralize(calls.bulk, 'bulk job')],
   ] as const
   return [
     ['Lookups', html`<b class="figure">${about}${formatRange(cost.lookups, cost.max_lookups)}</b>`],
@@ -28,18 +28,22 @@ function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
         ? 'none'
         : `${formatCount(calls.total)}: ${byRoute
             .filter(([count]) => count > 0)
-            .map(([count, name]) => `${formatCount(count)} ${name}`)
+            .map(([, name]) => name)
             .join(', ')}`,
     ],
-    [
-      'Expected matches',
-      cost.found_range === null || cost.match_rate === null
-        ? 'unknown before the first run'
-        : `${formatRange(cost.found_range.min, cost.found_range.max)}, at ${formatPercent(cost.match_rate)} so far`,
-    ],
-    ['Time', describeTime(time)],
+    ...(calls.total === 0 ? [] : expectedFields(plan)),
   ]
 }
+
+const expectedFields = ({ cost, time }: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
+  [
+    'Expected matches',
+    cost.found_range === null || cost.match_rate === null
+      ? 'unknown before the first run'
+      : `${formatRange(cost.found_range.min, cost.found_range.max)}, at ${formatPercent(cost.match_rate)} so far`,
+  ],
+  ['Time', describeTime(time)],
+]
 
 /** Null without a price in the configuration. */
 function describeAmount({ amount, max_amount: max }: Plan['cost']): string | null {

@@ -180,7 +180,7 @@ function filterForm({ search: { text, filter, sort }, sources }: RowsPageData): 
       <input
         name="q"
         type="search"
-        placeholder="key, e-mail, profile, domain"
+        placeholder="e-mail, domain or key"
         value="${text ?? ''}"
         autocomplete="off"
         spellcheck="false"

@@ -5,6 +5,7 @@ import type { FailureReason } from '../../../store/failures.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
   badge,
+  breakable,
   card,
   empty,
   pageHead,
@@ -126,7 +127,7 @@ function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Htm
   </p>`
 }
 
-function fillRateTable({ fillRates, name, columns }: SourceOverview, now: number): Html {
+function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Html {
   const first = fillRates[0]
   const last = fillRates.at(-1)
   if (first === undefined || last === undefined) return empty('Fill rates are counted during the first run.')
@@ -146,12 +147,12 @@ function fillRateTable({ fillRates, name, columns }: SourceOverview, now: number
       </tr>
     </thead>
     <tbody>
-      ${columns.map((column) => columnRow(column, fillRates, name))}
+      ${columns.map((column) => columnRow(column, fillRates))}
     </tbody>
   </table>`
 }
 
-function columnRow(column: string, coverage: SourceOverview['fillRates'], name: string): Html {
+function columnRow(column: string, coverage: SourceOverview['fillRates']): Html {
   const known = coverage.filter((one) => one.filled[column] !== undefined)
   const shares = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
   const [before = 0] = shares
@@ -159,7 +160,7 @@ function columnRow(column: string, coverage: SourceOverview['fillRates'], name: 
   const last = known.at(-1)
   const gain = now - before
   return html`<tr>
-    <th scope="row"><span title="${`${name}.${column}`}">${column}</span></th>
+    <th scope="row">${breakable(column)}</th>
     <td class="wide">
       ${shareBar([
         { share: Math.min(before, now), look: 'before' },

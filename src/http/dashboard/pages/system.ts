@@ -96,6 +96,7 @@ const troublesSection = ({ recentTroubles, readAt }: SystemData): Html =>
         { name: 'began', cell: ({ since }) => timeAgo(since, readAt) },
         {
           name: 'lasted',
+          kind: 'number',
           cell: ({ since, endedAt }) => formatDuration((endedAt?.getTime() ?? readAt) - since.getTime()),
         },
       ],
