@@ -209,7 +209,7 @@ const completeStatement = (hasCredits: boolean, hasNext: boolean) =>
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
-             requested_at = v."requestedAt", resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
+             requested_at = case when v.call is null then l.requested_at else v."requestedAt" end, resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
              lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end

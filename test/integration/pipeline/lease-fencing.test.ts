@@ -52,6 +52,7 @@ const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult 
   id: lookup.id,
   token: lookup.token,
   requestedAt: new Date(),
+  call: 'billed',
   ...afterCall(lookup, { type: 'found', record: { title }, confidence: 1 }, policy, Date.now(), 0),
 })
 
