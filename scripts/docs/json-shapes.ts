@@ -324,6 +324,7 @@ const spendReport = object({
       run: count('its number'),
       trigger,
       state: runState,
+      outcome: text('how it ended, such as `budget_reached` or `unauthorized`; its state while it runs'),
       sources: texts('the sources that it picked from'),
       started_at: time('when it started'),
       ...spendFields,
@@ -346,7 +347,7 @@ const spendReport = object({
   ),
   forecast: object({
     today: forecast.describe('by midnight UTC, at the pace of today'),
-    next_30_days: forecast.describe('at the pace of the last seven days'),
+    next_30_days: forecast.describe('at the pace of the last seven days, or of those since the first spend'),
   }).describe('what will be spent'),
 })
 

@@ -3,6 +3,7 @@ import type { SourceMapping } from '../domain/mapping.ts'
 import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
+import { type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { Trouble } from '../domain/trouble.ts'
 import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
@@ -17,7 +18,7 @@ import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { listOpenTroubles } from '../store/troubles.ts'
-import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
+import { readRunSpends, readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import {
   type DeletedRowsStatus,
   readBackfills,
@@ -79,11 +80,36 @@ export interface RunOverview extends runs.StoredRun {
   readonly alive: boolean
   /** Of a running run: its rows so far. */
   readonly states: Readonly<Record<RowState, number>> | null
+  /** Without its cost. */
+  readonly spend: SpendAmount
+}
+
+/** A page of runs, newest first. @param before only runs with a lower id; null: the first page */
+export async function listRunOverviews(
+  db: Database,
+  filter: runHistory.RunFilter,
+  before: number | null,
+  limit: number,
+): Promise<RunOverview[]> {
+  const list = await runHistory.listRunPage(db, filter, before, limit)
+  const spends = await readRunSpends(
+    db,
+    list.map(({ id }) => id),
+    null,
+  )
+  return Promise.all(
+    list.map(async (run) => ({
+      ...run,
+      states: run.alive ? await rows.countRowStates(db, { run: run.id }) : null,
+      spend: spends.get(run.id) ?? sumSpend([], null),
+    })),
+  )
 }
 
 export const HOUR_MS = 3_600_000
 const USAGE_MS = 30 * 24 * HOUR_MS
 const RUNS = 12
+const ALL_RUNS = { source: null, state: null, trigger: null }
 /** Samples of one source on its own page. */
 const MEASUREMENTS = 900
 
@@ -102,14 +128,6 @@ export async function readDashboardData(
   const lastRuns = await runHistory.listLastRuns(db, [...sources.keys()])
   const backfills = await readBackfills(db, [...sources.keys()], now)
   const configured = toSourceFilter(sources)
-  const runningIds = new Set((await runs.listRunning(db)).map((run) => run.id))
-  const listed = await Promise.all(
-    (await runs.listRuns(db, RUNS)).map(async (run) => ({
-      ...run,
-      alive: runningIds.has(run.id),
-      states: runningIds.has(run.id) ? await rows.countRowStates(db, { run: run.id }) : null,
-    })),
-  )
   const troubles = await readTroubles(db, observer)
   return {
     readAt: now,
@@ -121,8 +139,8 @@ export async function readDashboardData(
       ),
     ),
     retired: configured === null ? [] : await listRetiredSources(db, configured),
-    runs: listed,
-    runningRuns: runningIds.size,
+    runs: await listRunOverviews(db, ALL_RUNS, null, RUNS),
+    runningRuns: (await runs.listRunning(db)).length,
     jobs: await overview.listJobGroups(db),
     rateLimits: await readRateLimits(db),
     calls: await meters.listRequestCounts(db, HOUR_MS),

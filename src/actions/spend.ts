@@ -1,5 +1,5 @@
 import type { Config, LookupBudget } from '../config/config.ts'
-import type { RunState, Trigger } from '../domain/run.ts'
+import { runOutcome, type RunState, type Trigger } from '../domain/run.ts'
 import {
   forecastDay,
   foreseeExhaustion,
@@ -43,6 +43,8 @@ export interface SpendReport {
     readonly run: number
     readonly trigger: Trigger
     readonly state: RunState
+    /** How it ended, more exactly than its state; of a run in progress, its state. */
+    readonly outcome: string
     readonly sources: readonly string[]
     readonly started_at: Date
   })[]
@@ -50,7 +52,7 @@ export interface SpendReport {
   readonly forecast: {
     /** By midnight, at today's pace. */
     readonly today: Forecast
-    /** At the pace of the last seven days. */
+    /** At the pace of the last seven days, or of those since the first spend. */
     readonly next_30_days: Forecast
   }
 }
@@ -111,8 +113,10 @@ export async function readSpend(
     daySpend.filter((one) => one.day === days.at(-1)?.day),
     price,
   )
-  const week = sumSpend(
-    daySpend.filter((one) => days.slice(-WEEK_DAYS).some(({ day }) => day === one.day)),
+  const first = days.findIndex(({ calls, lookups }) => calls + lookups > 0)
+  const week = days.slice(Math.max(first, DAYS - WEEK_DAYS))
+  const weekSpend = sumSpend(
+    daySpend.filter((one) => week.some(({ day }) => day === one.day)),
     price,
   )
   return {
@@ -124,7 +128,7 @@ export async function readSpend(
     budgets: await listBudgets(db, settings, now),
     forecast: {
       today: scaleSpend(today, forecastDay(today.lookups, now) / Math.max(1, today.lookups)),
-      next_30_days: scaleSpend(week, DAYS / WEEK_DAYS),
+      next_30_days: scaleSpend(weekSpend, DAYS / week.length),
     },
   }
 }
@@ -155,13 +159,14 @@ async function listRuns(db: Database, price: SpendSettings['price']): Promise<Sp
   const ids = await spend.listSpendingRuns(db, RUNS)
   const spends = await readRunSpends(db, ids, price)
   const stored = await runs.findRuns(db, ids)
-  return stored.map(({ id, trigger, state, sources, started_at }) => ({
-    run: id,
-    trigger,
-    state,
-    sources,
-    started_at,
-    ...(spends.get(id) ?? sumSpend([], price)),
+  return stored.map((run) => ({
+    run: run.id,
+    trigger: run.trigger,
+    state: run.state,
+    outcome: runOutcome(run),
+    sources: run.sources,
+    started_at: run.started_at,
+    ...(spends.get(run.id) ?? sumSpend([], price)),
   }))
 }
 

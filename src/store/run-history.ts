@@ -95,11 +95,10 @@ export async function listRunChanges(
   return rows
 }
 
-/** The latest run over a source. */
-export interface SourceRun {
+/** The latest run over a source. `totals` of its report: how it ended. */
+export interface SourceRun extends Pick<StoredRun, 'state' | 'totals'> {
   readonly source: string
   readonly run: number
-  readonly state: RunState
   readonly at: Date
 }
 
@@ -109,8 +108,9 @@ const SEARCHED_RUNS = 1_000
 /** The latest run over each of these sources, among the latest runs. */
 export async function listLastRuns(db: Database, sources: readonly string[]): Promise<SourceRun[]> {
   const { rows } = await sql<SourceRun>`
-    select distinct on (source) source, r.id as run, r.state, coalesce(r.finished_at, r.started_at) as at
-      from (select id, state, sources, started_at, finished_at from fillrate.runs order by id desc limit ${SEARCHED_RUNS}) r
+    select distinct on (source) source, r.id as run, r.state, jsonb_build_object('status', r.totals -> 'status') as totals,
+           coalesce(r.finished_at, r.started_at) as at
+      from (select id, state, sources, started_at, finished_at, totals from fillrate.runs order by id desc limit ${SEARCHED_RUNS}) r
      cross join lateral unnest(r.sources) as source
      where source = any(${[...sources]}::text[])
      order by source, r.id desc`.execute(db)

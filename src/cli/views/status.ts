@@ -4,7 +4,8 @@ import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { type Backfill, describeBackfill } from '../../domain/backfill.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
-import { Run } from '../../domain/run.ts'
+import { Run, runOutcome } from '../../domain/run.ts'
+import { filledShare } from '../../sources/fill-counts.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { type LabeledText, formatCounts, renderBar, renderFields, renderTable } from './layout.ts'
@@ -99,10 +100,11 @@ const renderFolded = (names: readonly string[], report: StatusReport, output: Ou
 /** The share of all cells that hold a value. */
 function formatFilled(fillRate: StatusReport['fill_rate'][string] | undefined): string {
   if (fillRate === undefined || typeof fillRate === 'string') return ''
-  const cells = fillRate.eligible * fillRate.columns.length
-  return cells === 0
-    ? ''
-    : formatPercent(fillRate.columns.reduce((sum, { filled }) => sum + filled, 0) / cells)
+  const share = filledShare(
+    fillRate.eligible,
+    fillRate.columns.map(({ filled }) => filled),
+  )
+  return share === null ? '' : formatPercent(share)
 }
 
 /** What is wrong, since when, what it means, and what to do. */
@@ -198,7 +200,7 @@ function workFields(
   const ended =
     last === null
       ? 'none yet'
-      : `run ${last.id}, ${last.state}, started ${relativeTime(last.started_at, now)}`
+      : `run ${last.id}, ${formatState(runOutcome(last))}, started ${relativeTime(last.started_at, now)}`
   return [
     [
       'Runs',

@@ -1,4 +1,9 @@
-import { type DashboardData, HOUR_MS, readSourceOverview } from '../../actions/dashboard-data.ts'
+import {
+  type DashboardData,
+  HOUR_MS,
+  listRunOverviews,
+  readSourceOverview,
+} from '../../actions/dashboard-data.ts'
 import { readRateLimits } from '../../actions/status.ts'
 import type { SystemData } from '../../actions/system-data.ts'
 import { Job } from '../../domain/job.ts'
@@ -7,7 +12,6 @@ import { countFailureReasons } from '../../store/failures.ts'
 import { listJobs } from '../../store/job-actions.ts'
 import { listJobGroups, listRequestCounts } from '../../store/metrics.ts'
 import { listLimitChanges } from '../../store/rate-limits.ts'
-import { countRowStates } from '../../store/rows.ts'
 import * as runHistory from '../../store/run-history.ts'
 import * as runs from '../../store/runs.ts'
 import type { PageRouteOptions } from './page-context.ts'
@@ -56,14 +60,9 @@ export function createReaders({
     runs: async (query: Query, isActing: boolean): Promise<RunsPageData> => {
       const filter = parseRunFilter(query)
       const before = parseId(query['before'])
-      const list = await runHistory.listRunPage(db, filter, before, RUNS_PAGE_SIZE + 1)
+      const list = await listRunOverviews(db, filter, before, RUNS_PAGE_SIZE + 1)
       return {
-        runs: await Promise.all(
-          list.slice(0, RUNS_PAGE_SIZE).map(async (run) => ({
-            ...run,
-            states: run.alive ? await countRowStates(db, { run: run.id }) : null,
-          })),
-        ),
+        runs: list.slice(0, RUNS_PAGE_SIZE),
         filter,
         isFirstPage: before === null,
         hasMore: list.length > RUNS_PAGE_SIZE,

@@ -7,6 +7,7 @@ import { Output } from '../../../src/cli/terminal.ts'
 import { createStatusReport, readLastFillRates, type StatusReport } from '../../../src/actions/status.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openSource } from '../../../src/sources/source.ts'
+import { formatDuration } from '../../../src/util/format.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { countAnswered, DayOnCall, insertContacts } from '../../support/day.ts'
 import { runRequest } from '../../support/environment.ts'
@@ -39,8 +40,9 @@ afterAll(() => day.close())
 
 async function withApp<Result>(
   act: (app: Awaited<ReturnType<typeof openApp>>) => Promise<Result>,
+  apiKeys: readonly string[] = day.sandbox.keys,
 ): Promise<Result> {
-  const environment = day.environment(day.database.url)
+  const environment = { ...day.environment(day.database.url), apiKeys }
   const notify = [{ url: day.notifyUrl, on: ['completed', 'no_matches'] }]
   const app = await openApp({
     config: parseConfig({ ...config, notify }, null),
@@ -157,16 +159,87 @@ async function expectFigures(): Promise<void> {
       0,
     ),
   ).toBe(lookups)
-  const calls = [...metrics].reduce(
-    (sum, [name, value]) => (name.startsWith('fillrate_requests_total') ? sum + value : sum),
+  const calls = sumMetrics(metrics, /^fillrate_requests_total/)
+  expect(page).toContain(`API calls ${calls} last hour`)
+  const answers = await number(`select sum(calls) as n from fillrate.request_counts where status = '200'`)
+  expect(sumMetrics(metrics, /^fillrate_requests_total.*status="200"/)).toBe(answers)
+  expect(sumMetrics(metrics, /^fillrate_request_duration_seconds_count/)).toBe(calls)
+  const service = await readWords('/service')
+  const listed = [...service.matchAll(/ 200 a record \w+ ([\d,]+) /g)].reduce(
+    (sum, [, n]) => sum + Number(n),
     0,
   )
-  expect(page).toContain(`API calls ${calls} last hour`)
-  const liveSync = status.spend.budgets.find(({ kind }) => kind === 'live_sync')
+  expect(listed).toBe(answers)
+  const slowest = await number('select max(max_ms) as n from fillrate.request_counts')
+  expect(service).toContain(` ${formatDuration(slowest)} `)
+
   const live = await number(`select sum(lookups_spent) as n from fillrate.budgets where name like 'follow %'`)
-  expect(liveSync?.left ?? 100).toBe(100 - live)
-  expect(metrics.get('fillrate_budget_remaining_lookups{budget="live_sync"}') ?? 100).toBe(100 - live)
+  const budget = { kind: 'live_sync', limit: 100, spent: live, left: 100 - live }
+  expect(status.spend.budgets).toContainEqual(expect.objectContaining(budget))
+  expect(answered.spend.budgets).toContainEqual(expect.objectContaining(budget))
+  expect(metrics.get('fillrate_budget_remaining_lookups{budget="live_sync"}')).toBe(100 - live)
+  expect(text).toContain(`live sync today: ${100 - live} of 100 lookups left`)
+  const spend = await readWords('/spend')
+  expect(spend).toContain(`Live sync, today ${live} 100 ${100 - live} `)
+  expect(await readWords('/runs')).toContain(` ${live} lookups spent today (UTC)`)
+
+  // All was spent today: a month at this pace is thirty such days.
+  const month = ((30 * lookups * Number(amount)) / lookups).toFixed(2)
+  expect(status.spend.forecast.next_30_days.lookups).toBe(30 * lookups)
+  expect(spend).toContain(
+    `Foreseen in 30 days ${Number(month).toLocaleString('en', { minimumFractionDigits: 2 })} EUR`,
+  )
+  const midnight = await number(
+    `select round($1 / greatest(1/96.0, extract(epoch from now() at time zone 'UTC' - date_trunc('day', now() at time zone 'UTC')) / 86400)) as n`,
+    [lookups],
+  )
+  expect(status.spend.forecast.today.lookups).toBe(midnight)
+  expect(text).toMatch(new RegExp(`Spend .* ${midnight.toLocaleString('en')} lookups .*by midnight UTC`, 's'))
+
+  const sources = await readWords('/sources')
+  for (const { source, share, gain } of await day.query<{ source: string; share: string; gain: string }>(
+    SHARES,
+  ))
+    expect([source, sources]).toEqual([
+      source,
+      expect.stringMatching(new RegExp(`${source}.* ${share}% ${gain} `)),
+    ])
+  const backfills = await day.query<{ source: string; words: string; per_day: number }>(BACKFILLS)
+  expect(Object.keys(status.backfills)).toEqual(backfills.map(({ source }) => source))
+  for (const { source, words, per_day: perDay } of backfills) {
+    expect([source, answered.backfills[source]?.per_day]).toEqual([source, perDay])
+    expect(text).toContain(`${source}: ${words}`)
+    for (const shown of [page, sources]) expect(shown).toContain(words)
+  }
 }
+
+const sumMetrics = (metrics: ReadonlyMap<string, number>, name: RegExp): number =>
+  [...metrics].reduce((sum, [one, value]) => (name.test(one) ? sum + value : sum), 0)
+
+/** SQL: the share of the cells that were filled at the last count, and the change since the first, as the pages write them. */
+const SHARES = `
+  with shares as (
+    select source, at, 100.0 * (select sum(n::numeric) from jsonb_each_text(filled) c (name, n))
+           / (eligible * (select count(*) from jsonb_object_keys(filled))) as share
+      from fillrate.fill_rate_samples
+  ), ends as (
+    select source, (array_agg(share order by at))[1] as before, (array_agg(share order by at desc))[1] as now
+      from shares group by source
+  )
+  select source, regexp_replace(round(now, 1)::text, '\\.0$', '(\\.0)?') as share,
+         case when round(now - before, 1) = 0 then '±0' else to_char(round(now - before, 1), 'FM\\SG990.0') end as gain
+    from ends`
+
+/** SQL: the sources whose last run stopped at its budget, at the pace of the first day. */
+const BACKFILLS = `
+  select source, picked::int as per_day, known || ' of ' || eligible || ' rows picked, done by '
+         || to_char((now() at time zone 'UTC') + (eligible - known)::float8 / picked * interval '1 day', 'YYYY-MM-DD') || ' at this pace' as words
+    from (select source, count(*) as known from fillrate.rows group by source) r
+    join (select distinct on (source) source, eligible from fillrate.fill_rate_samples order by source, at desc) f using (source)
+    join (select source, sum(n::int) as picked from fillrate.runs, jsonb_each(totals -> 'rows_by_source') s (source, states),
+                 jsonb_each_text(states) c (state, n)
+           where options -> 'follow' is null and options -> 'undoes' is null group by source) w using (source)
+   where known < eligible order by source`
 
 test('every figure equals SQL: after a run, its undo, and live sync', async () => {
   const report = await withApp((app) =>
@@ -219,6 +292,22 @@ test('every figure equals SQL: after a run, its undo, and live sync', async () =
   await vi.waitFor(expectFigures, WAIT)
 })
 
+/** Holds an age of the metrics, and a time of a page, against the SQL of the time. */
+async function expectAge(metric: string, path: string, query: string): Promise<void> {
+  const [{ at, shown = at } = { at: new Date(0) }] = await day.query<{ at: Date; shown?: Date }>(query)
+  const before = Date.now() - at.getTime()
+  let seconds = Number.NaN
+  const read = async (): Promise<number> => {
+    const line = (await day.read('/metrics')).split('\n').find((one) => one.startsWith(`${metric} `))
+    seconds = Number(line?.slice(metric.length + 1))
+    return seconds
+  }
+  // What was read a moment ago may be shown again.
+  await expect.poll(read, WAIT).toBeGreaterThanOrEqual(before / 1_000)
+  expect(seconds).toBeLessThanOrEqual((Date.now() - at.getTime()) / 1_000)
+  expect(await day.read(path)).toContain(`datetime="${shown.toISOString()}"`)
+}
+
 /** Rows of contacts that were changed and not picked, by the statement that changed them. */
 const unpicked = (name: string): Promise<number> =>
   number(
@@ -242,7 +331,14 @@ test('what waits for live sync is what it has not picked, of an import that its 
       /^fillrate_live_sync_backlog_rows\{source="contacts"\} (\d+)$/m.exec(await day.read('/metrics'))?.[1],
     )
   await expect.poll(metric, WAIT).toBe(1_300 + edits)
-  expect(await readWords('/runs')).toMatch(new RegExp(`contacts ${edits} .* ago 1300 `))
+  expect(await readWords('/runs')).toMatch(new RegExp(`contacts ${edits} .* ago 1,300 `))
+  const changes =
+    'select changed_at as at, is_import from fillrate.changed_rows union all select changed_at, is_import from fillrate.changed_rows_spare'
+  await expectAge(
+    'fillrate_live_sync_oldest_seconds{source="contacts"}',
+    '/runs',
+    `select min(at) as at, min(at) filter (where not is_import) as shown from (${changes}) c`,
+  )
   const waiting = 'changes until midnight UTC'
   const { troubles } = JSON.parse(await day.read('/api/status')) as StatusReport
   expect(troubles.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${waiting}`)])
@@ -266,7 +362,8 @@ test('runs in progress and overdue jobs are counted in one way, on every channel
   await day.query(
     `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
      select gen_random_uuid(), 'late' || n, 'submitted', 1, '{0}', now() - interval '1 day', now() - interval '1 minute'
-       from generate_series(1, 2) n`,
+       from generate_series(1, 2) n
+     union all select gen_random_uuid(), 'open', 'submitted', 1, '{0}'::bigint[], now(), now() + interval '1 day'`,
   )
   await day.query(
     `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals)
@@ -306,6 +403,11 @@ test('runs in progress and overdue jobs are counted in one way, on every channel
       expect(String(ofStatus(JSON.parse(await day.read('/api/status')) as StatusReport))).toBe(String(figure))
       expect(await readWords(path)).toContain(words(figure))
     }, WAIT)
+  await expectAge(
+    'fillrate_oldest_waiting_job_seconds',
+    '/jobs',
+    `select min(created_at) as at from fillrate.jobs where job_id = 'open'`,
+  )
   const titles = (): Promise<{ title: string }[]> =>
     day.query(
       `select body ->> 'title' as title from fillrate.notifications where body #>> '{trouble,code}' = 'jobs_overdue'`,
@@ -321,4 +423,20 @@ test('a run that failed before it picked a row has not found nothing to do', asy
   )
   await expect.poll(() => readWords('/')).toMatch(/Run \d+ failed [\d.]+ m?s ago \./)
   expect(await readWords('/')).not.toContain('found nothing')
+})
+
+test('a run has one outcome and one number of lookups, on every page', async () => {
+  const report = await withApp(
+    (app) => app.run(runRequest({ sources: ['contacts'], budget: 5, signal })),
+    ['refused-key'],
+  )
+  expect(report).toMatchObject({ status: 'unauthorized', rows: { picked: 5 }, spend: { lookups: 0 } })
+  const { calls } = report.spend
+  expect(calls).toBeGreaterThan(0)
+  // Lookups that waited for a permit when the key was refused were not requested.
+  expect(report.lookups.requested).toBe(calls)
+  const words = `${report.run} unauthorized`
+  await expect.poll(() => readWords('/runs')).toMatch(new RegExp(`Run ${words} .* 5 0 0 0 POST `))
+  await expect.poll(() => readWords('/spend')).toMatch(new RegExp(`Run ${words} .* 0 ${calls} 0\\.00 EUR`))
+  await expect.poll(() => readWords('/sources')).toMatch(new RegExp(`contacts.* ${words}`))
 })

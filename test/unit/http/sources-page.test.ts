@@ -55,3 +55,25 @@ test('of twenty sources, those that are stopped, wait or failed come first, and 
   expect(listLinks(few)).toEqual(['s13', 's14', 's15', 's16', 's17', 's18', 's19', 's20'])
   expect(few).not.toContain('<details')
 })
+
+test('a column that was mapped since the last count changes neither the share of a source nor its trend', () => {
+  const count = (at: number, filled: Readonly<Record<string, number>>) => ({
+    source: 's01',
+    at: new Date(at),
+    eligible: 10,
+    filled,
+    took_ms: 1,
+    table_node: null,
+  })
+  const fillRates = [count(0, { title: 2 }), count(1, { title: 4 }), count(2, { title: 6, phone: 0 })]
+  const read = (columns: string[], counts: number): string =>
+    toText(
+      sourcesSection(
+        { ...data, sources: [createOverview(1, { columns, fillRates: fillRates.slice(0, counts) })] },
+        [],
+        null,
+      ),
+    ).replaceAll(/<[^>]+>|\s+/g, ' ')
+  for (const columns of [['title'], ['title', 'phone']]) expect(read(columns, 2)).toMatch(/40\.0% +\+20\.0/)
+  expect(read(['title', 'phone'], 3)).toMatch(/30\.0% +\+40\.0/)
+})

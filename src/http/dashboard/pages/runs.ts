@@ -1,10 +1,10 @@
 import { runOutcome } from '../../../domain/run.ts'
 import { isObject } from '../../../domain/json.ts'
+import type { RunOverview } from '../../../actions/dashboard-data.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
 import type { RunFilter } from '../../../store/run-history.ts'
 import type { StoredRun } from '../../../store/runs.ts'
-import type { RowStateCounts } from '../../../store/rows.ts'
-import { formatDuration } from '../../../util/format.ts'
+import { formatCount, formatDuration } from '../../../util/format.ts'
 import {
   card,
   clamped,
@@ -25,15 +25,9 @@ export const RUNS_PAGE_SIZE = 50
 
 export const START_RUN = html`<a class="button primary" href="/runs/new">Start a run</a>`
 
-/** A run in a list. `states`: its rows so far, if it is running. */
-export interface ListedRun extends StoredRun {
-  readonly alive: boolean
-  readonly states?: RowStateCounts | null
-}
-
 export interface RunsPageData {
   /** Newest first. */
-  readonly runs: readonly ListedRun[]
+  readonly runs: readonly RunOverview[]
   readonly filter: RunFilter
   readonly isFirstPage: boolean
   readonly hasMore: boolean
@@ -114,7 +108,7 @@ export function assignLanes(
 const TIMELINE_WIDTH = 1_000
 const LANE_HEIGHT = 14
 
-function timeline(list: readonly ListedRun[], readAt: number): Html {
+function timeline(list: readonly RunOverview[], readAt: number): Html {
   const ordered = list.toReversed()
   const begin = ordered[0]?.started_at.getTime() ?? readAt
   const length = Math.max(1, readAt - begin)
@@ -142,15 +136,15 @@ function timeline(list: readonly ListedRun[], readAt: number): Html {
 }
 
 /** Runs with their results, newest first. */
-export function runsTable(list: readonly ListedRun[], readAt: number): Html {
+export function runsTable(list: readonly RunOverview[], readAt: number): Html {
   if (list.length === 0)
     return empty(
       html`No runs yet. <code>fillrate plan</code> estimates one, <code>fillrate run</code> starts one.`,
     )
   // Projected numbers of a dry run could be mistaken for real ones.
-  const unlessDry = (run: ListedRun, n: number | null): HtmlPart =>
+  const unlessDry = (run: RunOverview, n: number | null): HtmlPart =>
     run.options.dry === true ? null : count(n)
-  return dataTable<ListedRun>(
+  return dataTable<RunOverview>(
     'Runs and their results',
     [
       {
@@ -188,7 +182,7 @@ export function runsTable(list: readonly ListedRun[], readAt: number): Html {
       {
         name: 'lookups',
         kind: 'number',
-        cell: ({ totals }) => count(readTotal(totals, 'lookups', 'requested')),
+        cell: ({ spend }) => (spend.calls === 0 ? null : formatCount(spend.lookups)),
       },
       { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },
     ],

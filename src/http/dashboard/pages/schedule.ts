@@ -1,5 +1,5 @@
 import type { ScheduleOverview, SystemData } from '../../../actions/system-data.ts'
-import { formatDuration, pluralize } from '../../../util/format.ts'
+import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
   badge,
   breakable,
@@ -128,12 +128,12 @@ export function liveSyncSection({ liveSync, readAt, hasDaemon }: SystemData): Ht
       'Changes that wait to be picked, by source',
       [
         { name: 'source', kind: 'row', cell: ({ name }) => nameText(name) },
-        { name: 'rows waiting', kind: 'number', cell: ({ changes }) => String(changes?.rows ?? 0) },
+        { name: 'rows waiting', kind: 'number', cell: ({ changes }) => formatCount(changes?.rows ?? 0) },
         { name: 'oldest change', cell: ({ changes }) => changes && timeAgo(changes.oldestAt, readAt) },
         {
           name: 'rows of imports waiting',
           kind: 'number',
-          cell: ({ imports }) => String(imports?.rows ?? 0),
+          cell: ({ imports }) => formatCount(imports?.rows ?? 0),
         },
       ],
       [...new Set([...sources, ...backlogs.map((one) => one.source)])].map((name) => ({

@@ -1,6 +1,8 @@
 import type { DashboardData, SourceOverview } from '../../../actions/dashboard-data.ts'
 import { describeBackfill } from '../../../domain/backfill.ts'
 import { FAILURE_STATES, RETIRED_ADVICE } from '../../../domain/row.ts'
+import { runOutcome } from '../../../domain/run.ts'
+import { filledShare } from '../../../sources/fill-counts.ts'
 import { formatCount, formatPercent, pluralize } from '../../../util/format.ts'
 import { foldNames, listNames } from '../../../util/text.ts'
 import {
@@ -11,7 +13,6 @@ import {
   type DataColumn,
   nameText,
   pageHead,
-  ratio,
   shareBar,
   stateBadge,
   stateTone,
@@ -23,7 +24,7 @@ import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 /** What the table of sources is sorted by: the most work first, names from A to Z. */
 const SORTS = {
   source: { order: 'ascending', compare: (a, b) => a.name.localeCompare(b.name) },
-  filled: { order: 'ascending', compare: (a, b) => filledShare(a) - filledShare(b) },
+  filled: { order: 'ascending', compare: (a, b) => rankShare(a) - rankShare(b) },
   rows: { order: 'descending', compare: (a, b) => sumStates(b.states) - sumStates(a.states) },
   waiting: { order: 'descending', compare: (a, b) => b.states.waiting - a.states.waiting },
   'not enriched': { order: 'descending', compare: (a, b) => countFailures(b) - countFailures(a) },
@@ -88,7 +89,7 @@ export function sourcesSummary(data: DashboardData, followed: readonly string[])
 function rankNeed(source: SourceOverview): number {
   const { pause, breakage, deleted, lastRun, states } = source
   const isStopped = pause !== null || breakage !== null || deleted.some(({ held }) => held !== null)
-  if (isStopped || (lastRun !== null && stateTone(lastRun.state) === 'bad')) return 0
+  if (isStopped || (lastRun !== null && stateTone(runOutcome(lastRun)) === 'bad')) return 0
   if (states.waiting > 0) return 1
   return countFailures(source) > 0 ? 2 : 3
 }
@@ -171,7 +172,7 @@ const sourceColumns = (
         ? html`<span class="soft">none yet</span>`
         : html`<span class="short"
             ><a href="/runs/${lastRun.run}">${lastRun.run}</a>
-            ${lastRun.state === 'completed' ? timeAgo(lastRun.at, readAt) : stateBadge(lastRun.state)}</span
+            ${runOutcome(lastRun) === 'completed' ? timeAgo(lastRun.at, readAt) : stateBadge(runOutcome(lastRun))}</span
           >`,
   },
 ]
@@ -186,34 +187,36 @@ const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((su
 
 const lastRunAt = ({ lastRun }: SourceOverview): number => lastRun?.at.getTime() ?? 0
 
-/** The share of cells with a value, over all columns of a source that are filled. */
+/** The share of a count's cells that hold a value, over some columns. */
 const toShare = (
-  { columns }: SourceOverview,
   sample: SourceOverview['fillRates'][number] | undefined,
+  columns: readonly string[],
 ): number =>
-  sample === undefined
-    ? 0
-    : ratio(
-        columns.reduce((sum, column) => sum + (sample.filled[column] ?? 0), 0),
-        sample.eligible * columns.length,
-      )
+  filledShare(
+    sample?.eligible ?? 0,
+    columns.map((column) => sample?.filled[column]),
+  ) ?? 0
 
-/** Its last share; that of a source which was never counted comes last. */
-const filledShare = (source: SourceOverview): number =>
-  source.fillRates.length === 0 ? 2 : toShare(source, source.fillRates.at(-1))
+/** The last share; a source that was never counted comes last. */
+const rankShare = ({ fillRates, columns }: SourceOverview): number =>
+  fillRates.length === 0 ? 2 : toShare(fillRates.at(-1), columns)
 
 /** How full a source is, and how that has changed. */
 function fillRateCell(source: SourceOverview): HtmlPart {
-  const { fillRates } = source
-  if (fillRates.length === 0) return html`<span class="soft">counted by the first run</span>`
-  const [before, now] = [toShare(source, fillRates[0]), toShare(source, fillRates.at(-1))]
+  const { fillRates, columns } = source
+  const [first, last] = [fillRates[0], fillRates.at(-1)]
+  if (first === undefined) return html`<span class="soft">counted by the first run</span>`
+  const now = toShare(last, columns)
+  // A column that was mapped since is no change: only those that both have counted are compared.
+  const compared = columns.filter((column) => first.filled[column] !== undefined)
+  const gain = toShare(last, compared) - toShare(first, compared)
   return html`<div class="filled">
     ${shareBar([
-      { share: Math.min(before, now), look: 'before' },
-      { share: Math.max(0, now - before), look: 'good' },
+      { share: Math.min(now, now - gain), look: 'before' },
+      { share: Math.max(0, gain), look: 'good' },
     ])}
     <span class="n">${formatPercent(now)}</span>
-    <span class="n ${trendClass(now - before)}">${formatPoints(now - before)}</span>
+    <span class="n ${trendClass(gain)}">${formatPoints(gain)}</span>
   </div>`
 }
 
@@ -224,7 +227,7 @@ export const pauseText = (
 ): Html =>
   html`<span class="soft pause">
     ${timeAgo(at, now)} by
-    ${by}${reason !== null && `: ${reason}`}${until !== null && html`, until ${timeAgo(until, now)}`}</span
+    ${by}${reason !== null && `: ${reason}`}${until !== null && html`, resumes ${timeAgo(until, now)}`}</span
   >`
 
 export const trendClass = (gain: number): string => (gain > 0 ? 'up' : gain < 0 ? 'down' : '')

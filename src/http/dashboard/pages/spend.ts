@@ -60,7 +60,7 @@ function amountTiles({ today, last_30_days: month, forecast }: SpendReport): Htm
     amountTile('Today', today, doubt(today)),
     amountTile('Foreseen today', forecast.today, ' by midnight UTC'),
     amountTile('Last 30 days', month, doubt(month)),
-    amountTile('Foreseen in 30 days', forecast.next_30_days, ', as in the last 7'),
+    amountTile('Foreseen in 30 days', forecast.next_30_days, ' at the pace of the last week'),
   ])
 }
 
@@ -196,7 +196,7 @@ const runsSection = ({ spend, readAt }: SpendPageData): Html =>
           kind: 'row',
           cell: ({ run }) => html`<span class="phone">Run </span><a href="/runs/${run}">${run}</a>`,
         },
-        { name: 'state', cell: ({ state }) => stateBadge(state) },
+        { name: 'state', cell: ({ outcome }) => stateBadge(outcome) },
         { name: 'started by', cell: ({ trigger }) => trigger },
         { name: 'sources', cell: ({ sources }) => sourcesCell(sources) },
         { name: 'started', cell: ({ started_at: at }) => timeAgo(at, readAt) },
