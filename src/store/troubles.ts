@@ -15,6 +15,7 @@ import {
   TROUBLES,
 } from '../domain/trouble.ts'
 import type { Database } from './open.ts'
+import { ALIVE_FOR } from './processes.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import { type Connection, inTransaction, type Tx } from './transaction.ts'
 
@@ -75,7 +76,7 @@ export async function reportTroubles(
   })
 }
 
-/** The open troubles, the latest end of each observed one, and who has not ended. One that was killed stays for an hour. */
+/** The open troubles, the latest end of each observed one, and which processes are alive. */
 async function readRecord(
   tx: Tx,
   observed: readonly ObservedTrouble[],
@@ -94,7 +95,7 @@ async function readRecord(
          order by ended_at desc limit 1) last`.execute(tx)
   const moment = await sql<{ now: Date; alive: string[] }>`
     select clock_timestamp() as now, array(
-             select owner from fillrate.processes) as alive`.execute(tx)
+             select owner from fillrate.processes where seen_at > now() - ${ALIVE_FOR}) as alive`.execute(tx)
   const { now = new Date(), alive = [] } = moment.rows[0] ?? {}
   return {
     recorded: rows.map((row) => ({ ...toTrouble(row), knownAt: row.known_at, reporter: row.reported_by })),

@@ -282,28 +282,39 @@ test('a refused key is one trouble, and ends for all processes when any call wit
   expect(await listOpenTroubles(database.db)).toEqual([])
 })
 
-test('a key that was replaced ends with the first accepted call of the new one, once its process has ended', async () => {
-  const former = startProcess()
-  await register(former.own.owner)
-  former.own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
-  await former.tick()
-  const next = startProcess()
-  await register(next.own.owner)
-  await query(`delete from fillrate.processes where owner = '${former.own.owner}'`)
-  await next.tick()
-  expect(await listOpenTroubles(database.db)).toHaveLength(1)
-  next.own.acceptKey('other.example.com ffffffff')
-  await next.tick()
-  expect(await listOpenTroubles(database.db)).toHaveLength(1)
-  // Within a few milliseconds it is not known what came first.
-  await expect
-    .poll(async () => {
-      next.own.acceptKey('api.example.com ffffffff')
-      await next.tick()
-      return listOpenTroubles(database.db)
-    })
-    .toEqual([])
-})
+test.each([
+  ['has ended', 'delete from fillrate.processes'],
+  [
+    'was killed, and has not reported for half a minute',
+    `update fillrate.processes set seen_at = now() - interval '31 seconds'`,
+  ],
+])(
+  'a key that was replaced ends with the first accepted call of the new one, once its process %s',
+  async (_, end) => {
+    const former = startProcess()
+    await register(former.own.owner)
+    former.own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
+    await former.tick()
+    const next = startProcess()
+    await register(next.own.owner)
+    await query(`${end} where owner = '${former.own.owner}'`)
+    next.own.acceptKey('other.example.com ffffffff')
+    await next.tick()
+    expect(await listOpenTroubles(database.db)).toHaveLength(1)
+    // Within a few milliseconds it is not known what came first.
+    await expect
+      .poll(async () => {
+        next.own.acceptKey('api.example.com ffffffff')
+        await next.tick()
+        return listOpenTroubles(database.db)
+      })
+      .toEqual([])
+    // By the proof, and not by the silence of the former one.
+    expect(await query(`select known_at > seen_at as proved from fillrate.troubles`)).toEqual([
+      { proved: true },
+    ])
+  },
+)
 
 const WRITTEN = `insert into fillrate.changes (run_id, source, key, before, after)
                  select max(id), 'people', '1', '{}', '{}' from fillrate.runs`
