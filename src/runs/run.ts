@@ -83,7 +83,8 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   // It may have been mended a moment ago.
   for (const source of options.sources.filter((one) => !isFit(one)))
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
-  for (const one of listLeftOut(deps, options.names)) observations.leftOut.set(one.source, one)
+  for (const one of listLeftOut(deps, options.names))
+    if (!observations.pausedSources.has(one.source)) observations.leftOut.set(one.source, one)
   const all = [...deps.sources.values()]
   observations.leavingRows = options.sources.flatMap((source) => describeWrittenByOthers(source, all) ?? [])
   const { dryRun = null } = options
@@ -302,16 +303,15 @@ const FILL_RATE_INTERVAL_MS = 5_000
 /** Rows of the largest table whose fill rates a run with a limit samples. */
 const LIMITED_COUNT_ROWS = 100_000
 
+/** Also of those that are broken: what is paused is left out by will, and is no fault of the run. */
 async function excludePaused(
-  { db }: RunDeps,
+  deps: RunDeps,
   requested: ExecuteRunOptions,
   observations: RunObservations,
 ): Promise<ExecuteRunOptions> {
-  for (const name of await pauses.filterPaused(
-    db,
-    requested.sources.map((source) => source.name),
-  ))
-    observations.pausedSources.add(name)
+  const broken = listLeftOut(deps, requested.names).map(({ source }) => source)
+  const names = [...requested.sources.map(({ name }) => name), ...broken]
+  for (const name of await pauses.filterPaused(deps.db, names)) observations.pausedSources.add(name)
   return {
     ...requested,
     sources: requested.sources.filter((source) => !observations.pausedSources.has(source.name)),

@@ -89,10 +89,8 @@ export async function createPlan(
   const sources: SourcePlan[] = []
   const samples: RandomSample<DiffRow>[] = []
   const requests: Record<LookupKind, number>[] = []
-  const paused = await pauses.filterPaused(
-    deps.db,
-    options.sources.map((source) => source.name),
-  )
+  const names = [...options.sources.map(({ name }) => name), ...options.leftOut.map(({ source }) => source)]
+  const paused = await pauses.filterPaused(deps.db, [...new Set(names)].sort())
   for (const source of options.sources.filter((one) => isFit(one) && !paused.includes(one.name))) {
     const before = estimate.countsByKind()
     const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, estimate)
@@ -136,7 +134,7 @@ export async function createPlan(
   return {
     sources,
     paused,
-    left_out: options.leftOut,
+    left_out: options.leftOut.filter(({ source }) => !paused.includes(source)),
     lookups: {
       distinct,
       stored: distinct - requested,

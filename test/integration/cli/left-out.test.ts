@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
@@ -62,6 +63,19 @@ test('a run enriches the others and ends with 3, and status keeps saying why unt
   const said = await fillrate('status', 0)
   expect(said).toMatch(LEFT_OUT)
   expect(said).toMatch(/ contacts left out /)
+})
+
+test('a source that is paused as well is left out by will: the run ends with 0 and says that it is paused', async () => {
+  await fillrate('pause contacts --because migration', 0)
+  const { left_out: leftOut, paused } = await jsonOf<Plan>('plan', 0)
+  expect({ leftOut, paused }).toEqual({ leftOut: [], paused: ['contacts'] })
+  const report = await jsonOf<RunReport>('run --route sync', 0)
+  expect(report.left_out).toBeUndefined()
+  expect(report.reason).toContain('contacts is paused')
+  // What is wrong with it is shown until it is mended.
+  expect(await fillrate('status', 0)).toMatch(LEFT_OUT)
+  await fillrate('resume contacts', 0)
+  expect((await jsonOf<RunReport>('run --route sync', 3)).left_out).toMatchObject([{ source: 'contacts' }])
 })
 
 test('a command about the broken source alone is refused with what to do', async () => {
