@@ -176,6 +176,24 @@ export async function openApp(options: AppOptions): Promise<App> {
   }
 }
 
+interface OpenedSources {
+  readonly sources: Map<string, Source>
+  readonly brokenSources: Map<string, BrokenSource>
+}
+
+/** Opens the sources anew, in place of what was opened before. If none fits any more, the former ones stay. */
+async function reopenSources(db: Database, options: AppOptions, all: OpenedSources): Promise<void> {
+  try {
+    const { sources, brokenSources } = await openSources(db, options)
+    all.sources.clear()
+    all.brokenSources.clear()
+    for (const [name, source] of sources) all.sources.set(name, source)
+    for (const [name, one] of brokenSources) all.brokenSources.set(name, one)
+  } catch (error) {
+    if (!(error instanceof SourceProblems)) throw error
+  }
+}
+
 /**
  * Opens each source. One that does not fit its table is left out, so that the others run.
  * @throws SourceProblems if none fits, or one is required to
@@ -183,7 +201,7 @@ export async function openApp(options: AppOptions): Promise<App> {
 async function openSources(
   db: Database,
   { config, isRequired = () => false }: Pick<AppOptions, 'config' | 'isRequired'>,
-): Promise<Pick<App, 'sources' | 'brokenSources'>> {
+): Promise<OpenedSources> {
   const opened: Source[] = []
   const brokenSources = new Map<string, BrokenSource>()
   for (const mapping of Object.values(config.sources))
@@ -199,12 +217,7 @@ async function openSources(
   return { sources: new Map(linked.map((source) => [source.name, source])), brokenSources }
 }
 
-function buildApp(
-  options: AppOptions,
-  own: OwnTroubles,
-  db: Database,
-  all: Pick<App, 'sources' | 'brokenSources'>,
-): App {
+function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: OpenedSources): App {
   const { config, environment, log } = options
   const mappings = new Map(Object.entries(config.sources))
   const metrics = new MetricsRecorder(db, log)
@@ -395,6 +408,7 @@ function buildApp(
                 app: () => app,
               }),
             notifier,
+            reopen: () => reopenSources(db, options, all),
           },
         ),
       )

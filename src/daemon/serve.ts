@@ -1,10 +1,12 @@
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import type { WorkerTask } from '../runs/loop.ts'
 import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
 import { createUndoTask } from './requests.ts'
 import type { Notifier } from './notifier.ts'
 import { notificationTask, supervise } from './service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
 export interface ServeReceiverOptions {
@@ -12,6 +14,8 @@ export interface ServeReceiverOptions {
   readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
   readonly notifier: Notifier
+  /** Opens the sources anew, after one that was broken was mended. */
+  readonly reopen: () => Promise<void>
 }
 
 /**
@@ -20,24 +24,40 @@ export interface ServeReceiverOptions {
  */
 export async function serveReceiver(deps: MaintenanceDeps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new DeliveryBackpressure()
-  const workers = new Workers(deps, {
-    sources: [...deps.sources.values()],
-    calls: null,
-    signal: options.signal,
-    deliveries,
-    beforeSettle: () => deliveries.yield(options.signal),
-  })
   const { notifier } = options
   const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
   const undos = createUndoTask(deps, options.signal)
-  const tasks = [
-    ...workers.tasks(),
+  const { signal } = options
+  // No run waits for what this process does.
+  const runs = { fail: () => {} }
+  const superviseAll = (tasks: readonly WorkerTask[], until: AbortSignal): Promise<void[]> =>
+    Promise.all(tasks.map((step) => supervise(deps, runs, step, until)))
+  const work = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const mended = new AbortController()
+      const until = AbortSignal.any([signal, mended.signal])
+      const workers = new Workers(deps, {
+        sources: [...deps.sources.values()],
+        calls: null,
+        signal: until,
+        deliveries,
+        onMended: () => mended.abort(),
+        beforeSettle: () => deliveries.yield(until),
+      })
+      await superviseAll(workers.tasks(), until)
+      const isStopped = (): boolean => signal.aborted
+      await retryWhileUnavailable(options.reopen, { giveUp: isStopped }).catch((error: unknown) => {
+        if (!isStopped()) throw error
+      })
+    }
+  }
+  const others = [
     undos.task,
-    ...(notifier.hasTargets ? [notificationTask({ ...deps, notifier }, options.signal)] : []),
+    ...(notifier.hasTargets ? [notificationTask({ ...deps, notifier }, signal)] : []),
   ]
   try {
-    await Promise.all(tasks.map((step) => supervise(deps, workers, step, options.signal)))
+    await Promise.all([work(), superviseAll(others, signal)])
   } finally {
     await undos.stop()
     await receiver.close()

@@ -110,3 +110,31 @@ test('triggers of a table that is gone are part of its trouble, and those of a n
   await app.run(runRequest({ route: 'sync' }))
   expect([...((await check()) ?? [])]).toEqual([['contacts', expect.stringContaining('contacts_away')]])
 })
+
+test('a receiver that was started without a broken source opens it after the mend, and writes what waits', async () => {
+  const harness = await startHarness({
+    config: withAccounts,
+    sandbox: { missingShare: 0, notFoundShare: 0 },
+    prepare: ({ pool }) => createCrm(pool, 5, 1),
+  })
+  onTestFinished(() => harness.close())
+  const { pool } = harness.database
+  const count = async (text: string): Promise<number> => (await pool.query(text)).rowCount ?? 0
+  const locker = await pool.connect()
+  await locker.query('begin; select from crm.contacts for update')
+  const run = harness.run()
+  await expect.poll(() => count(`select from fillrate.lookups where state = 'found'`)).toBe(6)
+  await locker.query('alter table crm.contacts rename column title to job_title; commit')
+  locker.release()
+  expect((await run).left_out).toMatchObject([{ source: 'contacts' }])
+  const app = await harness.open()
+  onTestFinished(() => app.close())
+  const stop = new AbortController()
+  const served = app.serve({ signal: stop.signal })
+  await expect.poll(() => count(`select from fillrate.processes where role = 'serve'`)).toBe(1)
+  await pool.query('alter table crm.contacts rename column job_title to title')
+  await expect.poll(() => count('select from crm.contacts where title is null')).toBe(0)
+  await expect.poll(() => count('select from fillrate.troubles where ended_at is null')).toBe(0)
+  stop.abort()
+  await served
+})
