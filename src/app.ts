@@ -29,8 +29,6 @@ import { OwnTroubles } from './daemon/own-troubles.ts'
 import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
 import type { RouteOption } from './domain/route.ts'
-import { JOB_SIZE } from './domain/job.ts'
-import { BUILT_IN_SERVICE } from './domain/service/built-in.ts'
 import type { DashboardApp } from './http/dashboard/actions/action.ts'
 import {
   checkBulkAvailability,
@@ -219,10 +217,10 @@ async function openSources(
 
 function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: OpenedSources): App {
   const { config, environment, log } = options
+  const { adapter } = config
   const mappings = new Map(Object.entries(config.sources))
   const metrics = new MetricsRecorder(db, log)
   const policy = toPolicy(config)
-  const adapter = config.adapter ?? BUILT_IN_SERVICE
   const bulk = checkBulkAvailability(environment, adapter)
   const base = {
     ...all,
@@ -387,9 +385,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
         budget: toBudgetLimit(request.budget ?? config.budget),
         isBoundedByBudget: request.budget !== undefined,
         bulkPossible: bulk.isPossible,
-        bulkSize: adapter.bulk?.size ?? JOB_SIZE,
         knownLimit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
-        documentedLimits: adapter.rateLimits,
       })
     },
     serve: async (request) => {

@@ -35,7 +35,7 @@ export function openServiceClient(
       'FILLRATE_API_KEY',
       'a key of the enrichment service',
     ),
-    ...(config.adapter && { service: config.adapter }),
+    service: config.adapter,
     auth: environment.auth,
     proxies: environment.proxies,
     timeoutMs,

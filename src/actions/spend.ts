@@ -1,5 +1,6 @@
 import type { Config, LookupBudget } from '../config/config.ts'
 import { runOutcome, type RunState, type Trigger } from '../domain/run.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import {
   forecastDay,
   foreseeExhaustion,
@@ -14,13 +15,14 @@ import * as runs from '../store/runs.ts'
 import * as spend from '../store/spend.ts'
 
 /** What of a configuration decides how much may be spent, and what it costs. */
-export type SpendSettings = Pick<Config, 'price' | 'liveSync' | 'sources'> & Partial<Pick<Config, 'adapter'>>
+export type SpendSettings = Pick<Config, 'price' | 'liveSync' | 'sources' | 'adapter'>
 
 /** Before a configuration is loaded: no price, and no budget to report. */
 export const NO_SPEND_SETTINGS: SpendSettings = {
   price: null,
   liveSync: { budget: null, importBudget: null },
   sources: {},
+  adapter: BUILT_IN_SERVICE,
 }
 
 /**
@@ -192,7 +194,7 @@ async function listBudgets(db: Database, settings: SpendSettings, now: number): 
       null,
     ),
   )
-  const isFlat = settings.adapter?.credits.isFlat !== false
+  const { isFlat } = settings.adapter.credits
   return [...ofDay, ...ofRuns].map((one) => (isFlat ? one : { ...one, unit: 'credit' }))
 }
 

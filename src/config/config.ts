@@ -26,8 +26,8 @@ export interface Config {
   /** The file it was loaded from. Null: from code. */
   readonly path: string | null
   readonly sources: Readonly<Record<string, SourceMapping>>
-  /** The interface of the service. Missing: the built-in one. */
-  readonly adapter?: Service
+  /** How the service is called: the built-in interface if the configuration names no other. */
+  readonly adapter: Service
   readonly service: {
     /** The maximum number of concurrent calls, over up to a quarter more connections. */
     readonly concurrency: number

@@ -1,5 +1,4 @@
 import type { SourceKind } from '../domain/mapping.ts'
-import { RECORD_FIELDS } from '../domain/record-fields.ts'
 import type { Service } from '../domain/service/service.ts'
 import { didYouMean, oneOf } from '../util/text.ts'
 
@@ -7,10 +6,10 @@ import { didYouMean, oneOf } from '../util/text.ts'
 export type ServiceFields = { readonly [Kind in SourceKind]: readonly string[] }
 
 /** The fields that outputs of a service may copy. */
-export const fieldsOf = (service: Pick<Service, 'shapes'> | null): ServiceFields =>
-  service === null
-    ? RECORD_FIELDS
-    : { person: Object.keys(service.shapes.person), company: Object.keys(service.shapes.company) }
+export const fieldsOf = ({ shapes }: Pick<Service, 'shapes'>): ServiceFields => ({
+  person: Object.keys(shapes.person),
+  company: Object.keys(shapes.company),
+})
 
 /** What to do about a field that a record of this kind doesn't have. */
 export function suggestField(kind: SourceKind, field: string, fields: ServiceFields): string {

@@ -2,10 +2,11 @@ import type { Config, ScheduleEntry } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { salvageConfig } from './salvage.ts'
 import { toProblems } from './schema-problems.ts'
-import { type ParsedConfig, configSchema, createConfigSchema } from './schema.ts'
+import { type ParsedConfig, createConfigSchema } from './schema.ts'
 import { fieldsOf } from './fields.ts'
 import { checkSources, parseService, splitService, type GivenService } from './service.ts'
 import { defaultBulkMinimum } from '../domain/route.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
@@ -24,22 +25,30 @@ import type { ParsedSource } from './source-schema.ts'
 export function parseConfig(value: unknown, path: string | null, module: GivenService | null = null): Config {
   const where = path ?? 'the configuration'
   const { config, given } = splitService(value)
-  const { service, problems: wrong } = parseService(module ?? given)
+  const named = module ?? given
+  const { service, problems: wrong } = named
+    ? parseService(named)
+    : { service: BUILT_IN_SERVICE, problems: [] }
   // A mistake in the service leaves nothing to hold the outputs against.
-  const fields = wrong.length > 0 ? ANY_FIELDS : fieldsOf(service)
-  const schema = service === null && wrong.length === 0 ? configSchema : createConfigSchema(fields)
+  const fields = service === null ? ANY_FIELDS : fieldsOf(service)
+  const schema = createConfigSchema(fields)
+  const resolve = (valid: ParsedConfig): Config => resolveConfig(valid, path, service ?? BUILT_IN_SERVICE)
   const parsed = schema.safeParse(config, { jitless: true })
   if (!parsed.success) {
     const usable = salvageConfig(config, schema)
     throw new InvalidConfig(
       where,
       [...wrong, ...toProblems(parsed.error.issues, schema, config, fields)],
-      usable === null ? null : resolveConfig(usable, path, service),
+      usable && resolve(usable),
       { hasInvalidService: wrong.length > 0 },
     )
   }
-  const problems = [...wrong, ...checkSchedule(parsed.data), ...checkSources(parsed.data.sources, service)]
-  const resolved = resolveConfig(parsed.data, path, service)
+  const resolved = resolve(parsed.data)
+  const problems = [
+    ...wrong,
+    ...checkSchedule(parsed.data),
+    ...checkSources(parsed.data.sources, resolved.adapter),
+  ]
   if (problems.length > 0)
     throw new InvalidConfig(where, problems, resolved, { hasInvalidService: wrong.length > 0 })
   return resolved
@@ -99,12 +108,12 @@ const HOUR_MS = 3600 * SECOND_MS
 const DAY_MS = 24 * HOUR_MS
 
 /** The configuration with every default filled in. */
-function resolveConfig(parsed: ParsedConfig, path: string | null, service: Service | null): Config {
+function resolveConfig(parsed: ParsedConfig, path: string | null, service: Service): Config {
   const names = Object.keys(parsed.sources)
   const refreshAfterMs = parsed.refreshAfter ?? 90 * DAY_MS
   return {
     path,
-    ...(service && { adapter: service }),
+    adapter: service,
     sources: Object.fromEntries(
       Object.entries(parsed.sources).map(([name, source]) => [
         name,
@@ -118,7 +127,7 @@ function resolveConfig(parsed: ParsedConfig, path: string | null, service: Servi
       account: parsed.service?.account ?? null,
     },
     bulk: {
-      minimum: parsed.bulk?.minimum ?? defaultBulkMinimum(service?.bulk ?? null),
+      minimum: parsed.bulk?.minimum ?? defaultBulkMinimum(service.bulk),
       deadlineMs: parsed.bulk?.deadline ?? 6 * HOUR_MS,
       graceMs: parsed.bulk?.grace ?? 300 * SECOND_MS,
     },
@@ -161,12 +170,12 @@ const resolvePrice = ({ currency, lookup }: NonNullable<ParsedConfig['price']>):
 function resolveSource(
   name: string,
   source: ParsedSource,
-  { refreshAfterMs, service }: { readonly refreshAfterMs: number; readonly service: Service | null },
+  { refreshAfterMs, service }: { readonly refreshAfterMs: number; readonly service: Service },
 ): SourceMapping {
   return {
     name,
     kind: source.kind,
-    ...(service && { shapes: service.shapes[source.kind] }),
+    shapes: service.shapes[source.kind],
     table: source.table.trim(),
     joins: source.joins ?? null,
     key: source.key === undefined ? null : [source.key].flat(),

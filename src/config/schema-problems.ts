@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { SourceKind } from '../domain/mapping.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { type ServiceFields, fieldsOf, suggestField } from './fields.ts'
 import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
 import type { Problem } from './problems.ts'
@@ -12,7 +13,7 @@ export function toProblems(
   issues: readonly Issue[],
   schema: z.core.$ZodType,
   config: unknown,
-  fields: ServiceFields = fieldsOf(null),
+  fields: ServiceFields = fieldsOf(BUILT_IN_SERVICE),
 ): Problem[] {
   return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config, fields }))
 }

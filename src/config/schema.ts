@@ -10,6 +10,7 @@ import {
   oneOfStrings,
   requiredString,
 } from './primitives.ts'
+import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { NOTIFICATION_TOPICS } from '../domain/notification.ts'
 import { type ServiceFields, fieldsOf } from './fields.ts'
 import { createSourceSchema } from './source-schema.ts'
@@ -244,6 +245,6 @@ export const createConfigSchema = (fields: ServiceFields) =>
   )
 
 /** For the built-in service. */
-export const configSchema = createConfigSchema(fieldsOf(null))
+export const configSchema = createConfigSchema(fieldsOf(BUILT_IN_SERVICE))
 
 export type ParsedConfig = z.output<typeof configSchema>

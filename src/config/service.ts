@@ -44,12 +44,10 @@ const isDefinition = (service: object): boolean =>
  * Checks a service. Every mistake is a problem with its place: a path that does not begin with a slash, a placeholder
  * that no input fills, an encoding that does not exist, a limit that cannot be read.
  */
-export function parseService(given: GivenService | null): {
+export function parseService({ definition, place }: GivenService): {
   readonly service: Service | null
   readonly problems: readonly Problem[]
 } {
-  if (given === null) return { service: null, problems: [] }
-  const { definition, place } = given
   const parsed = serviceSchema.safeParse(definition)
   if (parsed.success) return { service: createService(definition as ServiceDefinition), problems: [] }
   const isFile = place.includes('/')
@@ -63,11 +61,7 @@ export function parseService(given: GivenService | null): {
 }
 
 /** Sources that the service cannot serve: of a kind or with an input that it does not take. */
-export function checkSources(
-  sources: Readonly<Record<string, ParsedSource>>,
-  service: Service | null,
-): Problem[] {
-  if (service === null) return []
+export function checkSources(sources: Readonly<Record<string, ParsedSource>>, service: Service): Problem[] {
   return Object.entries(sources).flatMap(([name, source]): Problem[] => {
     const call = service[source.kind]
     if (call === null)

@@ -1,5 +1,4 @@
 import { describeError } from '../util/error-text.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -136,7 +135,7 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
     const before = config
     const read = isReopening && before !== null ? before : await options.readConfig()
     isReopening = false
-    service ??= read.adapter ?? BUILT_IN_SERVICE
+    service ??= read.adapter
     requireBudgets(read)
     requireNotifyUrls(read, environment)
     // What is new must be right; of what was active already, the database is to blame.
@@ -148,7 +147,7 @@ async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Data
         app = opened
         spendSettings = read
         config = read
-        service = read.adapter ?? BUILT_IN_SERVICE
+        service = read.adapter
         options.onConfig(read)
         return opened.start({
           signal: until,

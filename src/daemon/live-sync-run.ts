@@ -29,7 +29,7 @@ export interface LiveSyncRunOptions {
   readonly budgetName: string | null
   readonly onEnding: OnRunEnding
   /** What lookups cost. Default: one credit each. */
-  readonly credits?: ServiceCredits | undefined
+  readonly credits: ServiceCredits
 }
 
 /**

@@ -294,7 +294,7 @@ export class LiveSync {
       trigger: kind,
       budget: this.#budgets.limits(kind),
       budgetName,
-      credits: this.#deps.adapter?.credits,
+      credits: this.#deps.adapter.credits,
       onEnding: (tx, report) => this.#options.onEnding(tx, report, { trigger: kind, sources: this.#names }),
     })
     this.#openRuns[kind] = run

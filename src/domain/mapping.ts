@@ -46,8 +46,8 @@ export interface OutputMapping {
 export interface SourceMapping {
   readonly name: string
   readonly kind: SourceKind
-  /** The fields of the service's records. Default: the built-in service's. */
-  readonly shapes?: Readonly<Record<string, FieldShape>>
+  /** The fields of the service's records. */
+  readonly shapes: Readonly<Record<string, FieldShape>>
   /** As configured, quoted where needed: `crm.contacts`, `"Contacts"`. */
   readonly table: string
   readonly joins: string | null

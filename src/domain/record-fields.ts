@@ -122,15 +122,8 @@ export type RecordShapes = { readonly [Kind in SourceKind]: Readonly<Record<stri
 /** The fields of today's interface. */
 export const BUILT_IN_SHAPES: RecordShapes = SHAPES
 
-/**
- * What the values of a field look like; of `name` or `location`, the object. Null: the service does not list it.
- * @param shapes the fields of the service; default: the built-in one's
- */
-export function shapeOfField(
-  kind: SourceKind,
-  field: string,
-  shapes: Readonly<Record<string, FieldShape>> = SHAPES[kind],
-): FieldShape | null {
+/** What the values of a field look like; of `name` or `location`, the object. Null: the service does not list it. */
+export function shapeOfField(field: string, shapes: Readonly<Record<string, FieldShape>>): FieldShape | null {
   if (Object.hasOwn(shapes, field)) return shapes[field] ?? null
   const inner = Object.keys(shapes).filter((name) => name.startsWith(`${field}.`))
   if (inner.length === 0) return null

@@ -19,10 +19,10 @@ export function routeEmails(situation: {
   /** Rows are still being picked. */
   readonly picking: boolean
   readonly minimum: number
-  /** Emails of a full job. Default: 100. */
-  readonly size?: number
+  /** Emails of a full job. */
+  readonly size: number
 }): { readonly bulkFrom: number | null; readonly singly: 'now' | 'when_fewer' | 'never' } {
-  const { option, bulkPossible, picking, minimum, size = JOB_SIZE } = situation
+  const { option, bulkPossible, picking, minimum, size } = situation
   if (option === 'sync' || !bulkPossible) return { bulkFrom: null, singly: 'now' }
   const minimumJob = option === 'bulk' ? 1 : minimum
   return {

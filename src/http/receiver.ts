@@ -3,7 +3,6 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import { request } from 'undici'
 import type { Environment } from '../config/environment.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { configuredAddress } from '../pipeline/deps.ts'
@@ -22,8 +21,8 @@ export interface ReceiverOptions {
   readonly db: Database
   readonly environment: Environment
   readonly log: Log
-  /** The service's interface; null while it is not known. Default: the built-in one. */
-  readonly service?: () => Service | null
+  /** How the service is called; null while it is not known. */
+  readonly service: () => Service | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
@@ -56,7 +55,7 @@ export const DEFAULT_HOST = '127.0.0.1'
  * @throws ConfigProblems if this process cannot listen there
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { db, environment, log, service = () => BUILT_IN_SERVICE } = options
+  const { db, environment, log, service } = options
   const host = environment.host ?? DEFAULT_HOST
   const port = environment.port ?? 0
   // Only here: the server's modules are a third of what a run would load, and one that calls one by one needs none.
@@ -180,7 +179,7 @@ export interface BulkAvailability {
 
 export function checkBulkAvailability(
   environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
-  { bulk }: Pick<Service, 'bulk'> = BUILT_IN_SERVICE,
+  { bulk }: Pick<Service, 'bulk'>,
 ): BulkAvailability {
   if (bulk === null) return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
   if (bulk.results === 'answer') return { isPossible: true, usesWebhook: false, reason: null, todo: null }

@@ -7,7 +7,6 @@ import { isTransient } from '../store/connectivity.ts'
 import { cached } from '../util/cached.ts'
 import type { DashboardServerOptions } from './dashboard-routes.ts'
 import { limitConnections } from './connections.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { SignatureScheme } from '../domain/service/service.ts'
 import { registerWebhook } from './webhook.ts'
 
@@ -17,8 +16,8 @@ export interface HttpServerOptions {
   readonly port: number
   /** Null without a secret: deliveries cannot be verified, so there is no webhook. */
   readonly receive: ReceiveWebhook | null
-  /** How the service signs its deliveries. Default: as the built-in one. */
-  readonly signature?: () => SignatureScheme | null
+  /** How the service signs its deliveries; null while that is not known. */
+  readonly signature: () => SignatureScheme | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Why the process is not ready; null if it is. */
@@ -70,7 +69,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
   if (options.receive)
     registerWebhook(server, {
       receive: options.receive,
-      signature: options.signature ?? (() => BUILT_IN_SERVICE.signature),
+      signature: options.signature,
       deliveries: options.deliveries,
       onFailed: (error) =>
         // The sender repeats it; that Postgres is away is said once, as a trouble.

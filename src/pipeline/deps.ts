@@ -38,8 +38,8 @@ export interface Deps {
   readonly policy: RunPolicy
   /** Number of the configured service. Responses of another service are not used. */
   readonly service: number
-  /** The service's interface. Default: the built-in one. */
-  readonly adapter?: Service
+  /** How the service is called. */
+  readonly adapter: Service
   /** Counts for the metrics. */
   readonly metrics?: MetricsRecorder
 }
@@ -75,15 +75,14 @@ export interface RunPolicy extends FreshnessPolicy {
 }
 
 /** Emails of a full job. */
-export const jobSizeOf = ({ adapter }: Pick<Deps, 'adapter'>): number => adapter?.bulk?.size ?? JOB_SIZE
+export const jobSizeOf = ({ adapter }: Pick<Deps, 'adapter'>): number => adapter.bulk?.size ?? JOB_SIZE
 
 /** Until when the results of a job that was accepted now are awaited, and when they are fetched first. */
 export function awaitResults(
   { adapter, policy, now, webhookUrl }: Pick<CallDeps, 'adapter' | 'policy' | 'now' | 'webhookUrl'>,
   jobId: string | null,
 ): { readonly deadlineAt: Date; readonly pollAt: Date | null } | null {
-  const poll = adapter?.poll
-  if (!poll || jobId === null) return null
+  if (!adapter.poll || jobId === null) return null
   const submittedAt = new Date(now())
   const deadlineAt = new Date(now() + policy.bulkDeadlineMs)
   const firstMs = firstPollMs({ adapter, webhookUrl })
@@ -96,7 +95,7 @@ const FIRST_POLL_AFTER_DELIVERY_MS = 120_000
 
 /** From the submission of a job to its first poll, in milliseconds. */
 export const firstPollMs = ({ adapter, webhookUrl }: Pick<CallDeps, 'adapter' | 'webhookUrl'>): number =>
-  adapter?.poll?.firstMs ?? (webhookUrl === null ? FIRST_POLL_MS : FIRST_POLL_AFTER_DELIVERY_MS)
+  adapter.poll?.firstMs ?? (webhookUrl === null ? FIRST_POLL_MS : FIRST_POLL_AFTER_DELIVERY_MS)
 
 /** Decides how a run's waiting emails are requested. */
 export const routeRun = (
@@ -105,7 +104,7 @@ export const routeRun = (
 ): ReturnType<typeof routeEmails> =>
   routeEmails({
     option: options.route,
-    bulkPossible: deps.webhookUrl !== null || deps.adapter?.bulk?.needsWebhook === false,
+    bulkPossible: deps.webhookUrl !== null || deps.adapter.bulk?.needsWebhook === false,
     picking,
     minimum: deps.policy.bulkMinimum,
     size: jobSizeOf(deps),

@@ -55,7 +55,7 @@ const isEmpty = (data: unknown): boolean =>
   data === null || (isObject(data) && Object.keys(data).length === 0)
 
 const readAsPeople = (items: readonly ResultItem[]): ParsedResult[] =>
-  items.map((item) => parseResult(item.data))
+  items.map((item) => parseResult(item.data, 'person', BUILT_IN_SERVICE))
 
 /**
  * Matches a delivery's results to the members of its job, or of the candidate that most results match. Null: there is
@@ -69,7 +69,7 @@ export function settleDelivery(
   candidates: readonly JobCandidate[],
   freshness: FreshnessPolicy,
   now: number,
-  service: Pick<Service, 'readers'> & Partial<Pick<Service, 'bulk' | 'credits'>> = BUILT_IN_SERVICE,
+  service: Pick<Service, 'readers' | 'bulk' | 'credits'>,
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   const readings = readAsPeople(event.results)
@@ -115,8 +115,8 @@ export function settleDelivery(
       isOpen: open,
       ...afterResult(result, freshness, now),
     }
-    const credits = service?.credits
-    if (!credits || credits.isFlat || kind === null) return fields
+    const { credits } = service
+    if (credits.isFlat || kind === null) return fields
     const record = result.type === 'found' ? (result.record as Record<string, unknown>) : null
     return { ...fields, credits: credits.of(kind, record) }
   }

@@ -34,7 +34,7 @@ export async function pollJobs(
   scope: string,
   options: { readonly signal: AbortSignal },
 ): Promise<PollResult> {
-  if (!deps.adapter?.poll) return NOTHING_POLLED
+  if (!deps.adapter.poll) return NOTHING_POLLED
   const allowed = Math.min(POLLS_PER_TICK, allowedByBreaker(deps, deps.now()))
   const wanted = allowed === 0 ? 0 : await jobs.countDueJobs(deps.db, scope, allowed)
   if (wanted === 0) return NOTHING_POLLED

@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { Delivery } from '../domain/job.ts'
 import type { ServiceDelivery } from '../domain/service/messages.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
@@ -42,8 +41,8 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 export function createWebhookReceiver(
   db: Database,
   secrets: readonly string[],
-  currentService: () => Service | null = () => BUILT_IN_SERVICE,
-  serviceId: () => Promise<number | null> = async () => null,
+  currentService: () => Service | null,
+  serviceId: () => Promise<number | null>,
 ): ReceiveWebhook {
   let lastAt = Number.NEGATIVE_INFINITY
   const insert = createBatcher(

@@ -135,7 +135,7 @@ function settleClaimed(
     const answers = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
     await completeFromDelivery(tx, answers)
     // Nothing follows an answer.
-    const { results = 'webhook' } = deps.adapter?.bulk ?? {}
+    const { results = 'webhook' } = deps.adapter.bulk ?? {}
     const graceMs = results === 'webhook' ? deps.policy.bulkGraceMs : 0
     await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(matchedDeliveries), graceMs)
     traceBatch('fillrate.settle', startedAt, () => ({

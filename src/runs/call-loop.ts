@@ -200,7 +200,7 @@ async function callWhileLeader(
       },
     }),
   ]
-  if (deps.adapter?.poll)
+  if (deps.adapter.poll)
     loops.push(
       runLoop({
         ...common,

@@ -80,7 +80,7 @@ interface MonitorState extends Leftover {
  * @returns what it leaves to others
  */
 export async function monitorRun(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
   run: MonitoredRun,
   signal: AbortSignal,
 ): Promise<Leftover> {
@@ -149,7 +149,7 @@ async function countFinished(
 }
 
 async function checkCompletion(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
   run: MonitoredRun,
   state: MonitorState,
   signal: AbortSignal,
@@ -219,7 +219,7 @@ async function findOutage(
 
 /** @returns whether anything was taken over */
 async function takeOver(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
   run: MonitoredRun,
   runningIds: readonly number[],
   counts: waiting.WaitingCounts,
@@ -233,7 +233,7 @@ async function takeOver(
 
 /** @returns whether any row was picked */
 async function repickSources(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
   run: MonitoredRun,
   options: { readonly includeAbandoned: boolean; readonly signal: AbortSignal },
 ): Promise<boolean> {

@@ -23,7 +23,7 @@ import { logWait } from './loop.ts'
 import { type DeletedRowsReport, reconcileDeleted, restoreReturned } from './reconcile-deleted.ts'
 import { isLeftOut, type LeftOutSource, unlessBroken } from './source-health.ts'
 
-type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random'>
+type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random' | 'adapter'>
 
 export interface PickSourcesOptions extends PickOptions {
   readonly sources: readonly Source[]

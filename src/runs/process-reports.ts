@@ -63,10 +63,14 @@ export function startProcessReports(
 }
 
 /** The configuration as it may be shown: of an address that is itself a secret (a Slack webhook), the host alone. */
-export function withoutSecrets({ adapter, ...config }: Config): object {
+export function withoutSecrets({ adapter, sources, ...config }: Config): object {
   return {
     ...config,
-    ...(adapter && { adapter: adapter.name }),
+    adapter: adapter.name,
+    // What the fields of the service look like is no part of the configuration.
+    sources: Object.fromEntries(
+      Object.entries(sources).map(([name, source]) => [name, { ...source, shapes: undefined }]),
+    ),
     notify: config.notify.map((target) => ({ ...target, url: target.url && new URL(target.url).host })),
   }
 }

@@ -96,7 +96,7 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
   const budget = new RunBudget(
     options.budget,
     resolveSourceBudgets(mappings, options.budget),
-    deps.adapter?.credits,
+    deps.adapter.credits,
   )
   const token = randomUUID()
   const inserted = {

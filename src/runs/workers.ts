@@ -54,7 +54,10 @@ export interface WorkersOptions {
   readonly onRecovered?: (result: RecoverResult) => void
 }
 
-type WorkersDeps = Pick<CallDeps, 'db' | 'sources' | 'brokenSources' | 'log' | 'now' | 'random' | 'policy'>
+type WorkersDeps = Pick<
+  CallDeps,
+  'db' | 'sources' | 'brokenSources' | 'log' | 'now' | 'random' | 'policy' | 'adapter'
+>
 
 /**
  * The steps that a process does for all its runs together: look up, submit, settle, write back and recover, each in

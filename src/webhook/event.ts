@@ -3,7 +3,6 @@ import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
 import { hash } from 'node:crypto'
 import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { ServiceDelivery } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
@@ -198,8 +197,8 @@ function parseResultItem(raw: unknown): ResultItem {
  */
 export function parseResult(
   data: unknown,
-  kind: 'person' | 'company' = 'person',
-  { readers }: Pick<Service, 'readers'> = BUILT_IN_SERVICE,
+  kind: 'person' | 'company',
+  { readers }: Pick<Service, 'readers'>,
 ): ParsedResult {
   // The data comes out of a wrapper, where empty means no match.
   const reading = readers[kind]({ data })

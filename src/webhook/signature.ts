@@ -63,7 +63,7 @@ export function verifyWebhook(
 /** Whether a header has the form of a signature; if not, the body need not be read. */
 export const isWellFormedSignature = (
   signature: string | readonly string[] | undefined,
-  scheme: SignatureScheme = BUILT_IN_SERVICE.signature,
+  scheme: SignatureScheme,
 ): boolean => readSignature(signature, scheme) !== null
 
 /** What a signature must look like, for a message: `64 lowercase hexadecimal digits`. */

@@ -1,4 +1,5 @@
 import pino from 'pino'
+import { BUILT_IN_SERVICE } from '../../src/domain/service/built-in.ts'
 import type { Deps, RunPolicy } from '../../src/pipeline/deps.ts'
 import { createPass } from '../../src/pipeline/pick/pass.ts'
 import { pickPage as pick } from '../../src/pipeline/pick/pick.ts'
@@ -70,11 +71,22 @@ export async function answeredPeople(
     random: Math.random,
     policy: { ...POLICY, ...policy },
     service: 0,
+    adapter: config.adapter,
   }
   const options = { limit: null, where: null }
   const pass = await createPass(deps, source, options)
   while (pass.phase !== 'done')
-    await pick(deps, { id: 1, budget: new RunBudget(null), isDryRun: false, service: 0 }, pass, options)
+    await pick(
+      deps,
+      {
+        id: 1,
+        budget: new RunBudget(null, new Map(), BUILT_IN_SERVICE.credits),
+        isDryRun: false,
+        service: 0,
+      },
+      pass,
+      options,
+    )
   return { deps, source, run: 1 }
 }
 

@@ -1,4 +1,5 @@
 import pino from 'pino'
+import { BUILT_IN_SERVICE } from '../../src/domain/service/built-in.ts'
 import { openHttpServer } from '../../src/http/server.ts'
 import { createWebhookReceiver } from '../../src/pipeline/receive.ts'
 import { openDatabase } from '../../src/store/open.ts'
@@ -22,7 +23,13 @@ const db = openDatabase({ url: task.databaseUrl, max: 4 })
 const server = await openHttpServer({
   host: '127.0.0.1',
   port: 0,
-  receive: createWebhookReceiver(db, [task.secret]),
+  receive: createWebhookReceiver(
+    db,
+    [task.secret],
+    () => BUILT_IN_SERVICE,
+    async () => null,
+  ),
+  signature: () => BUILT_IN_SERVICE.signature,
   deliveries: { notify: () => {} },
   notReadyReason: async () => null,
   dashboard: null,

@@ -1,11 +1,8 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import { JOB_SIZE } from '../../domain/job.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
-import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
-import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import { routeEmails, type RouteOption } from '../../domain/route.ts'
 import { costOf, type Money, resolveSourceBudgets } from '../../domain/spend.ts'
-import type { Deps } from '../../pipeline/deps.ts'
+import { type Deps, jobSizeOf } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
 import { isFit, type LeftOutSource } from '../../runs/source-health.ts'
@@ -25,11 +22,7 @@ export interface PlanOptions extends Omit<FunnelOptions, 'sample'> {
   readonly leftOut: readonly LeftOutSource[]
   readonly route: RouteOption
   readonly bulkPossible: boolean
-  /** Emails of a full job. Default: 100. */
-  readonly bulkSize?: number
   readonly knownLimit: KnownLimit | null
-  /** Limits that the service documents. Default: none. */
-  readonly documentedLimits?: readonly DocumentedLimit[]
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
 }
@@ -84,7 +77,7 @@ export async function createPlan(
   deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
   options: PlanOptions,
 ): Promise<Plan> {
-  const { knownLimit, documentedLimits = [], sample = null } = options
+  const { knownLimit, sample = null } = options
   const estimate = new LookupEstimate()
   const sources: SourcePlan[] = []
   const samples: RandomSample<DiffRow>[] = []
@@ -108,7 +101,7 @@ export async function createPlan(
     options.budget,
   )
   const limits = sources.map(({ source }) => sourceBudgets.get(source) ?? Number.POSITIVE_INFINITY)
-  const { credits } = deps.adapter ?? BUILT_IN_SERVICE
+  const { credits } = deps.adapter
   const payable = countPayable(requests, budget, limits, credits.most)
   const cost = sumOf(payable)
   // Fallbacks of a source that has used up its own budget are not paid.
@@ -118,7 +111,7 @@ export async function createPlan(
   const maxCost = hasSpentSource
     ? cost
     : Math.min(maxRequests, leastEach === 0 ? Infinity : Math.floor(budget / leastEach))
-  const calls = estimateCalls(payable, options, deps.policy.bulkMinimum)
+  const calls = estimateCalls(payable, { ...options, size: jobSizeOf(deps) }, deps.policy.bulkMinimum)
   const { price } = deps.policy
   const least = sumCredits(payable, credits.least)
   // Only people have further identifiers.
@@ -155,7 +148,7 @@ export async function createPlan(
       expected_found: matchRate === null ? null : Math.round(cost * matchRate),
       found_range: estimateMatches(cost, history),
     },
-    time: estimateTime(calls, maxCost - cost, knownLimit, documentedLimits),
+    time: estimateTime(calls, maxCost - cost, knownLimit, deps.adapter.rateLimits),
     ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
@@ -236,10 +229,10 @@ export function countPayable(
 /** Estimates calls by route, as a run would make them. Pure. */
 export function estimateCalls(
   toAsk: Readonly<Record<LookupKind, number>>,
-  options: Pick<PlanOptions, 'route' | 'bulkPossible' | 'bulkSize'>,
+  options: Pick<PlanOptions, 'route' | 'bulkPossible'> & { readonly size: number },
   minimum: number,
 ): CallCounts {
-  const { bulkSize: size = JOB_SIZE } = options
+  const { size } = options
   const { bulkFrom, singly } = routeEmails({
     option: options.route,
     bulkPossible: options.bulkPossible,

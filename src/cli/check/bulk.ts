@@ -36,7 +36,7 @@ export async function checkBulkSetup(environment: Environment, service: Service,
   const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
   if (publicUrl === null)
     return createFinding('bulk', 'ok', `on: webhooks are received on this machine, ${secrets}`)
-  const receiver = await openTemporaryReceiver(environment, log)
+  const receiver = await openTemporaryReceiver(environment, service, log)
   if (receiver !== null && 'wrong' in receiver) return receiver.wrong
   try {
     return await deliver(environment, publicUrl, secrets)
@@ -51,6 +51,7 @@ export async function checkBulkSetup(environment: Environment, service: Service,
  */
 async function openTemporaryReceiver(
   { port, host }: Environment,
+  { signature }: Service,
   log: Log,
 ): Promise<{ close(): Promise<void> } | { wrong: Finding } | null> {
   if (port === null || port === 0) return null
@@ -59,6 +60,7 @@ async function openTemporaryReceiver(
       host: host ?? DEFAULT_HOST,
       port,
       receive: async () => 'bad_signature',
+      signature: () => signature,
       deliveries: { notify: () => {} },
       notReadyReason: async () => 'fillrate check tests whether this address is reachable',
       dashboard: null,

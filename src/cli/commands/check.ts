@@ -144,6 +144,6 @@ function* checkConfig(config: Config): Generator<Finding> {
       'ok',
       budget === 'unlimited'
         ? 'unlimited'
-        : `${formatCount(budget)} ${config.adapter?.credits.isFlat === false ? 'credits' : 'lookups'} a run`,
+        : `${formatCount(budget)} ${config.adapter.credits.isFlat ? 'lookups' : 'credits'} a run`,
     )
 }

@@ -23,13 +23,13 @@ const byKind = (toCount: (kind: LookupKind) => number): Record<LookupKind, numbe
 })
 
 /** Completes what a service bills. */
-export function readCredits(definition: CreditsDefinition = {}, shapes?: RecordShapes): ServiceCredits {
+export function readCredits(definition: CreditsDefinition, shapes: RecordShapes): ServiceCredits {
   const [hit, miss] = [definition.hit, definition.miss].map((given) =>
     byKind((kind) => (typeof given === 'object' ? given[kind] : given) ?? 1),
   ) as [Record<LookupKind, number>, Record<LookupKind, number>]
   const fields = Object.entries(definition.fields ?? {})
   const ofSource = (kind: LookupKind): (typeof fields)[number][] => {
-    const shape = shapes?.[kind === 'domain' ? 'company' : 'person'] ?? {}
+    const shape = shapes[kind === 'domain' ? 'company' : 'person']
     return fields.filter(([field]) => Object.hasOwn(shape, field))
   }
   const extras = byKind((kind) => ofSource(kind).reduce((sum, [, more]) => sum + more, 0))
@@ -46,9 +46,6 @@ export function readCredits(definition: CreditsDefinition = {}, shapes?: RecordS
     },
   }
 }
-
-/** One credit a lookup. */
-export const FLAT_CREDITS: ServiceCredits = readCredits()
 
 const isFilled = (value: unknown): boolean =>
   value !== null && value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0)

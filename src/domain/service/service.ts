@@ -94,7 +94,7 @@ const PLACEHOLDER = /\{(\w+)\}/g
 
 /** Completes a definition. It must be valid: `parseService` checks it. */
 export function createService(definition: ServiceDefinition): Service {
-  const { person, company, bulk, webhook, poll, rate, credits, fields } = definition
+  const { person, company, bulk, webhook, poll, rate, credits = {}, fields } = definition
   const shapes: RecordShapes = {
     person: completeShapes(fields?.person),
     company: completeShapes(fields?.company),

@@ -1,7 +1,6 @@
 import { describeError } from '../../util/error-text.ts'
 import { afterCall, type CallEvent } from '../../domain/lookup.ts'
 import type { JsonObject } from '../../domain/json.ts'
-import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import { toPriority } from '../../domain/run.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
@@ -262,7 +261,7 @@ export async function lookUpBatch(
 
   /** What a call cost; undefined where each lookup costs one credit. @param event null: it is not billed */
   function toCredits({ kind }: store.LeasedLookup, event: CallEvent | null): number | undefined {
-    const { credits } = deps.adapter ?? BUILT_IN_SERVICE
+    const { credits } = deps.adapter
     if (credits.isFlat) return undefined
     return event === null ? 0 : credits.of(kind, event.type === 'found' ? (event.record as JsonObject) : null)
   }

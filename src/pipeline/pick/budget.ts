@@ -1,5 +1,5 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import { FLAT_CREDITS, type ServiceCredits } from '../../domain/service/credits.ts'
+import type { ServiceCredits } from '../../domain/service/credits.ts'
 import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
 
 /**
@@ -27,11 +27,7 @@ export class RunBudget {
    * @param limit credits; null is unlimited
    * @param sourceLimits of it, the most for a source
    */
-  constructor(
-    limit: number | null,
-    sourceLimits: ReadonlyMap<string, number> = new Map(),
-    credits: ServiceCredits = FLAT_CREDITS,
-  ) {
+  constructor(limit: number | null, sourceLimits: ReadonlyMap<string, number>, credits: ServiceCredits) {
     this.limit = limit
     this.credits = credits
     this.#sourceLimits = sourceLimits

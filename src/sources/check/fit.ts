@@ -29,11 +29,11 @@ export interface Misfit {
  * only the database knows is checked in `values.ts`. A field that the service does not list is not checked.
  */
 export function findMisfit(
-  { mapping: { kind, shapes }, table }: Pick<Source, 'mapping' | 'table'>,
+  { mapping: { shapes }, table }: Pick<Source, 'mapping' | 'table'>,
   output: MappedOutput,
   foreignKeys: readonly SourceForeignKey[],
 ): Misfit | null {
-  const shape = shapeOfField(kind, output.mapping.field, shapes)
+  const shape = shapeOfField(output.mapping.field, shapes)
   if (shape === null) return describeUnlisted(output)
   if (output.mapping.sql !== null) return checkExpressionInput(output, shape, output.mapping.sql)
   const key = foreignKeys.find(

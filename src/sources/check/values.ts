@@ -41,7 +41,7 @@ async function findRejectedValues(
   output: MappedOutput,
   constraints: Constraints,
 ): Promise<Misfit[]> {
-  const shape = shapeOfField(source.mapping.kind, output.mapping.field, source.mapping.shapes)
+  const shape = shapeOfField(output.mapping.field, source.mapping.shapes)
   if (output.mapping.sql !== null)
     return shape === null ? [] : tryExpression(tx, source, output, shape, output.mapping.sql)
   if (output.path.length > 0) return []

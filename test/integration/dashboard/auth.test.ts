@@ -267,6 +267,7 @@ describe('without a token', () => {
       host: '127.0.0.1',
       port: 0,
       receive: null,
+      signature: () => null,
       deliveries: { notify: () => {} },
       notReadyReason: async () => {
         looked++

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import pino from 'pino'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { type ForgetReport, forgetSubject } from '../../../src/actions/forget.ts'
 import { type ForgetTarget, parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
@@ -74,7 +75,12 @@ async function mentions(text: string): Promise<Record<string, number>> {
 const post = (event: object): Promise<string> => {
   const body = Buffer.from(JSON.stringify(event))
   const { webhookSecret } = harness.sandbox
-  const receive = createWebhookReceiver(harness.database.db, [webhookSecret])
+  const receive = createWebhookReceiver(
+    harness.database.db,
+    [webhookSecret],
+    () => BUILT_IN_SERVICE,
+    async () => null,
+  )
   return receive({ body, signature: signWebhook(body, webhookSecret), job: null })
 }
 const erase = (kind: ForgetTarget['kind'], typed: string): Promise<ForgetReport> => {

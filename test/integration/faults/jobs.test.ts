@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import pino from 'pino'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { performJobAction } from '../../../src/actions/job-actions.ts'
 import { createWebhookReceiver, type WebhookReceipt } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
@@ -47,7 +48,12 @@ const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> 
     JSON.stringify({ event_id: randomUUID(), status: 'completed', results: [], ...changes }),
   )
   const secret = harness.sandbox.webhookSecret
-  return createWebhookReceiver(harness.database.db, [secret])({
+  return createWebhookReceiver(
+    harness.database.db,
+    [secret],
+    () => BUILT_IN_SERVICE,
+    async () => null,
+  )({
     body,
     signature: signWebhook(body, secret),
     job: path,

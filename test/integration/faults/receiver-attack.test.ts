@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { openHttpServer, type HttpServer } from '../../../src/http/server.ts'
 import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
@@ -24,7 +25,13 @@ beforeAll(async () => {
   server = await openHttpServer({
     host: '127.0.0.1',
     port: 0,
-    receive: createWebhookReceiver(database.db, [SECRET]),
+    receive: createWebhookReceiver(
+      database.db,
+      [SECRET],
+      () => BUILT_IN_SERVICE,
+      async () => null,
+    ),
+    signature: () => BUILT_IN_SERVICE.signature,
     deliveries: { notify: () => {} },
     notReadyReason: async () => null,
     dashboard: null,
@@ -78,8 +85,15 @@ test('every signed body is answered 200, stored, and settled without harm', asyn
   for (const [name, body] of Object.entries(bodies)) statuses[name] = await post(body)
   expect(Object.entries(statuses).filter(([, status]) => status !== 200)).toEqual([])
   while (
-    (await settle.settleReceived({ db: database.db, log, policy: policy as never, now: Date.now }))
-      .deliveries > 0
+    (
+      await settle.settleReceived({
+        db: database.db,
+        log,
+        policy: policy as never,
+        now: Date.now,
+        adapter: BUILT_IN_SERVICE,
+      })
+    ).deliveries > 0
   );
   const states = await stored()
   expect(states).toHaveLength(Object.keys(bodies).length)
@@ -110,8 +124,15 @@ test('a replayed body with a new event_id is signed and accepted, and changes no
   const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
   const look = async (): Promise<unknown> => {
     while (
-      (await settle.settleReceived({ db: database.db, log, policy: policy as never, now: Date.now }))
-        .deliveries > 0
+      (
+        await settle.settleReceived({
+          db: database.db,
+          log,
+          policy: policy as never,
+          now: Date.now,
+          adapter: BUILT_IN_SERVICE,
+        })
+      ).deliveries > 0
     );
     return (
       await database.pool.query(
@@ -173,7 +194,12 @@ test('a delivery before the configuration is read is to be repeated, and then ve
   const starting = await openHttpServer({
     host: '127.0.0.1',
     port: 0,
-    receive: createWebhookReceiver(database.db, [SECRET], () => known),
+    receive: createWebhookReceiver(
+      database.db,
+      [SECRET],
+      () => known,
+      async () => null,
+    ),
     signature: () => known?.signature ?? null,
     deliveries: { notify: () => {} },
     notReadyReason: async () => null,

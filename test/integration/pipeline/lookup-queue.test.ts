@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import type { BreakerState } from '../../../src/service/breaker.ts'
@@ -48,7 +49,7 @@ beforeEach(async () => {
   }
   breaker = { state: 'closed' }
   queue = new LookupQueue(
-    { db: database.db, policy, webhookUrl: null, breaker },
+    { db: database.db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
     run,
     leases,
     () => LOOKUPS,

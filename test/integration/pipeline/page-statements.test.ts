@@ -1,5 +1,6 @@
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { createPass, type PickPass } from '../../../src/pipeline/pick/pass.ts'
 import { pickPage } from '../../../src/pipeline/pick/pick.ts'
@@ -32,11 +33,21 @@ beforeEach(async () => {
 
 const deps = () => {
   const policy = { sourceTimeoutMs: 30_000 } as Parameters<typeof pickPage>[0]['policy']
-  return { db: database.db, log: pino({ level: 'silent' }), policy, service: 0 }
+  return { db: database.db, log: pino({ level: 'silent' }), policy, service: 0, adapter: BUILT_IN_SERVICE }
 }
 
 const pick = (run = RUN) =>
-  pickPage(deps(), { id: run, budget: new RunBudget(null), isDryRun: false, service: 0 }, pass, options)
+  pickPage(
+    deps(),
+    {
+      id: run,
+      budget: new RunBudget(null, new Map(), BUILT_IN_SERVICE.credits),
+      isDryRun: false,
+      service: 0,
+    },
+    pass,
+    options,
+  )
 
 /** What of a claim was sent since the last call, and what belongs to no claim. */
 const sent = (): string[] =>

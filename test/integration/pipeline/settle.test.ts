@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 
 import { createService, type Service } from '../../../src/domain/service/service.ts'
@@ -58,13 +59,18 @@ const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> 
   const event = { event_id: randomUUID(), job_id: 'j', status: 'completed', results: [], ...changes }
   const body = Buffer.from(JSON.stringify(event))
   const signature = signWebhook(body, SECRET)
-  return createWebhookReceiver(database.db, [SECRET])({ body, signature, job: path })
+  return createWebhookReceiver(
+    database.db,
+    [SECRET],
+    () => BUILT_IN_SERVICE,
+    async () => null,
+  )({ body, signature, job: path })
 }
 const resultsFor = (list: readonly string[]): object[] =>
   list.map((email) => ({ request_id: email, data: { email, title: `T ${email}`, confidence: 0.9 } }))
-const settleAll = async (adapter?: Service): Promise<number> => {
+const settleAll = async (adapter: Service = BUILT_IN_SERVICE): Promise<number> => {
   let ticks = 0
-  const deps = { db: database.db, log, policy, now: Date.now, ...(adapter && { adapter }) }
+  const deps = { db: database.db, log, policy, now: Date.now, adapter }
   while ((await settle.settleReceived(deps)).deliveries > 0) ticks++
   return ticks
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import * as submit from '../../../src/pipeline/submit.ts'
@@ -80,6 +81,7 @@ async function openRun(
         return { jobId: `job-${calls.posted}`, requestIds: null, raw: null }
       },
     },
+    adapter: BUILT_IN_SERVICE,
     webhookUrl: (job: string) => `http://127.0.0.1/${job}`,
   } as unknown as CallDeps
   return { deps, run, calls }

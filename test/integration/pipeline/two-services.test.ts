@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { openReceiver } from '../../../src/http/receiver.ts'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
@@ -42,7 +43,14 @@ test('a delivery is settled only by the service that received it, in its own rea
     [key, EMAILS, ready],
   )
   const environment = { ...testEnvironment(database.url, 'https://ready.example'), webhookSecrets: [SECRET] }
-  const receiver = await openReceiver({ db, environment, log, deliveries: { notify() {} }, dashboard: null })
+  const receiver = await openReceiver({
+    db,
+    environment,
+    log,
+    service: () => BUILT_IN_SERVICE,
+    deliveries: { notify() {} },
+    dashboard: null,
+  })
   const results = EMAILS.toReversed().map((email) => ({ data: { title: email, confidence: 0.9 } }))
   const body = JSON.stringify({ event_id: '1', job_id: 'j', status: 'completed', results })
   const headers = { 'x-webhook-signature': signWebhook(body, SECRET) }

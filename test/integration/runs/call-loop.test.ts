@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { RunCounters } from '../../../src/runs/counters.ts'
 import { LeaderElector } from '../../../src/runs/leader.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
@@ -87,6 +88,7 @@ async function createFixture(
     random: Math.random,
     policy,
     service: 0,
+    adapter: BUILT_IN_SERVICE,
     client,
     breaker: createBreaker(),
     slots: createSlots(policy.concurrency, []),

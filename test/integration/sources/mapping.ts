@@ -1,3 +1,4 @@
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
 
 /** An output with all defaults, as from the configuration. */
@@ -24,6 +25,7 @@ export const output = (
 export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => ({
   name: 'people',
   kind: 'person',
+  shapes: BUILT_IN_SERVICE.shapes[options.kind ?? 'person'],
   table: 'people',
   joins: null,
   key: null,

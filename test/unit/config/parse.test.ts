@@ -4,6 +4,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { Problem } from '../../../src/config/problems.ts'
 import { configSchema } from '../../../src/config/schema.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { good } from './valid-config.ts'
 
 describe('a valid configuration', () => {
@@ -14,6 +15,7 @@ describe('a valid configuration', () => {
         contacts: {
           name: 'contacts',
           kind: 'person',
+          shapes: BUILT_IN_SERVICE.shapes.person,
           table: 'crm.contacts',
           joins: null,
           key: null,
@@ -45,6 +47,7 @@ describe('a valid configuration', () => {
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
+      adapter: BUILT_IN_SERVICE,
       service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1, account: null },
       bulk: { minimum: 50, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
       refreshAfterMs: 90 * 86_400_000,

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import {
   costOf,
   forecastDay,
@@ -62,7 +63,7 @@ test('the first minutes after midnight are no pace', () => {
 })
 
 test('a source is paid within its own budget, its share and the budget of the run', () => {
-  const budget = new RunBudget(100, new Map([['people', 30]]))
+  const budget = new RunBudget(100, new Map([['people', 30]]), BUILT_IN_SERVICE.credits)
   const spent = (lookups: number, people = 0) => ({ lookups, bySource: { people }, isShared: false })
   budget.startShare(0, 2)
   expect(budget.remaining(spent(0), 'people')).toBe(30)

@@ -190,7 +190,7 @@ test('a rejected key is tried again after 1, 5 and then every 15 minutes', () =>
 })
 
 describe('emails are requested', () => {
-  const at = { option: 'auto', bulkPossible: true, picking: false, minimum: 50 } as const
+  const at = { option: 'auto', bulkPossible: true, picking: false, minimum: 50, size: 100 } as const
   test('in bulk from the minimum, and singly if fewer are left', () => {
     expect(routeEmails(at)).toEqual({ bulkFrom: 50, singly: 'when_fewer' })
   })

@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { checkBulkAvailability } from '../../../src/http/receiver.ts'
 
 const SERVICE = { baseUrl: 'https://api.enrichment.example' }
 
 describe('bulk', () => {
   test('without a secret and a public URL, both are named at once', () => {
-    expect(checkBulkAvailability({ ...SERVICE, webhookSecrets: [], publicUrl: null })).toEqual({
+    expect(
+      checkBulkAvailability({ ...SERVICE, webhookSecrets: [], publicUrl: null }, BUILT_IN_SERVICE),
+    ).toEqual({
       isPossible: false,
       reason: 'FILLRATE_WEBHOOK_SECRET and FILLRATE_PUBLIC_URL are not set',
       todo:
@@ -18,15 +21,20 @@ describe('bulk', () => {
     ['FILLRATE_WEBHOOK_SECRET', [], 'https://hooks.example.com'],
     ['FILLRATE_PUBLIC_URL', ['secret'], null],
   ])('without %s, it alone is named', (name, webhookSecrets, publicUrl) => {
-    const { isPossible, reason, todo } = checkBulkAvailability({ ...SERVICE, webhookSecrets, publicUrl })
+    const { isPossible, reason, todo } = checkBulkAvailability(
+      { ...SERVICE, webhookSecrets, publicUrl },
+      BUILT_IN_SERVICE,
+    )
     expect({ isPossible, reason }).toEqual({ isPossible: false, reason: `${name} is not set` })
     expect(todo).toMatch(new RegExp(`^set ${name} to the [^,]+$`))
   })
 
   test('a service on this machine needs no public URL', () => {
     const local = { baseUrl: 'http://127.0.0.1:4010', publicUrl: null }
-    expect(checkBulkAvailability({ ...local, webhookSecrets: ['secret'] }).isPossible).toBe(true)
-    expect(checkBulkAvailability({ ...local, webhookSecrets: [] }).reason).toBe(
+    expect(checkBulkAvailability({ ...local, webhookSecrets: ['secret'] }, BUILT_IN_SERVICE).isPossible).toBe(
+      true,
+    )
+    expect(checkBulkAvailability({ ...local, webhookSecrets: [] }, BUILT_IN_SERVICE).reason).toBe(
       'FILLRATE_WEBHOOK_SECRET is not set',
     )
   })

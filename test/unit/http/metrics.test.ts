@@ -16,6 +16,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
     host: '127.0.0.1',
     port: 0,
     receive: null,
+    signature: () => null,
     deliveries: { notify: () => {} },
     notReadyReason: async () => null,
     dashboard: {

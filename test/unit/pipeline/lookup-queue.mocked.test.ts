@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import pino from 'pino'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
@@ -49,7 +50,13 @@ afterEach(() => {
 function createQueue(lookups: number): LookupQueue {
   store = new SteppedLeases(lookups)
   const breaker = { state: 'closed' } as const
-  return new LookupQueue({ db, policy, webhookUrl: null, breaker }, run, leases, () => 1_000, SLOTS)
+  return new LookupQueue(
+    { db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
+    run,
+    leases,
+    () => 1_000,
+    SLOTS,
+  )
 }
 
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
@@ -162,7 +169,7 @@ test('a tick throws the error of a lease ahead, when its calls are stored and th
     { acquire: async (count: number) => ({ count, use: () => observer, release() {} }) },
     { callsAllowedByKeys: 1_000, enrichPerson: () => store.step('call', () => ({ outcome: 'not_found' })) },
   ]
-  const service = { limiter, client, breaker: createBreaker() }
+  const service = { adapter: BUILT_IN_SERVICE, limiter, client, breaker: createBreaker() }
   const deps = { db, log, policy, slots, webhookUrl: null, now: () => 0, random: () => 0, ...service }
   const { signal } = stopping
   const tick = lookUpBatch(deps as unknown as CallDeps, run, { limit: () => 1_000, signal })

@@ -84,7 +84,7 @@ test('the exit code reflects the outcome', () => {
 
 describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
-  const auto = { route: 'auto', bulkPossible: true } as const
+  const auto = { route: 'auto', bulkPossible: true, size: 100 } as const
   test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
     expect(estimateCalls(toRequest(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
     expect(estimateCalls(toRequest(249), auto, 50)).toEqual({
@@ -96,7 +96,7 @@ describe('call estimates match the calls of a run', () => {
     expect(estimateCalls(toRequest(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
   })
   test('jobs of another size, and none below a minimum above it', () => {
-    const ten = { ...auto, bulkSize: 10 }
+    const ten = { ...auto, size: 10 }
     expect(estimateCalls(toRequest(42), ten, 2)).toMatchObject({ person: 3, bulk: 5 })
     expect(estimateCalls(toRequest(41), ten, 2)).toMatchObject({ person: 4, bulk: 4 })
     expect(estimateCalls(toRequest(42), ten, 50)).toMatchObject({ person: 45, bulk: 0 })

@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import type { SubmitResult } from '../../../src/pipeline/submit.ts'
 import { RunCounters } from '../../../src/runs/counters.ts'
@@ -36,7 +37,10 @@ afterEach(() => void vi.useRealTimers())
 async function deliver({ isPicking }: { readonly isPicking: boolean }): Promise<void> {
   const ending = new AbortController()
   const deliveries = new WakeSignal()
-  const deps = { log: pino({ level: 'silent' }) } as unknown as Omit<CallDeps, 'limiter'>
+  const deps = { log: pino({ level: 'silent' }), adapter: BUILT_IN_SERVICE } as unknown as Omit<
+    CallDeps,
+    'limiter'
+  >
   const workers = new Workers(deps, {
     sources: [],
     calls: { deps, elector: {} as never, onUnauthorized: () => {}, keyAccepted: new WakeSignal() },

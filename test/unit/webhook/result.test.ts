@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { parseResult } from '../../../src/webhook/event.ts'
 
+const parse = (data: unknown) => parseResult(data, 'person', BUILT_IN_SERVICE)
 const person = { email: 'A@x.example', title: 'CTO', confidence: 0.7 }
 const none = { found: false, record: null, confidence: null, email: null, fault: null }
 
@@ -8,7 +10,7 @@ describe('parseResult', () => {
   test.each([person, { person }, { data: { person } }, { results: [person] }])(
     'finds the record in %j',
     (data) => {
-      expect(parseResult(data)).toEqual({
+      expect(parse(data)).toEqual({
         found: true,
         record: person,
         confidence: 0.7,
@@ -21,19 +23,19 @@ describe('parseResult', () => {
   test.each([undefined, null, {}, [[]], '', { title: 'CTO' }, { confidence: null }, { status: 404 }])(
     '%j is not found',
     (data) => {
-      expect(parseResult(data)).toEqual(none)
+      expect(parse(data)).toEqual(none)
     },
   )
 
   test('a miss may still name its email', () => {
-    expect(parseResult({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
-    expect(parseResult({ email: 7 })).toEqual(none)
+    expect(parse({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
+    expect(parse({ email: 7 })).toEqual(none)
   })
 
   test.each([{ error: 'upstream timeout' }, { success: false }, { status: 503 }, 'a text', 5])(
     '%j is a fault of the service and no miss',
     (data) => {
-      expect(parseResult(data)).toEqual({ ...none, fault: expect.any(String) })
+      expect(parse(data)).toEqual({ ...none, fault: expect.any(String) })
     },
   )
 })
