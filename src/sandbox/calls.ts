@@ -1,9 +1,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { sendResponse } from './responses.ts'
-import { type MsRange, abortableDelay, drawMs } from './rng.ts'
-import { type CallContext, decideCall } from './call-decision.ts'
-import { faultPointKey } from './faults.ts'
+import { type FaultName, Opportunity, isFaultInjected } from './faults.ts'
+import type { SandboxJob, SandboxJobs } from './jobs.ts'
+import type { SandboxOptions } from './options.ts'
 import type { SandboxEndpoint, SandboxRequest } from './requests.ts'
+import { type SandboxResponse, errorResponse, malformedRecord, sendResponse } from './responses.ts'
+import { findRecord, toEmailInput } from './results.ts'
+import { abortableDelay } from './rng.ts'
+import type { CountedWork, StatsRecorder } from './stats.ts'
+import {
+  type RateWindow,
+  type WindowDecision,
+  consume,
+  limitHeaders,
+  peek,
+  retryAfterHeader,
+} from './windows.ts'
+
+export interface CallContext {
+  readonly settings: () => SandboxOptions
+  readonly recorder: StatsRecorder
+  readonly jobs: SandboxJobs
+  /** The open window of each key. */
+  readonly windows: Map<string, RateWindow>
+  readonly closing: AbortSignal
+}
 
 /** One authenticated call with its body. */
 export interface SandboxCall {
@@ -21,35 +41,153 @@ export interface SandboxCall {
 export async function handleCall(call: SandboxCall, context: CallContext): Promise<void> {
   const { request, response, endpoint, question, key } = call
   const { recorder, jobs, closing, settings } = context
-  const point = { endpoint, inputs: question.inputs, nth: recorder.inputs.tried(question.inputs) }
-  const draw = (range: MsRange, what: string) =>
-    drawMs(range, settings().seed, `${what} ${faultPointKey(point)}`)
+  const { inputs } = question
+  const point = { endpoint, inputs, nth: recorder.tried(inputs) }
+  const opportunity = new Opportunity(point, settings, (fault) => recorder.fault(fault))
   const drop = () => {
     recorder.request(endpoint, 'dropped')
     request.socket.destroy()
   }
 
-  const before = draw(settings().latencyBeforeMs, 'before')
-  if (before > 0) await abortableDelay(before, closing)
+  await abortableDelay(opportunity.drawMs(settings().latencyBeforeMs, 'before'), closing)
   if (closing.aborted) return
-  const decision = decideCall(question, point, key, context)
-  if (decision === undefined) return drop()
+  const decision = decideCall(question, opportunity, key, context)
+  if (decision === null) return drop()
   const { answer, work, job, isDropped = false, isSlow = false } = decision
-  if (work === 'bulk') recorder.inputs.done(question.inputs, 'bulk')
+  if (work === 'bulk') recorder.done(inputs, 'bulk')
 
-  const after = draw(settings().latencyAfterMs, 'after') + (isSlow ? draw(settings().slowMs, 'slow') : 0)
-  if (after > 0) await abortableDelay(after, closing)
-  const isEarly = job !== undefined && !closing.aborted && jobs.isEarly(job)
+  const slowMs = isSlow ? opportunity.drawMs(settings().slowMs, 'slow') : 0
+  await abortableDelay(opportunity.drawMs(settings().latencyAfterMs, 'after') + slowMs, closing)
+  const isEarly = job !== undefined && !closing.aborted && job.opportunity.injects('early')
   if (isEarly) await jobs.startNow(job)
   if (closing.aborted) return
 
   // A client that has disconnected never sees the answer, although the work was done.
   const isUnanswered = isDropped || response.destroyed
-  if (work === 'single') recorder.inputs.done(question.inputs, isUnanswered ? 'unanswered' : 'single')
+  if (work === 'single') recorder.done(inputs, isUnanswered ? 'unanswered' : 'single')
   if (isDropped) drop()
   else {
     recorder.request(endpoint, answer.status)
     sendResponse(response, answer, settings())
   }
   if (job !== undefined && !isEarly) jobs.start(job)
+}
+
+/** How a call is answered, the work done for it, and the job that it starts. */
+interface CallDecision {
+  readonly answer: SandboxResponse
+  readonly work?: CountedWork
+  readonly job?: SandboxJob
+  /** The connection is dropped instead of answered. */
+  readonly isDropped?: boolean
+  readonly isSlow?: boolean
+}
+
+const FAILURES = ['500', '503', '503-retry-after'] as const satisfies readonly FaultName[]
+
+/**
+ * Decides on arrival whether a call is counted or throttled, failed or processed. Null if the connection is dropped
+ * before the call is counted.
+ */
+function decideCall(
+  question: SandboxRequest,
+  opportunity: Opportunity,
+  key: string,
+  context: CallContext,
+): CallDecision | null {
+  const options = context.settings()
+  if (opportunity.injects('drop-before')) return null
+  const failure = FAILURES.find((fault) => isFaultInjected(fault, opportunity.point, options))
+  const verdict = countCall(key, failure === undefined || options.errorsCount, context)
+  const withLimit = (answer: SandboxResponse): SandboxResponse => {
+    const hasHeaders =
+      verdict !== null &&
+      (options.headersShare === 1 || opportunity.draw('headers').below(options.headersShare))
+    return hasHeaders
+      ? { ...answer, headers: { ...limitHeaders(verdict, options), ...answer.headers } }
+      : answer
+  }
+  if (verdict?.accepted === false) return { answer: withLimit(rateLimitedResponse(verdict, options)) }
+  const decision =
+    failure === undefined
+      ? doWork(question, opportunity, context)
+      : { answer: failureResponse(failure, options) }
+  if (failure !== undefined) context.recorder.fault(failure)
+  const isLostByGateway = failure === undefined && opportunity.injects('504')
+  const answer = isLostByGateway
+    ? errorResponse(504, 'gateway_timeout', 'fault 504 of the sandbox')
+    : decision.answer
+  return {
+    ...decision,
+    answer: withLimit(answer),
+    isDropped: opportunity.injects('drop-after'),
+    isSlow: opportunity.injects('slow'),
+  }
+}
+
+/** Counts a call against the limit of its key, or only reads the window; null if there is no limit. */
+function countCall(
+  key: string,
+  counts: boolean,
+  { settings, recorder, windows }: CallContext,
+): WindowDecision | null {
+  const { limit, ...rules } = settings()
+  if (limit === null) {
+    if (counts) recorder.counts.calls.accepted += 1
+    return null
+  }
+  const verdict = (counts ? consume : peek)(windows.get(key), Date.now(), { ...rules, limit })
+  if (counts) {
+    windows.set(key, verdict.window)
+    recorder.verdict(rules.keys.indexOf(key) + 1, verdict)
+  }
+  return verdict
+}
+
+function rateLimitedResponse(verdict: WindowDecision, options: SandboxOptions): SandboxResponse {
+  if (options.banStatus === 403 && Date.now() < verdict.window.bannedUntil)
+    return errorResponse(403, 'banned', 'too many calls beyond the limit')
+  const message = `the limit of ${verdict.limit} calls per window is reached`
+  return errorResponse(429, 'rate_limited', message, retryAfterHeader(verdict, Date.now(), options))
+}
+
+function failureResponse(
+  fault: (typeof FAILURES)[number],
+  { unavailableSeconds }: SandboxOptions,
+): SandboxResponse {
+  const message = `fault ${fault} of the sandbox`
+  if (fault === '500') return errorResponse(500, 'server_error', message)
+  const headers = fault === '503' ? {} : { 'Retry-After': String(unavailableSeconds) }
+  return errorResponse(503, 'unavailable', message, headers)
+}
+
+function doWork(
+  question: SandboxRequest,
+  opportunity: Opportunity,
+  { settings, jobs }: CallContext,
+): CallDecision {
+  const options = settings()
+  if (question.kind === 'problem') {
+    const { status, code, message } = question.problem
+    // A single input rejected with 422 was processed; the inputs of a rejected bulk call were not.
+    const isAsked = status === 422 && opportunity.point.endpoint !== 'POST /v1/person/bulk'
+    return { answer: errorResponse(status, code, message), ...(isAsked && { work: 'single' }) }
+  }
+  if (question.kind === 'bulk') {
+    const job = jobs.accept(question.emails.map(toEmailInput), opportunity, question.webhookUrl)
+    return { answer: { status: 202, body: jobs.accepted(job) }, job, work: 'bulk' }
+  }
+  const { lookup } = question
+  if (opportunity.injects('202')) {
+    const registered = options.webhookUrl === null ? null : new URL(options.webhookUrl)
+    const webhookUrl = question.webhookUrl ?? registered
+    const job = jobs.accept([{ lookup, asWritten: lookup.key }], opportunity, webhookUrl)
+    const answer = { status: 202, body: jobs.accepted(job) }
+    return { answer, job, ...(webhookUrl !== null && { work: 'bulk' }) }
+  }
+  if (opportunity.injects('not-a-record'))
+    return { answer: malformedRecord(opportunity.draw('not a record')) }
+  const record = findRecord(lookup, options)
+  if (record === undefined) return { answer: errorResponse(404, 'not_found', 'no match'), work: 'single' }
+  return { answer: { status: 200, body: record }, work: 'single' }
 }

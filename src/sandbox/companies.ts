@@ -1,9 +1,12 @@
 import { createRng, seededIdentifier } from './rng.ts'
 import type { Rng } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
-import type { CompanyLookup, CompanyRecord } from './records.ts'
 import { industries, places, technologies } from './fixtures.ts'
 import type { FixturePlace } from './fixtures.ts'
+
+export type CompanyLookup =
+  | { readonly kind: 'domain'; readonly key: string }
+  | { readonly kind: 'company'; readonly key: string; readonly name: string }
 
 /** The exclusive upper end of each range and its name; the last name covers all larger values. */
 type Steps = readonly (readonly [below: number, name: string])[]
@@ -57,18 +60,18 @@ function someTechnologies(draw: Rng): string[] {
 }
 
 /** The record of the company at a domain: all fields, whole numbers; revenue may exceed 32 bits. */
-export function companyRecord(seed: number, domain: string): CompanyRecord {
+export function companyRecord(seed: number, domain: string) {
   const draw = createRng(seed, `company ${domain}`)
-  const identity = companyIdentity(seed, domain)
-  const place = companyPlace(seed, domain)
+  const { id, name } = companyIdentity(seed, domain)
+  const { city, state, country, company } = companyPlace(seed, domain)
   const industry = draw.pick(industries)
   const employees = Math.ceil(60_000 ** draw.next())
   const revenue = employees * draw.between(60_000, 400_000)
   const slug = domain.split('.')[0] ?? domain
   return {
-    id: identity.id,
-    name: identity.name,
-    legal_name: `${identity.name} ${place.company}`,
+    id,
+    name,
+    legal_name: `${name} ${company}`,
     domain,
     industry: industry.industry,
     sub_industry: draw.pick(industry.parts),
@@ -77,7 +80,7 @@ export function companyRecord(seed: number, domain: string): CompanyRecord {
     revenue,
     revenue_range: rangeName(revenue, revenueSteps),
     founded_year: draw.between(1890, 2022),
-    location: { city: place.city, state: place.state, country: place.country },
+    location: { city, state, country },
     technologies: someTechnologies(draw),
     social: { linkedin: `https://www.linkedin.com/company/${slug}`, twitter: `https://twitter.com/${slug}` },
   }
@@ -87,7 +90,7 @@ export function companyRecord(seed: number, domain: string): CompanyRecord {
 export function findCompany(
   lookup: CompanyLookup,
   options: Pick<SandboxOptions, 'seed' | 'notFoundShare'>,
-): CompanyRecord | undefined {
+): ReturnType<typeof companyRecord> | undefined {
   if (createRng(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
   return companyRecord(options.seed, lookup.kind === 'domain' ? lookup.key : domainFromName(lookup.name))
 }

@@ -1,8 +1,8 @@
-import { createRng } from './rng.ts'
+import { type MsRange, type Rng, createRng, drawMs } from './rng.ts'
 import type { SandboxEndpoint } from './requests.ts'
 
 /** Every fault that can be enabled, and its effect. */
-export const faultMeanings = {
+export const FAULT_MEANINGS = {
   '500': 'the call is answered 500',
   '503': 'the call is answered 503 without Retry-After',
   '503-retry-after': 'the call is answered 503 with Retry-After',
@@ -25,7 +25,7 @@ export const faultMeanings = {
   shuffle: 'the results of a job are in another order than the inputs',
 } as const
 
-export type FaultName = keyof typeof faultMeanings
+export type FaultName = keyof typeof FAULT_MEANINGS
 
 /** The share of opportunities (0 to 1) at which each fault is injected; absent means never. */
 export type FaultShares = Readonly<Partial<Record<FaultName, number>>>
@@ -48,22 +48,53 @@ export interface FaultSettings {
   readonly plan: FaultPlan | null
 }
 
-export const faultNames = Object.keys(faultMeanings) as readonly FaultName[]
+export const FAULT_NAMES = Object.keys(FAULT_MEANINGS) as readonly FaultName[]
 
-export function isFaultName(name: string): name is FaultName {
-  return Object.hasOwn(faultMeanings, name)
-}
+const isFaultName = (name: string): name is FaultName => Object.hasOwn(FAULT_MEANINGS, name)
 
-export function faultPointKey(point: FaultPoint): string {
-  return `${point.nth} ${point.endpoint} ${point.inputs[0] ?? ''}`
-}
+const toKey = ({ nth, endpoint, inputs }: FaultPoint): string => `${nth} ${endpoint} ${inputs[0] ?? ''}`
 
 /** Whether the fault is injected here: by the plan, else by a draw that the seed determines. */
 export function isFaultInjected(fault: FaultName, point: FaultPoint, settings: FaultSettings): boolean {
   const planned = settings.plan?.(fault, point)
   if (planned !== undefined) return planned
   const share = settings.faults[fault] ?? 0
-  return share > 0 && createRng(settings.seed, `${fault} ${faultPointKey(point)}`).below(share)
+  return share > 0 && createRng(settings.seed, `${fault} ${toKey(point)}`).below(share)
+}
+
+/** A fault point of a running sandbox: the faults injected there, which it counts, and draws of its own. */
+export class Opportunity {
+  readonly point: FaultPoint
+  /** Different for each opportunity, and the same in every run. */
+  readonly key: string
+  readonly #settings: () => FaultSettings
+  readonly #count: (fault: FaultName) => void
+
+  constructor(point: FaultPoint, settings: () => FaultSettings, count: (fault: FaultName) => void) {
+    this.point = point
+    this.key = toKey(point)
+    this.#settings = settings
+    this.#count = count
+  }
+
+  injects(fault: FaultName): boolean {
+    const isInjected = isFaultInjected(fault, this.point, this.#settings())
+    if (isInjected) this.#count(fault)
+    return isInjected
+  }
+
+  draw(what: string): Rng {
+    return createRng(this.#settings().seed, `${what} ${this.key}`)
+  }
+
+  drawMs(range: MsRange, what: string): number {
+    return drawMs(range, this.#settings().seed, `${what} ${this.key}`)
+  }
+
+  /** The same for one input of a job. */
+  ofInput(key: string): Opportunity {
+    return new Opportunity({ ...this.point, inputs: [key] }, this.#settings, this.#count)
+  }
 }
 
 function parseShare(text: string): number | undefined {
@@ -83,7 +114,7 @@ export function parseFaults(text: string): FaultShares {
     if (part === '' && text.trim() === '') continue
     const [name = '', value, ...rest] = part.split('=').map((side) => side.trim())
     if (!isFaultName(name)) {
-      throw new Error(`Unknown fault '${name}' in '${part}'. The faults are: ${faultNames.join(', ')}.`)
+      throw new Error(`Unknown fault '${name}' in '${part}'. The faults are: ${FAULT_NAMES.join(', ')}.`)
     }
     const share = value === undefined || rest.length > 0 ? undefined : parseShare(value)
     if (share === undefined) {

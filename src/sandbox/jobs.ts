@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { type MsRange, abortableDelay, createRng, drawMs } from './rng.ts'
 import { type DeliveryOutcome, createDeliveries } from './deliveries.ts'
-import { type FaultName, type FaultPoint, faultPointKey, isFaultInjected } from './faults.ts'
+import type { Opportunity } from './faults.ts'
 import type { SandboxOptions } from './options.ts'
 import { type JobInput, createResults, isRejectedInput, makeRequestId } from './results.ts'
+import { abortableDelay } from './rng.ts'
 import type { StatsRecorder } from './stats.ts'
 
 /** How a job ended: the outcome of its delivery, never sent, without a webhook URL, or cut off by close. */
@@ -16,7 +16,7 @@ export interface JobOutcome {
 export interface SandboxJob {
   readonly jobId: string
   readonly inputs: readonly JobInput[]
-  readonly point: FaultPoint
+  readonly opportunity: Opportunity
   readonly webhookUrl: URL | null
   /** Resolves when the delivery was answered for the first time, or will never be sent. */
   readonly firstAnswer: PromiseWithResolvers<void>
@@ -36,18 +36,10 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
   /** Oldest first; the oldest are dropped. */
   const ended = new Map<string, JobOutcome>()
 
-  const made = (fault: FaultName, job: SandboxJob): boolean => {
-    const is = isFaultInjected(fault, job.point, settings())
-    if (is) recorder.fault(fault)
-    return is
-  }
-  const pauseFor = (range: MsRange, what: string, job: SandboxJob) =>
-    abortableDelay(drawMs(range, settings().seed, `${what} ${faultPointKey(job.point)}`), closing.signal)
-
   function finish(job: SandboxJob, status: JobOutcome['status'], outcome: JobOutcome['outcome']): void {
     if (!pending.has(job.jobId)) return
-    if (outcome === 'acknowledged') recorder.jobs[status] += 1
-    else if (outcome !== 'closed') recorder.jobs[outcome] += 1
+    if (outcome === 'acknowledged') recorder.counts.jobs[status] += 1
+    else if (outcome !== 'closed') recorder.counts.jobs[outcome] += 1
     const end = { jobId: job.jobId, status, outcome }
     pending.delete(job.jobId)
     ended.set(job.jobId, end)
@@ -58,85 +50,78 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
   }
 
   async function deliver(job: SandboxJob): Promise<void> {
-    const status = made('job-failed', job) ? 'failed' : 'completed'
-    if (job.webhookUrl === null) return finish(job, status, 'nowhere')
-    if (made('lost', job)) return finish(job, status, 'lost')
-    const results = createResults(job, status === 'failed', settings(), (fault) => recorder.fault(fault))
-    const { webhookUrl } = job
-    const bodyOf = (changes: object): Buffer =>
+    const { jobId, opportunity, webhookUrl: url } = job
+    const status = opportunity.injects('job-failed') ? 'failed' : 'completed'
+    if (url === null) return finish(job, status, 'nowhere')
+    if (opportunity.injects('lost')) return finish(job, status, 'lost')
+    const results = createResults(job, status === 'failed', settings())
+    const toBody = (changes: object): Buffer =>
       Buffer.from(
-        JSON.stringify({ event_id: `evt_${randomUUID()}`, job_id: job.jobId, status, results, ...changes }),
+        JSON.stringify({ event_id: `evt_${randomUUID()}`, job_id: jobId, status, results, ...changes }),
       )
-    if (made('progress', job))
-      await deliveries.sendUntilAcknowledged(
-        webhookUrl,
-        bodyOf({ status: 'processing', results: [] }),
-        () => {},
-      )
-    const isInParts = made('in-parts', job)
-    const half = isInParts ? Math.ceil(results.length / 2) : 0
-    if (isInParts)
-      await deliveries.sendUntilAcknowledged(
-        webhookUrl,
-        bodyOf({ results: results.slice(0, half) }),
-        () => {},
-      )
-    const body = bodyOf({ results: results.slice(half) })
-    if (made('bad-signature', job)) {
-      const choice = createRng(settings().seed, `signature ${faultPointKey(job.point)}`).between(0, 2)
-      await deliveries.sendBadlySigned(job.webhookUrl, body, choice)
-    }
-    const first = deliveries.sendUntilAcknowledged(job.webhookUrl, body, job.firstAnswer.resolve)
-    if (made('duplicate', job)) {
-      await pauseFor(settings().duplicateMs, 'duplicate', job)
-      await deliveries.sendAgain(job.webhookUrl, body)
+    if (opportunity.injects('progress'))
+      await deliveries.sendUntilAcknowledged(url, toBody({ status: 'processing', results: [] }))
+    const half = opportunity.injects('in-parts') ? Math.ceil(results.length / 2) : null
+    if (half !== null)
+      await deliveries.sendUntilAcknowledged(url, toBody({ results: results.slice(0, half) }))
+    const body = toBody({ results: results.slice(half ?? 0) })
+    if (opportunity.injects('bad-signature'))
+      await deliveries.sendBadlySigned(url, body, opportunity.draw('signature').between(0, 2))
+    const first = deliveries.sendUntilAcknowledged(url, body, job.firstAnswer.resolve)
+    if (opportunity.injects('duplicate')) {
+      await abortableDelay(opportunity.drawMs(settings().duplicateMs, 'duplicate'), closing.signal)
+      await deliveries.sendAgain(url, body)
     }
     finish(job, status, await first)
   }
 
   async function runLater(job: SandboxJob): Promise<void> {
-    const ms = drawMs(settings().jobDelayMs, settings().seed, `delay ${faultPointKey(job.point)}`)
-    await abortableDelay(ms, AbortSignal.any([closing.signal, release.signal]))
-    if (made('late', job)) await pauseFor(settings().lateMs, 'late', job)
+    const { opportunity } = job
+    await abortableDelay(
+      opportunity.drawMs(settings().jobDelayMs, 'delay'),
+      AbortSignal.any([closing.signal, release.signal]),
+    )
+    if (opportunity.injects('late'))
+      await abortableDelay(opportunity.drawMs(settings().lateMs, 'late'), closing.signal)
     if (!closing.signal.aborted) await deliver(job)
   }
 
   return {
     /** Accepts a job. It stays pending until it is started. */
-    accept(inputs: readonly JobInput[], point: FaultPoint, webhookUrl: URL | null): SandboxJob {
+    accept(inputs: readonly JobInput[], opportunity: Opportunity, webhookUrl: URL | null): SandboxJob {
       // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
       // same seed would lose its deliveries.
       const jobId = `job_${randomUUID()}`
       const job: SandboxJob = {
         jobId,
         inputs,
-        point,
+        opportunity,
         webhookUrl,
         firstAnswer: Promise.withResolvers(),
         end: Promise.withResolvers(),
       }
       pending.set(jobId, job)
-      recorder.jobs.accepted += 1
+      recorder.counts.jobs.accepted += 1
       return job
     },
     /** The body of the 202 response. */
-    accepted(job: SandboxJob): object {
-      const { acceptedShape } = settings()
-      if (acceptedShape === 'job_id') return { job_id: job.jobId }
-      const accepted = job.inputs.flatMap((input, at) =>
-        isRejectedInput(input, settings()) ? [] : { input, at },
-      )
-      return acceptedShape === 'job_id+emails'
-        ? {
-            job_id: job.jobId,
-            requests: accepted
-              .map(({ input }) => input.asWritten)
-              .toSorted()
-              .toReversed(),
+    accepted({ jobId, inputs }: SandboxJob): object {
+      const options = settings()
+      const accepted = inputs.flatMap((input, at) => (isRejectedInput(input, options) ? [] : { input, at }))
+      switch (options.acceptedShape) {
+        case 'job_id':
+          return { job_id: jobId }
+        case 'job_id+request_ids':
+          return {
+            job_id: jobId,
+            request_ids: accepted.map(({ at }) => makeRequestId({ jobId, inputs }, at, options)),
           }
-        : { job_id: job.jobId, request_ids: accepted.map(({ at }) => makeRequestId(job, at, settings())) }
+        case 'job_id+emails': {
+          const emails = accepted.map(({ input }) => input.asWritten)
+          return { job_id: jobId, requests: emails.toSorted().toReversed() }
+        }
+      }
     },
-    isEarly: (job: SandboxJob): boolean => made('early', job),
     /** Starts the job after its delay, without waiting for it. */
     start: (job: SandboxJob): void => void runLater(job),
     /** Processes the job now; resolves when its delivery was answered for the first time. */

@@ -2,9 +2,32 @@ import { createRng, seededIdentifier } from './rng.ts'
 import type { Rng } from './rng.ts'
 import { capitalize, companyIdentity, domainFromName, companyPlace } from './companies.ts'
 import type { SandboxOptions } from './options.ts'
-import type { PersonLookup, PersonRecord } from './records.ts'
 import { companyWords, departments, firstNames, lastNames, mailHosts } from './fixtures.ts'
 import type { FixturePlace } from './fixtures.ts'
+
+/** A record of service-interface.md, "Resources and their fields", with fields in that order. */
+export interface PersonRecord {
+  id: string
+  email?: string
+  name?: { full?: string; first?: string; last?: string }
+  title?: string
+  seniority?: string
+  department?: string
+  phone?: string
+  linkedin?: string
+  company?: { id: string; name: string; domain: string }
+  confidence: number
+  last_updated: string
+}
+
+/**
+ * One lookup in canonical form. `key` is equal for all spellings of the same lookup, and different for different
+ * ones.
+ */
+export type PersonLookup =
+  | { readonly kind: 'email'; readonly key: string }
+  | { readonly kind: 'linkedin'; readonly key: string; readonly url: string }
+  | { readonly kind: 'name'; readonly key: string; readonly name: string; readonly company: string }
 
 type RecordOptions = Pick<SandboxOptions, 'seed' | 'missingShare'>
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createRng } from './rng.ts'
+import type { Rng } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
 
 /** A response with a JSON value, or with text sent as it is. */
@@ -27,9 +27,10 @@ const MALFORMED_RECORDS = [
 ] as const
 
 /** A 200 whose body is not a record of a person or a company. */
-export function malformedRecord(seed: number, text: string): SandboxResponse {
-  return { status: 200, body: createRng(seed, `not a record ${text}`).pick(MALFORMED_RECORDS) }
-}
+export const malformedRecord = (rng: Rng): SandboxResponse => ({
+  status: 200,
+  body: rng.pick(MALFORMED_RECORDS),
+})
 
 let dateSecond = 0
 let dateText = ''

@@ -1,11 +1,9 @@
 import { createRng, seededIdentifier } from './rng.ts'
-import { findCompany } from './companies.ts'
-import { isFaultInjected, faultPointKey } from './faults.ts'
-import type { FaultName, FaultPoint } from './faults.ts'
+import { type CompanyLookup, findCompany } from './companies.ts'
+import type { Opportunity } from './faults.ts'
 import { canonicalEmail } from './normalize.ts'
 import type { SandboxOptions } from './options.ts'
-import { findPerson, personRecord } from './people.ts'
-import type { CompanyLookup, PersonLookup } from './records.ts'
+import { type PersonLookup, findPerson, personRecord } from './people.ts'
 
 /** One input of a job: the lookup, and the text that the client sent. */
 export interface JobInput {
@@ -19,10 +17,10 @@ export interface DeliveryResult {
   readonly data: object | null
 }
 
-export interface ResultsJob {
+interface AcceptedJob {
   readonly jobId: string
   readonly inputs: readonly JobInput[]
-  readonly point: FaultPoint
+  readonly opportunity: Opportunity
 }
 
 export function toEmailInput(email: string): JobInput {
@@ -40,14 +38,14 @@ export function findRecord(
 }
 
 export function makeRequestId(
-  job: ResultsJob,
+  { jobId, inputs }: Pick<AcceptedJob, 'jobId' | 'inputs'>,
   at: number,
-  options: Pick<SandboxOptions, 'requestIds'>,
+  { requestIds }: Pick<SandboxOptions, 'requestIds'>,
 ): string {
-  if (options.requestIds === 'index') return String(at)
-  const written = job.inputs[at]?.asWritten
-  if (options.requestIds === 'email' && written !== undefined) return written
-  return `req_${seededIdentifier(at, job.jobId)}`
+  if (requestIds === 'index') return String(at)
+  const written = inputs[at]?.asWritten
+  if (requestIds === 'email' && written !== undefined) return written
+  return `req_${seededIdentifier(at, jobId)}`
 }
 
 /**
@@ -59,22 +57,14 @@ function emptyResult(lookup: PersonLookup | CompanyLookup, seed: number): object
   return createRng(seed, `nothing ${key}`).pick([null, {}, kind === 'email' ? { email: key } : null])
 }
 
-function unmatchedResults(job: ResultsJob, options: SandboxOptions): DeliveryResult[] {
-  const draw = createRng(options.seed, `foreign ${faultPointKey(job.point)}`)
-  return Array.from({ length: draw.between(1, 3) }, (_, more) => {
-    const at = job.inputs.length + more
-    const email = `stranger.${seededIdentifier(at, faultPointKey(job.point))}@elsewhere.example`
-    const requestId = options.requestIds === 'email' ? email : makeRequestId(job, at, options)
-    return { request_id: requestId, data: personRecord({ kind: 'email', key: email }, options) }
-  })
-}
-
-function shuffled(results: readonly DeliveryResult[], seed: number, text: string): DeliveryResult[] {
-  const draw = createRng(seed, `shuffle ${text}`)
-  return results
-    .map((result) => ({ result, place: draw.next() }))
-    .sort((one, other) => one.place - other.place)
-    .map(({ result }) => result)
+/** A result for nobody that the job asked about. */
+function strangerResult(job: AcceptedJob, more: number, options: SandboxOptions): DeliveryResult {
+  const at = job.inputs.length + more
+  const email = `stranger.${seededIdentifier(at, job.opportunity.key)}@elsewhere.example`
+  return {
+    request_id: options.requestIds === 'email' ? email : makeRequestId(job, at, options),
+    data: personRecord({ kind: 'email', key: email }, options),
+  }
 }
 
 /** Whether the service rejects this email when it accepts a job. */
@@ -88,33 +78,31 @@ export function isRejectedInput(
 
 /** The results that a job delivers: one per input, except for injected faults. */
 export function createResults(
-  job: ResultsJob,
-  failed: boolean,
+  job: AcceptedJob,
+  isFailed: boolean,
   options: SandboxOptions,
-  made: (fault: FaultName) => void,
 ): readonly DeliveryResult[] {
-  if (failed && options.failedResults === 'none') return []
-  const part = createRng(options.seed, `part ${faultPointKey(job.point)}`)
+  if (isFailed && options.failedResults === 'none') return []
+  const { opportunity } = job
+  const part = opportunity.draw('part')
   const results = job.inputs.flatMap((input, at): DeliveryResult[] => {
     const { lookup } = input
-    if (isRejectedInput(input, options)) return []
-    if (failed && part.below(0.5)) return []
-    if (isFaultInjected('missing-result', { ...job.point, inputs: [lookup.key] }, options)) {
-      made('missing-result')
-      return []
-    }
-    return [
-      {
-        request_id: makeRequestId(job, at, options),
-        data: findRecord(lookup, options) ?? emptyResult(lookup, options.seed),
-      },
-    ]
+    const isLeftOut =
+      isRejectedInput(input, options) ||
+      (isFailed && part.below(0.5)) ||
+      opportunity.ofInput(lookup.key).injects('missing-result')
+    if (isLeftOut) return []
+    const data = findRecord(lookup, options) ?? emptyResult(lookup, options.seed)
+    return [{ request_id: makeRequestId(job, at, options), data }]
   })
-  if (isFaultInjected('foreign-result', job.point, options)) {
-    made('foreign-result')
-    results.push(...unmatchedResults(job, options))
+  if (opportunity.injects('foreign-result')) {
+    const count = opportunity.draw('foreign').between(1, 3)
+    for (let more = 0; more < count; more += 1) results.push(strangerResult(job, more, options))
   }
-  if (!isFaultInjected('shuffle', job.point, options)) return results
-  made('shuffle')
-  return shuffled(results, options.seed, faultPointKey(job.point))
+  if (!opportunity.injects('shuffle')) return results
+  const draw = opportunity.draw('shuffle')
+  return results
+    .map((result) => ({ result, place: draw.next() }))
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ result }) => result)
 }

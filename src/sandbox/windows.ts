@@ -26,21 +26,20 @@ export type WindowRules = Pick<
   readonly limit: number
 }
 
-/** The window that contains `now`: the open one, or a new one. */
+/** The window that contains `now`: the open one, that of a ban, or a new one. */
 function windowAt(window: RateWindow | undefined, now: number, rules: WindowRules): RateWindow {
-  if (window !== undefined && now < window.endsAt) return window
+  if (window !== undefined && now < Math.max(window.endsAt, window.bannedUntil)) return window
   const serverNow = now + rules.clockSkewMs
-  const startsAt =
-    rules.windows === 'first'
-      ? now
-      : now - (serverNow - Math.floor(serverNow / rules.windowMs) * rules.windowMs)
-  return {
-    startsAt,
-    endsAt: startsAt + rules.windowMs,
-    used: 0,
-    refused: 0,
-    bannedUntil: window?.bannedUntil ?? 0,
-  }
+  const intoWindow =
+    rules.windows === 'first' ? 0 : serverNow - Math.floor(serverNow / rules.windowMs) * rules.windowMs
+  const startsAt = now - intoWindow
+  return { startsAt, endsAt: startsAt + rules.windowMs, used: 0, refused: 0, bannedUntil: 0 }
+}
+
+function decide(accepted: boolean, window: RateWindow, limit: number): WindowDecision {
+  const { used, endsAt, bannedUntil } = window
+  const remaining = accepted ? Math.max(0, limit - used) : 0
+  return { accepted, window, limit, remaining, resetsAt: Math.max(endsAt, bannedUntil) }
 }
 
 /**
@@ -48,37 +47,20 @@ function windowAt(window: RateWindow | undefined, now: number, rules: WindowRule
  * reduce the next window, but more than `banAfter` of them ban the key.
  */
 export function consume(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
-  const { limit } = rules
-  if (window !== undefined && now < window.bannedUntil) {
-    const banned = { ...window, refused: window.refused + 1 }
-    return { accepted: false, window: banned, limit, remaining: 0, resetsAt: window.bannedUntil }
-  }
+  const { limit, banAfter, banMs } = rules
   const open = windowAt(window, now, rules)
-  if (open.used < limit) {
-    const used = open.used + 1
-    return {
-      accepted: true,
-      window: { ...open, used },
-      limit,
-      remaining: limit - used,
-      resetsAt: open.endsAt,
-    }
-  }
+  const isBanned = now < open.bannedUntil
+  if (!isBanned && open.used < limit) return decide(true, { ...open, used: open.used + 1 }, limit)
   const refused = open.refused + 1
-  const bannedUntil =
-    rules.banAfter !== null && refused > rules.banAfter ? now + rules.banMs : open.bannedUntil
-  const resetsAt = Math.max(open.endsAt, bannedUntil)
-  return { accepted: false, window: { ...open, refused, bannedUntil }, limit, remaining: 0, resetsAt }
+  const startsBan = !isBanned && banAfter !== null && refused > banAfter
+  return decide(false, { ...open, refused, bannedUntil: startsBan ? now + banMs : open.bannedUntil }, limit)
 }
 
 /** Reads a window for the headers, without counting a call. */
-export function peek(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
-  const open = windowAt(window, now, rules)
-  const remaining = Math.max(0, rules.limit - open.used)
-  return { accepted: true, window: open, limit: rules.limit, remaining, resetsAt: open.endsAt }
-}
+export const peek = (window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision =>
+  decide(true, windowAt(window, now, rules), rules.limit)
 
-const rounded = {
+const ROUNDED = {
   up: (milliseconds: number) => String(Math.ceil(milliseconds / 1000)),
   down: (milliseconds: number) => String(Math.floor(milliseconds / 1000)),
   ms: (milliseconds: number) => (milliseconds / 1000).toFixed(3),
@@ -92,20 +74,18 @@ export function limitHeaders(
   return {
     'X-RateLimit-Limit': String(verdict.limit),
     'X-RateLimit-Remaining': String(verdict.remaining),
-    'X-RateLimit-Reset': rounded[options.resetRounding](verdict.resetsAt + options.clockSkewMs),
+    'X-RateLimit-Reset': ROUNDED[options.resetRounding](verdict.resetsAt + options.clockSkewMs),
   }
 }
 
 /** Retry-After of a rejected call. Never too early, so seconds and dates are rounded up. */
 export function retryAfterHeader(
-  verdict: WindowDecision,
+  { resetsAt }: WindowDecision,
   now: number,
-  options: Pick<SandboxOptions, 'clockSkewMs' | 'retryAfter'>,
+  { retryAfter, clockSkewMs }: Pick<SandboxOptions, 'clockSkewMs' | 'retryAfter'>,
 ): Record<string, string> {
-  if (options.retryAfter === 'none') return {}
-  if (options.retryAfter === 'seconds') {
-    return { 'Retry-After': String(Math.ceil((verdict.resetsAt - now) / 1000)) }
-  }
-  const serverSecond = Math.ceil((verdict.resetsAt + options.clockSkewMs) / 1000)
+  if (retryAfter === 'none') return {}
+  if (retryAfter === 'seconds') return { 'Retry-After': String(Math.ceil((resetsAt - now) / 1000)) }
+  const serverSecond = Math.ceil((resetsAt + clockSkewMs) / 1000)
   return { 'Retry-After': new Date(serverSecond * 1000).toUTCString() }
 }

@@ -1,6 +1,5 @@
 import type pg from 'pg'
-import { findPerson } from '../../src/sandbox/people.ts'
-import type { PersonLookup } from '../../src/sandbox/records.ts'
+import { type PersonLookup, findPerson } from '../../src/sandbox/people.ts'
 
 /** Half of all lookups find nothing, so that every path through a cascade is taken. */
 export const HALF = { seed: 7, notFoundShare: 0.5, missingShare: 0 }

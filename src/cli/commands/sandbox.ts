@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { ServiceCase } from '../../actions/service-cases.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { pluralize } from '../../util/format.ts'
-import { faultMeanings, parseFaults } from '../../sandbox/faults.ts'
+import { FAULT_MEANINGS, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
   CLOSING_MESSAGE,
@@ -79,7 +79,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   ],
   onInterrupt: CLOSING_MESSAGE,
   longLived: true,
-  terms: { title: 'Faults', list: faultMeanings },
+  terms: { title: 'Faults', list: FAULT_MEANINGS },
 
   async handler({ command, flags }, context) {
     if (flags.service !== null) return playService(flags.service, { command, flags }, context)

@@ -6,7 +6,7 @@ import { demoCommands, demoNextStepLines } from '../../../src/demo/views/next-st
 import { Presenter } from '../../../src/demo/presenter.ts'
 import { Output, textWidth } from '../../../src/cli/terminal.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
-import { createStatsRecorder } from '../../../src/sandbox/stats.ts'
+import { StatsRecorder } from '../../../src/sandbox/stats.ts'
 
 /** A terminal of 80 columns that keeps what was written. */
 function terminal(): { output: Output; written: () => string } {
@@ -76,15 +76,15 @@ test('blank values are shown literally, and unchanged ones are marked', () => {
 })
 
 test('the deliveries add up, and repeated lookups are explained', () => {
-  const recorder = createStatsRecorder()
+  const recorder = new StatsRecorder()
   for (const posted of [200, 200, 200, 401, 401] as const) recorder.answer(posted)
-  recorder.jobs.accepted = 2
-  recorder.jobs.failed = 1
+  recorder.counts.jobs.accepted = 2
+  recorder.counts.jobs.failed = 1
   recorder.fault('early')
-  for (let n = 0; n < 9; n++) recorder.unlimited()
-  recorder.inputs.tried(['a', 'b'])
-  recorder.inputs.done(['a', 'b'], 'bulk')
-  recorder.inputs.done(['a'], 'single')
+  recorder.counts.calls.accepted = 9
+  recorder.tried(['a', 'b'])
+  recorder.done(['a', 'b'], 'bulk')
+  recorder.done(['a'], 'single')
   const text = serviceStatsLines(
     recorder.snapshot(0, false),
     { calls: 9, deliveries: 2 },
@@ -97,7 +97,7 @@ test('the deliveries add up, and repeated lookups are explained', () => {
 
 test('a difference between the two counts is reported', () => {
   const text = serviceStatsLines(
-    createStatsRecorder().snapshot(0, false),
+    new StatsRecorder().snapshot(0, false),
     { calls: 3, deliveries: 0 },
     terminal().output,
   ).join('\n')

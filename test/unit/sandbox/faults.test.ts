@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { faultNames, isFaultInjected, parseFaults } from '../../../src/sandbox/faults.ts'
+import { FAULT_NAMES, isFaultInjected, parseFaults } from '../../../src/sandbox/faults.ts'
 import type { FaultName, FaultPoint } from '../../../src/sandbox/faults.ts'
 import {
   bulk,
@@ -22,7 +22,7 @@ const isSigned = ({ body, signature }: Received) =>
 const moment = (input: string, nth = 0): FaultPoint => ({ endpoint: 'POST /v1/person', inputs: [input], nth })
 
 describe('the draw of a fault', () => {
-  it.each(faultNames)('injects %s at its share, never at 0 and always at 1', (fault) => {
+  it.each(FAULT_NAMES)('injects %s at its share, never at 0 and always at 1', (fault) => {
     const made = (share: number) =>
       emailsFrom(10_000).filter((email) =>
         isFaultInjected(fault, moment(email), { seed: 1, faults: { [fault]: share }, plan: null }),

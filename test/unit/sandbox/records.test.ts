@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { companyRecord, findCompany } from '../../../src/sandbox/companies.ts'
 import { canonicalEmail } from '../../../src/sandbox/normalize.ts'
 import { DEFAULT_OPTIONS } from '../../../src/sandbox/options.ts'
-import { findPerson, personRecord } from '../../../src/sandbox/people.ts'
-import type { PersonRecord } from '../../../src/sandbox/records.ts'
+import { type PersonRecord, findPerson, personRecord } from '../../../src/sandbox/people.ts'
 import { call, company, person, sandboxWith } from './support.ts'
 
 const count = 20_000
