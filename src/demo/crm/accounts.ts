@@ -16,22 +16,6 @@ import {
   typedIndustries,
 } from './words.ts'
 
-/** A row of crm.accounts before enrichment. */
-export interface CrmAccount {
-  readonly id: number
-  readonly name: string
-  readonly website: string | null
-  readonly industry: string | null
-  readonly employees: number | null
-  readonly revenue: number | null
-  readonly founded: number | null
-  readonly city: string | null
-  readonly country: string | null
-  readonly technologies: readonly string[] | null
-  readonly attributes: Readonly<Record<string, unknown>> | null
-  readonly archived: boolean
-}
-
 /** A company that exists, whatever the CRM knows about it. */
 export interface CrmCompany {
   readonly name: string
@@ -54,22 +38,20 @@ export function companyAt(seed: number, n: number): CrmCompany {
 }
 
 /** The accounts of the CRM, some duplicated, some without a website. */
-export function createAccounts(
-  seed: number,
-  count: number,
-): { readonly accounts: CrmAccount[]; readonly companies: CrmCompany[] } {
+export function createAccounts(seed: number, count: number) {
   const companies: CrmCompany[] = []
-  const accounts = Array.from({ length: count }, (_, n): CrmAccount => {
+  const accounts = Array.from({ length: count }, (_, n) => {
     const rng = createRng(seed, `account ${n}`)
     const isTwice = n > 20 && rng.below(0.04)
-    const it = (isTwice ? companies[rng.between(0, n - 1)] : undefined) ?? companyAt(seed, n)
-    companies.push(it)
-    return { id: n + 1, name: isTwice ? it.name.toUpperCase() : it.name, ...typedAccountFields(rng, it) }
+    const company = (isTwice ? companies[rng.between(0, n - 1)] : undefined) ?? companyAt(seed, n)
+    companies.push(company)
+    const { name, host } = company
+    return { id: n + 1, name: isTwice ? name.toUpperCase() : name, ...typedAccountFields(rng, host) }
   })
   return { accounts, companies }
 }
 
-function typedAccountFields(rng: Rng, { host }: CrmCompany): Omit<CrmAccount, 'id' | 'name'> {
+function typedAccountFields(rng: Rng, host: string) {
   return {
     website: drawWeighted<() => string | null>(rng, [
       [88, () => writeWebsite(rng, host)],
@@ -89,7 +71,7 @@ function typedAccountFields(rng: Rng, { host }: CrmCompany): Omit<CrmAccount, 'i
       [18, []],
       [8, ['SAP']],
     ]),
-    attributes: drawWeighted<CrmAccount['attributes']>(rng, [
+    attributes: drawWeighted<Readonly<Record<string, unknown>> | null>(rng, [
       [55, null],
       [25, {}],
       [12, { tier: rng.pick(['A', 'B', 'C']) }],

@@ -16,23 +16,6 @@ import { contactNotes, leadSources, placeholderValues, typedTitles } from './wor
 
 export const SENIORITIES = ['Executive', 'VP', 'Director', 'Manager', 'Senior', 'Entry'] as const
 
-/** A row of crm.contacts before enrichment. */
-export interface CrmContact {
-  readonly id: number
-  readonly account_id: number | null
-  readonly first_name: string | null
-  readonly last_name: string | null
-  readonly email: string | null
-  readonly linkedin: string | null
-  readonly title: string | null
-  readonly phone: string | null
-  readonly seniority: (typeof SENIORITIES)[number] | null
-  readonly attributes: Readonly<Record<string, unknown>>
-  readonly lead_score: number
-  readonly notes: string | null
-  readonly deleted: boolean
-}
-
 interface CrmPerson {
   readonly first: string
   readonly last: string
@@ -43,12 +26,18 @@ interface CrmPerson {
 }
 
 /** The identifiers of a person in the CRM. */
-type ContactIdentity = Pick<CrmContact, 'account_id' | 'first_name' | 'last_name' | 'email' | 'linkedin'>
+interface ContactIdentity {
+  readonly account_id: number | null
+  readonly first_name: string | null
+  readonly last_name: string | null
+  readonly email: string | null
+  readonly linkedin: string | null
+}
 
 /** The contacts of the CRM. Some people occur several times, each time spelled differently. */
-export function createContacts(seed: number, count: number, companies: readonly CrmCompany[]): CrmContact[] {
+export function createContacts(seed: number, count: number, companies: readonly CrmCompany[]) {
   const people: CrmPerson[] = []
-  return Array.from({ length: count }, (_, n): CrmContact => {
+  return Array.from({ length: count }, (_, n) => {
     const rng = createRng(seed, `contact ${n}`)
     const again = n > 50 && rng.below(0.09) ? people[rng.between(0, n - 1)] : undefined
     const person = again ?? createPerson(seed, n, rng, companies)
@@ -126,7 +115,7 @@ const CONTACT_IDENTITIES: Weighted<(rng: Rng, person: CrmPerson) => ContactIdent
 const invalidEmail = (rng: Rng, person: CrmPerson): string =>
   writeInvalidEmail(rng, person.email, `${person.first} ${person.last}`)
 
-function typedContactFields(rng: Rng): Omit<CrmContact, 'id' | keyof ContactIdentity> {
+function typedContactFields(rng: Rng) {
   const isComplete = rng.below(0.02)
   return {
     title: isComplete || rng.below(0.22) ? rng.pick([...typedTitles, ...placeholderValues]) : writeBlank(rng),

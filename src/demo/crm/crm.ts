@@ -23,20 +23,30 @@ export async function createCrm(
   }
   const { accounts, companies } = createAccounts(size.seed, size.accounts)
   const contacts = createContacts(size.seed, size.contacts, companies)
+  const stamps = { created_at: daysAgo(0), updated_at: daysAgo(0) }
   await client.query('begin')
   await client.query(TABLES_SQL)
-  await client.query(INSERT_ACCOUNTS_SQL, [JSON.stringify(accounts)])
-  await client.query(INSERT_CONTACTS_SQL, [JSON.stringify(contacts)])
-  await client.query(FINISH_SQL)
+  await insertRows(
+    client,
+    'crm.accounts',
+    accounts.map((row) => ({ ...row, ...stamps, archived_at: row.archived ? daysAgo(90) : null })),
+  )
+  await insertRows(
+    client,
+    'crm.contacts',
+    contacts.map((row) => ({ ...row, ...stamps, deleted_at: row.deleted ? daysAgo(30) : null })),
+  )
+  // Statistics for the first query plans.
+  await client.query('analyze crm.accounts, crm.contacts')
   await client.query('commit')
   return true
 }
 
 /** Changed with the tables or their content: a CRM of another version is not reused. */
-export const CRM_VERSION = 'fillrate demo 1'
+const CRM_VERSION = 'fillrate demo 1'
 
 /** Typical CRM tables, with column types that not every value fits. */
-export const TABLES_SQL = `
+const TABLES_SQL = `
 create schema crm;
 create type crm.seniority as enum (${SENIORITIES.map((one) => `'${one}'`).join(', ')});
 
@@ -81,28 +91,12 @@ create index contacts_by_account on crm.contacts (account_id);
 comment on schema crm is '${CRM_VERSION}';
 `
 
-/** One statement a table, with all rows as JSON in $1. */
-export const INSERT_ACCOUNTS_SQL = `
-insert into crm.accounts (id, name, website, industry, employees, revenue, founded, city, country, technologies,
-                          attributes, archived_at)
-select id, name, website, industry, employees, revenue, founded, city, country, technologies, attributes,
-       case when archived then now() - interval '90 days' end
-  from jsonb_to_recordset($1::jsonb) as r (id bigint, name text, website text, industry text, employees integer,
-       revenue integer, founded smallint, city text, country text, technologies text[], attributes jsonb,
-       archived boolean)`
+const daysAgo = (days: number): Date => new Date(Date.now() - days * 24 * 3_600_000)
 
-export const INSERT_CONTACTS_SQL = `
-insert into crm.contacts (id, account_id, first_name, last_name, email, linkedin, title, phone, seniority, attributes,
-                          lead_score, notes, deleted_at)
-select id, account_id, first_name, last_name, email, linkedin, title, phone, seniority, attributes, lead_score, notes,
-       case when deleted then now() - interval '30 days' end
-  from jsonb_to_recordset($1::jsonb) as r (id bigint, account_id bigint, first_name text, last_name text, email text,
-       linkedin text, title text, phone text, seniority crm.seniority, attributes jsonb, lead_score integer, notes text,
-       deleted boolean)`
-
-/** Continues the identity sequences after the inserted rows, and collects statistics for the first query plans. */
-export const FINISH_SQL = `
-select setval(pg_get_serial_sequence('crm.accounts', 'id'), (select max(id) from crm.accounts)),
-       setval(pg_get_serial_sequence('crm.contacts', 'id'), (select max(id) from crm.contacts));
-analyze crm.accounts, crm.contacts;
-`
+/** Inserts rows with the keys 1, 2, 3, … in one statement; the identity column continues after them. */
+async function insertRows(client: pg.Client, table: string, rows: readonly object[]): Promise<void> {
+  await client.query(`insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`, [
+    JSON.stringify(rows),
+  ])
+  await client.query("select setval(pg_get_serial_sequence($1, 'id'), $2)", [table, rows.length])
+}

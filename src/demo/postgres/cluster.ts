@@ -2,8 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, chmod, chown, cp, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DemoError } from '../settings.ts'
-import { binariesIn, type Binaries } from './binaries.ts'
-import { runProgram, type SystemAccount } from './program.ts'
+import { type Binaries, binariesIn } from './binaries.ts'
+import { type SystemAccount, runProgram } from './program.ts'
+
+/** What a cluster is run with. */
+export interface ClusterPrograms {
+  readonly binaries: Binaries
+  readonly account: SystemAccount | null
+  readonly env: NodeJS.ProcessEnv
+}
 
 /** The only role of the cluster. */
 export const CLUSTER_ROLE = 'fillrate'
@@ -32,33 +39,26 @@ log_timezone = 'UTC'
  * installed ones.
  * @throws DemoError with the output of initdb
  */
-export async function createCluster(
-  home: string,
-  options: {
-    readonly binaries: Binaries
-    readonly account: SystemAccount | null
-    readonly env: NodeJS.ProcessEnv
-  },
-): Promise<void> {
-  const { account, env } = options
-  const reachable = (await runVersion(options.binaries, options)).startError === null
-  if (!reachable && account !== null) {
-    await cp(options.binaries.folder, copiedBinaries(home), { recursive: true, verbatimSymlinks: true })
+export async function createCluster(home: string, installed: ClusterPrograms): Promise<void> {
+  const { account } = installed
+  const { code: runs } = await readVersionText(installed)
+  if (runs === null && account !== null) {
+    await cp(installed.binaries.folder, copiedBinaries(home), { recursive: true, verbatimSymlinks: true })
     await chmod(copiedBinaries(home), 0o755)
   }
-  const binaries = await findClusterBinaries(home, options.binaries)
-  await requireVersion(binaries, options)
+  const programs = { ...installed, binaries: await findClusterBinaries(home, installed.binaries) }
+  await requireVersion(programs)
 
-  await writeFile(passwordFile(home), `${randomBytes(24).toString('base64url')}\n`, { mode: 0o600 })
-  await mkdir(dataFolder(home), { mode: 0o700 })
-  if (account !== null)
-    for (const path of [dataFolder(home), passwordFile(home)]) await chown(path, account.uid, account.gid)
-  const { code, output, startError } = await runProgram(
-    binaries.initdb,
+  const [data, password] = [dataFolder(home), passwordFile(home)]
+  await writeFile(password, `${randomBytes(24).toString('base64url')}\n`, { mode: 0o600 })
+  await mkdir(data, { mode: 0o700 })
+  if (account !== null) for (const path of [data, password]) await chown(path, account.uid, account.gid)
+  const { code, output } = await runProgram(
+    programs.binaries.initdb,
     [
-      `--pgdata=${dataFolder(home)}`,
+      `--pgdata=${data}`,
       `--username=${CLUSTER_ROLE}`,
-      `--pwfile=${passwordFile(home)}`,
+      `--pwfile=${password}`,
       '--auth=scram-sha-256',
       // Independent of the machine's locales.
       '--encoding=UTF8',
@@ -69,18 +69,17 @@ export async function createCluster(
       '--no-sync',
       '--no-instructions',
     ],
-    { env, account },
+    programs,
   )
   if (code !== 0)
-    throw new DemoError(
-      `The embedded Postgres could not create its data folder ${dataFolder(home)}:\n${startError ?? output}`,
-    )
-  await appendFile(join(dataFolder(home), 'postgresql.conf'), CLUSTER_SETTINGS)
+    throw new DemoError(`The embedded Postgres could not create its data folder ${data}:\n${output}`)
+  await appendFile(join(data, 'postgresql.conf'), CLUSTER_SETTINGS)
 }
 
 /** The programs that this cluster runs with. */
 export async function findClusterBinaries(home: string, installed: Binaries): Promise<Binaries> {
-  return (await isFolder(copiedBinaries(home))) ? binariesIn(copiedBinaries(home), installed) : installed
+  const copied = await stat(copiedBinaries(home)).catch(() => null)
+  return copied?.isDirectory() === true ? binariesIn(copiedBinaries(home), installed) : installed
 }
 
 /** @throws DemoError if the folder holds no cluster, or one of another version */
@@ -90,47 +89,39 @@ export async function readPassword(home: string, version: string): Promise<strin
   const password = await readClusterFile(passwordFile(home))
   if (made === null || password === null)
     throw new DemoError(`${home} does not contain the demo's Postgres, or only a part of it.\n${again}`)
-  if (made.trim() !== version)
+  if (made !== version)
     throw new DemoError(
-      `${home} was created by Postgres ${made.trim()}, but the embedded version is ${version} now.\n${again}`,
+      `${home} was created by Postgres ${made}, but the embedded version is ${version} now.\n${again}`,
     )
-  return password.trim()
+  return password
+}
+
+const START_HINTS: Readonly<Record<string, string>> = {
+  ENOENT: 'It is built for glibc; on Alpine and other systems with musl it does not run.',
+  EACCES: 'It may not be executed there: is the folder inaccessible, or mounted noexec?',
 }
 
 /**
  * The major version that the programs report.
  * @throws DemoError if they do not run on this machine
  */
-export async function requireVersion(
-  binaries: Binaries,
-  options: { readonly account: SystemAccount | null; readonly env: NodeJS.ProcessEnv },
-): Promise<string> {
-  const { code, output, startError } = await runVersion(binaries, options)
+export async function requireVersion(programs: ClusterPrograms): Promise<string> {
+  const { code, output } = await readVersionText(programs)
   const version = /\(PostgreSQL\) (\d+)/.exec(output)?.[1]
   if (code === 0 && version !== undefined) return version
-  const hint =
-    startError === 'ENOENT'
-      ? 'It is built for glibc; on Alpine and other systems with musl it does not run.'
-      : startError === 'EACCES'
-        ? 'It may not be executed there: is the folder inaccessible, or mounted noexec?'
-        : 'If the package was installed without its scripts, run: npm rebuild'
+  const hint = START_HINTS[output] ?? 'If the package was installed without its scripts, run: npm rebuild'
   throw new DemoError(
-    `The embedded Postgres does not run on this machine: ${binaries.postgres}\n${startError ?? output}\n${hint}`,
+    `The embedded Postgres does not run on this machine: ${programs.binaries.postgres}\n${output}\n${hint}`,
   )
 }
 
-const runVersion = (
-  binaries: Binaries,
-  options: { readonly account: SystemAccount | null; readonly env: NodeJS.ProcessEnv },
-): ReturnType<typeof runProgram> => runProgram(binaries.postgres, ['--version'], options)
-
-const isFolder = async (path: string): Promise<boolean> =>
-  (await stat(path).catch(() => null))?.isDirectory() ?? false
+const readVersionText = (programs: ClusterPrograms): ReturnType<typeof runProgram> =>
+  runProgram(programs.binaries.postgres, ['--version'], programs)
 
 /** Null if the file does not exist. */
 async function readClusterFile(path: string): Promise<string | null> {
   try {
-    return await readFile(path, 'utf8')
+    return (await readFile(path, 'utf8')).trim()
   } catch (error) {
     if (!['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return null
     throw new DemoError(

@@ -12,7 +12,8 @@ import {
   unlink,
 } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type SystemAccount, canEnter } from './program.ts'
+import { type ClusterPrograms, createCluster } from './cluster.ts'
+import { canEnter } from './program.ts'
 
 /** Used if the Postgres account cannot enter the working directory. Both survive a logout. */
 const SHARED_FOLDERS = ['/var/tmp', '/tmp'] as const
@@ -22,35 +23,29 @@ const UNFINISHED_PREFIX = 'postgres-new-'
 const ABANDONED_AFTER_MS = 10 * 60_000
 
 /**
- * The folder of the embedded Postgres, `.fillrate/postgres`. It is built beside its place and then moved, so that a
- * kill leaves all of it or nothing.
- *
- * @param make fills the new folder
+ * The folder of the embedded Postgres, `.fillrate/postgres`, with its cluster. It is built beside its place and then
+ * moved, so that a kill leaves all of it or nothing.
  */
 export async function openHome(
   state: string,
-  options: {
-    readonly account: SystemAccount | null
-    readonly env: NodeJS.ProcessEnv
-    readonly make: (folder: string) => Promise<void>
-  },
-): Promise<string> {
+  programs: ClusterPrograms,
+): Promise<{ readonly home: string; readonly isNew: boolean }> {
   const home = join(state, 'postgres')
-  if (await exists(home)) return realpath(home)
+  // The path through a link may be closed to the account, although the target is not.
+  if (await exists(home)) return { home: await realpath(home), isNew: false }
   await mkdir(state, { recursive: true })
   await removeUnfinished(state)
-  const folder = await createFolder(state, options)
+  const folder = await createFolder(state, programs)
   try {
-    await options.make(folder)
+    await createCluster(folder, programs)
     if (folder.startsWith(state)) await rename(folder, home)
     else await symlink(folder, home)
   } catch (error) {
     await rm(folder, { recursive: true, force: true })
     // Another demo was faster; use its folder.
-    if (!isTaken(error)) throw error
+    if (!['EEXIST', 'ENOTEMPTY', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
-  // The path through the link may be closed to the account, although the target is not.
-  return realpath(home)
+  return { home: await realpath(home), isNew: true }
 }
 
 /** Removes a link whose target is gone, as after a clean-up of /var/tmp. */
@@ -60,28 +55,16 @@ async function exists(home: string): Promise<boolean> {
   return false
 }
 
-async function createFolder(
-  state: string,
-  { account, env }: { readonly account: SystemAccount | null; readonly env: NodeJS.ProcessEnv },
-): Promise<string> {
-  if (account === null || (await canEnter(state, account, env)))
-    return makePassable(await mkdtemp(join(state, UNFINISHED_PREFIX)), account)
-  const outside = await findFirst(SHARED_FOLDERS, (folder) => canEnter(folder, account, env))
-  return makePassable(await mkdtemp(join(outside ?? state, 'fillrate-')), account)
-}
-
-/** Others may pass through the folder, but not list it. */
-async function makePassable(folder: string, account: SystemAccount | null): Promise<string> {
-  if (account !== null) await chmod(folder, 0o711)
+/** A new folder in `.fillrate`, or where the account may enter; others may pass through it, but not list it. */
+async function createFolder(state: string, { account, env }: ClusterPrograms): Promise<string> {
+  if (account === null) return mkdtemp(join(state, UNFINISHED_PREFIX))
+  let prefix = join(state, UNFINISHED_PREFIX)
+  if (!(await canEnter(state, account, env)))
+    for (const shared of SHARED_FOLDERS.toReversed())
+      if (await canEnter(shared, account, env)) prefix = join(shared, 'fillrate-')
+  const folder = await mkdtemp(prefix)
+  await chmod(folder, 0o711)
   return folder
-}
-
-async function findFirst<T>(
-  candidates: readonly T[],
-  suits: (one: T) => Promise<boolean>,
-): Promise<T | undefined> {
-  for (const candidate of candidates) if (await suits(candidate)) return candidate
-  return undefined
 }
 
 /** Removes folders left by demos killed while creating them. */
@@ -93,6 +76,3 @@ async function removeUnfinished(state: string): Promise<void> {
       await rm(join(state, name), { recursive: true, force: true })
   }
 }
-
-const isTaken = (error: unknown): boolean =>
-  ['EEXIST', 'ENOTEMPTY', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')

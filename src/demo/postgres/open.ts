@@ -5,14 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { DemoError } from '../settings.ts'
 import { findDataOwner, findServerAccount } from './program.ts'
 import { findBinaries } from './binaries.ts'
-import {
-  CLUSTER_ROLE,
-  createCluster,
-  dataFolder,
-  findClusterBinaries,
-  readPassword,
-  requireVersion,
-} from './cluster.ts'
+import { CLUSTER_ROLE, dataFolder, findClusterBinaries, readPassword, requireVersion } from './cluster.ts'
 import {
   type PostgresServerOptions,
   guardServer,
@@ -51,22 +44,13 @@ const ANSWER_TIMEOUT_MS = 20_000
  * @throws DemoError if it cannot run, or another demo runs in this folder
  */
 export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promise<DemoPostgres> {
-  const installed = await findBinaries({ platform: process.platform, arch: process.arch })
   const mine = await findServerAccount(env)
-  let isNew = false
-  const home = await openHome(state, {
-    account: mine,
-    env,
-    make: async (folder) => {
-      isNew = true
-      await createCluster(folder, { binaries: installed, account: mine, env })
-    },
-  })
+  const installed = await findBinaries({ platform: process.platform, arch: process.arch })
+  const { home, isNew } = await openHome(state, { binaries: installed, account: mine, env })
   const account = await findDataOwner(dataFolder(home), mine)
-  const binaries = await findClusterBinaries(home, installed)
-  const version = await requireVersion(binaries, { account, env })
+  const options = { home, binaries: await findClusterBinaries(home, installed), account, env }
+  const version = await requireVersion(options)
   const password = await readPassword(home, version)
-  const options: PostgresServerOptions = { home, binaries, account, env }
 
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     await stopLeftoverServer(options, password, state)
@@ -88,11 +72,11 @@ async function claimServer(
   const postmaster = await readPostmaster(dataFolder(options.home))
   const holder = postmaster && (await takeLock(postmaster.port, password, state))
   if (!postmaster || !holder) return null
-  const guard = guardServer(dataFolder(options.home), postmaster)
+  const dismissGuard = guardServer(dataFolder(options.home), postmaster)
   const stop = async (): Promise<void> => {
     await holder.end().catch(() => {})
     await stopServer(options)
-    guard.dismiss()
+    dismissGuard()
   }
   try {
     const { rowCount } = await holder.query("select from pg_database where datname = 'crm'")

@@ -1,6 +1,4 @@
 import { spawn } from 'node:child_process'
-import type { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { stat } from 'node:fs/promises'
 import { DemoError } from '../settings.ts'
 
@@ -18,18 +16,17 @@ export interface ProgramOptions {
 }
 
 export interface ProgramResult {
-  /** Null if a signal ended it. */
+  /** Null if it could not start, or a signal ended it. */
   readonly code: number | null
+  /** What it printed, or why it could not start: ENOENT, EACCES. */
   readonly output: string
-  /** Why it could not start: ENOENT, EACCES. */
-  readonly startError: string | null
 }
 
 /**
  * Runs a program to its end, in its own session: a Ctrl-C goes to the whole foreground group and would interrupt an
  * orderly shutdown.
  */
-export async function runProgram(
+export function runProgram(
   file: string,
   args: readonly string[],
   { env, account, output = 'read' }: ProgramOptions,
@@ -44,19 +41,16 @@ export async function runProgram(
     // Another account may not be allowed to enter our working directory.
     ...(account !== null && { cwd: '/' }),
   })
-  const ended = new Promise<Pick<ProgramResult, 'code' | 'startError'>>((resolve) => {
+  let printed = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => (printed += text))
+  return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) =>
-      resolve({ code: null, startError: error.code ?? error.message }),
+      resolve({ code: null, output: error.code ?? error.message }),
     )
-    child.once('exit', (code) => resolve({ code, startError: null }))
+    child.once('close', (code) => resolve({ code, output: printed.trim() }))
   })
-  const said = Promise.all([read(child.stdout), read(child.stderr)])
-  const end = await ended
-  return { ...end, output: end.startError === null ? (await said).join('').trim() : '' }
 }
-
-const read = (stream: Readable | null): Promise<string> =>
-  stream === null ? Promise.resolve('') : text(stream)
 
 /**
  * Removes PGDATA, PGPORT, PGOPTIONS and the like, which concern another server. LC_ALL: messages are parsed, so in

@@ -1,17 +1,13 @@
+import { spawn } from 'node:child_process'
 import { readFile, readlink, realpath, rm } from 'node:fs/promises'
 import { type Socket, createServer } from 'node:net'
 import { join } from 'node:path'
 import { DemoError } from '../settings.ts'
-import type { Binaries } from './binaries.ts'
-import { dataFolder } from './cluster.ts'
-import { type SystemAccount, runProgram } from './program.ts'
-import { spawn } from 'node:child_process'
+import { type ClusterPrograms, dataFolder } from './cluster.ts'
+import { runProgram } from './program.ts'
 
-export interface PostgresServerOptions {
+export interface PostgresServerOptions extends ClusterPrograms {
   readonly home: string
-  readonly binaries: Binaries
-  readonly account: SystemAccount | null
-  readonly env: NodeJS.ProcessEnv
 }
 
 const WAIT_SECONDS = '60'
@@ -26,14 +22,14 @@ export async function startServer(options: PostgresServerOptions): Promise<boole
   const data = dataFolder(options.home)
   const log = join(data, 'server.log')
   await rm(log, { force: true })
-  const { code, output, startError } = await runProgram(
+  const { code, output } = await runProgram(
     options.binaries.pgCtl,
     ['start', '-D', data, '-l', log, '-o', `-p ${await freePort()}`, '-w', '-t', WAIT_SECONDS, '-s'],
     // On Windows the server would keep the output of pg_ctl open.
     { ...options, output: process.platform === 'win32' ? 'ignore' : 'read' },
   )
   if (code === 0) return true
-  const said = startError ?? (await readFile(log, 'utf8').catch(() => output))
+  const said = await readFile(log, 'utf8').catch(() => output)
   if (/could not bind|already in use|already exists|still in use|Only one usage/.test(said)) return false
   throw new DemoError(
     `The embedded Postgres did not start:\n${said.trim().split('\n').slice(-12).join('\n')}`,
@@ -66,18 +62,14 @@ function freePort(): Promise<number> {
 /** Waits for the end of its input, then stops the server, unless another one has replaced it. */
 const GUARD_SCRIPT = 'read -r _; [ "$(head -n 1 "$1")" = "$2" ] && kill -INT "$2"'
 
-export interface ServerGuard {
-  /** The server is stopped; ends the guard. */
-  dismiss(): void
-}
-
 /**
  * Stops the server when this process ends, even by SIGKILL: a shell holds the other end of a pipe, which the system
  * closes with the process. Otherwise a killed demo would leave a stray server.
+ * @returns ends the guard, once the server is stopped
  */
-export function guardServer(data: string, { pid }: Postmaster): ServerGuard {
+export function guardServer(data: string, { pid }: Postmaster): () => void {
   // Windows has no such shell; the next demo stops the server.
-  if (process.platform === 'win32') return { dismiss: () => {} }
+  if (process.platform === 'win32') return () => {}
   const shell = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', join(data, 'postmaster.pid'), String(pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
@@ -88,7 +80,7 @@ export function guardServer(data: string, { pid }: Postmaster): ServerGuard {
   shell.stdin.once('error', () => {})
   shell.unref()
   ;(shell.stdin as Socket).unref()
-  return { dismiss: () => void shell.kill('SIGKILL') }
+  return () => void shell.kill('SIGKILL')
 }
 
 /** The server recorded in the data folder. */
