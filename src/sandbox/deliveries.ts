@@ -2,10 +2,7 @@ import { createHmac } from 'node:crypto'
 import { Agent, type OutgoingHttpHeaders, request } from 'node:http'
 import type { SandboxOptions } from './options.ts'
 import { abortableDelay } from './rng.ts'
-import type { StatsRecorder } from './stats.ts'
-
-/** The outcome of one post: the receiver's status, or why there was none. */
-export type PostOutcome = number | 'timeout' | 'unreachable' | 'closed'
+import type { PostOutcome, StatsRecorder } from './stats.ts'
 
 /** How a delivery ended: acknowledged with 2xx, given up after the last retry, or cut off by close. */
 export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'

@@ -1,5 +1,13 @@
 import { type MsRange, type Rng, createRng, drawMs } from './rng.ts'
-import type { SandboxEndpoint } from './requests.ts'
+
+/** The endpoints of service-interface.md, E1 to E4. */
+export const ENDPOINTS = [
+  'POST /v1/person/enrich',
+  'POST /v1/person',
+  'GET /v1/company/enrich',
+  'POST /v1/person/bulk',
+] as const
+export type SandboxEndpoint = (typeof ENDPOINTS)[number]
 
 /** Every fault that can be enabled, and its effect. */
 export const FAULT_MEANINGS = {

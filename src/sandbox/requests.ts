@@ -7,16 +7,8 @@ import {
   parseWebhookUrl,
 } from './normalize.ts'
 import type { CompanyLookup } from './companies.ts'
+import { ENDPOINTS, type SandboxEndpoint } from './faults.ts'
 import type { PersonLookup } from './people.ts'
-
-/** The endpoints of service-interface.md, E1 to E4. */
-const ENDPOINTS = [
-  'POST /v1/person/enrich',
-  'POST /v1/person',
-  'GET /v1/company/enrich',
-  'POST /v1/person/bulk',
-] as const
-export type SandboxEndpoint = (typeof ENDPOINTS)[number]
 
 /** Emails in one bulk call (service-interface.md, Limits). */
 const MAX_BULK_EMAILS = 100

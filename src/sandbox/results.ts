@@ -57,7 +57,7 @@ function emptyResult(lookup: PersonLookup | CompanyLookup, seed: number): object
   return createRng(seed, `nothing ${key}`).pick([null, {}, kind === 'email' ? { email: key } : null])
 }
 
-/** A result for nobody that the job asked about. */
+/** A result for an input that the job did not contain. */
 function strangerResult(job: AcceptedJob, more: number, options: SandboxOptions): DeliveryResult {
   const at = job.inputs.length + more
   const email = `stranger.${seededIdentifier(at, job.opportunity.key)}@elsewhere.example`

@@ -1,7 +1,8 @@
-import type { PostOutcome } from './deliveries.ts'
-import type { FaultName } from './faults.ts'
-import type { SandboxEndpoint } from './requests.ts'
+import type { FaultName, SandboxEndpoint } from './faults.ts'
 import type { WindowDecision } from './windows.ts'
+
+/** The outcome of one post: the receiver's status, or why there was none. */
+export type PostOutcome = number | 'timeout' | 'unreachable' | 'closed'
 
 /** Calls in one window of one key; `key` is its position in the list of keys, from 1. Unix milliseconds. */
 interface WindowStats {
