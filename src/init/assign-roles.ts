@@ -1,7 +1,7 @@
 import { type CandidateField, isInList, serializedAs } from './fields.ts'
 import { type ColumnRole, isSecondary, scoreName } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { singularize, splitIdentifier } from './identifier-words.ts'
+import { toOwnWords, toWordSet } from './identifier-words.ts'
 import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
@@ -53,7 +53,7 @@ export function assignRoles(
   roles: readonly ColumnRole[],
   except: ReadonlySet<string>,
 ): RoleFields {
-  const own = new Set(splitIdentifier(table.name).flatMap((word) => [word, singularize(word)]))
+  const own = toOwnWords(table.name)
   const scored = fields.flatMap((field) => {
     if (!field.column.canSelect || (field.path.length === 0 && except.has(field.name))) return []
     return roles.flatMap((role) => {
@@ -80,7 +80,7 @@ export function isGuess(
   field: CandidateField,
   { table }: Pick<IntrospectedTable, 'table'>,
 ): boolean {
-  const own = new Set(splitIdentifier(table.name).flatMap((word) => [word, singularize(word)]))
+  const own = toOwnWords(table.name)
   return scoreField(role, field, own) < CERTAIN_POINTS
 }
 
@@ -187,12 +187,12 @@ const isJobTitle = (value: string): boolean =>
 
 const isNumber = (value: string): boolean => /^-?[\d.,\s]+$/.test(value.trim())
 
-const SALUTATIONS = new Set('mr mrs ms miss mx dr prof herr frau hr fru monsieur madame sr sra'.split(' '))
+const SALUTATIONS = toWordSet('mr mrs ms miss mx dr prof herr frau hr fru monsieur madame sr sra')
 const isSalutation = (value: string): boolean =>
   SALUTATIONS.has(value.trim().toLowerCase().replace(/\.$/, ''))
 
 /** The share of values that pass; null if there are too few to judge. */
-export function matchShare(values: readonly string[], test: (value: string) => boolean): number | null {
+function matchShare(values: readonly string[], test: (value: string) => boolean): number | null {
   return values.length < MIN_VALUES ? null : values.filter(test).length / values.length
 }
 

@@ -14,7 +14,7 @@ import {
   sharedKeyConditions,
 } from './staff.ts'
 import type { TenantChoice } from './tenants.ts'
-import { headNoun, splitIdentifier } from './identifier-words.ts'
+import { headNoun, splitIdentifier, toWordSet } from './identifier-words.ts'
 
 /** A table with the roles of its columns, and whether its rows are people or companies. */
 export interface ClassifiedTable extends IntrospectedTable {
@@ -44,7 +44,7 @@ export interface ClassifiedSchema {
 }
 
 /** What is known of a database beside the tables themselves. */
-export interface ClassifyContext {
+interface ClassifyContext {
   readonly relations: readonly TableRelation[]
   /** Whether the user named the table: it is then classified however weak the evidence. */
   readonly isNamed: (table: IntrospectedTable) => boolean
@@ -147,7 +147,7 @@ const hasIdentity = (kind: SourceKind, roleFields: RoleFields): boolean =>
     : roleFields.has('domain') && (roleFields.has('industry') || roleFields.has('employees'))
 
 /** A person's row may also hold facts about the company, as a lead does. Its site may be in another table. */
-export function hasOwnFacts(company: RoleFields): boolean {
+function hasOwnFacts(company: RoleFields): boolean {
   const facts = (['domain', 'industry', 'employees', 'revenue'] as const).filter((role) => company.has(role))
   return facts.length >= 2
 }
@@ -187,14 +187,12 @@ export const relationsBetween = (
 
 /** Table names that are strong or weak evidence for a kind. */
 const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
-  person: new Set('person contact lead prospect individual candidate member attendee people'.split(' ')),
-  company: new Set('company account organization org firm business employer'.split(' ')),
+  person: toWordSet('person contact lead prospect individual candidate member attendee people'),
+  company: toWordSet('company account organization org firm business employer'),
 }
 const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
-  person: new Set(
-    'partner customer client party user subscriber guest participant profile record entity'.split(' '),
-  ),
-  company: new Set('partner customer client party vendor supplier brand merchant record entity'.split(' ')),
+  person: toWordSet('partner customer client party user subscriber guest participant profile record entity'),
+  company: toWordSet('partner customer client party vendor supplier brand merchant record entity'),
 }
 
 /** Points that each role adds for a kind. */
@@ -225,9 +223,9 @@ const ROLE_POINTS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRol
 }
 
 /** A table with this many points is taken for the kind. */
-export const MIN_SCORE = 4
+const MIN_SCORE = 4
 
-export type NameHint = 'strong' | 'weak' | 'none'
+type NameHint = 'strong' | 'weak' | 'none'
 
 export function nameHint(kind: SourceKind, table: string): NameHint {
   const head = headNoun(table)
@@ -241,11 +239,9 @@ export function scoreTable(kind: SourceKind, table: string, roleFields: RoleFiel
   return [...roleFields.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
 }
 
-const HISTORY_WORDS = new Set(
+const HISTORY_WORDS = toWordSet(
   `log logs audit audits history histories archive archived backup backups bak tmp temp staging stage old copy version
-   versions event events queue queues migration migrations session sessions import imports export exports test`.split(
-    /\s+/,
-  ),
+   versions event events queue queues migration migrations session sessions import imports export exports test`,
 )
 
 /** The word in a table's name that says it holds history, copies or temporary data; null if there is none. */

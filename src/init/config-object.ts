@@ -19,7 +19,7 @@ export function toSourceConfig(source: ProposedSource): Readonly<Record<string, 
 }
 
 /** Only the field, if there are no other options. */
-export function toOutputConfig({
+function toOutputConfig({
   field,
   map,
   sql,

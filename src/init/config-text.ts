@@ -129,10 +129,10 @@ function touchLines({ touch }: ProposedSource, at: string): string[] {
 }
 
 /** Line width of the generated file. */
-export const LINE_WIDTH = 100
+const LINE_WIDTH = 100
 
 /** Text as comment lines; none for an empty text. */
-export const commentLines = (text: string, at: string): string[] =>
+const commentLines = (text: string, at: string): string[] =>
   text === ''
     ? []
     : wrapAnsi(text, LINE_WIDTH - at.length - 3)
@@ -140,7 +140,7 @@ export const commentLines = (text: string, at: string): string[] =>
         .map((line) => `${at}// ${line}`)
 
 /** One output of a source, with its fill rate and notes. Pure. */
-export function outputConfigLines(
+function outputConfigLines(
   output: ProposedOutput,
   { source, coverage }: AcceptedSource,
   at: string,

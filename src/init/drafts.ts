@@ -1,5 +1,5 @@
 import { type Draft, createDraftBase } from './draft.ts'
-import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
+import { headNoun, singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
 import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
 import type { InputName } from '../domain/mapping.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
@@ -64,7 +64,7 @@ function createNamer(): (wanted: string) => string {
 }
 
 /** A table of people: candidate inputs and columns to fill. Pure. */
-export function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
+function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { person: roleFields, partyType } = table
   const work = findWorkplace(schema, table)
   const mail = emailSql(schema, table)
@@ -160,11 +160,9 @@ function companyNameField(company: ClassifiedTable): CandidateField {
   return field
 }
 
-const WORK_WORDS = new Set(
-  'company organization org account employer parent business firm current'.split(' '),
-)
-const OTHER_RELATION_WORDS = new Set(
-  'previous former old last invoice billing referrer reseller owner tenant workspace'.split(' '),
+const WORK_WORDS = toWordSet('company organization org account employer parent business firm current')
+const OTHER_RELATION_WORDS = toWordSet(
+  'previous former old last invoice billing referrer reseller owner tenant workspace',
 )
 
 /** How strongly a key column points to the employer. */
@@ -175,41 +173,30 @@ function scoreWorkRelation({ columns }: TableRelation): number {
 }
 
 /** A table of companies. Pure. */
-export function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
+function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { company: roleFields, partyType, kinds } = table
   const domain = roleFields.get('domain')
   const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : fieldSql(domain, 't')
   const email = roleFields.get('email')
-  const isShared = kinds.length > 1
   const base = createDraftBase(table, 'company', {
     name,
     joins: null,
     where: [...(partyType === null ? [] : [partyType.company('t')]), ...table.conditions],
   })
-  return {
-    // Of a person's row, the stamp is that of the person.
-    base: isShared && partyType === null ? { ...base, freshness: null } : base,
-    table:
-      isShared && partyType === null
-        ? {
-            ...table,
-            lookups: {
-              ...table.lookups,
-              company: table.lookups.company.filter(({ role }) => !SHARED_ROLES.has(role)),
-            },
-          }
-        : table,
-    // Of a person's row, only what is certainly the company's: city and profile belong to the person.
-    roleFields:
-      isShared && partyType === null
-        ? new Map([...roleFields].filter(([role]) => !SHARED_ROLES.has(role)))
-        : roleFields,
-    inputs: site === null ? {} : { domain: site },
-    fallbackInputs:
-      email && (!isShared || partyType !== null)
-        ? { mail: `split_part(${emailSql(schema, table) ?? fieldSql(email, 't')}, '@', 2)` }
-        : {},
+  const inputs = site === null ? {} : { domain: site }
+  if (kinds.length > 1 && partyType === null) {
+    // Of a person's row, only what is certainly the company's: city and profile belong to the person, as the stamp does.
+    const company = table.lookups.company.filter(({ role }) => !SHARED_ROLES.has(role))
+    return {
+      base: { ...base, freshness: null },
+      table: { ...table, lookups: { ...table.lookups, company } },
+      roleFields: new Map([...roleFields].filter(([role]) => !SHARED_ROLES.has(role))),
+      inputs,
+      fallbackInputs: {},
+    }
   }
+  const mail = email && `split_part(${emailSql(schema, table) ?? fieldSql(email, 't')}, '@', 2)`
+  return { base, table, roleFields, inputs, fallbackInputs: mail === undefined ? {} : { mail } }
 }
 
 const SHARED_ROLES: ReadonlySet<string> = new Set([
@@ -222,7 +209,7 @@ const SHARED_ROLES: ReadonlySet<string> = new Set([
   'name',
 ])
 
-const ADDRESS_WORDS = new Set('address location site office branch'.split(' '))
+const ADDRESS_WORDS = toWordSet('address location site office branch')
 
 /** Whether a table lists addresses. */
 export const isAddressList = ({ table }: Pick<ClassifiedTable, 'table'>): boolean =>
@@ -233,7 +220,7 @@ export const isAddressList = ({ table }: Pick<ClassifiedTable, 'table'>): boolea
  * table is not one. Pure.
  * @param companies company sources, each with its domain expression over the table
  */
-export function draftAddresses(
+function draftAddresses(
   schema: ClassifiedSchema,
   table: ClassifiedTable,
   companies: readonly Draft[],

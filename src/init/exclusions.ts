@@ -2,7 +2,7 @@ import { quoteLiteral } from '../sources/quote.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { listKnownLabels } from './row-filters.ts'
-import { splitIdentifier } from './identifier-words.ts'
+import { splitIdentifier, toWordSet } from './identifier-words.ts'
 
 /**
  * What a table's rows are: some flags concern only one of them. An employer's name is of use until the row is deleted.
@@ -46,39 +46,31 @@ function conditionsOf(
 }
 
 /** A row with such a flag is gone, or not to be contacted. */
-const GONE = new Set(
+const GONE = toWordSet(
   `deleted removed archived trashed discarded anonymized anonymization erased voided purged forgotten redacted disabled
    deactivated inactive suspended blocked banned blacklisted blacklist blocklisted blocklist spam merged duplicate test demo
-   dead deceased internal hidden confidential unsubscribed unsubscribe suppressed dnc quarantined`.split(
-    /\s+/,
-  ),
+   dead deceased internal hidden confidential unsubscribed unsubscribe suppressed dnc quarantined`,
 )
 const GONE_BY_CONTEXT: Readonly<Record<RowContext, ReadonlySet<string>>> = {
   person: new Set(),
   company: new Set(),
-  address: new Set('invalid bounced undeliverable bounce hold'.split(' ')),
+  address: toWordSet('invalid bounced undeliverable bounce hold'),
   employer: new Set(),
-  link: new Set('ended left end expired until invalid terminated'.split(' ')),
+  link: toWordSet('ended left end expired until invalid terminated'),
 }
 /** Only as a boolean: in other types these are names, roles or counters. */
-const STAFF_FLAGS = new Set(
-  'staff admin administrator superuser superadmin employee agent moderator bot'.split(' '),
+const STAFF_FLAGS = toWordSet('staff admin administrator superuser superadmin employee agent moderator bot')
+const ALIVE = toWordSet('active enabled published')
+const CHANNELS = toWordSet(
+  'email emails mail call calls phone contact contacted sms marketing newsletter campaign bulk mailing all track trade',
 )
-const ALIVE = new Set('active enabled published'.split(' '))
-const CHANNELS = new Set(
-  'email emails mail call calls phone contact contacted sms marketing newsletter campaign bulk mailing all track trade'.split(
-    ' ',
-  ),
-)
-const FILLERS = new Set(
-  'at on date time is has was been flag of from the gdpr record row account user customer lead'.split(' '),
+const FILLERS = toWordSet(
+  'at on date time is has was been flag of from the gdpr record row account user customer lead',
 )
 
 /** How a row was removed: `admin_hidden`, `soft_deleted`. */
-const MODIFIERS = new Set(
-  'admin soft hard auto automatically manually system globally permanently'.split(' '),
-)
-const EMPLOYERS = new Set('company organization employer job business firm'.split(' '))
+const MODIFIERS = toWordSet('admin soft hard auto automatically manually system globally permanently')
+const EMPLOYERS = toWordSet('company organization employer job business firm')
 
 const isZeroOrOne = (values: readonly string[]): boolean =>
   values.every((value) => value === '0' || value === '1') &&
@@ -86,7 +78,7 @@ const isZeroOrOne = (values: readonly string[]): boolean =>
 
 type Meaning = 'gone' | 'opt out' | 'alive'
 
-const DELETED = new Set('deleted removed trashed discarded erased voided purged anonymized merged'.split(' '))
+const DELETED = toWordSet('deleted removed trashed discarded erased voided purged anonymized merged')
 
 function flagMeaning({ words, fit, values }: CandidateField, context: RowContext): Meaning | null {
   const rest = words.filter((word) => !FILLERS.has(word))
@@ -180,10 +172,10 @@ const isState = ({ words, fit }: CandidateField): boolean =>
   )
 
 /** Words of a state that ends a row's use. "Lost", "dead" or "converted" do not: the person is still a contact. */
-const GONE_STATES = new Set(
+const GONE_STATES = toWordSet(
   `deleted archived inactive blocked banned spam junk trash trashed disabled deactivated suspended anonymized unsubscribed
    merged duplicate blacklisted blocklisted denylisted suppressed complained deceased erased purged discarded removed
-   quarantined hidden`.split(/\s+/),
+   quarantined hidden`,
 )
 
 function stateCondition(field: CandidateField, sql: string, labels: readonly string[]): string | null {

@@ -50,14 +50,17 @@ const COMPOUND_WORDS: Readonly<Record<string, readonly string[]>> = {
   fk: [],
 }
 
+/** A set of words written in one text. */
+export function toWordSet(words: string): ReadonlySet<string> {
+  return new Set(words.trim().split(/\s+/))
+}
+
 /** Words that compounds without a separator consist of: `annualrevenue`, `companycity`, `emailoptout`. */
-const SEGMENTS = new Set(
+const SEGMENTS = toWordSet(
   `account active annual archived address billing blocked call city company companies contact count country created customer date deleted department
    details disabled display do domain email emails employee employees family first founded full given id industry is job last lead linkedin
    mail mobile modified name no not number of opt organization out person phone primary revenue secondary size state status
-   tenant title updated url website work workspace year zipcode at in by`
-    .split(/\s+/)
-    .filter((word) => word !== ''),
+   tenant title updated url website work workspace year zipcode at in by`,
 )
 
 /** The fewest segments that a compound consists of; itself if it does not. */
@@ -127,6 +130,10 @@ export function singularize(word: string): string {
   if (/(?:ss|x|ch|sh)es$/.test(word)) return word.slice(0, -2)
   return word.endsWith('s') && !word.endsWith('ss') && word.length > 3 ? word.slice(0, -1) : word
 }
+
+/** The words of a table's name, each as written and as a singular: a column's name may repeat them. */
+export const toOwnWords = (table: string): ReadonlySet<string> =>
+  new Set(splitIdentifier(table).flatMap((word) => [word, singularize(word)]))
 
 /** The word that names what a row is: `crm_contacts` → contact, `account_contacts` → contact. */
 export const headNoun = (table: string): string => singularize(splitIdentifier(table).at(-1) ?? '')

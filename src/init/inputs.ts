@@ -35,10 +35,10 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
 }
 
 /** A fillable column becomes an input if it identifies at least this share of the sampled rows. */
-export const MIN_COVERAGE = 0.05
+const MIN_COVERAGE = 0.05
 
 /** The inputs chosen for a draft. */
-export interface InputChoice {
+interface InputChoice {
   readonly inputs: Partial<Record<InputName, string>>
   /** Fields that the inputs read. */
   readonly fields: ReadonlySet<CandidateField>
@@ -47,7 +47,7 @@ export interface InputChoice {
   readonly read: (row: MeasuredRow) => RawInputs
 }
 
-export const NO_INPUTS: RawInputs = {
+const NO_INPUTS: RawInputs = {
   email: null,
   linkedin_url: null,
   name: null,
@@ -55,10 +55,10 @@ export const NO_INPUTS: RawInputs = {
   domain: null,
 }
 
-export const isBlankText = (value: string | null): boolean => value === null || value.trim() === ''
+const isBlankText = (value: string | null): boolean => value === null || value.trim() === ''
 
 /** The website, with the email address's domain as a fallback if the website is missing in enough rows. Pure. */
-export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
+function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
   const { inputs, fallbackInputs, base, roleFields } = draft
   const fields = new Set(
     [roleFields.get('domain'), roleFields.get('email')].filter((field) => field !== undefined),
@@ -84,7 +84,7 @@ export function chooseCompanyInputs(draft: Draft, rows: readonly MeasuredRow[]):
  * A profile or a company name identifies rows without an email address; if it hardly does, it is filled instead.
  * Pure.
  */
-export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
+function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): InputChoice {
   const { inputs, fallbackInputs, base } = draft
   const used = new Set<CandidateField>()
   const email = draft.roleFields.get('email')
@@ -112,8 +112,8 @@ export function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): 
   const isNamed = hasName && work !== null
   if (fallbackInputs.profile && isProfileInput) used.add(fallbackInputs.profile)
   if (isNamed && work.usesField && fallbackInputs.company) used.add(fallbackInputs.company)
-  if (isNamed)
-    for (const role of ['first_name', 'last_name', 'name'] as const) addRoleField(used, draft, role)
+  const nameFields = (['first_name', 'last_name', 'name'] as const).map((role) => draft.roleFields.get(role))
+  if (isNamed) for (const field of nameFields) if (field) used.add(field)
   return {
     inputs: {
       ...(inputs.email !== undefined && { email: inputs.email }),
@@ -166,17 +166,8 @@ function chooseCompany(
   return isWorth ? { sql: plain, usesJoin: false, usesField: true, read } : null
 }
 
-function addRoleField(
-  used: Set<CandidateField>,
-  { roleFields }: Draft,
-  role: 'first_name' | 'last_name' | 'name',
-): void {
-  const field = roleFields.get(role)
-  if (field) used.add(field)
-}
-
 /** One row's inputs and candidate inputs. */
-export interface MeasuredRow extends RawInputs {
+interface MeasuredRow extends RawInputs {
   readonly profile: string | null
   readonly employer: string | null
   readonly mail: string | null
@@ -205,7 +196,7 @@ export async function measureInputs(db: Db, draft: Draft): Promise<readonly Meas
 }
 
 /** Counts which identifier each row would be looked up by. Pure. */
-export function summarizeSample(
+function summarizeSample(
   kind: SourceKind,
   rows: readonly MeasuredRow[],
   inputs: (row: MeasuredRow) => RawInputs,

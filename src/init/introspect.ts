@@ -84,7 +84,7 @@ export async function introspectTable(
   db: Db,
   overview: TableOverview,
 ): Promise<Omit<IntrospectedTable, 'fields' | 'sampled'> | null> {
-  const name = `${quoteName(overview.schema)}.${quoteName(overview.name)}`
+  const name = overviewSql(overview)
   const table = await readTable(db, name)
   if (table === null) return null
   const [found] = await query<{

@@ -3,7 +3,7 @@ import { type Db, query } from '../sources/db.ts'
 import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
 import { exclusionConditions } from './exclusions.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
-import { singularize, splitIdentifier } from './identifier-words.ts'
+import { singularize, splitIdentifier, toOwnWords } from './identifier-words.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { TableRelation } from './relations.ts'
 import { type ColumnRole, scoreName } from './roles.ts'
@@ -24,7 +24,7 @@ const LOOKUP_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {
 
 /** Roles that a column of this name may refer to; null if none. Pure. */
 function lookupRole(kind: SourceKind, { words }: CandidateField, table: string): ColumnRole | null {
-  const own = new Set(splitIdentifier(table).flatMap((word) => [word, singularize(word)]))
+  const own = toOwnWords(table)
   const said = words.filter((word) => word !== 'id')
   const scored = LOOKUP_ROLES[kind]
     .map((role) => ({ role, points: scoreName(role, said.map(singularize), own) }))
@@ -66,7 +66,7 @@ async function labelSelect(
   { to, from, targets }: TableRelation,
   role: ColumnRole,
 ): Promise<Pick<LookupColumn, 'sql' | 'reason'>> {
-  const own = new Set(splitIdentifier(to.table.name).flatMap((word) => [word, singularize(word)]))
+  const own = toOwnWords(to.table.name)
   const labels = to.fields
     .filter(
       ({ column, fit, path }) =>

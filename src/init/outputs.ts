@@ -1,3 +1,4 @@
+import { toWordSet } from './identifier-words.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { Fit } from '../sources/column-type.ts'
 import { type CandidateField, serializedAs } from './fields.ts'
@@ -242,7 +243,7 @@ function rangesOutput(
   return sql === null ? null : { ...output, sql }
 }
 
-const RANGE_WORDS = new Set('range band size bucket'.split(' '))
+const RANGE_WORDS = toWordSet('range band size bucket')
 
 function numberOutput(
   output: ProposedOutput,

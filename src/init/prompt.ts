@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 
 /** The part of an output that prompts use. */
-export interface PromptOutput {
+interface PromptOutput {
   write(text: string): void
   line(text?: string): void
 }

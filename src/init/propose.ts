@@ -27,6 +27,7 @@ import { didYouMean } from '../util/text.ts'
 import { parseTableName } from '../sources/quote.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
 
 /** Runs reads in one short transaction with a statement timeout; a longer statement fails with 57014. */
 export type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
@@ -36,7 +37,7 @@ export interface TableName {
   readonly name: string
 }
 
-export interface ProposeOptions {
+interface ProposeOptions {
   /** Selects the tables to consider, however weak the evidence. Null: all. */
   readonly wanted: ((table: TableName) => boolean) | null
   /** Called before a table's rows are read. */
@@ -185,8 +186,8 @@ async function withTimeoutFallback<Result>(
   try {
     return await read(act, ROWS_TIMEOUT_MS)
   } catch (error) {
-    const { code = '' } = error as { code?: string }
-    if (code === '57014' || /^(?:42|22)/.test(code)) return without
+    const code = sqlStateOf(error)
+    if (code === QUERY_CANCELED || /^(?:42|22)/.test(code)) return without
     throw error
   }
 }

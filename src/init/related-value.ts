@@ -1,6 +1,6 @@
 import { exclusionConditions, optOutConditions } from './exclusions.ts'
 import { listKnownLabels } from './row-filters.ts'
-import { splitIdentifier, singularize } from './identifier-words.ts'
+import { splitIdentifier, singularize, toWordSet } from './identifier-words.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 import { quoteIfNeeded, fieldSql, type CandidateField } from './fields.ts'
 import { joinCondition, type TableRelation } from './relations.ts'
@@ -94,15 +94,11 @@ function findRelatedValue(
   return null
 }
 
-const ADDRESS_TABLE_WORDS = new Set(
-  'email mail address phone website url domain profile social link information info field mechanism method point detail communication data channel'.split(
-    ' ',
-  ),
+const ADDRESS_TABLE_WORDS = toWordSet(
+  'email mail address phone website url domain profile social link information info field mechanism method point detail communication data channel',
 )
-const MESSAGE_WORDS = new Set(
-  'template log message campaign event queue thread inbox inboxes history audit draft attachment folder recipient notification import'.split(
-    ' ',
-  ),
+const MESSAGE_WORDS = toWordSet(
+  'template log message campaign event queue thread inbox inboxes history audit draft attachment folder recipient notification import',
 )
 
 /** A table of addresses, and not one of messages. */
@@ -121,7 +117,7 @@ interface ValueField {
 function findValueField(
   schema: ClassifiedSchema,
   side: ClassifiedTable,
-  role: 'email' | 'domain' | 'profile',
+  role: RelatedRole,
 ): ValueField | undefined {
   const roleFields = role === 'domain' ? side.company : side.person
   const picked = roleFields.get(role)
@@ -159,7 +155,7 @@ function byHost(field: CandidateField, role: RelatedRole): ValueField {
   return { field, conditions: [condition] }
 }
 
-const TYPE_LABELS: Readonly<Record<'email' | 'domain' | 'profile', RegExp>> = {
+const TYPE_LABELS: Readonly<Record<RelatedRole, RegExp>> = {
   email: /^e?-?mail(?:[ _-]?address)?$/i,
   domain: /^(?:web ?site|web|url|domain|home ?page)$/i,
   profile: /^linked ?in$/i,
@@ -169,7 +165,7 @@ const TYPE_LABELS: Readonly<Record<'email' | 'domain' | 'profile', RegExp>> = {
 function typeCondition(
   { relations }: ClassifiedSchema,
   side: ClassifiedTable,
-  role: 'email' | 'domain' | 'profile',
+  role: RelatedRole,
 ): string | null {
   const isLabel = (label: string): boolean => TYPE_LABELS[role].test(label.trim())
   for (const field of side.fields) {
@@ -205,10 +201,8 @@ export function linkedCompanySql(
   for (const link of schema.tables) {
     if (link.kinds.length > 0) continue
     if (link.table.sql === row.table.sql || link.table.sql === company.table.sql) continue
-    const [toRow, toCompany] = [
-      relationsBetween(schema, link, row)[0],
-      relationsBetween(schema, link, company)[0],
-    ]
+    const [toRow] = relationsBetween(schema, link, row)
+    const [toCompany] = relationsBetween(schema, link, company)
     if (!toRow || !toCompany || !useDifferentColumns(toRow, toCompany)) continue
     return subselect(
       fieldSql(name, 'a'),
@@ -278,4 +272,4 @@ function orderBySql(tables: ReadonlyArray<readonly [ClassifiedTable, string]>): 
   return all.length === 0 ? '' : `order by ${all.join(', ')} `
 }
 
-const PRIMARY_WORDS = new Set('primary main default preferred'.split(' '))
+const PRIMARY_WORDS = toWordSet('primary main default preferred')

@@ -3,7 +3,7 @@ import { quoteLiteral, quoteName } from '../sources/quote.ts'
 import { quoteIfNeeded, type CandidateField } from './fields.ts'
 import { listKnownLabels } from './row-filters.ts'
 import type { ForeignKey, IntrospectedTable } from './introspect.ts'
-import { isSameEntity, singularize, splitIdentifier } from './identifier-words.ts'
+import { isSameEntity, singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
 
 /** How rows of one table refer to rows of another. */
 export interface TableRelation {
@@ -50,7 +50,7 @@ export function suggestedRelations(
   ]
 }
 
-const PART_WORDS = new Set('cstm custom cdata details detail extra fields info data'.split(' '))
+const PART_WORDS = toWordSet('cstm custom cdata details detail extra fields info data')
 
 /** Whether a name says that a table holds further columns of another: `contacts_cstm` of `contacts`. Pure. */
 export function isPartName(part: string, owner: string): boolean {
@@ -78,7 +78,7 @@ function suggestedParts(tables: readonly IntrospectedTable[], known: ReadonlySet
 const isKeyName = ({ name, words }: CandidateField): boolean => words.at(-1) === 'id' || /^fk_/i.test(name)
 
 /** What a polymorphic reference calls the column beside it: `owner_type`, `bean_module`. */
-const TYPE_NAMES = new Set('type module class model table kind'.split(' '))
+const TYPE_NAMES = toWordSet('type module class model table kind')
 
 function suggestForField(
   field: CandidateField,

@@ -1,3 +1,5 @@
+import { toWordSet } from './identifier-words.ts'
+
 /** What a column seems to hold: roles of people first, then of companies. */
 export type ColumnRole =
   | 'email'
@@ -153,7 +155,7 @@ export const isSecondary = (words: readonly string[]): boolean =>
   words.some((word) => SECONDARY_WORDS.has(word))
 
 /** Words that rule a role out: the column describes the thing instead of holding it. */
-export const EXCLUDING_WORDS = new Set(
+const EXCLUDING_WORDS = toWordSet(
   `id ids uuid at count counts hash token is has verified valid invalid status type kind flag label labels opt out optin
    bounced bounce template subject body sent created updated modified deleted by source format log image logo file avatar photo
    picture icon currency extension ext calling fax code codes prefix suffix salutation followers connections headline score
@@ -163,25 +165,19 @@ export const EXCLUDING_WORDS = new Set(
    thumbnail permalink callback webhook calendar booking meeting unsubscribe tracking redirect cover banner favicon
    feed rss api endpoint support facebook instagram github skype xing blog search vector timezone zone locale lang language index tax vat
    abbr abbreviation alpha iso caps slug key reason street zip postal postcode lat latitude lng longitude geo distance
-   rating confidence enriched`
-    .split(/\s+/)
-    .filter((word) => word !== ''),
+   rating confidence enriched`,
 )
 
 /** Words that add nothing: they only say which value it is, usually the main one. */
-export const NEUTRAL_WORDS = new Set(
+const NEUTRAL_WORDS = toWordSet(
   `primary main work business contact person people customer client lead company account organization the x custom default
    current address link links url number no num of value text raw name emails attributes properties data fields profile
    job direct office hq headquarters head annual yearly amount usd eur micros cents in million range band list page web
-   partner member details info billing bill studio jsonb json c cf 1`
-    .split(/\s+/)
-    .filter((word) => word !== ''),
+   partner member details info billing bill studio jsonb json c cf 1`,
 )
 
 /** Words of a secondary value: another column is preferred. */
-export const SECONDARY_WORDS = new Set(
+const SECONDARY_WORDS = toWordSet(
   `secondary alternate alternative alt other additional second home private personal ship shipping mailing delivery visiting
-   mobile cell invoice registered lower normalized canonical original 2 3 4 5`
-    .split(/\s+/)
-    .filter((word) => word !== ''),
+   mobile cell invoice registered lower normalized canonical original 2 3 4 5`,
 )

@@ -1,7 +1,7 @@
 import { quoteLiteral } from '../sources/quote.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { singularize, splitIdentifier } from './identifier-words.ts'
+import { singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
 import type { Column } from '../sources/catalogue.ts'
 
 /** Conditions that separate the people of a table from its companies. */
@@ -10,13 +10,13 @@ export interface PartyTypeFilter {
   readonly company: (alias: string) => string
 }
 
-const PERSON_WORDS = new Set('person people individual human contact private natural'.split(' '))
-const COMPANY_WORDS = new Set(
-  'company organization business corporate corporation firm enterprise legal account org'.split(' '),
+const PERSON_WORDS = toWordSet('person people individual human contact private natural')
+const COMPANY_WORDS = toWordSet(
+  'company organization business corporate corporation firm enterprise legal account org',
 )
-const TYPE_WORDS = new Set('type kind category class'.split(' '))
+const TYPE_WORDS = toWordSet('type kind category class')
 /** Labels for address rows in a table of partners. */
-const PLACE_WORDS = new Set('delivery invoice shipping billing ship bill address other'.split(' '))
+const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill address other')
 
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
@@ -127,8 +127,6 @@ export function findFreshnessColumn({ fields }: Pick<IntrospectedTable, 'fields'
   return found?.name ?? null
 }
 
-const FRESHNESS_WORDS = new Set('enriched enrichment'.split(' '))
+const FRESHNESS_WORDS = toWordSet('enriched enrichment')
 /** Stamps of something else than a finished enrichment. */
-const OTHER_STAMPS = new Set(
-  'next failed error requested started queued scheduled skip until due locked'.split(' '),
-)
+const OTHER_STAMPS = toWordSet('next failed error requested started queued scheduled skip until due locked')

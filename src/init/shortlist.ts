@@ -1,6 +1,6 @@
 import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
 import { nameHint } from './classify.ts'
-import { singularize, splitIdentifier } from './identifier-words.ts'
+import { singularize, splitIdentifier, toOwnWords, toWordSet } from './identifier-words.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
 import { isPartName, nameRank } from './relations.ts'
 import { type ColumnRole, scoreName } from './roles.ts'
@@ -87,8 +87,8 @@ const isPart = ({ columns }: ForeignKey, table: TableOverview): boolean =>
 const LIST_ROLES = ['country', 'industry', 'department', 'seniority', 'sector']
 
 /** Points for a table's name and its columns' names. */
-export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
-  const own = new Set(splitIdentifier(name).flatMap((word) => [word, singularize(word)]))
+function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
+  const own = toOwnWords(name)
   const roles = SCORED_ROLES.filter((role) =>
     columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
   )
@@ -101,8 +101,8 @@ export function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'c
   return Math.max(...hints) + roles.length + holdsAddresses
 }
 
-const CONTACT_TABLE_WORDS = new Set(
-  'email mail address domain website url location information field mechanism'.split(' '),
+const CONTACT_TABLE_WORDS = toWordSet(
+  'email mail address domain website url location information field mechanism',
 )
 
 /** Two foreign keys, one to a table found before: `account_contacts`, `entity_email_address`. */

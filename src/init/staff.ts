@@ -1,14 +1,14 @@
 import { quoteLiteral } from '../sources/quote.ts'
 import { exclusionConditions } from './exclusions.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
-import { headNoun, singularize, splitIdentifier } from './identifier-words.ts'
+import { headNoun, singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
 import { type ForeignKey, type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 import { listKnownLabels } from './row-filters.ts'
 
-const STAFF_NOUNS = new Set('employee staff worker colleague agent operator salesperson'.split(' '))
+const STAFF_NOUNS = toWordSet('employee staff worker colleague agent operator salesperson')
 /** Whose members use the software. */
-const TEAM_WORDS = new Set('workspace team tenant organization account project company'.split(' '))
+const TEAM_WORDS = toWordSet('workspace team tenant organization account project company')
 
 /** Whether a table's name says that its rows are the users' own staff. */
 export function isStaffName(table: string): boolean {
@@ -21,7 +21,7 @@ export function isStaffName(table: string): boolean {
 export const hasLoginColumns = (columns: readonly string[]): boolean =>
   columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
 
-const LOGIN_WORDS = new Set('password passwd pwd passhash pass crypted'.split(' '))
+const LOGIN_WORDS = toWordSet('password passwd pwd passhash pass crypted')
 
 /** A column that names who works on a row: it refers to staff. */
 const isOwnerColumn = (column: string): boolean => {
@@ -31,9 +31,7 @@ const isOwnerColumn = (column: string): boolean => {
     /^(?:created|updated|modified|deleted) by(?: user)?$/.test(words.join(' '))
   )
 }
-const OWNER_WORDS = new Set(
-  'owner assigned assignee author salesperson responsible agent rep sales user'.split(' '),
-)
+const OWNER_WORDS = toWordSet('owner assigned assignee author salesperson responsible agent rep sales user')
 
 /**
  * The tables of the users' own staff: by name, by login columns, or because other tables name them as owner, assignee
@@ -59,22 +57,20 @@ export function findStaffTables(
 }
 
 /** With a password, these sign in to a portal for customers. */
-const PORTAL_NOUNS = new Set('contact lead prospect'.split(' '))
+const PORTAL_NOUNS = toWordSet('contact lead prospect')
 
 /** Rows of these tables own other rows as customers do. */
-const PARTY_NOUNS = new Set(
-  'person contact lead customer client prospect company account organization partner'.split(' '),
+const PARTY_NOUNS = toWordSet(
+  'person contact lead customer client prospect company account organization partner',
 )
 
-const CUSTOMER_WORDS = new Set(
-  'customer client contact lead requester requestor visitor guest subscriber external portal person'.split(
-    ' ',
-  ),
+const CUSTOMER_WORDS = toWordSet(
+  'customer client contact lead requester requestor visitor guest subscriber external portal person',
 )
 const isCustomerLabel = (label: string): boolean =>
   splitIdentifier(label).some((word) => CUSTOMER_WORDS.has(singularize(word))) || /end.?user/i.test(label)
 
-const KIND_WORDS = new Set('role roles type kind profile'.split(' '))
+const KIND_WORDS = toWordSet('role roles type kind profile')
 
 /**
  * A table of users may hold customers beside staff: the condition for customers, by a type or role column or a table
@@ -129,7 +125,8 @@ function linkedRoleSql(toUser: TableRelation, toRole: TableRelation): string | n
   return `${roles(isCustomer)}\nand not ${roles(labelsSql(fieldSql(found.field, 'r'), found.customers, true))}`
 }
 
-const labelsSql = (sql: string, labels: readonly string[], isOther = false): string =>
+/** SQL: whether a value is one of the labels, or none of them. */
+export const labelsSql = (sql: string, labels: readonly string[], isOther = false): string =>
   labels.length === 1
     ? `${sql} ${isOther ? '<>' : '='} ${quoteLiteral(labels[0] ?? '')}`
     : `${sql} ${isOther ? 'not in' : 'in'} (${labels.map(quoteLiteral).join(', ')})`
@@ -181,10 +178,10 @@ export function ownUserConditions(
 }
 
 /** A user's own entry among the contacts, unlike the company that a user belongs to. */
-const SELF_WORDS = new Set('partner contact person party profile'.split(' '))
+const SELF_WORDS = toWordSet('partner contact person party profile')
 
 /** A user with such a flag is a customer who signs in. */
-const PORTAL_WORDS = new Set('share portal external customer'.split(' '))
+const PORTAL_WORDS = toWordSet('share portal external customer')
 
 /** Conditions on the row of which this one is a part: the same key, in a table that marks deleted rows. Pure. */
 export function sharedKeyConditions(table: IntrospectedTable, relations: readonly TableRelation[]): string[] {

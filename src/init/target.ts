@@ -59,14 +59,11 @@ export async function writeConfig({ path, displayPath, force }: ConfigTarget, te
   }
 }
 
-async function fileExists(path: string): Promise<boolean> {
-  try {
-    await access(path)
-    return true
-  } catch {
-    return false
-  }
-}
+const fileExists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
 
 const alreadyExists = (shown: string): ConfigProblems =>
   commandProblem(

@@ -3,7 +3,7 @@ import { quoteLiteral, quoteName } from '../sources/quote.ts'
 import { type CandidateField, quoteIfNeeded } from './fields.ts'
 import { type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
 import type { TableRelation } from './relations.ts'
-import { singularize, splitIdentifier } from './identifier-words.ts'
+import { singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
 import { scoreName } from './roles.ts'
 
 /** A column that says to which customer of the software a row belongs. */
@@ -24,10 +24,10 @@ export interface TenantChoice {
   readonly hasShared: boolean
 }
 
-const SURE_WORDS = new Set('tenant workspace instance realm vault'.split(' '))
+const SURE_WORDS = toWordSet('tenant workspace instance realm vault')
 /** Tenants in some systems, customers in others. */
-const POSSIBLE_WORDS = new Set(
-  'organization org account company team site client group entity business store brand'.split(' '),
+const POSSIBLE_WORDS = toWordSet(
+  'organization org account company team site client group entity business store brand',
 )
 
 /** The columns of a table that separate tenants. Pure. */
@@ -54,8 +54,8 @@ export function findTenantColumns(
   })
 }
 
-const OWN_COMPANY_WORDS = new Set('company brand store site business'.split(' '))
-const KEY_WORDS = new Set('id uuid key fk ad'.split(' '))
+const OWN_COMPANY_WORDS = toWordSet('company brand store site business')
+const KEY_WORDS = toWordSet('id uuid key fk ad')
 
 /** A column of staff tables and of many others: the referenced rows own the software's data. */
 function isSharedColumn(

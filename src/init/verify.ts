@@ -6,6 +6,7 @@ import type { SkippedTable, ProposedSource } from './proposal.ts'
 import { openSource, type Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
 import { toSourceConfig } from './config-object.ts'
 
 /** A proposed source that passed all checks against the database. */
@@ -17,7 +18,6 @@ export interface AcceptedSource {
 
 /** Counting reads the whole table; a longer wait is not worth it. */
 const FILL_RATE_TIMEOUT_MS = 10_000
-const QUERY_CANCELED = '57014'
 
 /**
  * Checks a proposal against the database as every other command does, and counts the filled cells. Removes outputs
@@ -77,7 +77,7 @@ async function countFilledColumns(db: Database, source: Source): Promise<FillCou
   try {
     return await inTransaction(db, (tx) => countCoverage(tx, source), FILL_RATE_TIMEOUT_MS)
   } catch (error) {
-    if ((error as { code?: string }).code === QUERY_CANCELED) return null
+    if (sqlStateOf(error) === QUERY_CANCELED) return null
     throw error
   }
 }
