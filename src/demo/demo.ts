@@ -5,18 +5,9 @@ import { type Context, Exit, type ExitCode, type Invocation } from '../cli/comma
 import { writeJson } from '../cli/terminal.ts'
 import { formatDuration } from '../util/format.ts'
 import { ProgressView } from '../cli/views/progress.ts'
-import { demoCommands } from './views/next-steps.ts'
-import {
-  showFaults,
-  showFillRates,
-  showInterrupted,
-  showKept,
-  showManualValues,
-  showNextSteps,
-  showPlan,
-  showRun,
-  showServiceStats,
-} from './views/sections.ts'
+import { renderPlan } from '../cli/views/plan.ts'
+import { demoCommands, demoNextStepLines } from './views/next-steps.ts'
+import { showFaults, showInterrupted, showKept, showResults } from './views/sections.ts'
 import { type DemoSettings, FULL_DEMO } from './settings.ts'
 import { Presenter } from './presenter.ts'
 import { type DemoResult, planDemo, runDemo } from './script.ts'
@@ -45,10 +36,14 @@ export async function showDemo(
       const dashboard = flags.keep ? await openDashboard(presenter, world, signal) : null
       showFaults(presenter, world.service.settings)
       const plan = await planDemo(world, signal)
-      showPlan(presenter, plan)
+      presenter.section(
+        'What a run would request',
+        'fillrate plan',
+        renderPlan(plan, stdout, { budget: 'unlimited', bulkOff: null, maxReasons: MAX_REASONS }),
+      )
       signal.throwIfAborted()
 
-      presenter.heading('The run', 'fillrate run')
+      presenter.section('The run', 'fillrate run', [])
       if (stderr.isTTY) presenter.text('Ctrl-C stops it and saves its state.\n')
       const view = new ProgressView(stderr)
       const story = await runDemo(world, {
@@ -57,11 +52,9 @@ export async function showDemo(
       }).finally(() => view.end())
       if (story.run.status === 'interrupted') showInterrupted(presenter, story, typed)
       else {
-        showRun(presenter, story, typed)
-        showFillRates(presenter, story)
-        showServiceStats(presenter, story)
-        showManualValues(presenter, story)
-        if (dashboard === null) showNextSteps(presenter, typed, listCreatedFolders(world))
+        showResults(presenter, story, typed)
+        if (dashboard === null)
+          presenter.section('Next steps', null, demoNextStepLines(typed, listCreatedFolders(world), stdout))
       }
       const took = performance.now() - began
       if (story.run.status !== 'interrupted')
@@ -85,6 +78,9 @@ export async function showDemo(
     },
   )
 }
+
+/** Reasons for invalid inputs that the plan names, per source. */
+const MAX_REASONS = 4
 
 /** Writes the settings of the demo into a folder of their own: commands in it work on the demo, and on nothing else. */
 async function writeTryFolder({ state, variables }: DemoEnvironment): Promise<string> {

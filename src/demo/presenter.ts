@@ -25,13 +25,18 @@ export class Presenter {
     this.lines([`${paint('heading', name)}  ${what}`, ''])
   }
 
-  /** A section heading on a full-width rule, with the command that does the same. */
-  heading(title: string, command = ''): void {
+  /** A section: its heading on a full-width rule, with the command that shows the same. */
+  section(title: string, command: string | null, lines: readonly string[]): void {
     const { paint, textColumns } = this.output
-    const end = command === '' ? '' : ` ${command} ──`
+    const end = command === null ? '' : ` ${command} ──`
     const rule = '─'.repeat(Math.max(2, textColumns - textWidth(title) - textWidth(end) - 4))
-    const after = command === '' ? '' : ` ${paint('type', command)} ${paint('quiet', '──')}`
-    this.lines(['', `${paint('quiet', '──')} ${paint('heading', title)} ${paint('quiet', rule)}${after}`, ''])
+    const after = command === null ? '' : ` ${paint('type', command)} ${paint('quiet', '──')}`
+    this.lines([
+      '',
+      `${paint('quiet', '──')} ${paint('heading', title)} ${paint('quiet', rule)}${after}`,
+      '',
+      ...lines,
+    ])
   }
 
   /** Shows a step while it runs, and ticks it off with its result. */

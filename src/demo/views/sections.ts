@@ -1,12 +1,11 @@
 import { ROW_STATES, type RowState } from '../../domain/row.ts'
-import type { Plan } from '../../actions/plan/plan.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
-import { renderPlan } from '../../cli/views/plan.ts'
 import { renderReport, renderRowStates } from '../../cli/views/report.ts'
 import type { ContactExample, DemoResult } from '../script.ts'
+import type { DemoEnvironment } from '../environment.ts'
 import { fillRateChangeLines } from './fill-rates.ts'
-import { type DemoCommands, demoNextStepLines, stepLines } from './next-steps.ts'
+import { type DemoCommands, stepLines } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, truncate } from '../../cli/terminal.ts'
@@ -21,23 +20,11 @@ export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions
   )
 }
 
-/** Reasons for invalid inputs that the demo names, per source. */
-const MAX_REASONS = 4
-
-export function showPlan(presenter: Presenter, plan: Plan): void {
-  presenter.heading('What a run would request', 'fillrate plan')
-  presenter.lines(
-    renderPlan(plan, presenter.output, { budget: 'unlimited', bulkOff: null, maxReasons: MAX_REASONS }),
-  )
-}
-
-/** The run, and if it had nothing to do, the reason. */
-export function showRun(
-  presenter: Presenter,
-  { run, status, knownLookups }: DemoResult,
-  { again }: DemoCommands,
-): void {
-  presenter.lines(renderReport(run, presenter.output))
+/** The report of the run, and the evidence that it did what it says. */
+export function showResults(presenter: Presenter, result: DemoResult, { again }: DemoCommands): void {
+  const { output } = presenter
+  const { run, status, knownLookups, fillRates, service, deliveries } = result
+  presenter.lines(renderReport(run, output))
   if (run.rows.waiting > 0) {
     presenter.lines([''])
     presenter.text(
@@ -45,13 +32,23 @@ export function showRun(
         `${again} carries on with them in a minute.`,
     )
   }
-  if (run.rows.picked > 0 || run.status !== 'completed') return
-  presenter.lines([''])
-  presenter.text(
-    `No lookup was repeated: ${pluralize(knownLookups, 'lookup was', 'lookups were')} answered in an earlier demo, and none is due for a refresh. ` +
-      'All rows ever picked, by state:',
+  if (run.rows.picked === 0 && run.status === 'completed') {
+    presenter.lines([''])
+    presenter.text(
+      `No lookup was repeated: ${pluralize(knownLookups, 'lookup was', 'lookups were')} answered in an earlier demo, and none is due for a refresh. ` +
+        'All rows ever picked, by state:',
+    )
+    presenter.lines(['', ...renderRowStates(sumRowStates(status), output, 'ever picked')])
+  }
+  presenter.section(
+    run.cells.written === 0 ? 'Fill rates' : 'What was filled',
+    'fillrate status',
+    fillRateChangeLines(fillRates, output),
   )
-  presenter.lines(['', ...renderRowStates(sumRowStates(status), presenter.output, 'ever picked')])
+  const { person, company, bulk } = run.requests
+  const counted = { calls: person + company + bulk, deliveries }
+  presenter.section('What the service counted', null, serviceStatsLines(service, counted, output))
+  showManualValues(presenter, result)
 }
 
 export function showInterrupted(presenter: Presenter, { run }: DemoResult, { again }: DemoCommands): void {
@@ -78,54 +75,36 @@ function sumRowStates(status: DemoResult['status']): { picked: number } & Record
   return { picked: sum((rows) => rows.total), ...(states as Record<RowState, number>) }
 }
 
-export function showFillRates(presenter: Presenter, { fillRates, run }: DemoResult): void {
-  presenter.heading(run.cells.written === 0 ? 'Fill rates' : 'What was filled', 'fillrate status')
-  presenter.lines(fillRateChangeLines(fillRates, presenter.output))
-}
-
-export function showServiceStats(presenter: Presenter, { service, run, deliveries }: DemoResult): void {
-  presenter.heading('What the service counted')
-  const { person, company, bulk } = run.requests
-  presenter.lines(
-    serviceStatsLines(service, { calls: person + company + bulk, deliveries }, presenter.output),
-  )
-}
-
-export function showManualValues(presenter: Presenter, { manualValues, examples }: DemoResult): void {
+function showManualValues(presenter: Presenter, { manualValues, examples }: DemoResult): void {
   const { paint } = presenter.output
   const { values, before, after, changed } = manualValues
-  presenter.heading('Manually entered values are unchanged')
   const ends = (checksum: string): string => `${checksum.slice(0, 8)}…`
-  presenter.lines([
+  presenter.section('Manually entered values are unchanged', null, [
     changed === 0
       ? `  ${paint('good', '✓')} ${pluralize(values, 'value')} in the CRM before the run, none changed.`
       : `  ${paint('bad', '✗')} ${formatCount(changed)} of ${pluralize(values, 'value')} that were in the CRM before the run have changed.`,
     `    Their checksum: ${ends(before)} before, ${ends(after)} after.`,
+    ...(examples.length === 0
+      ? []
+      : [
+          '',
+          `  ${pluralize(examples.length, 'person', 'people')}, before and after:`,
+          '',
+          ...exampleLines(examples, presenter.output),
+        ]),
   ])
-  if (examples.length > 0)
-    presenter.lines([
-      '',
-      `  ${pluralize(examples.length, 'person', 'people')}, before and after:`,
-      '',
-      ...exampleLines(examples, presenter.output),
-    ])
 }
 
-export function showNextSteps(presenter: Presenter, typed: DemoCommands, folders: readonly string[]): void {
-  presenter.heading('Next steps')
-  presenter.lines(demoNextStepLines(typed, folders, presenter.output))
-}
-
-/** The parts that keep running, and how to try the commands on them. */
+/** The parts that keep running, and how to try the commands on them, in a folder of their own. */
 export function showKept(
   presenter: Presenter,
   { tryOut }: DemoCommands,
-  { dashboard, variables, folder }: KeptDemo,
+  kept: Pick<DemoEnvironment, 'variables'> & { readonly dashboard: string; readonly folder: string },
 ): void {
   const { output } = presenter
-  presenter.heading('It keeps running')
-  presenter.lines(
-    renderFields(
+  const { variables, dashboard, folder } = kept
+  presenter.section('It keeps running', null, [
+    ...renderFields(
       [
         ['Dashboard', `${dashboard}/`],
         // PGSSLMODE may be set for another server: the variable has more than a person needs.
@@ -134,37 +113,29 @@ export function showKept(
       ],
       output,
     ),
-  )
-  presenter.lines(['', '  Next, in another terminal: your first configuration, for this CRM', ''])
-  presenter.lines([
+    '',
+    '  Next, in another terminal: your first configuration, for this CRM',
+    '',
     ...stepLines([[`cd ${folder}`, 'its .env has the addresses'], ...tryOut], output),
     '',
     `  ${output.paint('quiet', 'Ctrl-C stops everything; the data stay.')}`,
   ])
 }
 
-/** What a demo with --keep leaves running. */
-export interface KeptDemo {
-  readonly dashboard: string
-  readonly variables: Readonly<Record<'DATABASE_URL' | 'FILLRATE_BASE_URL', string>>
-  /** The folder in which commands reach it. */
-  readonly folder: string
-}
-
-/** What the service counted, and the faults it injected. */
+/** What the service counted, and the faults it injected, beside what Fillrate counted. */
 export function serviceStatsLines(
   stats: SandboxStats,
-  options: { readonly calls: number; readonly deliveries: number },
+  counted: { readonly calls: number; readonly deliveries: number },
   output: Output,
 ): string[] {
   const { calls, inputs, deliveries, faults, jobs } = stats
-  if (calls.accepted + calls.refused === 0 && options.calls === 0) return ['  No calls.']
+  if (calls.accepted + calls.refused === 0 && counted.calls === 0) return ['  No calls.']
   const failures = { 500: faults['500'] ?? 0, 503: (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0) }
   const received = deliveries.answers['200'] ?? 0
   const list: LabeledText[] = [
     [
       'Calls',
-      `${pluralize(calls.accepted, 'call')}, ${calls.accepted === options.calls ? 'the same number as Fillrate counted' : `but Fillrate counted ${formatCount(options.calls)}`}`,
+      `${pluralize(calls.accepted, 'call')}, ${calls.accepted === counted.calls ? 'the same number as Fillrate counted' : `but Fillrate counted ${formatCount(counted.calls)}`}`,
       calls.refused === 0
         ? 'none over the limit'
         : `${formatCount(calls.refused)} over the limit, answered 429`,
@@ -182,8 +153,8 @@ export function serviceStatsLines(
       'Deliveries',
       `${formatCount(deliveries.attempts)} = ${formatCounts(
         {
-          stored: options.deliveries,
-          repeats: Math.max(0, received - options.deliveries),
+          stored: counted.deliveries,
+          repeats: Math.max(0, received - counted.deliveries),
           refused: deliveries.answers['401'] ?? 0,
         },
         { stored: 'accepted', repeats: 'duplicates dropped', refused: 'rejected for a wrong signature' },

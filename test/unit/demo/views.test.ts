@@ -154,7 +154,7 @@ test('a silent presenter writes nothing', async () => {
   const { output, written } = terminal()
   const stage = new Presenter(output, { silent: true })
   stage.title('a', 'b')
-  stage.heading('c', 'd')
+  stage.section('c', 'd', ['h'])
   stage.text('e')
   await stage.step('f', async () => 'g', String)
   expect(written()).toBe('')
