@@ -12,7 +12,7 @@ import { openSource } from '../../src/sources/source.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
-import { createCommandLine, type Ended, type Started } from '../support/cli.ts'
+import { createCommandLine, type CommandLine, type Ended, type Started } from '../support/cli.ts'
 import { createCrm, withAccounts } from '../support/crm.ts'
 import { environmentFor, runRequest } from '../support/environment.ts'
 import { freePort } from '../support/free-port.ts'
@@ -21,7 +21,7 @@ import { takeSnapshot, type Snapshot } from './invariants.ts'
 
 const { touch: _, ...contacts } = withAccounts.sources.contacts
 /** Emails go in jobs, profiles and companies one by one, so that every step has work. */
-const config = {
+export const config = {
   ...withAccounts,
   sources: {
     ...withAccounts.sources,
@@ -50,6 +50,8 @@ export interface ChaosFixture {
   readonly server: string
   /** The database that each trial clones. */
   readonly prepared: string
+  /** The same after a run without faults. */
+  readonly finished: string
   readonly expected: Snapshot
   /** Every point at which a run can be killed, in the order of a run without faults. */
   readonly points: readonly string[]
@@ -68,33 +70,35 @@ export async function prepareFixture(server: string): Promise<ChaosFixture> {
     'alter table crm.contacts add constraint no_seniority check (id % 4 <> 0 or seniority is null)',
   )
   await liveEarlierLives(database)
-  // The name is unique, because two test files may prepare at the same time.
-  const prepared = new URL(database.url).pathname.slice(1)
-  await database.db.destroy()
-  await database.pool.end()
-  const remove = async (): Promise<void> => {
-    await onServer(server, (client) => client.query(`drop database if exists ${prepared}`))
-  }
+  await database.end()
+  // The names are unique, because two test files may prepare at the same time.
+  const prepared = databaseName(database)
+  const { trial, points } = await recordPoints({ server, prepared })
+  const expected = await takeSnapshot(trial.database.pool)
+  await trial.close({ keepsDatabase: true })
+  const finished = databaseName(trial.database)
+  const remove = (): Promise<void> =>
+    onServer(server, async (client) => {
+      for (const name of [prepared, finished]) await client.query(`drop database if exists ${name}`)
+    })
+  return { server, prepared, finished, expected, points, remove }
+}
+
+export const databaseName = ({ url }: Pick<TestDatabase, 'url'>): string => new URL(url).pathname.slice(1)
+
+/** Runs once without faults, and records each point that the process passes. */
+export async function recordPoints(
+  fixture: Pick<ChaosFixture, 'server' | 'prepared'>,
+  options: TrialOptions = {},
+): Promise<{ readonly trial: Trial; readonly points: readonly string[] }> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-chaos-'))
   const record = join(folder, 'points')
-  const trial = await runTrial({ server, prepared }, { variables: { ...PRELOADED, CHAOS_RECORD: record } })
-  try {
-    const { code, stderr } = trial.ended
-    if (code !== 0) throw new Error(`the run without faults exited with ${code}: ${stderr}`)
-    return {
-      server,
-      prepared,
-      expected: await takeSnapshot(trial.database.pool),
-      points: (await readFile(record, 'utf8')).trim().split('\n'),
-      remove,
-    }
-  } catch (error) {
-    await remove()
-    throw error
-  } finally {
-    await trial.close()
-    await rm(folder, { recursive: true, force: true })
-  }
+  const trial = await runTrial(fixture, { ...options, variables: { ...PRELOADED, CHAOS_RECORD: record } })
+  const { code, stderr } = trial.ended
+  if (code !== 0) throw new Error(`without faults it exited with ${code}: ${stderr}`)
+  const points = (await readFile(record, 'utf8')).trim().split('\n')
+  await rm(folder, { recursive: true, force: true })
+  return { trial, points }
 }
 
 /**
@@ -129,14 +133,19 @@ export interface Trial {
   readonly sandbox: Sandbox
   readonly port: number
   readonly ended: Ended
-  close(): Promise<void>
+  /** The folder in which the process ran. */
+  readonly cli: CommandLine
+  close(options?: { readonly keepsDatabase: boolean }): Promise<void>
 }
 
 export interface TrialOptions {
+  /** By default a run. */
+  readonly command?: readonly string[]
+  readonly config?: object
   /** Added to the environment of the process. */
   readonly variables?: Record<string, string>
   readonly sandbox?: Partial<SandboxOptions>
-  readonly prepare?: (pool: pg.Pool) => Promise<void>
+  readonly prepare?: (pool: pg.Pool, sandbox: Sandbox) => Promise<void>
   /** Returns another URL of the same database, through a proxy. */
   readonly through?: (url: URL) => string
   /** Runs in this process, with these options of the application. */
@@ -145,7 +154,7 @@ export interface TrialOptions {
   readonly cleanUp?: () => Promise<void>
   /** Injects the fault while the process runs. Afterwards the process is awaited. */
   readonly during?: (
-    trial: Omit<Trial, 'ended' | 'close'> & { readonly child: Started['child'] | null },
+    trial: Pick<Trial, 'database' | 'sandbox' | 'port'> & { readonly child: Started['child'] | null },
   ) => Promise<void>
 }
 
@@ -155,27 +164,28 @@ export async function runTrial(
   options: TrialOptions = {},
 ): Promise<Trial> {
   const database = await cloneDatabase(server, prepared)
-  await options.prepare?.(database.pool)
   const sandbox = await startSandbox({ ...SANDBOX, ...options.sandbox })
+  await options.prepare?.(database.pool, sandbox)
   const url = options.through?.(new URL(database.url)) ?? database.url
-  const cli = await createCommandLine(url, sandbox, config)
+  const cli = await createCommandLine(url, sandbox, options.config ?? config)
   const port = await freePort()
   const trial = { database, sandbox, port }
   const started = options.inProcess
     ? { child: null, ended: runInProcess({ ...trial, url }, options.inProcess.silentAfterMs) }
-    : cli.startWith({ FILLRATE_PORT: String(port), ...options.variables }, 'run', '--json', '--wait', '30s')
+    : cli.startWith(
+        { FILLRATE_PORT: String(port), ...options.variables },
+        ...(options.command ?? ['run', '--json', '--wait', '30s']),
+      )
   await options.during?.({ ...trial, child: started.child })
-  const ended = await started.ended
-  await cli.remove()
   return {
-    database,
-    sandbox,
-    port,
-    ended,
-    close: async () => {
+    ...trial,
+    cli,
+    ended: await started.ended,
+    close: async ({ keepsDatabase } = { keepsDatabase: false }) => {
+      await cli.remove()
       await sandbox.close()
       await options.cleanUp?.()
-      await database.drop()
+      await (keepsDatabase ? database.end() : database.drop())
     },
   }
 }

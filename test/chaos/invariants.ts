@@ -52,7 +52,11 @@ export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
   }
 }
 
-const differences = (found: ReadonlyMap<string, string>, expected: ReadonlyMap<string, string>): string[] =>
+/** Names whose text is not the same in both. */
+export const differences = (
+  found: ReadonlyMap<string, string>,
+  expected: ReadonlyMap<string, string>,
+): string[] =>
   [...new Set([...found.keys(), ...expected.keys()])].filter((name) => found.get(name) !== expected.get(name))
 
 /** Compares the result with that of a run without faults, and with what the service counted. */

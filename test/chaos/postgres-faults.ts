@@ -2,7 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { onServer } from '../support/server.ts'
 import type { CrashableServer } from './crashable-server.ts'
-import { CONCURRENCY, runTrial, type ChaosFixture, type Trial, type TrialOptions } from './fixture.ts'
+import {
+  CONCURRENCY,
+  databaseName,
+  runTrial,
+  type ChaosFixture,
+  type Trial,
+  type TrialOptions,
+} from './fixture.ts'
 import { checkInvariants, type InvariantReport } from './invariants.ts'
 import { startPgBouncer } from './pgbouncer.ts'
 import { startProxy } from './proxy.ts'
@@ -71,9 +78,6 @@ async function checkTrial(
   }
 }
 
-const databaseName = ({ database }: Pick<Trial, 'database'>): string =>
-  new URL(database.url).pathname.slice(1)
-
 const END_CONNECTIONS = `select pg_terminate_backend(pid) from pg_stat_activity
   where datname = $1 and application_name = 'fillrate' and pid <> pg_backend_pid()`
 
@@ -91,7 +95,7 @@ export const endConnections = (fixture: ChaosFixture): Promise<FaultResult> =>
     onServer(fixture.server, async (client) => {
       let ended = 0
       for (const end = performance.now() + FAULT_MS; performance.now() < end; await sleep(100)) {
-        const { rowCount } = await client.query(END_CONNECTIONS, [databaseName(trial)])
+        const { rowCount } = await client.query(END_CONNECTIONS, [databaseName(trial.database)])
         ended += rowCount ?? 0
       }
       return ended
@@ -102,7 +106,7 @@ export const endConnections = (fixture: ChaosFixture): Promise<FaultResult> =>
 export const makeReadOnly = (fixture: ChaosFixture): Promise<FaultResult> =>
   runWithFault(fixture, 2, (trial) =>
     onServer(fixture.server, async (client) => {
-      const name = databaseName(trial)
+      const name = databaseName(trial.database)
       for (const value of ['on', 'off']) {
         await client.query(`alter database ${name} set default_transaction_read_only = ${value}`)
         await client.query(END_CONNECTIONS, [name])

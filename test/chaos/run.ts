@@ -1,8 +1,11 @@
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { cloneDatabase } from '../support/clone.ts'
+import bundleOnce from '../support/program-setup.ts'
 import { holdsInvariants } from './invariants.ts'
 import { prepareFixture, type ChaosFixture } from './fixture.ts'
-import { killAt, pauseProcess } from './process-faults.ts'
+import { COMMANDS, prepareCommand } from './command-faults.ts'
+import { killAt, pauseProcess, type KillResult } from './process-faults.ts'
 import { checkSequences } from './model/property.ts'
 import { hasPgBouncer } from './pgbouncer.ts'
 import * as faults from './postgres-faults.ts'
@@ -13,7 +16,7 @@ import { FaultTally, renderReport } from './report.ts'
 
 // `npm run chaos`: injects every fault that one machine allows, and prints what each has cost.
 
-const USAGE = `npm run chaos -- [--minutes 10] [--sequences 100000] [--every 1] [--only kill,database,pause,service,model]
+const USAGE = `npm run chaos -- [--minutes 10] [--sequences 100000] [--every 1] [--only kill,command,database,pause,service,model]
 
   --minutes N    time limit in minutes (10)
   --sequences N  random sequences to compare with the model (100,000)
@@ -25,7 +28,7 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     sequences: { type: 'string', default: '100000' },
     every: { type: 'string', default: '1' },
-    only: { type: 'string', default: 'kill,database,pause,service,model' },
+    only: { type: 'string', default: 'kill,command,database,pause,service,model' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -64,9 +67,7 @@ const failureOf = (result: FaultResult): string | null =>
     : `exited with ${result.code}: ${result.stderr.split('\n').slice(-8).join(' | ')}`
 
 async function killEverywhere(fixture: ChaosFixture): Promise<void> {
-  const groups = new Map<string, string[]>()
-  fixture.points.forEach((point, n) => {
-    if (n % Number(values.every) > 0) return
+  const groups = Map.groupBy(fixture.points, (point) => {
     const [when = '', what = ''] = /^(before|after|on the wire) (.*)$/.exec(point)?.slice(1) ?? []
     const kind = /^(POST|GET)/.test(what)
       ? 'a call'
@@ -75,34 +76,48 @@ async function killEverywhere(fixture: ChaosFixture): Promise<void> {
         : what === 'delivery'
           ? 'a delivery'
           : 'a statement'
-    const name = when === 'on the wire' ? 'killed with a call on the wire' : `killed ${when} ${kind}`
-    groups.set(name, [...(groups.get(name) ?? []), point])
+    return when === 'on the wire' ? 'killed with a call on the wire' : `killed ${when} ${kind}`
   })
   // The costliest points come first, in case the time runs out.
   const byCost = [...groups].toSorted(
     ([a], [b]) => Number(a.endsWith('statement')) - Number(b.endsWith('statement')),
   )
-  for (const [name, points] of byCost) {
-    const tally = new FaultTally(name)
-    const queue = [...points]
-    const worker = async (): Promise<void> => {
-      for (let point = queue.shift(); point !== undefined && !isOver(); point = queue.shift()) {
-        const at = point
-        await killAt(fixture, at).then(
-          (killed) => {
-            tally.add(killed, killed.wasKilled ? 1 : 0)
-            if (!holdsInvariants(killed)) tally.fail(`at ${at}`)
-          },
-          (error: unknown) => tally.fail(`${at}: ${String(error)}`),
-        )
-      }
-    }
-    await Promise.all([worker(), worker(), worker()])
-    tallies.push(tally)
-    log(
-      `${name}: ${tally.times} of ${points.length} points${tally.failed === null ? '' : `, FAILED: ${tally.failed}`}`,
-    )
+  for (const [name, points] of byCost) await killAtEach(name, points, (point) => killAt(fixture, point))
+}
+
+async function killCommands(fixture: ChaosFixture): Promise<void> {
+  for (const name of Object.keys(COMMANDS)) {
+    if (isOver()) return
+    const command = await prepareCommand(fixture, name)
+    await killAtEach(`\`${name}\` killed, and given again`, command.points, command.kill)
   }
+}
+
+async function killAtEach(
+  fault: string,
+  all: readonly string[],
+  kill: (point: string) => Promise<KillResult>,
+): Promise<void> {
+  const points = all.filter((_, n) => n % Number(values.every) === 0)
+  const tally = new FaultTally(fault)
+  const queue = [...points]
+  const worker = async (): Promise<void> => {
+    for (let point = queue.shift(); point !== undefined && !isOver(); point = queue.shift()) {
+      const at = point
+      await kill(at).then(
+        (killed) => {
+          tally.add(killed, killed.wasKilled ? 1 : 0)
+          if (!holdsInvariants(killed)) tally.fail(`at ${at}: ${JSON.stringify(killed)}`)
+        },
+        (error: unknown) => tally.fail(`${at}: ${String(error)}`),
+      )
+    }
+  }
+  await Promise.all([worker(), worker(), worker()])
+  tallies.push(tally)
+  log(
+    `${fault}: ${tally.times} of ${points.length} points${tally.failed === null ? '' : `, FAILED: ${tally.failed}`}`,
+  )
 }
 
 async function sequences(server: string): Promise<void> {
@@ -120,9 +135,13 @@ async function sequences(server: string): Promise<void> {
   await database.drop()
 }
 
+// Every trial starts the program: bundled, and with its compiled code cached.
+process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, '../../node_modules/.cache/compiled')
+const removeBundle = await bundleOnce()
 const server = await startCrashableServer()
+const cleanUp = (): Promise<unknown> => Promise.all([server.stop(), removeBundle()])
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => void server.stop().finally(() => process.exit(130)))
+  process.once(signal, () => void cleanUp().finally(() => process.exit(130)))
 try {
   const fixture = await prepareFixture(server.url)
   log(`prepared; ${fixture.points.length} points at which a run can be killed`)
@@ -142,11 +161,12 @@ try {
   }
   if (only.has('pause')) await repeat('paused past its leases, then resumed', 3, () => pauseProcess(fixture))
   if (only.has('service')) for (const [fault, trial] of deliveryFaults(fixture)) await repeat(fault, 1, trial)
+  if (only.has('command')) await killCommands(fixture)
   if (only.has('kill')) await killEverywhere(fixture)
   if (only.has('model')) await sequences(server.url)
   await fixture.remove()
 } finally {
-  await server.stop()
+  await cleanUp()
 }
 console.log(renderReport(tallies))
 const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1)

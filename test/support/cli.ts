@@ -7,8 +7,8 @@ import { MAX_TEST_CONNECTIONS } from './environment.ts'
 
 const SOURCE = resolve(import.meta.dirname, '../../src/main.ts')
 
-/** The program that tests start: the bundle of this test run, or outside of vitest the source. */
-export const MAIN = process.env['TEST_PROGRAM'] ?? SOURCE
+/** The program that tests start: the bundle of this test run, or where none was made the source. */
+export const programPath = (): string => process.env['TEST_PROGRAM'] ?? SOURCE
 
 export interface Ended {
   readonly code: number | null
@@ -52,12 +52,9 @@ export async function createCommandLine(
     FILLRATE_MAX_CONNECTIONS: String(MAX_TEST_CONNECTIONS),
   }
   const start = (changes: Record<string, string | undefined>, args: readonly string[]): Started => {
-    const env: NodeJS.ProcessEnv = { ...environment, ...changes }
-    // A module that is loaded first patches the packages of the source; a bundle has its own copies.
-    const main = env['NODE_OPTIONS'] === undefined ? MAIN : SOURCE
-    const child = spawn(process.execPath, [main, ...args], {
+    const child = spawn(process.execPath, [programPath(), ...args], {
       cwd: folder,
-      env,
+      env: { ...environment, ...changes },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stdout = ''

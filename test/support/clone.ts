@@ -10,6 +10,8 @@ export interface TestDatabase {
   readonly db: Database
   /** SQL texts sent through `db` since the last call. */
   statements(): string[]
+  /** Ends both pools, so that the database can be cloned. */
+  end(): Promise<void>
   /** Ends both pools and drops the database. @throws when another connection is still open */
   drop(): Promise<void>
 }
@@ -28,6 +30,10 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
   const db = openDatabase({ url: url.href, onStatement: (text) => sent.push(text) })
   const pool = new pg.Pool({ connectionString: url.href, max: 4 })
   pool.on('error', () => {})
+  const end = async (): Promise<void> => {
+    await db.destroy()
+    await pool.end()
+  }
   return {
     url: url.href,
     pool,
@@ -37,9 +43,9 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
       sent = []
       return texts
     },
+    end,
     drop: async () => {
-      await db.destroy()
-      await pool.end()
+      await end()
       await onServer(server, async (client) => {
         const left = await openConnections(client, name)
         await client.query(`drop database ${name} with (force)`)

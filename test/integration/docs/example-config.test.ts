@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { MAIN } from '../../support/cli.ts'
+import { programPath } from '../../support/cli.ts'
 import { codeBlocks } from '../../support/code-blocks.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -77,7 +77,7 @@ async function check(config: string): Promise<readonly Check[]> {
     FILLRATE_API_KEY: sandbox.keys.join(','),
     FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
   }
-  const words = [MAIN, 'check', '--json', '--config', config]
+  const words = [programPath(), 'check', '--json', '--config', config]
   const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(
     (error: { stdout: string }) => error,
   )

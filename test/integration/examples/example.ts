@@ -6,7 +6,7 @@ import pino from 'pino'
 import { openApp, type App } from '../../../src/app.ts'
 import type { Config } from '../../../src/config/config.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { MAIN } from '../../support/cli.ts'
+import { programPath } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { environmentFor } from '../../support/harness.ts'
 
@@ -57,7 +57,7 @@ export async function openExample(name: string): Promise<Example> {
         FILLRATE_API_KEY: sandbox.keys.join(','),
         FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
       }
-      const { stdout } = await promisify(execFile)(process.execPath, [MAIN, 'check', '--json'], {
+      const { stdout } = await promisify(execFile)(process.execPath, [programPath(), 'check', '--json'], {
         cwd: folderOf(name),
         env,
       })

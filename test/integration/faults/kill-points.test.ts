@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { holdsInvariants } from '../../chaos/invariants.ts'
+import { COMMANDS, prepareCommand } from '../../chaos/command-faults.ts'
 import { prepareFixture, type ChaosFixture } from '../../chaos/fixture.ts'
 import { killAt } from '../../chaos/process-faults.ts'
 
@@ -41,3 +42,14 @@ test('after a SIGKILL at the worst points, another run loses nothing, and what i
     killed.find((one) => /^on the wire POST .*person\/enrich$/.test(one.point))?.inDoubt,
   ).toBeGreaterThan(0)
 })
+
+test.for(Object.keys(COMMANDS))(
+  '`%s`, killed in its middle and given again, does what it does alone',
+  async (name) => {
+    const command = await prepareCommand(fixture, name)
+    const commits = command.points.filter((point) => point.startsWith('after commit'))
+    const killed = await command.kill(commits[(commits.length - 1) >> 1] ?? '')
+    expect(killed.wasKilled).toBe(true)
+    expect(holdsInvariants(killed)).toBe(true)
+  },
+)
