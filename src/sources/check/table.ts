@@ -16,6 +16,15 @@ export async function findTable(db: Db, name: string, report: ProblemList): Prom
     )
     return null
   }
+  if (table.schema === 'fillrate') {
+    report.add(
+      'table',
+      `'${name}', which is in the schema 'fillrate'`,
+      'a table of another schema: `forget` erases in every table of this one',
+      `Move it: alter table ${table.sql} set schema public. What a role named fillrate creates without a schema is created here.`,
+    )
+    return null
+  }
   if (table.kind !== 'table') {
     report.add(
       'table',

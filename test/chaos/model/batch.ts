@@ -65,7 +65,7 @@ export class Batch {
       drop table if exists worlds, slow cascade; drop function if exists be_slow;
       truncate fillrate.rows, fillrate.lookups, fillrate.jobs, fillrate.deliveries, fillrate.changes, fillrate.runs,
         fillrate.deleted_rows, fillrate.skipped_cells, fillrate.suppressions restart identity cascade;
-      create table worlds (id int primary key, world int not null, email text, title text, seniority text, phone text);
+      create table public.worlds (id int primary key, world int not null, email text, title text, seniority text, phone text);
       create index on worlds (world);
       insert into worlds (id, world, email)
       select w * 3 + r, w, 'w' || w || case when r = 2 then '-b' else '-a' end || '@example.com'

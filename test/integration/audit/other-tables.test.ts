@@ -29,6 +29,7 @@ beforeAll(async () => {
   sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
   await database.pool.query(`
     create schema crm;
+    create table fillrate.people (id int primary key, email text, title text);
     create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
     create table crm.archive (primary key (id)) inherits (crm.people);
     insert into crm.people (id, email) values (1, 'ada@example.com');
@@ -80,13 +81,19 @@ const titles = async (): Promise<Record<string, string | null>> => {
 }
 
 const REFUSED = [
-  ['a rule that adds to updates', 'ruled', {}, /'crm.ruled', whose rule log rewrites updates/],
-  ['a view with an INSTEAD OF trigger', 'shown_view', { key: 'id' }, /'crm.shown_view', a view/],
-  ['a foreign table', 'foreign_table', { key: 'id' }, /'crm.foreign_table', a foreign table/],
+  [
+    'a table in the schema of Fillrate',
+    'fillrate.people',
+    {},
+    /'fillrate.people', which is in the schema 'fillrate'/,
+  ],
+  ['a rule that adds to updates', 'crm.ruled', {}, /'crm.ruled', whose rule log rewrites updates/],
+  ['a view with an INSTEAD OF trigger', 'crm.shown_view', { key: 'id' }, /'crm.shown_view', a view/],
+  ['a foreign table', 'crm.foreign_table', { key: 'id' }, /'crm.foreign_table', a foreign table/],
 ] as const
 
 test.each(REFUSED)('`check` refuses %s', async (_, table, more, message) => {
-  await cli.configure({ sources: { one: source(`crm.${table}`, more) }, budget: 'unlimited' })
+  await cli.configure({ sources: { one: source(table, more) }, budget: 'unlimited' })
   const { code, stdout, stderr } = await fillrate('check')
   expect((stdout + stderr).replaceAll(/\s+/g, ' ')).toMatch(message)
   expect(code).toBe(2)
