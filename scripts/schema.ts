@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { configJsonSchema } from '../src/config/json-schema.ts'
+import { configJsonSchema } from './config-schema.ts'
 
 // Generates fillrate.schema.json after a change of the configuration: npm run schema.
 writeFileSync(

@@ -1,41 +1,10 @@
 import { RECORD_FIELDS } from '../../src/domain/record-fields.ts'
-import { configJsonSchema } from '../../src/config/json-schema.ts'
+import { type ConfigJsonSchema as Schema, configJsonSchema } from '../config-schema.ts'
 import { table } from './table.ts'
-
-/** The parts of JSON Schema that the configuration's schema uses. */
-interface Schema {
-  readonly type?: string | readonly string[]
-  readonly description?: string
-  readonly const?: unknown
-  readonly enum?: readonly unknown[]
-  readonly pattern?: string
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly items?: Schema
-  readonly anyOf?: readonly Schema[]
-  readonly oneOf?: readonly Schema[]
-  readonly required?: readonly string[]
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly additionalProperties?: Schema | boolean
-}
-
-/** Descriptions of fields that have none in the schema. */
-const DESCRIPTIONS: Readonly<Record<string, string>> = {
-  $schema: 'For editors, in a .json configuration: `./node_modules/fillrate/fillrate.schema.json`.',
-  kind: 'What a row describes. It decides which inputs and fields are available.',
-  inputs: 'SQL expressions that identify a row; see below.',
-  email: 'An email address.',
-  service: 'Calls to the service; see below.',
-  bulk: 'Jobs of up to 100 emails; see below.',
-  liveSync: 'Budgets of live sync; see below.',
-  schedule: 'Scheduled runs of `fillrate start`; see below.',
-  field: 'A field of the record; see below.',
-  unlisted: 'Takes a field that the service does not document.',
-}
 
 /** docs/configuration.md, from the schema of the configuration. */
 export function configurationPage(): string {
-  const schema = configJsonSchema() as Schema
+  const schema = configJsonSchema()
   const { sources, service, bulk, schedule } = schema.properties ?? {}
   const [person, company] = objectIn(sources?.additionalProperties).oneOf ?? []
   const output = objectIn(person?.properties?.['outputs']?.additionalProperties)
@@ -121,7 +90,7 @@ function fields({ properties = {}, required = [] }: Schema): string {
     Object.entries(properties).map(([name, schema]) => [
       `\`${name}\`${required.includes(name) ? ', required' : ''}`,
       describeValue(name, schema),
-      schema.description ?? DESCRIPTIONS[name] ?? '',
+      schema.description ?? '',
     ]),
   )
 }

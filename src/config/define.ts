@@ -16,7 +16,7 @@ type DurationUnit =
 interface OutputOptions {
   /** What happens to a column that already holds a value. Default: `blank`, only blank columns are written. */
   readonly policy?: WritePolicy
-  /** 0 to 1. Records below it are not written to this column. Default: the source's. */
+  /** Records of a lower confidence (0 to 1) are not written to this column. Default: the source's. */
   readonly minConfidence?: number
   /** From values of the field to values of the column. Other values are skipped. */
   readonly map?: Readonly<Record<string, string | number | boolean>>
@@ -37,24 +37,35 @@ interface OutputOptions {
   readonly as?: 'json'
 }
 
-/** A field of the record, alone or with options. `unlisted` allows a field that the service does not document. */
+/** A field of the record, alone or with options. */
 export type OutputConfig<Kind extends SourceKind, Field extends string = RecordField<Kind>> =
   | Field
-  | (OutputOptions & { readonly field: Field; readonly unlisted?: false })
+  | (OutputOptions & {
+      /** A field of the record. A dot leads into an object: `company.domain`. */
+      readonly field: Field
+      /** Takes a field that the service does not document. */
+      readonly unlisted?: false
+    })
   | (OutputOptions & { readonly field: string; readonly unlisted: true })
 
 /** SQL expressions over the source's table, `t`. The first usable of email, profile URL, name with company is looked up. */
 type PersonInputs = {
+  /** An email address. */
   readonly email?: string
   /** The URL of a personal LinkedIn profile. */
   readonly linkedin_url?: string
 } & (
-  | { readonly name: string; readonly company: string }
+  | {
+      /** The full name. Together with `company`. */
+      readonly name: string
+      /** The name of the company. Together with `name`. */
+      readonly company: string
+    }
   | { readonly name?: never; readonly company?: never }
 )
 
 interface CompanyInputs {
-  /** An SQL expression over the source's table, `t`: a domain or a URL. */
+  /** A domain or a URL. */
   readonly domain: string
 }
 
@@ -75,15 +86,25 @@ interface SourceConfig<Kind extends SourceKind, Field extends string> {
    */
   readonly changedAt?: string
   /**
-   * The column that keeps when a row was enriched last, by whatever did it: a timestamptz, timestamp or date, or a key
-   * inside a jsonb column. A row whose value is younger than `refreshAfter` counts as enriched and is not picked; each
-   * write sets it. It replaces a condition on that column in `where`.
-   *
-   * `read`: an expression for a time that this source does not write, of a joined table for instance. A time that a source of
-   * Fillrate has set there does not count, so that two sources do not keep each other from their rows.
+   * What keeps when a row was enriched last, by whatever did it: `column` or `read`. It replaces a condition on that time in
+   * `where`.
    */
-  readonly freshness?: { readonly column: string } | { readonly read: string }
-  /** Live sync: `fillrate start` enriches rows as they change. Default: false. */
+  readonly freshness?:
+    | {
+        /**
+         * A timestamptz, timestamp or date, or a key inside a jsonb column. A row whose value is younger than `refreshAfter`
+         * counts as enriched, whatever enriched it, and is not picked. Each write sets it to now().
+         */
+        readonly column: string
+      }
+    | {
+        /**
+         * In place of `column`: an expression for such a time that this source does not write, of a joined table for instance.
+         * A time that Fillrate itself has set there, by another source, does not count.
+         */
+        readonly read: string
+      }
+  /** Live sync: `fillrate start` enriches its rows as they change. Default: false. */
   readonly follow?: boolean
   /**
    * What happens to what is stored of a row that was deleted from the table. `forget`: its record, changes and
@@ -96,11 +117,14 @@ interface SourceConfig<Kind extends SourceKind, Field extends string> {
    * Default: what the other sources leave.
    */
   readonly budget?: SourceBudget
-  /** 0 to 1. Records below it are not used. Default: 0. */
+  /** Records of a lower confidence (0 to 1) are not used. Default: 0. */
   readonly minConfidence?: number
-  /** After a miss, a row continues with its next identifier. Default: false. */
+  /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
   readonly cascade?: boolean
-  /** Columns to fill, each with its field. `attributes.department` is a key inside a jsonb column. */
+  /**
+   * Columns to fill, each with the field of the record that fills it. `attributes.department` is a key inside a jsonb
+   * column.
+   */
   readonly outputs: Readonly<Record<string, OutputConfig<Kind, Field>>>
   /** Columns to set only when an output is written: `{ enriched_at: 'now()' }`. */
   readonly touch?: Readonly<Record<string, string>>
@@ -111,6 +135,7 @@ export interface PersonSource<Field extends string = RecordField<'person'>> exte
   'person',
   Field
 > {
+  /** SQL expressions over the source's table, `t`, that identify a row. */
   readonly inputs: PersonInputs
 }
 
@@ -119,15 +144,16 @@ export interface CompanySource<Field extends string = RecordField<'company'>> ex
   'company',
   Field
 > {
+  /** SQL expressions over the source's table, `t`, that identify a row. */
   readonly inputs: CompanyInputs
 }
 
 interface ScheduleConfig<Name extends string = string> {
-  /** Minute, hour, day of month, month, day of week: `0 2 * * *`. */
+  /** Minute, hour, day of month, month, day of week: `0 2 * * *`; or a name such as `@daily`. */
   readonly cron: string
   /** An IANA time zone such as `Europe/Oslo`. Default: the machine's. */
   readonly timezone?: string
-  /** Default: all. */
+  /** Which sources. Default: all. */
   readonly sources?: readonly Name[]
   /** Lookups per scheduled run, across restarts after a crash. Default: the budget of the configuration. */
   readonly budget?: LookupBudget
@@ -170,7 +196,7 @@ export interface ConfigInput<
   Company extends string = RecordField<'company'>,
   Adapter = never,
 > {
-  /** For editors, in a .json configuration. */
+  /** For editors, in a .json configuration: `./node_modules/fillrate/fillrate.schema.json`. */
   readonly $schema?: string
   /** The mappings by name: which rows of which table, what identifies them, which columns to fill. */
   readonly sources: Readonly<Record<Name, PersonSource<NoInfer<Person>> | CompanySource<NoInfer<Company>>>>
@@ -181,20 +207,24 @@ export interface ConfigInput<
   readonly service?:
     | Adapter
     | {
-        /** The service, or the path of a module that exports one by default. Default: the built-in interface. */
+        /**
+         * The service, from `defineService`, or the path of a module that exports one by default, relative to the configuration.
+         * Default: the built-in interface.
+         */
         readonly adapter?: Adapter | string
         /** The maximum number of concurrent calls, over up to a quarter more connections. Default: 32. */
         readonly concurrency?: number
         /** Timeout of one call. Default: 30s. */
         readonly timeout?: Duration
-        /** 0 to 0.9: the share of the rate limit reserved for live sync. Default: 0.1. */
+        /** The share of the rate limit (0 to 0.9) reserved for live sync. Default: 0.1. */
         readonly reserve?: number
         /**
-         * A name for the account that the rate limit belongs to, where its API key changes. Default: each key has a limit of
-         * its own.
+         * A name for the account that the rate limit belongs to, where its API key changes: runs with any of its keys share a
+         * limit, and a new key continues with what was learned of it. Default: each key has a limit of its own.
          */
         readonly account?: string
       }
+  /** Jobs: many emails in one call, whose results come later. */
   readonly bulk?: {
     /** How many email lookups must wait before they are submitted in bulk. Default: 50; half a job of a service that takes fewer. */
     readonly minimum?: number
@@ -216,14 +246,23 @@ export interface ConfigInput<
     /** Three letters (ISO 4217): `EUR`. */
     readonly currency: string
     /** What a lookup costs, or what one of a person and one of a company cost. */
-    readonly lookup: number | { readonly person: number; readonly company: number }
+    readonly lookup:
+      | number
+      | {
+          /** What a lookup of a person costs. */
+          readonly person: number
+          /** What a lookup of a company costs. */
+          readonly company: number
+        }
   }
+  /** Budgets of live sync. */
   readonly liveSync?: {
     /** Lookups a day (UTC) for rows that change singly. Default: the budget of a run. */
     readonly budget?: LookupBudget
     /** Lookups a day (UTC) for imports: statements that change more than 100 rows. Default: the budget of a run. */
     readonly importBudget?: LookupBudget
   }
+  /** Scheduled runs of `fillrate start`. */
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>
   /** Stored results older than this are deleted, and looked up again when needed. Default: kept forever. */
   readonly keepRecords?: Duration
@@ -233,10 +272,10 @@ export interface ConfigInput<
   readonly keepChanges?: Duration
   /** Receivers of notifications, by default of what needs a person, and of its end: docs/notifications.md. */
   readonly notify?: readonly NotifyConfig[]
-  /** The dashboard. */
+  /** What the dashboard may do. */
   readonly dashboard?: {
     /**
-     * Whether a run that is started there may have a condition in SQL, which runs as the user of DATABASE_URL.
+     * Whether a run that is started on the dashboard may have a condition in SQL, which runs as the user of DATABASE_URL.
      * Default: false.
      */
     readonly allowWhere?: boolean

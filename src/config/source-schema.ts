@@ -21,33 +21,17 @@ const mappedValue = z.union([z.string(), z.number(), z.boolean()], {
 })
 
 const outputOptions = {
-  policy: oneOfStrings(['blank', 'tracked', 'always'])
-    .optional()
-    .describe('What happens to a column that already holds a value. Default: blank.'),
-  minConfidence: fraction(1)
-    .optional()
-    .describe("Records below it are not written to this column. Default: the source's."),
-  map: z
-    .record(z.string(), mappedValue, { error: EXPECTED_MAP })
-    .optional()
-    .describe('From values of the field to values of the column. Other values are skipped.'),
-  sql: sqlExpression('upper($value)')
-    .optional()
-    .describe('Over $value (text), $json (jsonb) and $confidence.'),
-  group: requiredString('the name of a group')
-    .optional()
-    .describe('Outputs with the same group are written together or not at all.'),
+  policy: oneOfStrings(['blank', 'tracked', 'always']).optional(),
+  minConfidence: fraction(1).optional(),
+  map: z.record(z.string(), mappedValue, { error: EXPECTED_MAP }).optional(),
+  sql: sqlExpression('upper($value)').optional(),
+  group: requiredString('the name of a group').optional(),
   unique: z
     .array(columnNameText, { error: "a list of columns of the table, such as ['account_id']" })
-    .optional()
-    .describe(
-      'The value is written only if no other row has it that agrees in these columns; with [], no other row of the table. For columns without a unique index.',
-    ),
-  matches: regularExpression.optional().describe('The value must match it to be written.'),
-  tooLong: oneOfStrings(['skip', 'truncate'])
-    .optional()
-    .describe('What happens to text that is longer than the column. Default: skip.'),
-  as: oneOfStrings(['json']).optional().describe('An array or object goes into a text column as JSON.'),
+    .optional(),
+  matches: regularExpression.optional(),
+  tooLong: oneOfStrings(['skip', 'truncate']).optional(),
+  as: oneOfStrings(['json']).optional(),
 }
 
 const EXPECTED_PATH = "a field's path, such as 'company.size'"
@@ -63,7 +47,7 @@ function outputSchema(kind: SourceKind, fields: readonly string[]) {
   const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
   const unlisted = z.strictObject({
     field: fieldPath,
-    unlisted: z.literal(true).describe('The field is one that the service does not document.'),
+    unlisted: z.literal(true),
     ...outputOptions,
   })
   const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
@@ -79,75 +63,37 @@ const keyColumns = z
   .min(1, { error: 'at least one column' })
 
 const commonFields = {
-  table: z
-    .string({ error: EXPECTED_TABLE })
-    .regex(TABLE_NAME, { error: EXPECTED_TABLE })
-    .describe('Named t in every expression.'),
-  joins: sqlExpression('left join crm.accounts a on a.id = t.account_id')
-    .optional()
-    .describe('Joins for the expressions.'),
-  key: z
-    .union([columnNameText, keyColumns], { error: "a column's name, or a list of them" })
-    .optional()
-    .describe('Column or columns that identify a row. Default: the primary key.'),
-  where: sqlExpression('t.deleted_at is null').optional().describe('Which rows. Default: all.'),
-  changedAt: sqlExpression('t.updated_at')
-    .optional()
-    .describe(
-      'A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp without time zone or a date, 12 hours more are read.',
-    ),
+  table: z.string({ error: EXPECTED_TABLE }).regex(TABLE_NAME, { error: EXPECTED_TABLE }),
+  joins: sqlExpression('left join crm.accounts a on a.id = t.account_id').optional(),
+  key: z.union([columnNameText, keyColumns], { error: "a column's name, or a list of them" }).optional(),
+  where: sqlExpression('t.deleted_at is null').optional(),
+  changedAt: sqlExpression('t.updated_at').optional(),
   freshness: z
     .strictObject(
       {
-        column: columnNameText
-          .optional()
-          .describe(
-            'A timestamptz, timestamp or date, or a key inside a jsonb column. A row whose value is younger than refreshAfter counts as enriched, whatever enriched it, and is not picked. Each write sets it to now().',
-          ),
-        read: sqlExpression('c.enriched_at')
-          .optional()
-          .describe(
-            'In place of column: an expression for such a time that this source does not write, of a joined table for instance. A time that Fillrate itself has set there, by another source, does not count.',
-          ),
+        column: columnNameText.optional(),
+        read: sqlExpression('c.enriched_at').optional(),
       },
       { error: objectLike("{ column: 'enriched_at' }") },
     )
-    .optional()
-    .describe('What keeps when a row was enriched last, by whatever did it: column or read.'),
-  follow: booleanFlag
-    .optional()
-    .describe('`fillrate start` enriches its rows as they change. Default: false.'),
-  onDelete: oneOfStrings(ON_DELETE)
-    .optional()
-    .describe(
-      'What happens to what is stored of a row that was deleted from the table: it is erased an hour later, or kept for explain and undo. Default: forget.',
-    ),
-  budget: lookupShare
-    .optional()
-    .describe(
-      'The most lookups for this source in a run, and in a day of live sync: a number, or a share of that budget. Default: what the other sources leave.',
-    ),
-  minConfidence: fraction(1).optional().describe('A record below it is not used. Default: 0.'),
-  cascade: booleanFlag
-    .optional()
-    .describe('A row whose lookup finds nothing goes on to its next identifier. Default: false.'),
+    .optional(),
+  follow: booleanFlag.optional(),
+  onDelete: oneOfStrings(ON_DELETE).optional(),
+  budget: lookupShare.optional(),
+  minConfidence: fraction(1).optional(),
+  cascade: booleanFlag.optional(),
   touch: z
     .record(columnNameText, sqlExpression('now()'), { error: objectLike("{ enriched_at: 'now()' }") })
-    .optional()
-    .describe('Columns to set when an output is written, and only then.'),
+    .optional(),
 }
 
 const personInputs = z
   .strictObject(
     {
       email: sqlExpression('t.email').optional(),
-      linkedin_url: sqlExpression('t.linkedin')
-        .optional()
-        .describe('The URL of a personal LinkedIn profile.'),
-      name: sqlExpression("concat_ws(' ', t.first_name, t.last_name)")
-        .optional()
-        .describe('Together with company.'),
-      company: sqlExpression('a.name').optional().describe('Together with name.'),
+      linkedin_url: sqlExpression('t.linkedin').optional(),
+      name: sqlExpression("concat_ws(' ', t.first_name, t.last_name)").optional(),
+      company: sqlExpression('a.name').optional(),
     },
     { error: objectLike("{ email: 't.email' }") },
   )
@@ -167,15 +113,13 @@ const personInputs = z
   })
 
 const companyInputs = z.strictObject(
-  { domain: sqlExpression('t.website').describe('A domain or a URL.') },
+  { domain: sqlExpression('t.website') },
   { error: objectLike("{ domain: 't.website' }") },
 )
 
 function outputsSchema(kind: SourceKind, fields: readonly string[]) {
   const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
-  return z
-    .record(columnNameText, outputSchema(kind, fields), { error: objectLike(example) })
-    .describe('Columns to fill, each with the field of the record that fills it.')
+  return z.record(columnNameText, outputSchema(kind, fields), { error: objectLike(example) })
 }
 
 /** One source, including the checks between its own fields. Outputs copy these fields of a record. */

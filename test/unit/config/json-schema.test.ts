@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { configJsonSchema } from '../../../src/config/json-schema.ts'
+import { configJsonSchema } from '../../../scripts/config-schema.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { good } from './valid-config.ts'
 

@@ -1,0 +1,93 @@
+// oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
+import type { TSType } from 'oxc-parser'
+import { z } from 'zod'
+import { configSchema } from '../src/config/schema.ts'
+import { MemberDocs, type DocumentedMember } from './member-docs.ts'
+
+/** The parts of JSON Schema that the configuration's schema uses. */
+export interface ConfigJsonSchema {
+  readonly type?: string | readonly string[]
+  description?: string
+  readonly default?: unknown
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: ConfigJsonSchema
+  readonly anyOf?: readonly ConfigJsonSchema[]
+  readonly oneOf?: readonly ConfigJsonSchema[]
+  readonly required?: readonly string[]
+  readonly properties?: Readonly<Record<string, ConfigJsonSchema>>
+  readonly additionalProperties?: ConfigJsonSchema | boolean
+}
+
+/**
+ * The JSON Schema of a .json configuration, for editors: generated from the schema that parses it, with the words of the
+ * types that describe a `fillrate.config.ts`. Draft 7 is the newest version that every editor supports.
+ * @throws if a key has no words, or states another default than the schema has
+ */
+export function configJsonSchema(): ConfigJsonSchema {
+  const schema = z.toJSONSchema(configSchema, {
+    target: 'draft-7',
+    io: 'input',
+    unrepresentable: 'any',
+    override: addCheckedConstraints,
+  }) as ConfigJsonSchema
+  const docs = new MemberDocs(new URL('../src/config/define.ts', import.meta.url))
+  describeProperties(schema, docs.membersOfInterface('ConfigInput'), docs)
+  return { title: 'Fillrate configuration', ...schema } as ConfigJsonSchema
+}
+
+function describeProperties(
+  { properties = {} }: ConfigJsonSchema,
+  members: ReadonlyMap<string, DocumentedMember>,
+  docs: MemberDocs,
+): void {
+  for (const [name, property] of Object.entries(properties)) {
+    const member = members.get(name)
+    if (!member?.doc) throw new Error(`src/config/define.ts says nothing of \`${name}\``)
+    checkDefault(name, property.default, member.doc)
+    property.description = member.doc
+    describeParts(property, member.types, docs)
+  }
+}
+
+function describeParts(schema: ConfigJsonSchema, types: readonly TSType[], docs: MemberDocs): void {
+  if (schema.properties) describeProperties(schema, docs.membersOf(types), docs)
+  for (const variant of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])])
+    describeParts(variant, types, docs)
+  if (schema.items) describeParts(schema.items, docs.elementsOf(types), docs)
+  if (typeof schema.additionalProperties === 'object')
+    describeParts(schema.additionalProperties, docs.elementsOf(types), docs)
+}
+
+/** The words state a default for those who read, the schema fills it in. */
+function checkDefault(name: string, value: unknown, doc: string): void {
+  if (value === undefined || typeof value === 'object') return
+  if (!doc.replaceAll('`', '').includes(`Default: ${String(value)}`))
+    throw new Error(`the default of \`${name}\` is ${String(value)}; its description says: ${doc}`)
+}
+
+type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
+
+/** Adds constraints that zod omits because a function checks them. Checks that JSON Schema cannot express are left out. */
+const addCheckedConstraints: Override = ({ zodSchema, jsonSchema, path }) => {
+  const { def } = zodSchema._zod
+  const isChecked = def.checks?.some((check) => check._zod.def.check === 'custom') === true
+  if (def.type === 'string' && isChecked) jsonSchema.pattern = String.raw`\S`
+  if (def.type === 'pipe' && isString(def.in)) jsonSchema.pattern = DURATION_PATTERN
+  if (def.type === 'record' && (isChecked || path.at(-1) === 'outputs')) jsonSchema.minProperties = 1
+  // JSON has no regular expressions, only strings.
+  if (jsonSchema.anyOf) jsonSchema.anyOf = jsonSchema.anyOf.filter((one) => Object.keys(one).length > 0)
+  if (jsonSchema.properties && 'linkedin_url' in jsonSchema.properties)
+    Object.assign(jsonSchema, {
+      anyOf: ['email', 'linkedin_url', 'name'].map((name) => ({ required: [name] })),
+      dependencies: { name: ['company'], company: ['name'] },
+    })
+}
+
+const isString = (schema: z.core.$ZodType): boolean =>
+  'def' in schema._zod && schema._zod.def.type === 'string'
+
+const DURATION_PATTERN = String.raw`^\s*\d+(\.\d+)? ?[A-Za-z]+\s*$`
