@@ -1,7 +1,8 @@
 // oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
-import { configSchema } from '../src/config/schema.ts'
+import { createConfigSchema } from '../src/config/schema.ts'
+import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
 
 /** The parts of JSON Schema that the configuration's schema uses. */
@@ -28,7 +29,7 @@ export interface ConfigJsonSchema {
  * @throws if a key has no words, or states another default than the schema has
  */
 export function configJsonSchema(): ConfigJsonSchema {
-  const schema = z.toJSONSchema(configSchema, {
+  const schema = z.toJSONSchema(createConfigSchema(BUILT_IN_SERVICE), {
     target: 'draft-7',
     io: 'input',
     unrepresentable: 'any',
@@ -78,6 +79,8 @@ const addCheckedConstraints: Override = ({ zodSchema, jsonSchema, path }) => {
   if (def.type === 'string' && isChecked) jsonSchema.pattern = String.raw`\S`
   if (def.type === 'pipe' && isString(def.in)) jsonSchema.pattern = DURATION_PATTERN
   if (def.type === 'record' && (isChecked || path.at(-1) === 'outputs')) jsonSchema.minProperties = 1
+  // Every part of these has a default of its own.
+  if (isEmptyObject(jsonSchema.default)) delete jsonSchema.default
   // JSON has no regular expressions, only strings.
   if (jsonSchema.anyOf) jsonSchema.anyOf = jsonSchema.anyOf.filter((one) => Object.keys(one).length > 0)
   if (jsonSchema.properties && 'linkedin_url' in jsonSchema.properties)
@@ -86,6 +89,9 @@ const addCheckedConstraints: Override = ({ zodSchema, jsonSchema, path }) => {
       dependencies: { name: ['company'], company: ['name'] },
     })
 }
+
+const isEmptyObject = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && Object.keys(value).length === 0
 
 const isString = (schema: z.core.$ZodType): boolean =>
   'def' in schema._zod && schema._zod.def.type === 'string'

@@ -41,6 +41,10 @@ export const lookupShare = z.union(
 
 export const sqlExpression = (example: string) => requiredString(`an SQL expression, such as "${example}"`)
 
+/** What is left out is null. */
+export const orNull = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.optional().transform((value): z.output<Schema> | null => value ?? null)
+
 export const objectLike = (example: string) => `an object such as ${example}`
 
 export const columnNameText = requiredString('a column name')

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { type KeyPath, valueAt } from './location.ts'
-import { type ParsedConfig, configSchema } from './schema.ts'
+import type { ConfigSchema } from './schema.ts'
 
 /** Each round removes at least one fault, and a removed option may make the next one visible. */
 const MAX_ROUNDS = 50
@@ -13,10 +13,7 @@ const PLACEHOLDER_OUTPUT = { field: 'unknown', unlisted: true, sql: 'null' }
  * answer. Invalid options are left out, invalid fields and inputs replaced by ones that find nothing, and a source whose
  * table or kind is invalid is left out. Null if nothing is left. Never used to run anything.
  */
-export function salvageConfig(
-  value: unknown,
-  schema: typeof configSchema = configSchema,
-): ParsedConfig | null {
+export function salvageConfig(value: unknown, schema: ConfigSchema): z.output<ConfigSchema> | null {
   const root = { config: copy(value) }
   for (let round = 0; round < MAX_ROUNDS && root.config !== undefined; round++) {
     const parsed = schema.safeParse(root.config)

@@ -153,7 +153,8 @@ function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown): string
 
 /** Unwraps schemas that have no keys of their own. */
 function schemaVariants(schema: AnySchema, value: unknown): AnySchema[] {
-  if (schema instanceof z.ZodOptional) return schemaVariants(schema.unwrap(), value)
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodPrefault)
+    return schemaVariants(schema.unwrap(), value)
   if (schema instanceof z.ZodPipe) return schemaVariants(schema.in, value)
   if (schema instanceof z.ZodDiscriminatedUnion) {
     const name = schema.def.discriminator

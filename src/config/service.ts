@@ -2,10 +2,10 @@ import type { ServiceDefinition } from '../domain/service/adapter.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
 import { describeValue, listNames } from '../util/text.ts'
+import type { Config } from './config.ts'
 import type { Problem } from './problems.ts'
 import { toProblems } from './schema-problems.ts'
 import { serviceSchema } from './service-schema.ts'
-import type { ParsedSource } from './source-schema.ts'
 
 /** A service as it was given: a value that is not checked yet, and where it is, for messages. */
 export interface GivenService {
@@ -61,7 +61,7 @@ export function parseService({ definition, place }: GivenService): {
 }
 
 /** Sources that the service cannot serve: of a kind or with an input that it does not take. */
-export function checkSources(sources: Readonly<Record<string, ParsedSource>>, service: Service): Problem[] {
+export function checkSources({ sources, adapter: service }: Config): Problem[] {
   return Object.entries(sources).flatMap(([name, source]): Problem[] => {
     const call = service[source.kind]
     if (call === null)

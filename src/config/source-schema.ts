@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ON_DELETE } from '../domain/deleted-row.ts'
-import type { SourceKind } from '../domain/mapping.ts'
+import type { OutputMapping, SourceKind, SourceMapping } from '../domain/mapping.ts'
 import { type ServiceFields, describeFields } from './fields.ts'
 import {
   booleanFlag,
@@ -9,6 +9,7 @@ import {
   lookupShare,
   objectLike,
   oneOfStrings,
+  orNull,
   regularExpression,
   requiredString,
   sqlExpression,
@@ -21,18 +22,21 @@ const mappedValue = z.union([z.string(), z.number(), z.boolean()], {
 })
 
 const outputOptions = {
-  policy: oneOfStrings(['blank', 'tracked', 'always']).optional(),
-  minConfidence: fraction(1).optional(),
-  map: z.record(z.string(), mappedValue, { error: EXPECTED_MAP }).optional(),
-  sql: sqlExpression('upper($value)').optional(),
-  group: requiredString('the name of a group').optional(),
-  unique: z
-    .array(columnNameText, { error: "a list of columns of the table, such as ['account_id']" })
-    .optional(),
-  matches: regularExpression.optional(),
-  tooLong: oneOfStrings(['skip', 'truncate']).optional(),
-  as: oneOfStrings(['json']).optional(),
+  policy: oneOfStrings(['blank', 'tracked', 'always']).prefault('blank'),
+  minConfidence: orNull(fraction(1)),
+  map: orNull(z.record(z.string(), mappedValue, { error: EXPECTED_MAP })),
+  sql: orNull(sqlExpression('upper($value)')),
+  group: orNull(requiredString('the name of a group')),
+  unique: orNull(
+    z.array(columnNameText, { error: "a list of columns of the table, such as ['account_id']" }),
+  ),
+  matches: orNull(regularExpression),
+  tooLong: oneOfStrings(['skip', 'truncate']).prefault('skip'),
+  as: orNull(oneOfStrings(['json'])),
 }
+
+/** An output that is a field alone. */
+const DEFAULT_OPTIONS = z.strictObject(outputOptions).parse({})
 
 const EXPECTED_PATH = "a field's path, such as 'company.size'"
 const fieldPath = z
@@ -63,28 +67,27 @@ const keyColumns = z
   .min(1, { error: 'at least one column' })
 
 const commonFields = {
-  table: z.string({ error: EXPECTED_TABLE }).regex(TABLE_NAME, { error: EXPECTED_TABLE }),
-  joins: sqlExpression('left join crm.accounts a on a.id = t.account_id').optional(),
-  key: z.union([columnNameText, keyColumns], { error: "a column's name, or a list of them" }).optional(),
-  where: sqlExpression('t.deleted_at is null').optional(),
-  changedAt: sqlExpression('t.updated_at').optional(),
-  freshness: z
-    .strictObject(
-      {
-        column: columnNameText.optional(),
-        read: sqlExpression('c.enriched_at').optional(),
-      },
+  table: z.string({ error: EXPECTED_TABLE }).regex(TABLE_NAME, { error: EXPECTED_TABLE }).trim(),
+  joins: orNull(sqlExpression('left join crm.accounts a on a.id = t.account_id')),
+  key: orNull(
+    z.union([columnNameText, keyColumns], { error: "a column's name, or a list of them" }),
+  ).transform((key) => (key === null ? null : [key].flat())),
+  where: orNull(sqlExpression('t.deleted_at is null')),
+  changedAt: orNull(sqlExpression('t.updated_at')),
+  freshness: orNull(
+    z.strictObject(
+      { column: columnNameText.optional(), read: sqlExpression('c.enriched_at').optional() },
       { error: objectLike("{ column: 'enriched_at' }") },
-    )
-    .optional(),
-  follow: booleanFlag.optional(),
-  onDelete: oneOfStrings(ON_DELETE).optional(),
-  budget: lookupShare.optional(),
-  minConfidence: fraction(1).optional(),
-  cascade: booleanFlag.optional(),
+    ),
+  ),
+  follow: booleanFlag.prefault(false),
+  onDelete: oneOfStrings(ON_DELETE).prefault('forget'),
+  budget: orNull(lookupShare),
+  minConfidence: fraction(1).prefault(0),
+  cascade: booleanFlag.prefault(false),
   touch: z
     .record(columnNameText, sqlExpression('now()'), { error: objectLike("{ enriched_at: 'now()' }") })
-    .optional(),
+    .prefault({}),
 }
 
 const personInputs = z
@@ -111,6 +114,10 @@ const personInputs = z
       context.addIssue({ code: 'custom', message })
     }
   })
+  // A key may be there and undefined.
+  .transform((inputs): SourceMapping['inputs'] =>
+    Object.fromEntries(Object.entries(inputs).filter(([, expression]) => expression !== undefined)),
+  )
 
 const companyInputs = z.strictObject(
   { domain: sqlExpression('t.website') },
@@ -120,6 +127,16 @@ const companyInputs = z.strictObject(
 function outputsSchema(kind: SourceKind, fields: readonly string[]) {
   const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
   return z.record(columnNameText, outputSchema(kind, fields), { error: objectLike(example) })
+}
+
+/** An output with its options, in either form. */
+export function toOutputMapping(
+  column: string,
+  output: z.output<ReturnType<typeof outputSchema>>,
+): OutputMapping {
+  if (typeof output === 'string') return { column, field: output, ...DEFAULT_OPTIONS }
+  const { unlisted: _, ...options } = output
+  return { column, ...options }
 }
 
 /** One source, including the checks between its own fields. Outputs copy these fields of a record. */
@@ -144,5 +161,3 @@ export function createSourceSchema(fields: ServiceFields) {
     error: "an object with `kind`: 'person' or 'company'",
   })
 }
-
-export type ParsedSource = z.output<ReturnType<typeof createSourceSchema>>

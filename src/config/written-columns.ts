@@ -1,12 +1,9 @@
 import type { z } from 'zod'
+import type { SourceMapping } from '../domain/mapping.ts'
 
-interface MappedColumns {
-  readonly key?: string | readonly string[] | undefined
-  readonly outputs: Readonly<Record<string, string | { readonly group?: string | undefined }>>
-  readonly touch?: Readonly<Record<string, string>> | undefined
-  readonly freshness?:
-    | { readonly column?: string | undefined; readonly read?: string | undefined }
-    | undefined
+interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
+  readonly outputs: Readonly<Record<string, string | { readonly group?: string | null }>>
+  readonly freshness: { readonly column?: string | undefined; readonly read?: string | undefined } | null
 }
 
 /**
@@ -38,13 +35,13 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
     }
   }
 
-  const keys = source.key === undefined ? [] : [source.key].flat().map(unquoteName)
+  const keys = (source.key ?? []).map(unquoteName)
   for (const column of columns) {
     if (keys.includes(toColumnPath(column)[0] ?? '')) {
       reject(['outputs', column], 'a column of the key', 'a column that does not identify the row')
     }
   }
-  for (const column of Object.keys(source.touch ?? {})) {
+  for (const column of Object.keys(source.touch)) {
     const name = unquoteName(column)
     if (keys.includes(name))
       reject(['touch', column], 'a column of the key', 'a column that does not identify the row')
@@ -58,19 +55,18 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
     }
   }
   const { column: stamp, read } = source.freshness ?? {}
-  if (source.freshness !== undefined && (stamp === undefined) === (read === undefined))
+  if (source.freshness !== null && (stamp === undefined) === (read === undefined))
     reject(
       ['freshness'],
       stamp === undefined ? 'an empty object' : 'both `column` and `read`',
       'a `column` that each write sets, or a `read` expression',
     )
   else if (stamp !== undefined) checkFreshness(source, stamp, keys, reject)
-  for (const [column, output] of Object.entries(source.outputs)) {
-    const group = typeof output === 'string' ? undefined : output.group
-    const members = Object.values(source.outputs).filter(
-      (other) => typeof other !== 'string' && other.group === group,
-    )
-    if (group !== undefined && members.length === 1) {
+  const groups = Object.entries(source.outputs).map(
+    ([column, output]) => [column, typeof output === 'string' ? null : (output.group ?? null)] as const,
+  )
+  for (const [column, group] of groups) {
+    if (group !== null && groups.filter(([, other]) => other === group).length === 1) {
       reject(
         ['outputs', column, 'group'],
         `'${group}', which no other output has`,
@@ -86,7 +82,7 @@ const CURRENT_TIME =
 
 /** The stamp is written with each write, so nothing else may write it; `touch` may say how. */
 function checkFreshness(
-  { outputs, touch = {} }: MappedColumns,
+  { outputs, touch }: MappedColumns,
   column: string,
   keys: readonly string[],
   reject: (path: readonly string[], found: string, expected: string, todo?: string) => void,

@@ -10,7 +10,7 @@ import type {
 } from '../../../src/config/define.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import type { configSchema } from '../../../src/config/schema.ts'
+import type { ConfigSchema } from '../../../src/config/schema.ts'
 import { good } from './valid-config.ts'
 
 /** Without `readonly`, which zod's types leave out and which makes no difference to what may be written. */
@@ -49,7 +49,7 @@ describe('defineConfig', () => {
   })
 
   test('accepts what the schema accepts', () => {
-    expectTypeOf<Writable<ConfigInput>>().toExtend<z.input<typeof configSchema>>()
+    expectTypeOf<Writable<ConfigInput>>().toExtend<z.input<ConfigSchema>>()
     const config = defineConfig({
       sources: {
         contacts: {

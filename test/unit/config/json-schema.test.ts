@@ -47,6 +47,9 @@ test('describes each field to editors', () => {
   const text = JSON.stringify(configJsonSchema())
   expect(text).toContain('The maximum number of concurrent calls')
   expect(text).toContain('The URL of a personal LinkedIn profile')
+  expect(text).toContain('"name.full"')
+  expect(text).toContain('"additionalProperties":false')
+  expect(text).toContain('"default":"90d"')
 })
 
 describe('a validator accepts and rejects the same configurations as Fillrate', () => {

@@ -1,9 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { Problem } from '../../../src/config/problems.ts'
-import { configSchema } from '../../../src/config/schema.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { good } from './valid-config.ts'
 
@@ -226,13 +224,6 @@ describe('a valid configuration', () => {
       'blank',
       'blank',
     ])
-  })
-
-  test('has a JSON Schema, for editors', () => {
-    const schema = JSON.stringify(z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }))
-    expect(schema).toContain('"name.full"')
-    expect(schema).toContain('"additionalProperties":false')
-    expect(schema).toContain('The maximum number of concurrent calls')
   })
 })
 
