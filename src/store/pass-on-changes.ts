@@ -42,7 +42,8 @@ export interface KeptColumns {
 
 /**
  * Gives the next write of a column what an undone one had found there, unless the column was changed between the two: an undo
- * of the next write would otherwise restore the value that is undone.
+ * of the next write would otherwise restore the value that is undone. A blank cell is null in what an undo has left, and left
+ * out of what a write has found.
  * @param sources those that share the rows
  */
 export async function passOnPreviousValues(
@@ -70,7 +71,7 @@ export async function passOnPreviousValues(
             where c.source = any(${[...sources]}::text[]) and c.key = k.key and c.id > k.id and c.after ? n.name
               and ${isStandingSql}
             order by c.id limit 1) next
-         where next.before -> n.name is not distinct from u.after -> n.name
+         where nullif(next.before -> n.name, 'null') is not distinct from nullif(u.after -> n.name, 'null')
          group by next.id, next.key, next.source) v
      where c.source = v.source and c.key = v.key and c.id = v.id`.execute(tx)
 }

@@ -118,3 +118,18 @@ test('what a user typed between two writes is restored, also oldest first', asyn
   )
   expect(rows).toEqual([{ title: null, is_typed: true }])
 })
+
+test('what an undo emptied, another run filled, and the undo of both brings back', async () => {
+  await start({
+    one: source({ title: 'title', 'attributes.title': 'title' }),
+    two: source({ title: 'name.full' }),
+  })
+  const first = await harness.run({ sources: ['one'] })
+  const written = await table()
+  const emptied = await undo(first.run)
+  const second = await harness.run({ sources: ['two'] })
+  await undo(emptied.run ?? 0)
+  expect(await table()).not.toEqual(written)
+  await undo(second.run)
+  expect(await table()).toEqual(written)
+})
