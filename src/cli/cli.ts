@@ -1,4 +1,5 @@
-import type { Context, ExitCode, Invocation } from './command.ts'
+import { type Call, type Context, Exit, type ExitCode, type Invocation, printAnswer } from './command.ts'
+import { DeniedError } from './confirm.ts'
 import { parseCommandLine } from './parse.ts'
 import { renderError } from './views/errors.ts'
 import { writeJson } from './terminal.ts'
@@ -16,9 +17,34 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
   try {
     invocation = parseCommandLine(words)
     context = contextFor(invocation)
-    return await invocation.command.handler(invocation, context)
+    return await execute(invocation, context)
   } catch (error) {
     return printError(error, invocation, context ?? contextFor(invocation), wantsJson(words))
+  }
+}
+
+/** Runs a command, prints its answer, and closes what it has opened. */
+async function execute(invocation: Invocation, context: Context): Promise<ExitCode> {
+  const closing: Parameters<Call['onEnd']>[0][] = []
+  let failure: unknown = null
+  const call = {
+    ...invocation,
+    ...context,
+    onEnd: (close: (typeof closing)[0]) => void closing.unshift(close),
+  }
+  try {
+    const answer = await invocation.command.handler(call)
+    context.stderr.live([])
+    if (typeof answer === 'number') return answer
+    printAnswer(call, answer)
+    return answer.exit ?? Exit.done
+  } catch (error) {
+    failure = error
+    if (!(error instanceof DeniedError)) throw error
+    context.stdout.line(error.message)
+    return context.signal.aborted ? Exit.interrupted : Exit.failed
+  } finally {
+    for (const close of closing) await close(failure)
   }
 }
 

@@ -1,8 +1,8 @@
-import { Command, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
+import { Command, Option, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
 import { LOG_LEVELS } from '../config/environment.ts'
-import { booleanOption, formatChoices, choiceOption, DRY_RUN_SAMPLE_ROWS, textOption } from './options.ts'
+import { formatChoices, DRY_RUN_SAMPLE_ROWS, parseText } from './options.ts'
 import type { Readable } from 'node:stream'
-import type { Output } from './terminal.ts'
+import { type Output, writeJson } from './terminal.ts'
 
 /** A parser that throws where commander would print and exit. */
 export const createParser = <const Name extends string>(name: Name) =>
@@ -15,27 +15,26 @@ export const createParser = <const Name extends string>(name: Name) =>
 /** The program, with the options of every command. */
 export const program = createParser('fillrate')
   .helpCommand(false)
-  .addOption(
-    textOption(
-      '--config <FILE>',
-      'configuration file; default: fillrate.config.ts, .js, .mjs or .json in this folder',
-    ),
+  .option(
+    '--config <FILE>',
+    'configuration file; default: fillrate.config.ts, .js, .mjs or .json in this folder',
+    parseText,
+    null,
   )
-  .addOption(booleanOption('--json', 'print one JSON object to standard output'))
+  .option('--json', 'print one JSON object to standard output', false)
   .addOption(
-    choiceOption('--log-level <LEVEL>', `log level (stderr): ${formatChoices(LOG_LEVELS)}`, LOG_LEVELS, null),
+    new Option('--log-level <LEVEL>', `log level (stderr): ${formatChoices(LOG_LEVELS)}`)
+      .choices(LOG_LEVELS)
+      .default(null),
   )
   .addOption(
-    choiceOption(
-      '--log-format <json|pretty>',
-      'log format (stderr); default: pretty on a terminal, else json',
-      ['json', 'pretty'],
-      null,
-    ),
+    new Option('--log-format <json|pretty>', 'log format (stderr); default: pretty on a terminal, else json')
+      .choices(['json', 'pretty'])
+      .default(null),
   )
   .option('--no-color', 'disable colours')
-  .addOption(booleanOption('-h, --help', 'show help'))
-  .addOption(booleanOption('-v, --version', 'print the version'))
+  .option('-h, --help', 'show help', false)
+  .option('-v, --version', 'print the version', false)
 
 export type GlobalFlags = ReturnType<typeof program.opts>
 
@@ -46,11 +45,31 @@ export interface Invocation<Args extends unknown[] = unknown[], Flags extends Op
   readonly flags: Flags & GlobalFlags
 }
 
-/** The invocation that a parser produces, for functions beside a handler. */
-export type InvocationOf<Parser extends { processedArgs: unknown[]; opts: () => OptionValues }> = Invocation<
+/** What a handler receives: the command line, and what it uses of the process. */
+export interface Call<Args extends unknown[] = unknown[], Flags extends OptionValues = OptionValues>
+  extends Invocation<Args, Flags>, Context {
+  /** Registers what to do when the command is over, the last registered first. It receives the error that ended it. */
+  readonly onEnd: (close: (error: unknown) => Promise<unknown>) => void
+}
+
+/** The call that a parser produces, for functions beside a handler. */
+export type CallOf<Parser extends { processedArgs: unknown[]; opts: () => OptionValues }> = Call<
   Parser['processedArgs'],
   ReturnType<Parser['opts']>
 >
+
+/** What a command prints at its end: an object with `--json`, else lines. */
+export interface Answer {
+  readonly json: object
+  readonly text: () => readonly string[]
+  /** Default: 0. */
+  readonly exit?: ExitCode
+}
+
+export function printAnswer({ flags, stdout }: Pick<Call, 'flags' | 'stdout'>, { json, text }: Answer): void {
+  if (flags.json) writeJson(stdout, json)
+  else stdout.lines(text())
+}
 
 /** The groups of help, in order. Hidden commands are not listed. */
 export const COMMAND_GROUPS = {
@@ -77,8 +96,7 @@ interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
   readonly waitsForDatabase: boolean
   /** A list of terms that help shows. */
   readonly terms: { readonly title: string; readonly list: Readonly<Record<string, string>> } | null
-  /** @returns the exit code of the process */
-  handler(invocation: Invocation<Args, Flags>, context: Context): Promise<ExitCode>
+  handler(call: Call<Args, Flags>): Promise<ExitCode | Answer>
 }
 
 /** A command: its parser, its help and its handler. */
@@ -105,7 +123,7 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
     name: commandParser.name(),
     parser: commandParser as unknown as CommandUnknownOpts,
     exits: [0, 1, 2],
-    environment: [],
+    environment: DATABASE_VARIABLES,
     synopsis: null,
     json: true,
     onInterrupt: null,
@@ -153,25 +171,14 @@ export class UsageError extends Error {
   readonly help: string
   readonly suggestion: string | null
 
-  constructor(message: string, more: { usage: string; help: string; suggestion?: string | null }) {
+  /** @param command null: the program */
+  constructor(command: CliCommand | null, message: string, suggestion: string | null = null) {
     super(message)
-    this.usage = more.usage
-    this.help = more.help
-    this.suggestion = more.suggestion ?? null
+    this.usage = command === null ? PROGRAM_USAGE : formatUsage(command)
+    this.help = command === null ? 'fillrate help' : `fillrate ${command.name} --help`
+    this.suggestion = suggestion
   }
 }
-
-/** A usage error of a command; null for the program. */
-export const createUsageError = (
-  command: CliCommand | null,
-  message: string,
-  suggestion: string | null = null,
-): UsageError =>
-  new UsageError(message, {
-    usage: command === null ? PROGRAM_USAGE : formatUsage(command),
-    help: command === null ? 'fillrate help' : `fillrate ${command.name} --help`,
-    suggestion,
-  })
 
 /**
  * The rows that a dry run shows before and after.
@@ -184,7 +191,7 @@ export function chooseSampleRows({
   readonly command: CliCommand
   readonly flags: { readonly dryRun: boolean; readonly sample: number | null }
 }): number {
-  if (sample !== null && !dryRun) throw createUsageError(command, '--sample requires --dry-run')
+  if (sample !== null && !dryRun) throw new UsageError(command, '--sample requires --dry-run')
   return sample ?? DRY_RUN_SAMPLE_ROWS
 }
 

@@ -1,46 +1,50 @@
-import { type Context, createUsageError, type Invocation } from './command.ts'
-import { booleanOption } from './options.ts'
+import { Option } from '@commander-js/extra-typings'
+import { type Call, UsageError } from './command.ts'
 
 /** Skips the question of a command that changes data. */
-export const yesOption = booleanOption(
+export const yesOption = new Option(
   '-y, --yes',
   'act without a question; required where there is no terminal',
-)
+).default(false)
+
+/** A question was denied. The message says what that means. */
+export class DeniedError extends Error {}
 
 /**
  * Whether a command that changes data needs a confirmation first.
  * @throws UsageError where it can get none, without a terminal or with `--json`, unless `--yes` is given
  */
-export function mustConfirm(
-  {
-    command,
-    flags,
-  }: Pick<Invocation, 'command'> & { readonly flags: Invocation['flags'] & { readonly yes: boolean } },
-  { stdin, stdout }: Context,
-): boolean {
+export function mustConfirm({ command, flags, stdin, stdout }: Call<unknown[], { yes: boolean }>): boolean {
   if (flags.yes) return false
   if (!flags.json && stdin?.isTTY === true && stdout.isTTY) return true
-  throw createUsageError(
+  throw new UsageError(
     command,
     'expected --yes, because there is no terminal for a confirmation',
     'Look at what it would do with --dry-run, then add --yes.',
   )
 }
 
-/** Puts a question that an empty answer denies. @returns false also if the input ends or the command is interrupted */
-export async function confirm(question: string, { stdin, stdout, signal }: Context): Promise<boolean> {
-  if (stdin === undefined || signal.aborted) return false
+/**
+ * Puts a question that an empty answer denies.
+ * @throws DeniedError also if the input ends or the command is interrupted
+ */
+export async function requireConfirmation(
+  question: string,
+  { stdin, stdout, signal }: Pick<Call, 'stdin' | 'stdout' | 'signal'>,
+  denied = 'Nothing was changed.',
+): Promise<void> {
+  if (stdin === undefined || signal.aborted) throw new DeniedError(denied)
   const { openPrompt, PromptClosedError } = await import('../init/prompt.ts')
   const prompt = openPrompt(stdin, stdout)
   const close = (): void => prompt.close()
   signal.addEventListener('abort', close, { once: true })
   try {
-    return await prompt.confirm(`\n${question} ${stdout.paint('quiet', '[y/N]')}`, false)
+    if (await prompt.confirm(`\n${question} ${stdout.paint('quiet', '[y/N]')}`, false)) return
   } catch (error) {
     if (!(error instanceof PromptClosedError)) throw error
-    return false
   } finally {
     signal.removeEventListener('abort', close)
     prompt.close()
   }
+  throw new DeniedError(denied)
 }

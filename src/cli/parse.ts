@@ -1,10 +1,51 @@
-import { CommanderError, type Option } from '@commander-js/extra-typings'
+import { type Argument, CommanderError, Option } from '@commander-js/extra-typings'
 import { didYouMean, quoteText } from '../util/text.ts'
-import { type CliCommand, type Invocation, formatArguments, program, createUsageError } from './command.ts'
+import { type CliCommand, type Invocation, UsageError, formatArguments, program } from './command.ts'
 import { commands, findCommand } from './commands.ts'
-import { InvalidValueError, createMissingValueError, valuePlaceholder } from './options.ts'
+import { ExpectedError, parseChoice, valuePlaceholder } from './options.ts'
 
-for (const command of commands) program.addCommand(command.parser)
+/** A value on the command line is invalid; which command it belongs to may not be known yet. */
+class InvalidValueError extends Error {
+  readonly suggestion: string | null
+
+  constructor(message: string, suggestion: string | null = null) {
+    super(message)
+    this.suggestion = suggestion
+  }
+}
+
+/** An option in the place of a value, as in `--limit --dry-run`. A negative number is an invalid value, reported by its parser. */
+const LOOKS_LIKE_OPTION = /^--?[a-z][\w-]*$/i
+
+/** Lets the parser of a value say what it belongs to and what was found. */
+function nameInErrors(target: Option | Argument): void {
+  const option = target instanceof Option ? target : null
+  const { argChoices } = target
+  const parse = argChoices === undefined ? target.parseArg : (text: string) => parseChoice(text, argChoices)
+  if (parse === undefined) return
+  target.parseArg = <Value>(text: string, before: Value): Value => {
+    if (option !== null && LOOKS_LIKE_OPTION.test(text)) throw createMissingValueError(option)
+    try {
+      return parse(text, before) as Value
+    } catch (error) {
+      if (!(error instanceof ExpectedError)) throw error
+      const place = option === null ? '' : `${option.long}: `
+      throw new InvalidValueError(
+        `${place}expected ${error.message}, found ${quoteText(text)}`,
+        error.suggestion,
+      )
+    }
+  }
+}
+
+const createMissingValueError = (option: Option): InvalidValueError =>
+  new InvalidValueError(`${option.long} needs a value: ${option.long} ${valuePlaceholder(option)}`)
+
+for (const option of program.options) nameInErrors(option)
+for (const { parser } of commands) {
+  for (const value of [...parser.options, ...parser.registeredArguments]) nameInErrors(value)
+  program.addCommand(parser)
+}
 
 /**
  * Parses a command line, without the name of the program. Pure.
@@ -52,7 +93,7 @@ function parseTopic(word: string | undefined): string[] {
 }
 
 const createUnknownCommandError = (word: string): Error =>
-  createUsageError(
+  new UsageError(
     null,
     `there is no command ${quoteText(word)}`,
     didYouMean(
@@ -64,7 +105,7 @@ const createUnknownCommandError = (word: string): Error =>
 /** Converts an error of commander or of a value parser; returns any other error unchanged. */
 function toUsageError(error: unknown, command: CliCommand | null, words: readonly string[]): unknown {
   if (error instanceof InvalidValueError)
-    return createUsageError(command ?? findTypedCommand(words), error.message, error.suggestion)
+    return new UsageError(command ?? findTypedCommand(words), error.message, error.suggestion)
   if (!(error instanceof CommanderError)) return error
   const subject = /'(.*)'/s.exec(error.message)?.[1] ?? ''
   switch (error.code) {
@@ -73,19 +114,19 @@ function toUsageError(error: unknown, command: CliCommand | null, words: readonl
     case 'commander.optionMissingArgument': {
       const option = allOptions(command).find(({ flags }) => flags === subject)
       if (option === undefined) return error
-      return createUsageError(command ?? findTypedCommand(words), createMissingValueError(option).message)
+      return new UsageError(command ?? findTypedCommand(words), createMissingValueError(option).message)
     }
     case 'commander.missingArgument': {
       if (command === null) return error
       const missing = formatArguments(command).slice(command.parser.args.length).join(' and ')
-      return createUsageError(command, `fillrate ${command.name} needs ${missing}`)
+      return new UsageError(command, `fillrate ${command.name} needs ${missing}`)
     }
     case 'commander.excessArguments':
       return command === null
         ? createUnknownCommandError(program.args[0] ?? '')
         : createExcessArgumentsError(command)
     default:
-      return createUsageError(command, error.message)
+      return new UsageError(command, error.message)
   }
 }
 
@@ -100,15 +141,15 @@ const isNamed = ({ long, short }: Option, name: string): boolean => long === nam
 function createUnknownOptionError(command: CliCommand | null, typed: string): Error {
   const [name = '', value] = typed.split(/=(.*)/s)
   const isOfThis = allOptions(command).some((one) => isNamed(one, name) && valuePlaceholder(one) === null)
-  if (isOfThis) return createUsageError(command, `${name} takes no value, found ${quoteText(value ?? '')}`)
+  if (isOfThis) return new UsageError(command, `${name} takes no value, found ${quoteText(value ?? '')}`)
   const others = commands.filter((one) => one.parser.options.some((option) => isNamed(option, name)))
   if (others.length > 0) {
     const these = others.map((one) => `fillrate ${one.name}`).join(', ')
     const here = command === null ? 'fillrate' : `fillrate ${command.name}`
-    return createUsageError(command, `${name} is no option of ${here}, but of ${these}`)
+    return new UsageError(command, `${name} is no option of ${here}, but of ${these}`)
   }
   const known = allOptions(command).flatMap(({ long }) => long ?? [])
-  return createUsageError(command, `there is no option ${name}`, didYouMean(name, known))
+  return new UsageError(command, `there is no option ${name}`, didYouMean(name, known))
 }
 
 function createExcessArgumentsError(command: CliCommand): Error {
@@ -116,5 +157,5 @@ function createExcessArgumentsError(command: CliCommand): Error {
   const most = registeredArguments.length
   const extra = args.slice(most).map(quoteText).join(' ')
   const takes = most === 0 ? 'no words after it' : most === 1 ? 'one word after it' : `${most} words after it`
-  return createUsageError(command, `fillrate ${command.name} takes ${takes}, found ${extra}`)
+  return new UsageError(command, `fillrate ${command.name} takes ${takes}, found ${extra}`)
 }

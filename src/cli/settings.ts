@@ -1,10 +1,12 @@
 import type { Logger } from 'pino'
+import type { AuditEnd } from '../actions/audit.ts'
 import type { App } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
-import type { Context, Invocation } from './command.ts'
+import type { Call } from './command.ts'
 import { createSecretMask } from './secret-mask.ts'
 import { ConfigProblems } from '../config/problems.ts'
+import type { Actor, NewAuditEvent } from '../store/audit.ts'
 import type { Database } from '../store/open.ts'
 
 export interface Settings {
@@ -17,54 +19,45 @@ export interface Settings {
  * Reads the configuration and the environment, and opens the log.
  * @throws ConfigProblems
  */
-export async function readSettings(invocation: Invocation, context: Context): Promise<Settings> {
-  const environment = readEnvironment(context.env)
-  const config = await readConfig(invocation, context)
-  return { config, environment, log: await openLog(invocation, context, environment) }
+export async function readSettings(call: Call): Promise<Settings> {
+  const environment = readEnvironment(call.env)
+  const config = await readConfig(call)
+  return { config, environment, log: await openLog(call, environment) }
 }
 
 /** @throws ConfigProblems */
-export async function readConfig(
-  { flags }: Pick<Invocation, 'flags'>,
-  { cwd }: Pick<Context, 'cwd'>,
-): Promise<Config> {
+export async function readConfig({ flags, cwd }: Call): Promise<Config> {
   const { loadConfig } = await import('../config/load.ts')
   return loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })
 }
 
 /** The configuration for what works without one; its problems, unless --config names it. */
-export async function readConfigOrProblems(
-  invocation: Pick<Invocation, 'flags'>,
-  context: Pick<Context, 'cwd'>,
-): Promise<Config | ConfigProblems> {
+export async function readConfigOrProblems(call: Call): Promise<Config | ConfigProblems> {
   try {
-    return await readConfig(invocation, context)
+    return await readConfig(call)
   } catch (error) {
-    if (error instanceof ConfigProblems && invocation.flags.config === null) return error
+    if (error instanceof ConfigProblems && call.flags.config === null) return error
     throw error
   }
 }
 
 /**
- * Opens the app for the duration of `act`. It is imported here, so that help does not load a database driver.
+ * Opens the app until the command is over. It is imported here, so that help does not load a database driver.
  * @throws ConfigProblems
  */
-export async function withApp<Result>(
-  invocation: Invocation,
-  context: Context,
-  act: (app: App, settings: Settings) => Promise<Result>,
-): Promise<Result> {
-  const settings = await readSettings(invocation, context)
+export async function useApp(
+  call: Call,
+  changes: Partial<Environment> = {},
+): Promise<Settings & { readonly app: App }> {
+  const read = await readSettings(call)
+  const settings = { ...read, environment: { ...read.environment, ...changes } }
   const { openApp } = await import('../app.ts')
   const open = (): Promise<App> => openApp(settings)
-  const app = invocation.command.waitsForDatabase
-    ? await openWhenStarted(open, settings.log, context.signal)
+  const app = call.command.waitsForDatabase
+    ? await openWhenStarted(open, settings.log, call.signal)
     : await open()
-  try {
-    return await act(app, settings)
-  } finally {
-    await app.close()
-  }
+  call.onEnd(() => app.close())
+  return { ...settings, app }
 }
 
 /** Opens the app once Postgres has restarted, for a command that no one may be watching. */
@@ -86,12 +79,10 @@ async function openWhenStarted(open: () => Promise<App>, log: Logger, signal: Ab
  * progress is shown, it starts at level warn.
  */
 export async function openLog(
-  { command: { longLived }, flags }: Invocation,
-  context: Context,
+  { command: { longLived }, flags, stderr, env }: Call,
   environment: Environment,
 ): Promise<Logger> {
   const { createLog } = await import('./log.ts')
-  const { stderr, env } = context
   const fromEnvironment =
     env['LOG_LEVEL'] === undefined || env['LOG_LEVEL'].trim() === '' ? null : environment.logLevel
   const defaultLevel = stderr.isTTY && !longLived ? 'warn' : 'info'
@@ -134,27 +125,39 @@ export async function explainWhereError<Result>(
 }
 
 /**
- * Opens the database for the duration of `act`, for a command that needs nothing else.
+ * Opens the database until the command is over, for a command that needs nothing else.
  * @throws ConfigProblems without a DATABASE_URL
  */
-export async function withDatabase<Result>(
-  context: Pick<Context, 'env'>,
-  act: (db: Database, environment: Environment) => Promise<Result>,
-): Promise<Result> {
-  const environment = readEnvironment(context.env)
-  const url = requireDatabaseUrl(environment)
+export async function useDatabase(call: Call): Promise<Database> {
+  const url = requireDatabaseUrl(readEnvironment(call.env))
   const [{ openDatabase }, { pendingMigrations }] = await Promise.all([
     import('../store/open.ts'),
     import('../store/migrate.ts'),
   ])
   const db = openDatabase({ url, max: 2 })
-  try {
-    return await act(db, environment)
-  } catch (error) {
-    // Unknown tables and columns: a schema from before the first release is reported as such.
-    if (/^42(?:P01|703)$/.test((error as { code?: string }).code ?? '')) await pendingMigrations(db)
-    throw error
-  } finally {
-    await db.destroy()
-  }
+  call.onEnd(async (error) => {
+    try {
+      // Unknown tables and columns: a schema from before the first release is reported as such.
+      if (/^42(?:P01|703)$/.test((error as { code?: string } | null)?.code ?? '')) await pendingMigrations(db)
+    } finally {
+      await db.destroy()
+    }
+  })
+  return db
+}
+
+/**
+ * Does something that changes data, and records it in the audit list as an action of the user of this process.
+ * @param event null: a dry run, which is not recorded
+ */
+export async function auditCommand<Result>(
+  db: Database,
+  event: Omit<NewAuditEvent, 'actor' | 'requestId'> | null,
+  act: (onRun: (run: number) => void, actor: Actor) => Promise<Result>,
+  describe: (result: Result) => AuditEnd,
+): Promise<Result> {
+  const { auditAction, createLocalActor } = await import('../actions/audit.ts')
+  const actor = createLocalActor('command line')
+  if (event === null) return act(() => {}, actor)
+  return auditAction(db, { actor, ...event }, (onRun) => act(onRun, actor), describe)
 }

@@ -1,7 +1,6 @@
-import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { Exit, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
-import { withDatabase } from '../settings.ts'
-import { writeJson } from '../terminal.ts'
+import { auditCommand, useDatabase } from '../settings.ts'
 import { renderCancel } from '../views/cancel.ts'
 
 /** Longer than a call of the service may take. */
@@ -21,36 +20,35 @@ export const cancelCommand = defineCommand(
     group: 'work',
     examples: [['fillrate cancel 12', '']],
     exits: [0, 1, 2, 3, 130],
-    environment: DATABASE_VARIABLES,
     onInterrupt: 'no longer waiting for the end of the run, which stays cancelled',
 
-    async handler({ args: [run], flags }, context) {
-      const { stdout, stderr, signal } = context
+    async handler(call) {
+      const { stdout, stderr, signal } = call
+      const [run] = call.args
       const { cancelRun } = await import('../../actions/cancel.ts')
-      const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
-      const actor = createLocalActor('command line')
-      const report = await withDatabase(context, (db) =>
-        auditAction(
-          db,
-          { actor, action: 'cancel', parameters: {}, run },
-          () =>
-            cancelRun(db, {
-              run,
-              by: actor.name,
-              waitMs: WAIT_MS,
-              signal,
-              onCancelled: () => stderr.live([`Run ${run} is cancelled and finishes what is under way`]),
-            }).finally(() => stderr.live([])),
-          ({ state, reason }) => ({
-            outcome: 'done',
-            detail: state === 'running' ? 'it finishes what is under way' : reason,
+      const db = await useDatabase(call)
+      const report = await auditCommand(
+        db,
+        { action: 'cancel', parameters: {}, run },
+        (_, actor) =>
+          cancelRun(db, {
+            run,
+            by: actor.name,
+            waitMs: WAIT_MS,
+            signal,
+            onCancelled: () => stderr.live([`Run ${run} is cancelled and finishes what is under way`]),
           }),
-        ),
+        ({ state, reason }) => ({
+          outcome: 'done',
+          detail: state === 'running' ? 'it finishes what is under way' : reason,
+        }),
       )
-      if (flags.json) writeJson(stdout, report)
-      else stdout.lines(renderCancel(report, stdout))
-      if (report.state !== 'running') return Exit.done
-      return signal.aborted ? Exit.interrupted : Exit.open
+      const open = signal.aborted ? Exit.interrupted : Exit.open
+      return {
+        json: report,
+        text: () => renderCancel(report, stdout),
+        exit: report.state === 'running' ? open : Exit.done,
+      }
     },
   },
 )

@@ -5,17 +5,15 @@ import { ConfigProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import { type Finding, createFinding, toFinding } from '../check/finding.ts'
 import {
-  type Context,
+  type CallOf,
   Exit,
-  type InvocationOf,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
+  UsageError,
   createParser,
-  createUsageError,
   defineCommand,
 } from '../command.ts'
 import { renderFinding, renderVerdict } from '../views/check.ts'
-import { writeJson } from '../terminal.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 import { openLog, readConfig } from '../settings.ts'
 
@@ -42,39 +40,36 @@ export const checkCommand = defineCommand(checkParser, {
   exits: [0, 2],
   environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES],
 
-  async handler(invocation, context) {
-    const { flags } = invocation
-    const { stdout } = context
-    const found: Finding[] = []
-    for await (const one of runChecks(invocation, context)) {
-      found.push(one)
+  async handler(call) {
+    const { flags, stdout } = call
+    const checks: Finding[] = []
+    for await (const one of runChecks(call)) {
+      checks.push(one)
       if (!flags.json) stdout.lines(renderFinding(one, stdout))
     }
-    const wrong = found.some((one) => one.verdict === 'error')
-    if (flags.json) writeJson(stdout, { ok: !wrong, checks: found })
-    else stdout.lines(renderVerdict(found, stdout))
-    return wrong ? Exit.usage : Exit.done
+    const ok = checks.every((one) => one.verdict !== 'error')
+    return {
+      json: { ok, checks },
+      text: () => renderVerdict(checks, stdout),
+      exit: ok ? Exit.done : Exit.usage,
+    }
   },
 })
 
 /** The checks, each after those that it depends on. What is valid is checked beside what is not. */
-async function* runChecks(
-  invocation: InvocationOf<typeof checkParser>,
-  context: Context,
-): AsyncGenerator<Finding> {
-  const { env, now } = context
-  const { flags } = invocation
+async function* runChecks(call: CallOf<typeof checkParser>): AsyncGenerator<Finding> {
+  const { env, now, flags } = call
   const { describeRequests, makeOneCall, parseCallInput } = await import('../check/service-requests.ts')
   const callInput = flags.call ? parseCallInput(flags.call) : null
   if (flags.call && callInput === null)
-    throw createUsageError(
-      invocation.command,
+    throw new UsageError(
+      call.command,
       '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
     )
   let config: Config | null = null
   let hasInvalidService = false
   try {
-    config = await readConfig(invocation, context)
+    config = await readConfig(call)
     yield* checkConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
@@ -108,7 +103,7 @@ async function* runChecks(
   if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
   yield (
     needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
-      (await checkBulkSetup(environment, service, await openLog(invocation, context, environment)))
+      (await checkBulkSetup(environment, service, await openLog(call, environment)))
   )
   if (flags.service) yield* describeRequests(service, environment)
   if (callInput !== null) yield* makeOneCall(service, environment, callInput)

@@ -1,6 +1,5 @@
-import type { CommandUnknownOpts } from '@commander-js/extra-typings'
+import { Argument, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { createParser, defineCommand, Exit, program, type CliCommand } from '../command.ts'
-import { choiceArgument } from '../options.ts'
 
 /**
  * Own script for bash: that of `@bomb.sh/tab` evaluates the words of the line, so that a tab key runs a command
@@ -30,7 +29,7 @@ export const completionCommand = defineCommand(
         '`source <(fillrate completion bash)` in ~/.bashrc; the same with zsh in ~/.zshrc, after ' +
         '`compinit`.',
     )
-    .addArgument(choiceArgument('<bash|zsh|fish>', 'the shell', ['bash', 'zsh', 'fish'])),
+    .addArgument(new Argument('<bash|zsh|fish>', 'the shell').choices(['bash', 'zsh', 'fish'])),
   {
     group: 'setup',
     json: false,
@@ -39,8 +38,9 @@ export const completionCommand = defineCommand(
       ['fillrate completion fish | source', 'in ~/.config/fish/config.fish'],
     ],
     exits: [0, 2],
+    environment: [],
 
-    async handler({ args: [shell] }, { stdout }) {
+    async handler({ args: [shell], stdout }) {
       if (shell === 'bash') {
         stdout.line(BASH_SCRIPT)
         return Exit.done
@@ -67,6 +67,7 @@ export const createCompleteCommand = (commands: () => readonly CliCommand[]): Cl
       json: false,
       examples: [],
       exits: [0],
+      environment: [],
 
       async handler({ args: [words] }) {
         const { RootCommand } = await import('@bomb.sh/tab')

@@ -1,5 +1,4 @@
 import { Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
-import { booleanOption } from '../options.ts'
 import { writeJson } from '../terminal.ts'
 
 export const demoCommand = defineCommand(
@@ -10,7 +9,7 @@ export const demoCommand = defineCommand(
         'sandbox, and enriches the missing data. A second demo repeats no lookup. With --keep, database, sandbox and ' +
         'dashboard run until Ctrl-C; their addresses are shown.',
     )
-    .addOption(booleanOption('--keep', 'leave database, sandbox and dashboard running until Ctrl-C')),
+    .option('--keep', 'leave database, sandbox and dashboard running until Ctrl-C', false),
   {
     group: 'setup',
     examples: [
@@ -18,18 +17,19 @@ export const demoCommand = defineCommand(
       ['fillrate demo --keep', 'and then leaves the dashboard open, and a database to try the commands on'],
     ],
     exits: [0, 1, 130],
+    environment: [],
     onInterrupt: FINISHING_MESSAGE,
 
-    async handler(invocation, context) {
+    async handler(call) {
       const { showDemo } = await import('../../demo/demo.ts')
       const { DemoError } = await import('../../demo/settings.ts')
       try {
-        return await showDemo(invocation, context)
+        return await showDemo(call, call)
       } catch (error) {
         if (!(error instanceof DemoError)) throw error
-        const { stderr, stdout } = context
+        const { stderr, stdout } = call
         stderr.line(`${stderr.paint('bad', 'fillrate:')} ${error.message}`)
-        if (invocation.flags.json) writeJson(stdout, { error: { kind: 'demo', message: error.message } })
+        if (call.flags.json) writeJson(stdout, { error: { kind: 'demo', message: error.message } })
         return Exit.failed
       }
     },

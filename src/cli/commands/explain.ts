@@ -1,7 +1,6 @@
-import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
+import { createParser, defineCommand } from '../command.ts'
 import { renderRowHistory } from '../views/explain.ts'
-import { writeJson } from '../terminal.ts'
-import { withApp } from '../settings.ts'
+import { useApp } from '../settings.ts'
 
 export const explainCommand = defineCommand(
   createParser('explain')
@@ -18,17 +17,12 @@ export const explainCommand = defineCommand(
       ['fillrate explain contacts 4711', ''],
       ['fillrate explain members \'["acme","17"]\' --json', 'with the complete record'],
     ],
-    environment: DATABASE_VARIABLES,
 
-    async handler(invocation, context) {
-      const { stdout, now } = context
-      const [source, key] = invocation.args
-      return withApp(invocation, context, async (app) => {
-        const story = await app.explain(source, key)
-        if (invocation.flags.json) writeJson(stdout, story)
-        else stdout.lines(renderRowHistory(story, stdout, now()))
-        return Exit.done
-      })
+    async handler(call) {
+      const [source, key] = call.args
+      const { app } = await useApp(call)
+      const history = await app.explain(source, key)
+      return { json: history, text: () => renderRowHistory(history, call.stdout, call.now()) }
     },
   },
 )

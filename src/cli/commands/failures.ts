@@ -3,19 +3,11 @@ import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
-import type { FailureFilter } from '../../store/failures.ts'
+import type { FailedRow, FailureFilter } from '../../store/failures.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
-import {
-  type Context,
-  DATABASE_VARIABLES,
-  Exit,
-  type ExitCode,
-  type InvocationOf,
-  createParser,
-  defineCommand,
-} from '../command.ts'
-import { readConfigOrProblems, withDatabase } from '../settings.ts'
-import { formatChoices, statesOption, textOption, wholeNumberOption } from '../options.ts'
+import { type CallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
+import { readConfigOrProblems, useDatabase } from '../settings.ts'
+import { formatChoices, parseText, parseWholeFrom, statesOption } from '../options.ts'
 import { formatCsvLine } from '../../util/csv.ts'
 import { renderFailures } from '../views/failures.ts'
 import { writeJson } from '../terminal.ts'
@@ -31,13 +23,13 @@ const failuresParser = createParser('failures')
     'Reasons with their number of rows and how to fix them, the cells that were skipped with their values, then the ' +
       'rows themselves. Rows without a match are not included.',
   )
-  .addOption(
-    textOption(
-      '--csv <FILE>',
-      'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value; - for standard output',
-    ),
+  .option(
+    '--csv <FILE>',
+    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value; - for standard output',
+    parseText,
+    null,
   )
-  .addOption(textOption('--source <SOURCE>', 'rows of this source'))
+  .option('--source <SOURCE>', 'rows of this source', parseText, null)
   .addOption(
     statesOption(
       '--state <STATE,…>',
@@ -46,13 +38,11 @@ const failuresParser = createParser('failures')
       null,
     ),
   )
-  .addOption(
-    wholeNumberOption(
-      '--limit <N>',
-      'maximum number of rows, and of skipped cells with --json or --csv; default: 10, with --csv all',
-      1,
-      null,
-    ),
+  .option(
+    '--limit <N>',
+    'maximum number of rows, and of skipped cells with --json or --csv; default: 10, with --csv all',
+    parseWholeFrom(1),
+    null,
   )
 
 export const failuresCommand = defineCommand(failuresParser, {
@@ -61,32 +51,32 @@ export const failuresCommand = defineCommand(failuresParser, {
     ['fillrate failures', ''],
     ['fillrate failures --state rejected --csv rejected.csv', ''],
   ],
-  environment: DATABASE_VARIABLES,
 
-  async handler({ flags }, context) {
+  async handler(call) {
+    const { flags, stdout } = call
     const store = await import('../../store/failures.ts')
     const skippedCells = await import('../../store/skipped-cells.ts')
     const { listRetiredSources } = await import('../../store/retire-source.ts')
-    const config = await readConfigOrProblems({ flags }, context)
+    const config = await readConfigOrProblems(call)
     // Null: without a configuration it is unknown which sources have left it.
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
-    return withDatabase(context, async (db) => {
-      await refuseUnknown(db, flags.source)
-      const filter = { source: flags.source ?? configured, states: flags.state }
-      if (flags.csv !== null) return writeCsv(db, filter, { ...flags, csv: flags.csv }, context)
-      const retired =
-        configured === null || flags.source !== null ? [] : await listRetiredSources(db, configured)
-      const reasons = await store.countFailureReasons(db, filter)
-      const rows = await store.latestFailures(db, filter, flags.limit ?? SHOWN)
-      const cells = await skippedCells.groupSkippedCells(db, filter)
-      const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
-      const found = { total, reasons, cells, rows, retired: retired.filter(({ failed }) => failed > 0) }
-      if (flags.json) {
-        const skipped = await skippedCells.latestSkippedCells(db, filter, flags.limit ?? SHOWN)
-        writeJson(context.stdout, { ...found, skipped_cells: skipped })
-      } else context.stdout.lines(renderFailures(found, context.stdout, context.now()))
-      return Exit.done
-    })
+    const db = await useDatabase(call)
+    await refuseUnknown(db, flags.source)
+    const filter = { source: flags.source ?? configured, states: flags.state }
+    if (flags.csv !== null) return writeCsv(db, filter, flags.csv, call)
+    const retired =
+      configured === null || flags.source !== null ? [] : await listRetiredSources(db, configured)
+    const limit = flags.limit ?? SHOWN
+    const reasons = await store.countFailureReasons(db, filter)
+    const rows = await store.latestFailures(db, filter, limit)
+    const cells = await skippedCells.groupSkippedCells(db, filter)
+    const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
+    const found = { total, reasons, cells, rows, retired: retired.filter(({ failed }) => failed > 0) }
+    const skipped = flags.json ? await skippedCells.latestSkippedCells(db, filter, limit) : []
+    return {
+      json: { ...found, skipped_cells: skipped },
+      text: () => renderFailures(found, stdout, call.now()),
+    }
   },
 })
 
@@ -110,11 +100,9 @@ const HEAD = formatCsvLine(['source', 'key', 'state', 'reason', 'settled_at', 'c
 async function writeCsv(
   db: Database,
   filter: FailureFilter,
-  flags: InvocationOf<typeof failuresParser>['flags'] & { readonly csv: string },
-  context: Context,
+  target: string,
+  { flags, stdout, stderr, cwd, signal }: CallOf<typeof failuresParser>,
 ): Promise<ExitCode> {
-  const target = flags.csv
-  const { stdout, stderr, cwd, signal } = context
   const file = target === '-' ? null : await openFile(resolve(cwd, target), target)
   const write = async (text: string): Promise<void> => {
     if (file === null) stdout.write(text)
@@ -128,21 +116,7 @@ async function writeCsv(
     await write(HEAD)
     for await (const page of iterateFailures(db, filter, flags.limit)) {
       signal.throwIfAborted()
-      await write(
-        page
-          .map((row) =>
-            formatCsvLine([
-              row.source,
-              row.key,
-              row.state,
-              row.reason,
-              row.settled_at.toISOString(),
-              null,
-              null,
-            ]),
-          )
-          .join(''),
-      )
+      await write(page.map(formatFailedLine).join(''))
       rows += page.length
     }
     for await (const page of iterateSkippedCells(db, filter, flags.limit)) {
@@ -160,6 +134,9 @@ async function writeCsv(
     )
   return Exit.done
 }
+
+const formatFailedLine = ({ source, key, state, reason, settled_at: at }: FailedRow): string =>
+  formatCsvLine([source, key, state, reason, at.toISOString(), null, null])
 
 /** A value that is no text is written as JSON. */
 const formatSkippedLine = (cell: SkippedRow): string =>

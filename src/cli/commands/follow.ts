@@ -1,10 +1,10 @@
+import { Argument } from '@commander-js/extra-typings'
 import type { TriggerStatus } from '../../actions/triggers.ts'
 import { foldNames } from '../../util/text.ts'
-import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { choiceArgument } from '../options.ts'
+import { Exit, createParser, defineCommand } from '../command.ts'
 import { writeJson } from '../terminal.ts'
 import { type SuggestedCommand, renderSuggestions } from '../views/layout.ts'
-import { withApp } from '../settings.ts'
+import { auditCommand, useApp } from '../settings.ts'
 
 export const followCommand = defineCommand(
   createParser('follow')
@@ -15,45 +15,40 @@ export const followCommand = defineCommand(
         '`remove` drops them. `fillrate check` verifies them. Install them again after a change to the inputs of the ' +
         'source.',
     )
-    .addArgument(choiceArgument('<install|remove>', 'create or drop the triggers', ['install', 'remove']))
+    .addArgument(
+      new Argument('<install|remove>', 'create or drop the triggers').choices(['install', 'remove']),
+    )
     .argument('<SOURCE...>', 'sources of the configuration'),
   {
     group: 'setup',
     examples: [
       ['fillrate follow install contacts', 'then `follow: true` on the source, and `fillrate start`'],
     ],
-    environment: DATABASE_VARIABLES,
 
-    async handler(invocation, context) {
-      const { flags, args } = invocation
-      const [action, named] = args
+    async handler(call) {
+      const { stdout } = call
+      const { json } = call.flags
+      const [action, named] = call.args
       const names = [...new Set(named)]
-      const { stdout } = context
-      return withApp(invocation, context, async (app) => {
-        const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
-        const { chooseSources } = await import('../../actions/validate-request.ts')
-        // A name that is wrong changes nothing.
-        chooseSources(app, names)
-        const all: (TriggerStatus & { readonly source: string; readonly action: string })[] = []
-        for (const name of names) {
-          const did = await auditAction(
-            app.db,
-            {
-              actor: createLocalActor('command line'),
-              action: `follow ${action}`,
-              parameters: { sources: [name] },
-            },
-            () => app.follow(action, name),
-            ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
-          )
-          all.push({ source: name, action, ...did })
-          if (!flags.json) stdout.lines(describeTriggers(action, name, did))
-        }
-        const [first] = all
-        if (flags.json) writeJson(stdout, all.length === 1 && first ? first : { sources: all })
-        else if (action === 'install') stdout.lines(renderSuggestions(nextSteps(all), stdout))
-        return Exit.done
-      })
+      const { app } = await useApp(call)
+      const { chooseSources } = await import('../../actions/validate-request.ts')
+      // A name that is wrong changes nothing.
+      chooseSources(app, names)
+      const all: (TriggerStatus & { readonly source: string; readonly action: string })[] = []
+      for (const name of names) {
+        const did = await auditCommand(
+          app.db,
+          { action: `follow ${action}`, parameters: { sources: [name] } },
+          () => app.follow(action, name),
+          ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
+        )
+        all.push({ source: name, action, ...did })
+        if (!json) stdout.lines(describeTriggers(action, name, did))
+      }
+      const [first] = all
+      if (json) writeJson(stdout, all.length === 1 && first ? first : { sources: all })
+      else if (action === 'install') stdout.lines(renderSuggestions(nextSteps(all), stdout))
+      return Exit.done
     },
   },
 )

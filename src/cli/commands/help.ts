@@ -1,5 +1,4 @@
-import { type CliCommand, Exit, createParser, defineCommand } from '../command.ts'
-import { writeJson } from '../terminal.ts'
+import { type CliCommand, createParser, defineCommand } from '../command.ts'
 import { renderCommandHelp, renderProgramHelp, toHelpJson } from '../views/help.ts'
 
 /** @param commands read when the command runs, because it is one of them */
@@ -14,19 +13,17 @@ export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCom
       group: 'hidden',
       examples: [],
       exits: [0],
+      environment: [],
 
-      async handler({ args: [topic], flags }, { stdout }) {
+      async handler({ args: [topic], stdout }) {
         const page = { columns: stdout.textColumns, paint: stdout.paint }
         const command = commands().find((one) => one.name === topic)
-        if (flags.json) {
-          const listed = commands().filter((one) => one.group !== 'hidden')
-          writeJson(stdout, { commands: (command === undefined ? listed : [command]).map(toHelpJson) })
-          return Exit.done
+        const listed = commands().filter((one) => one.group !== 'hidden')
+        return {
+          json: { commands: (command === undefined ? listed : [command]).map(toHelpJson) },
+          text: () =>
+            command === undefined ? renderProgramHelp(commands(), page) : renderCommandHelp(command, page),
         }
-        const lines =
-          command === undefined ? renderProgramHelp(commands(), page) : renderCommandHelp(command, page)
-        stdout.lines(lines)
-        return Exit.done
       },
     },
   )

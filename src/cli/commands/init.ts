@@ -4,12 +4,12 @@ import type { GivenService } from '../../config/service.ts'
 import type { Service } from '../../domain/service/service.ts'
 import type { Proposal, SkippedTable } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
-import { type Context, DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { withDatabase } from '../settings.ts'
+import { type Call, Exit, createParser, defineCommand } from '../command.ts'
+import { useDatabase } from '../settings.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import type { InitPrompt } from '../../init/prompt.ts'
 import type { ConfigTarget } from '../../init/target.ts'
-import { booleanOption, textOption } from '../options.ts'
+import { parseText } from '../options.ts'
 import {
   renderFoundSources,
   renderNoProposal,
@@ -17,7 +17,7 @@ import {
   renderSkippedTables,
 } from '../views/init.ts'
 import { toProposedSourceJson } from '../json.ts'
-import { padText, writeJson } from '../terminal.ts'
+import { type Output, padText } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 
 export const initCommand = defineCommand(
@@ -30,14 +30,14 @@ export const initCommand = defineCommand(
         'by source. Writes one file, never overwrites one without --force, and writes nothing to the database.',
     )
     .argument('[TABLE...]', 'tables to inspect, such as crm.contacts; default: all')
-    .addOption(booleanOption('-y, --yes', 'accept every proposed source without confirmation'))
-    .addOption(textOption('--out <FILE>', 'the file to write, .ts or .json; default: fillrate.config.ts'))
-    .addOption(booleanOption('--force', 'overwrite the file if it exists'))
-    .addOption(
-      textOption(
-        '--service <MODULE>',
-        'a service of your own, whose fields and inputs are proposed; default: that of the configuration in this folder',
-      ),
+    .option('-y, --yes', 'accept every proposed source without confirmation', false)
+    .option('--out <FILE>', 'the file to write, .ts or .json; default: fillrate.config.ts', parseText, null)
+    .option('--force', 'overwrite the file if it exists', false)
+    .option(
+      '--service <MODULE>',
+      'a service of your own, whose fields and inputs are proposed; default: that of the configuration in this folder',
+      parseText,
+      null,
     ),
   {
     group: 'setup',
@@ -48,50 +48,49 @@ export const initCommand = defineCommand(
       ['fillrate init --service ./acme.ts', 'with the fields of a service of your own'],
     ],
     exits: [0, 1, 2, 130],
-    environment: DATABASE_VARIABLES,
 
-    async handler(invocation, context) {
+    async handler(call) {
       const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
       const { adaptProposal } = await import('../../init/service-fields.ts')
       const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
-      const { flags, args } = invocation
-      const { stdin, stdout } = context
-      const target = await resolveConfigTarget({ cwd: context.cwd, out: flags.out, force: flags.force })
-      const adapter = await findService(flags.service, target, context.cwd)
+      const { CONFIG_FILES } = await import('../../config/load.ts')
+      const { flags, args, cwd, stdin, stdout, stderr, signal } = call
+      const target = await resolveConfigTarget({ cwd, out: flags.out, force: flags.force })
+      const adapter = await findService(flags.service, target, cwd)
       const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
       const questions = isAsked ? openPrompt(stdin, stdout) : null
       try {
-        return await withDatabase(context, async (db) => {
-          const { stderr, signal } = context
-          const found = await proposeForTables(db, args[0], (table, n, of) => {
-            signal.throwIfAborted()
-            stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
-          })
-          stderr.live([])
-          const proposal = adapter === null ? found : adaptProposal(found, adapter.service)
-          if (!flags.json)
-            stdout.lines(
-              proposal.sources.length === 0
-                ? renderNoProposal(proposal, stdout)
-                : renderFoundSources(proposal, stdout),
-            )
-          const { accepted, skippedTables } = await selectSources(
-            db,
-            proposal,
-            questions,
-            { isQuiet: flags.json, service: adapter?.given ?? null },
-            context,
-          )
-          const all = [...proposal.skippedTables, ...skippedTables]
-          if (!flags.json && proposal.sources.length > 0 && all.length > 0)
-            stdout.lines([...renderSkippedTables(all, stdout), ''])
-          if (accepted.length > 0)
-            await writeConfig(target, await formatConfig(accepted, target, adapter?.module ?? null))
-          if (flags.json) writeJson(stdout, toInitJson(accepted, all, target, proposal))
-          else await printNextSteps(accepted, proposal, target, context)
-          return accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed
+        const db = await useDatabase(call)
+        const found = await proposeForTables(db, args[0], (table, n, of) => {
+          signal.throwIfAborted()
+          stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
         })
+        stderr.live([])
+        const proposal = adapter === null ? found : adaptProposal(found, adapter.service)
+        if (!flags.json)
+          stdout.lines(
+            proposal.sources.length === 0
+              ? renderNoProposal(proposal, stdout)
+              : renderFoundSources(proposal, stdout),
+          )
+        const { accepted, skippedTables } = await selectSources(
+          db,
+          proposal,
+          questions,
+          { isQuiet: flags.json, service: adapter?.given ?? null },
+          call,
+        )
+        const all = [...proposal.skippedTables, ...skippedTables]
+        if (!flags.json && proposal.sources.length > 0 && all.length > 0)
+          stdout.lines([...renderSkippedTables(all, stdout), ''])
+        if (accepted.length > 0)
+          await writeConfig(target, await formatConfig(accepted, target, adapter?.module ?? null))
+        return {
+          json: toInitJson(accepted, all, target, proposal),
+          text: () => renderNextSteps(accepted, proposal, target, CONFIG_FILES, stdout),
+          exit: accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed,
+        }
       } catch (error) {
         if (!(error instanceof PromptClosedError)) throw error
         stdout.line('Nothing was written.')
@@ -109,7 +108,7 @@ async function selectSources(
   proposal: Proposal,
   questions: InitPrompt | null,
   { isQuiet, service }: { readonly isQuiet: boolean; readonly service: GivenService | null },
-  { stdout }: Context,
+  { stdout }: Pick<Call, 'stdout'>,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
@@ -193,25 +192,22 @@ export const FIRST_STEPS = [
   ['plan', 'estimates lookups and cost, without a call'],
 ] as const
 
-async function printNextSteps(
+function renderNextSteps(
   accepted: readonly AcceptedSource[],
   { sources }: Proposal,
   { displayPath }: ConfigTarget,
-  { stdout }: Context,
-): Promise<void> {
-  const { CONFIG_FILES } = await import('../../config/load.ts')
-  const { paint } = stdout
-  if (sources.length === 0) return
-  if (accepted.length === 0) {
-    stdout.line('Nothing was written.')
-    return
-  }
-  stdout.line(`${paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`)
-  const names: readonly string[] = CONFIG_FILES
-  const other = names.includes(displayPath) ? '' : ` --config ${displayPath}`
+  configFiles: readonly string[],
+  { paint }: Output,
+): string[] {
+  if (sources.length === 0) return []
+  if (accepted.length === 0) return ['Nothing was written.']
+  const other = configFiles.includes(displayPath) ? '' : ` --config ${displayPath}`
   const steps = FIRST_STEPS.map(
     ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
   )
   const longest = Math.max(...steps.map(([type]) => type.length))
-  for (const [type, why] of steps) stdout.line(`  ${paint('type', padText(type, longest))}   ${why}`)
+  return [
+    `${paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`,
+    ...steps.map(([type, why]) => `  ${paint('type', padText(type, longest))}   ${why}`),
+  ]
 }

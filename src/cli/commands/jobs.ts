@@ -1,21 +1,14 @@
+import { Option } from '@commander-js/extra-typings'
 import { formatState } from '../../domain/row.ts'
 import { Job, type JobState } from '../../domain/job.ts'
 import type { StoredJob } from '../../store/job-actions.ts'
 import { quoteText } from '../../util/text.ts'
-import {
-  type Context,
-  DATABASE_VARIABLES,
-  Exit,
-  type ExitCode,
-  type InvocationOf,
-  createParser,
-  createUsageError,
-  defineCommand,
-} from '../command.ts'
-import { openLog, withDatabase } from '../settings.ts'
-import { type TextStyle, writeJson } from '../terminal.ts'
+import { type Answer, type CallOf, Exit, UsageError, createParser, defineCommand } from '../command.ts'
+import { auditCommand, openLog, useDatabase } from '../settings.ts'
+import { readEnvironment } from '../../config/environment.ts'
+import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
-import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
+import { formatChoices, parseWholeFrom } from '../options.ts'
 import { renderTable } from '../views/layout.ts'
 
 const jobsParser = createParser('jobs')
@@ -30,16 +23,13 @@ const jobsParser = createParser('jobs')
   )
   .argument('[JOB]', 'the job to retry or expire')
   .addOption(
-    choiceOption(
-      '--state <STATE>',
-      `jobs in this state: ${formatChoices(Object.values(Job))}`,
-      Object.values(Job),
-      null,
-    ),
+    new Option('--state <STATE>', `jobs in this state: ${formatChoices(Object.values(Job))}`)
+      .choices(Object.values(Job))
+      .default(null),
   )
-  .addOption(wholeNumberOption('--limit <N>', 'maximum number of jobs; default: 20', 1, 20))
+  .option('--limit <N>', 'maximum number of jobs; default: 20', parseWholeFrom(1), 20)
 
-type JobsInvocation = InvocationOf<typeof jobsParser>
+type JobsCall = CallOf<typeof jobsParser>
 
 export const jobsCommand = defineCommand(jobsParser, {
   group: 'inspect',
@@ -48,80 +38,79 @@ export const jobsCommand = defineCommand(jobsParser, {
     ['fillrate jobs --state submitted', 'jobs waiting for their webhook'],
     ['fillrate jobs expire job_4711', 'gives a job up, and reports lookups that may be billed'],
   ],
-  environment: DATABASE_VARIABLES,
 
-  handler: (invocation, context) =>
-    invocation.args[0] === undefined ? list(invocation, context) : act(invocation, context),
+  handler: (call) => (call.args[0] === undefined ? list(call) : act(call)),
 })
 
-async function list({ flags }: JobsInvocation, context: Context): Promise<ExitCode> {
-  const { stdout, now } = context
+async function list(call: JobsCall): Promise<Answer> {
+  const { state, limit } = call.flags
   const store = await import('../../store/job-actions.ts')
-  const found = await withDatabase(context, (db) => store.listJobs(db, flags.limit, flags.state))
-  if (flags.json) {
-    writeJson(stdout, { jobs: found })
-    return Exit.done
+  const jobs = await store.listJobs(await useDatabase(call), limit, state)
+  const none = state === null ? 'No job yet.' : `No job is ${formatState(state)}.`
+  return {
+    json: { jobs },
+    text: () => (jobs.length === 0 ? [none] : renderJobs(jobs, call.stdout, call.now())),
   }
-  if (found.length === 0) {
-    stdout.line(flags.state === null ? 'No job yet.' : `No job is ${formatState(flags.state)}.`)
-    return Exit.done
-  }
-  const lines = renderTable(
-    found,
+}
+
+const renderJobs = (jobs: readonly StoredJob[], output: Output, now: number): string[] =>
+  renderTable(
+    jobs,
     [
       { title: 'job', text: (job) => job.key, minColumns: 8 },
       { title: "service's id", text: (job) => job.job_id ?? '', minColumns: 12 },
       { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
       { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
       { title: 'emails', text: (job) => formatCount(job.size), number: true },
-      { title: 'created', text: (job) => relativeTime(job.created_at, now()) },
-      { title: 'finished', text: (job) => formatEnd(job, now()) },
-      { title: 'reason', text: (job) => job.reason ?? describeState(job, now()), minColumns: 6 },
+      { title: 'created', text: (job) => relativeTime(job.created_at, now) },
+      { title: 'finished', text: (job) => formatEnd(job, now) },
+      { title: 'reason', text: (job) => job.reason ?? describeState(job, now), minColumns: 6 },
     ],
-    stdout,
+    output,
   )
-  stdout.lines(lines)
-  return Exit.done
-}
 
-async function act(invocation: JobsInvocation, context: Context): Promise<ExitCode> {
-  const { flags, args } = invocation
-  const { stdout, stderr } = context
-  const [action, id] = args
+async function act(call: JobsCall): Promise<Answer> {
+  const { stdout, stderr } = call
+  const [action, id] = call.args
   if ((action !== 'retry' && action !== 'expire') || id === undefined)
-    throw createUsageError(
-      invocation.command,
-      `expected retry or expire and a job, found ${args.flatMap((word) => (word === undefined ? [] : quoteText(word))).join(' ')}`,
+    throw new UsageError(
+      call.command,
+      `expected retry or expire and a job, found ${call.args.flatMap((word) => (word === undefined ? [] : quoteText(word))).join(' ')}`,
       '`fillrate jobs` lists them.',
     )
   const { performJobAction } = await import('../../actions/job-actions.ts')
-  const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
-  const done = await withDatabase(context, async (db, environment) => {
-    const log = await openLog(invocation, context, environment)
-    return auditAction(
-      db,
-      { actor: createLocalActor('command line'), action: `job ${action}`, parameters: { job: id } },
-      () => performJobAction({ db, log }, action, id),
-      (result) => ({
-        outcome: result === null || result.state === null ? 'failed' : 'done',
-        detail: result === null ? 'there is no such job' : result.message,
-      }),
-    )
-  })
-  if (flags.json) writeJson(stdout, done ?? { job: id, action, state: null, message: 'there is no such job' })
+  const db = await useDatabase(call)
+  const log = await openLog(call, readEnvironment(call.env))
+  const message = 'there is no such job'
+  const done = await auditCommand(
+    db,
+    { action: `job ${action}`, parameters: { job: id } },
+    () => performJobAction({ db, log }, action, id),
+    (result) => ({
+      outcome: result === null || result.state === null ? 'failed' : 'done',
+      detail: result === null ? message : result.message,
+    }),
+  )
   if (done === null) {
-    if (!flags.json) stderr.line(`fillrate: there is no job ${quoteText(id)}. \`fillrate jobs\` lists them.`)
-    return Exit.usage
+    if (!call.flags.json)
+      stderr.line(`fillrate: there is no job ${quoteText(id)}. \`fillrate jobs\` lists them.`)
+    return { json: { job: id, action, state: null, message }, text: () => [], exit: Exit.usage }
   }
-  if (!flags.json) {
-    const mark = done.state === null ? stdout.paint('warn', '!') : stdout.paint('good', '✓')
-    stdout.line(`${mark} Job ${done.job}: ${done.message}.`)
-    if (done.requeued > 0)
-      stdout.line(
-        `  ${pluralize(done.requeued, 'input')} will be looked up singly${done.possibly_billed > 0 ? `; the service may have processed ${formatCount(done.possibly_billed)} of them, which would be billed twice` : ''}.`,
-      )
+  const mark = done.state === null ? stdout.paint('warn', '!') : stdout.paint('good', '✓')
+  const billed =
+    done.possibly_billed > 0
+      ? `; the service may have processed ${formatCount(done.possibly_billed)} of them, which would be billed twice`
+      : ''
+  return {
+    json: done,
+    text: () => [
+      `${mark} Job ${done.job}: ${done.message}.`,
+      ...(done.requeued > 0
+        ? [`  ${pluralize(done.requeued, 'input')} will be looked up singly${billed}.`]
+        : []),
+    ],
+    exit: done.state === null ? Exit.failed : Exit.done,
   }
-  return done.state === null ? Exit.failed : Exit.done
 }
 
 const STATE_STYLES: Readonly<Record<JobState, TextStyle>> = {

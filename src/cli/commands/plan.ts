@@ -1,18 +1,18 @@
 import {
-  type Context,
+  type Call,
   Exit,
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
   createParser,
   defineCommand,
+  printAnswer,
 } from '../command.ts'
-import { budgetOption, limitOption, routeOption, whereOption, wholeNumberOption } from '../options.ts'
-import { writeJson } from '../terminal.ts'
+import { budgetOption, limitOption, parseWholeFrom, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../json.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
 import { renderPlan } from '../views/plan.ts'
-import { explainWhereError, withApp } from '../settings.ts'
+import { explainWhereError, useApp } from '../settings.ts'
 
 export const planCommand = defineCommand(
   createParser('plan')
@@ -26,9 +26,7 @@ export const planCommand = defineCommand(
     .addOption(budgetOption)
     .addOption(whereOption)
     .addOption(routeOption)
-    .addOption(
-      wholeNumberOption('--sample <N>', 'rows to show before and after, from stored records', 1, null),
-    ),
+    .option('--sample <N>', 'rows to show before and after, from stored records', parseWholeFrom(1), null),
   {
     group: 'work',
     examples: [
@@ -39,37 +37,27 @@ export const planCommand = defineCommand(
     exits: [0, 1, 2, 130],
     environment: [...SERVICE_VARIABLES, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
 
-    async handler(invocation, context) {
-      const { flags, args } = invocation
-      const [sources] = args
-      const { stdout, signal } = context
-      return withApp(invocation, context, async (app, { config }) => {
-        const made = await explainWhereError(flags.where, () =>
-          app.plan({
-            sources,
-            limit: flags.limit,
-            budget: flags.budget ?? undefined,
-            where: flags.where,
-            route: flags.route,
-            sample: flags.sample,
-            signal,
-          }),
-        )
-        if (flags.json) writeJson(stdout, { ...made, bulk: toBulkJson(app.bulk) })
-        else {
-          const bulkOff = flags.route === 'sync' ? null : app.bulk.reason
-          const budget = flags.budget ?? config.budget
-          stdout.lines(renderPlan(made, stdout, { budget, bulkOff }))
-        }
-        await warnOfRefusal(app.db, context)
-        return Exit.done
+    async handler(call) {
+      const { limit, budget, where, route, sample } = call.flags
+      const [sources] = call.args
+      const { stdout, signal } = call
+      const { app, config } = await useApp(call)
+      const plan = await explainWhereError(where, () =>
+        app.plan({ sources, limit, budget: budget ?? undefined, where, route, sample, signal }),
+      )
+      const bulkOff = route === 'sync' ? null : app.bulk.reason
+      printAnswer(call, {
+        json: { ...plan, bulk: toBulkJson(app.bulk) },
+        text: () => renderPlan(plan, stdout, { budget: budget ?? config.budget, bulkOff }),
       })
+      await warnOfRefusal(app.db, call)
+      return Exit.done
     },
   },
 )
 
 /** A run would end at once, or wait. */
-async function warnOfRefusal(db: Database, { stderr }: Pick<Context, 'stderr'>): Promise<void> {
+async function warnOfRefusal(db: Database, { stderr }: Pick<Call, 'stderr'>): Promise<void> {
   const { tryWrite } = await import('../../store/connectivity.ts')
   const refused = describeRefusal(await tryWrite(db))
   if (refused !== null) stderr.line(`${stderr.paint('warn', `${refused.title}.`)} ${refused.action}`)

@@ -1,16 +1,8 @@
-import {
-  DATABASE_VARIABLES,
-  Exit,
-  FINISHING_MESSAGE,
-  createParser,
-  chooseSampleRows,
-  defineCommand,
-} from '../command.ts'
-import { booleanOption, dryRunSampleOption } from '../options.ts'
+import { Exit, FINISHING_MESSAGE, createParser, chooseSampleRows, defineCommand } from '../command.ts'
+import { dryRunSampleOption } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
-import { writeJson } from '../terminal.ts'
 import { renderRemap } from '../views/remap.ts'
-import { withApp } from '../settings.ts'
+import { auditCommand, useApp } from '../settings.ts'
 
 export const remapCommand = defineCommand(
   createParser('remap')
@@ -21,62 +13,43 @@ export const remapCommand = defineCommand(
         'remap is a run itself and can be undone.',
     )
     .argument('<SOURCE>', 'a source of the configuration')
-    .addOption(
-      booleanOption('--dry-run', 'show what would be written, with a sample of rows, without writing it'),
-    )
+    .option('--dry-run', 'show what would be written, with a sample of rows, without writing it', false)
     .addOption(dryRunSampleOption),
   {
     group: 'work',
     examples: [['fillrate remap contacts --dry-run', 'preview; then the same without --dry-run']],
     exits: [0, 1, 2, 3, 130],
-    environment: DATABASE_VARIABLES,
     onInterrupt: FINISHING_MESSAGE,
 
-    async handler(invocation, context) {
-      const { stdout, stderr, signal, now } = context
-      const { dryRun, json } = invocation.flags
-      const [source] = invocation.args
-      const sample = chooseSampleRows(invocation)
+    async handler(call) {
+      const { stdout, stderr, signal, now } = call
+      const { dryRun } = call.flags
+      const [source] = call.args
+      const sample = chooseSampleRows(call)
       const { runExitCode } = await import('../../runs/report.ts')
-      return withApp(invocation, context, async (app, { log }) => {
-        const view = new ProgressView(stderr, stderr.isTTY ? null : log)
-        const startedAt = now()
-        try {
-          const remap = () =>
-            app.remap({
-              source,
-              dryRun,
-              sample,
-              signal,
-              onProgress: (done, all) => view.showCount(done, all, 'rows', now() - startedAt),
-            })
-          const { auditAction, createLocalActor, toAuditOutcome } = await import('../../actions/audit.ts')
-          const remapped = dryRun
-            ? await remap()
-            : await auditAction(
-                app.db,
-                {
-                  actor: createLocalActor('command line'),
-                  action: 'remap',
-                  parameters: { sources: [source] },
-                },
-                remap,
-                ({ report }) => ({
-                  outcome: report === null ? 'done' : toAuditOutcome(report.status),
-                  detail: report?.reason ?? null,
-                  run: report?.run ?? null,
-                }),
-              )
-          view.end()
-          const { report, ...found } = remapped
-          if (json) writeJson(stdout, { ...report, ...found })
-          else stdout.lines(renderRemap(remapped, stdout))
-          if (report !== null) return runExitCode(report)
-          return signal.aborted ? Exit.interrupted : Exit.done
-        } finally {
-          view.end()
-        }
-      })
+      const { toAuditOutcome } = await import('../../actions/audit.ts')
+      const { app, log } = await useApp(call)
+      const view = new ProgressView(stderr, stderr.isTTY ? null : log)
+      const startedAt = now()
+      const onProgress = (done: number, all: number): void =>
+        view.showCount(done, all, 'rows', now() - startedAt)
+      const remapped = await auditCommand(
+        app.db,
+        dryRun ? null : { action: 'remap', parameters: { sources: [source] } },
+        () => app.remap({ source, dryRun, sample, signal, onProgress }),
+        ({ report }) => ({
+          outcome: report === null ? 'done' : toAuditOutcome(report.status),
+          detail: report?.reason ?? null,
+          run: report?.run ?? null,
+        }),
+      )
+      const { report, ...found } = remapped
+      const ended = signal.aborted ? Exit.interrupted : Exit.done
+      return {
+        json: { ...report, ...found },
+        text: () => renderRemap(remapped, stdout),
+        exit: report === null ? ended : runExitCode(report),
+      }
     },
   },
 )

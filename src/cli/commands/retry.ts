@@ -1,10 +1,9 @@
 import { pluralize } from '../../util/format.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
-import { DATABASE_VARIABLES, Exit, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
-import { booleanOption, formatChoices, statesOption, textOption } from '../options.ts'
-import { writeJson } from '../terminal.ts'
+import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
+import { formatChoices, parseText, statesOption } from '../options.ts'
 import { renderRetry } from '../views/retry.ts'
-import { withApp } from '../settings.ts'
+import { auditCommand, useApp } from '../settings.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
@@ -23,39 +22,26 @@ export const retryCommand = defineCommand(
         FAILED_ROW_STATES as readonly RetryState[],
       ),
     )
-    .addOption(textOption('--reason <TEXT>', 'rows whose reason contains this text, ignoring case'))
-    .addOption(booleanOption('--dry-run', 'count the rows without queueing them')),
+    .option('--reason <TEXT>', 'rows whose reason contains this text, ignoring case', parseText, null)
+    .option('--dry-run', 'count the rows without queueing them', false),
   {
     group: 'work',
     examples: [
       ['fillrate retry contacts --reason "unique conflict"', 'after resolving the conflict'],
       ['fillrate retry --state undone', 'rows that were undone'],
     ],
-    environment: DATABASE_VARIABLES,
 
-    async handler(invocation, context) {
-      const { flags, args } = invocation
-      const { stdout, signal } = context
-      return withApp(invocation, context, async (app) => {
-        const { state, reason, dryRun } = flags
-        const retry = () => app.retry({ sources: args[0], states: state, reason, dryRun, signal })
-        const { auditAction, createLocalActor } = await import('../../actions/audit.ts')
-        const report = dryRun
-          ? await retry()
-          : await auditAction(
-              app.db,
-              {
-                actor: createLocalActor('command line'),
-                action: 'retry',
-                parameters: { sources: args[0], states: state, reason },
-              },
-              retry,
-              ({ rows }) => ({ outcome: 'done', detail: `${pluralize(rows, 'row')} queued` }),
-            )
-        if (flags.json) writeJson(stdout, report)
-        else stdout.lines(renderRetry(report, stdout))
-        return Exit.done
-      })
+    async handler(call) {
+      const [sources] = call.args
+      const { state: states, reason, dryRun } = call.flags
+      const { app } = await useApp(call)
+      const report = await auditCommand(
+        app.db,
+        dryRun ? null : { action: 'retry', parameters: { sources, states, reason } },
+        () => app.retry({ sources, states, reason, dryRun, signal: call.signal }),
+        ({ rows }) => ({ outcome: 'done', detail: `${pluralize(rows, 'row')} queued` }),
+      )
+      return { json: report, text: () => renderRetry(report, call.stdout) }
     },
   },
 )

@@ -11,19 +11,18 @@ import {
   defineCommand,
 } from '../command.ts'
 import {
-  booleanOption,
   budgetOption,
-  durationOption,
   limitOption,
+  parseMs,
   routeOption,
   statesOption,
   whereOption,
   dryRunSampleOption,
 } from '../options.ts'
-import { type Output, writeJson } from '../terminal.ts'
+import type { Output } from '../terminal.ts'
 import { ProgressView } from '../views/progress.ts'
 import { renderReport } from '../views/report.ts'
-import { explainWhereError, withApp } from '../settings.ts'
+import { auditCommand, explainWhereError, useApp } from '../settings.ts'
 
 const MINUTE = 60_000
 
@@ -39,19 +38,17 @@ export const runCommand = defineCommand(
     .addOption(budgetOption)
     .addOption(whereOption)
     .addOption(routeOption)
-    .addOption(
-      durationOption(
-        '--wait <30m|0>',
-        'how long to wait for webhooks once everything else is done; default: 30m',
-        30 * MINUTE,
-      ),
+    .option(
+      '--wait <30m|0>',
+      'how long to wait for webhooks once everything else is done; default: 30m',
+      parseMs,
+      30 * MINUTE,
     )
-    .addOption(booleanOption('--backfill', 'lowest priority: live sync and scheduled runs go first'))
-    .addOption(
-      booleanOption(
-        '--dry-run',
-        'look up and store the records, and show what would be written without writing it',
-      ),
+    .option('--backfill', 'lowest priority: live sync and scheduled runs go first', false)
+    .option(
+      '--dry-run',
+      'look up and store the records, and show what would be written without writing it',
+      false,
     )
     .addOption(dryRunSampleOption)
     .addOption(
@@ -78,57 +75,52 @@ export const runCommand = defineCommand(
     onInterrupt: FINISHING_MESSAGE,
     waitsForDatabase: true,
 
-    async handler(invocation, context) {
-      const { flags, args } = invocation
-      const [sources] = args
-      const { stdout, stderr, signal } = context
-      const sample = chooseSampleRows(invocation)
+    async handler(call) {
+      const { stdout, stderr, signal } = call
+      const { limit, budget, where, route, backfill, dryRun, wait: waitMs, exitZeroOn } = call.flags
+      const [sources] = call.args
+      const sample = chooseSampleRows(call)
       const { runExitCode } = await import('../../runs/report.ts')
-      return withApp(invocation, context, async (app, { log }) => {
-        const view = new ProgressView(stderr, stderr.isTTY ? null : log)
-        try {
-          if (!app.bulk.isPossible && flags.route === 'auto') {
-            const text = `${app.bulk.reason}. To enable it, ${app.bulk.todo}.`
-            if (stderr.isTTY) stderr.line(`${stderr.paint('warn', 'Bulk is off:')} ${text}`)
-            else log.warn({ event: 'bulk_off' }, `bulk is off: ${text}`)
-          }
-          const { limit, budget, where, route, backfill, dryRun } = flags
-          const { auditAction, createLocalActor, toAuditOutcome } = await import('../../actions/audit.ts')
-          const report = await explainWhereError(where, () =>
-            auditAction(
-              app.db,
-              {
-                actor: createLocalActor('command line'),
-                action: 'run',
-                parameters: { sources, limit, budget, where, route, backfill, dry_run: dryRun },
-              },
-              (onStarted) =>
-                app.run({
-                  sources,
-                  limit,
-                  budget: budget ?? undefined,
-                  where,
-                  route,
-                  trigger: backfill ? 'backfill' : 'manual',
-                  waitMs: flags.wait,
-                  dryRun: dryRun ? { sample } : null,
-                  signal,
-                  onStarted,
-                  onProgress: (progress) => view.showRun(progress),
-                }),
-              ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
-            ),
-          )
-          view.end()
-          if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
-          if (flags.json) writeJson(stdout, report)
-          else stdout.lines(renderReport(report, stdout))
-          const code = runExitCode(report)
-          return flags.exitZeroOn.some((one) => Number(one) === code) ? Exit.done : code
-        } finally {
-          view.end()
-        }
-      })
+      const { toAuditOutcome } = await import('../../actions/audit.ts')
+      const { app, log } = await useApp(call)
+      const view = new ProgressView(stderr, stderr.isTTY ? null : log)
+      if (!app.bulk.isPossible && route === 'auto') {
+        const text = `${app.bulk.reason}. To enable it, ${app.bulk.todo}.`
+        if (stderr.isTTY) stderr.line(`${stderr.paint('warn', 'Bulk is off:')} ${text}`)
+        else log.warn({ event: 'bulk_off' }, `bulk is off: ${text}`)
+      }
+      const report = await explainWhereError(where, () =>
+        auditCommand(
+          app.db,
+          {
+            action: 'run',
+            parameters: { sources, limit, budget, where, route, backfill, dry_run: dryRun },
+          },
+          (onStarted) =>
+            app.run({
+              sources,
+              limit,
+              budget: budget ?? undefined,
+              where,
+              route,
+              trigger: backfill ? 'backfill' : 'manual',
+              waitMs,
+              dryRun: dryRun ? { sample } : null,
+              signal,
+              onStarted,
+              onProgress: (progress) => view.showRun(progress),
+            }),
+          ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
+        ),
+      )
+      view.end()
+      if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
+      const exit = runExitCode(report)
+      return {
+        json: report,
+        text: () => renderReport(report, stdout),
+        exit: exitZeroOn.some((one) => Number(one) === exit) ? Exit.done : exit,
+      }
     },
   },
 )

@@ -1,14 +1,15 @@
+import { Option } from '@commander-js/extra-typings'
 import { ConfigProblems } from '../../config/problems.ts'
 import { Run, runOutcome } from '../../domain/run.ts'
 import type { SpendAmount } from '../../domain/spend.ts'
 import type { StoredRun } from '../../store/runs.ts'
-import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { readConfigOrProblems, withDatabase } from '../settings.ts'
-import { type TextStyle, writeJson } from '../terminal.ts'
+import { createParser, defineCommand } from '../command.ts'
+import { readConfigOrProblems, useDatabase } from '../settings.ts'
+import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, formatDuration, formatMoney, relativeTime } from '../../util/format.ts'
 import { formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
-import { choiceOption, formatChoices, wholeNumberOption } from '../options.ts'
+import { formatChoices, parseWholeFrom } from '../options.ts'
 import { renderTable } from '../views/layout.ts'
 
 export const runsCommand = defineCommand(
@@ -18,86 +19,72 @@ export const runsCommand = defineCommand(
       'The latest runs, newest first, with the rows that they picked and enriched, and their lookups.',
     )
     .addOption(
-      choiceOption(
-        '--state <STATE>',
-        `runs in this state: ${formatChoices(Object.values(Run))}`,
-        Object.values(Run),
-        null,
-      ),
+      new Option('--state <STATE>', `runs in this state: ${formatChoices(Object.values(Run))}`)
+        .choices(Object.values(Run))
+        .default(null),
     )
-    .addOption(wholeNumberOption('--limit <N>', 'maximum number of runs; default: 20', 1, 20)),
+    .option('--limit <N>', 'maximum number of runs; default: 20', parseWholeFrom(1), 20),
   {
     group: 'inspect',
     examples: [['fillrate runs --state failed', '']],
-    environment: DATABASE_VARIABLES,
 
-    async handler(invocation, context) {
-      const { flags } = invocation
-      const { stdout, now } = context
+    async handler(call) {
+      const { state, limit } = call.flags
       const store = await import('../../store/runs.ts')
       const { readRunSpends } = await import('../../actions/spend.ts')
-      const config = await readConfigOrProblems(invocation, context)
+      const config = await readConfigOrProblems(call)
       const price = config instanceof ConfigProblems ? null : config.price
-      const list = await withDatabase(context, async (db) => {
-        const runs = await store.listRuns(db, flags.limit, flags.state)
-        const ids = runs.map(({ id }) => id)
-        const spends = await readRunSpends(db, ids, price)
-        return runs.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
-      })
-      if (flags.json) {
-        writeJson(stdout, { runs: list })
-        return Exit.done
-      }
-      if (list.length === 0) {
-        stdout.line(flags.state === null ? 'No run yet.' : `No run is ${flags.state}.`)
-        return Exit.done
-      }
-      const lines = renderTable(
-        list,
-        [
-          { title: 'run', text: (run) => String(run.id), number: true },
-          {
-            title: 'state',
-            text: (run) => formatState(runOutcome(run)),
-            style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
-          },
-          { title: 'trigger', text: describeTrigger },
-          { title: 'started', text: (run) => relativeTime(run.started_at, now()) },
-          { title: 'took', text: tookOf, number: true, dropOrder: 2 },
-          { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
-          {
-            title: 'picked',
-            text: (run) => numberIn(run.totals, 'rows', 'picked'),
-            number: true,
-            dropOrder: 3,
-          },
-          { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
-          {
-            title: 'lookups',
-            text: ({ spend }) => (spend === null || spend.calls === 0 ? '' : formatCount(spend.lookups)),
-            number: true,
-            dropOrder: 1,
-          },
-          ...(price !== null
-            ? [
-                {
-                  title: 'cost',
-                  text: ({ spend }: { readonly spend: SpendAmount | null }) =>
-                    spend?.cost && spend.lookups > 0 ? formatMoney(spend.cost) : '',
-                  number: true,
-                  dropOrder: 1,
-                },
-              ]
-            : []),
-          { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
-        ],
-        stdout,
+      const db = await useDatabase(call)
+      const found = await store.listRuns(db, limit, state)
+      const spends = await readRunSpends(
+        db,
+        found.map(({ id }) => id),
+        price,
       )
-      stdout.lines(lines)
-      return Exit.done
+      const runs = found.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
+      const none = state === null ? 'No run yet.' : `No run is ${state}.`
+      return {
+        json: { runs },
+        text: () => (runs.length === 0 ? [none] : renderRuns(runs, call.stdout, call.now())),
+      }
     },
   },
 )
+
+type ListedRun = StoredRun & { readonly spend: SpendAmount | null }
+
+const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): string[] =>
+  renderTable(
+    runs,
+    [
+      { title: 'run', text: (run) => String(run.id), number: true },
+      {
+        title: 'state',
+        text: (run) => formatState(runOutcome(run)),
+        style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
+      },
+      { title: 'trigger', text: describeTrigger },
+      { title: 'started', text: (run) => relativeTime(run.started_at, now) },
+      { title: 'took', text: tookOf, number: true, dropOrder: 2 },
+      { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
+      { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true, dropOrder: 3 },
+      { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
+      {
+        title: 'lookups',
+        text: ({ spend }) => (spend === null || spend.calls === 0 ? '' : formatCount(spend.lookups)),
+        number: true,
+        dropOrder: 1,
+      },
+      {
+        title: 'cost',
+        text: ({ spend }) => (spend?.cost && spend.lookups > 0 ? formatMoney(spend.cost) : ''),
+        number: true,
+        dropOrder: 1,
+      },
+      { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
+    ],
+    output,
+  )
 
 const STATE_STYLES = {
   [Run.running]: 'type',

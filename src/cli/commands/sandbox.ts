@@ -6,26 +6,25 @@ import { pluralize } from '../../util/format.ts'
 import { FAULT_MEANINGS, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
+  type Answer,
   CLOSING_MESSAGE,
-  type CliCommand,
-  type Context,
+  type CallOf,
   Exit,
-  type InvocationOf,
+  type ExitCode,
+  UsageError,
   createParser,
-  createUsageError,
   defineCommand,
+  printAnswer,
 } from '../command.ts'
 import {
-  durationOption,
-  durationRangeOption,
   adaptParser,
+  parseMs,
+  parseMsRange,
+  parsePort,
   parseText,
-  portOption,
+  parseWholeFrom,
   repeatableOption,
-  textOption,
-  wholeNumberOption,
 } from '../options.ts'
-import { writeJson } from '../terminal.ts'
 
 const DEFAULT_HOST = '127.0.0.1'
 
@@ -35,16 +34,16 @@ const sandboxParser = createParser('sandbox')
     'A stand-in for the enrichment service: every endpoint, rate-limit headers, bulk jobs with signed webhooks. ' +
       'Records are generated from the input and are the same for the same seed. Statistics are at /_stats.',
   )
-  .addOption(
-    textOption(
-      '--service <MODULE>',
-      'plays the `cases` of a service in place of the built-in one; of the other options only --port and --host count',
-    ),
+  .option(
+    '--service <MODULE>',
+    'plays the `cases` of a service in place of the built-in one; of the other options only --port and --host count',
+    parseText,
+    null,
   )
-  .addOption(portOption('--port <N>', 'default: 4010; 0: any free port', 4010))
-  .addOption(textOption('--host <HOST>', 'default: 127.0.0.1'))
-  .addOption(wholeNumberOption('--limit <N>', 'calls per window; default: no limit', 1, null))
-  .addOption(durationOption('--window <2s>', 'length of a window; default: 10s', 10_000))
+  .option('--port <N>', 'default: 4010; 0: any free port', parsePort, 4010)
+  .option('--host <HOST>', 'default: 127.0.0.1', parseText, null)
+  .option('--limit <N>', 'calls per window; default: no limit', parseWholeFrom(1), null)
+  .option('--window <2s>', 'length of a window; default: 10s', parseMs, 10_000)
   .addOption(
     repeatableOption(
       '--key <KEY>',
@@ -54,11 +53,14 @@ const sandboxParser = createParser('sandbox')
       (before, next) => `${before},${next}`,
     ),
   )
-  .addOption(textOption('--secret <SECRET>', 'webhook signing secret; default: sandbox-webhook-secret'))
-  .addOption(wholeNumberOption('--seed <N>', 'determines records, faults and delays; default: 1', 0, null))
-  .addOption(durationRangeOption('--latency <20-200ms>', 'response time; default: none'))
-  .addOption(
-    durationRangeOption('--job-delay <1-5s>', 'delay between a job and its webhook; default: 200-1000ms'),
+  .option('--secret <SECRET>', 'webhook signing secret; default: sandbox-webhook-secret', parseText, null)
+  .option('--seed <N>', 'determines records, faults and delays; default: 1', parseWholeFrom(0), null)
+  .option('--latency <20-200ms>', 'response time; default: none', parseMsRange, null)
+  .option(
+    '--job-delay <1-5s>',
+    'delay between a job and its webhook; default: 200-1000ms',
+    parseMsRange,
+    null,
   )
   .addOption(
     repeatableOption(
@@ -77,76 +79,70 @@ export const sandboxCommand = defineCommand(sandboxParser, {
     ['fillrate sandbox --service ./my-service.ts', 'a service of your own, from its cases'],
     ['fillrate sandbox --fault 500=5%,duplicate=10%', 'server errors and duplicate webhooks'],
   ],
+  environment: [],
   onInterrupt: CLOSING_MESSAGE,
   longLived: true,
   terms: { title: 'Faults', list: FAULT_MEANINGS },
 
-  async handler({ command, flags }, context) {
-    if (flags.service !== null) return playService(flags.service, { command, flags }, context)
+  async handler(call) {
+    if (call.flags.service !== null) return playService(call.flags.service, call)
     const { startSandbox } = await import('../../sandbox/server.ts')
     const { describeSandbox } = await import('../../sandbox/describe.ts')
-    const { stdout, stderr, signal } = context
-    const service = await startSandbox(toSandboxOptions(flags)).catch((error: unknown) => {
-      throw toPortError(error, command, flags.port) ?? error
+    const service = await startSandbox(toSandboxOptions(call.flags)).catch(toPortError(call))
+    call.onEnd(() => service.close())
+    const { lines, ...description } = describeSandbox(service)
+    return serveUntilStopped(call, description, lines, {
+      FILLRATE_BASE_URL: service.url,
+      FILLRATE_API_KEY: service.keys[0] ?? '',
+      FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
     })
-    try {
-      const { lines, ...description } = describeSandbox(service)
-      if (flags.json) writeJson(stdout, description)
-      else {
-        stdout.lines(lines)
-        stdout.line()
-        stdout.line(stdout.paint('heading', 'Environment'))
-        stdout.line(`  export FILLRATE_BASE_URL=${service.url}`)
-        stdout.line(`  export FILLRATE_API_KEY=${service.keys[0]}`)
-        stdout.line(`  export FILLRATE_WEBHOOK_SECRET=${service.webhookSecret}`)
-      }
-      if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
-      if (!signal.aborted) await once(signal, 'abort')
-      return Exit.done
-    } finally {
-      await service.close()
-    }
   },
 })
 
+type SandboxCall = CallOf<typeof sandboxParser>
+
 /** Answers from the cases of a service until it is interrupted. */
-async function playService(
-  module: string,
-  { command, flags }: Pick<InvocationOf<typeof sandboxParser>, 'command' | 'flags'>,
-  { stdout, stderr, signal, cwd }: Context,
-): Promise<(typeof Exit)[keyof typeof Exit]> {
+async function playService(module: string, call: SandboxCall): Promise<ExitCode> {
+  const { host, port } = call.flags
   const { loadService, loadServiceCases } = await import('../../config/load.ts')
   const { parseService } = await import('../../config/service.ts')
   const { openServiceStandIn } = await import('../../actions/service-stand-in.ts')
-  const path = resolve(cwd, module)
+  const path = resolve(call.cwd, module)
   const { service, problems } = parseService(await loadService(path))
   if (service === null) throw new ConfigProblems(path, problems)
-  const cases = (await loadServiceCases(path)) as readonly ServiceCase[]
-  const standIn = await openServiceStandIn(service, cases, {
-    host: flags.host ?? DEFAULT_HOST,
-    port: flags.port,
-  }).catch((error: unknown) => {
-    throw toPortError(error, command, flags.port) ?? error
+  const all = (await loadServiceCases(path)) as readonly ServiceCase[]
+  const options = { host: host ?? DEFAULT_HOST, port }
+  const standIn = await openServiceStandIn(service, all, options).catch(toPortError(call))
+  call.onEnd(() => standIn.close())
+  const { url, cases } = standIn
+  return serveUntilStopped(
+    call,
+    { url, service: service.name, cases },
+    [`${service.name}  ${pluralize(cases, 'case')} at ${url}`],
+    { FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'any' },
+  )
+}
+
+/** Says where it listens, and the variables with which commands reach it. */
+async function serveUntilStopped(
+  call: SandboxCall,
+  json: Answer['json'],
+  lines: readonly string[],
+  variables: Readonly<Record<string, string>>,
+): Promise<ExitCode> {
+  const { stdout, stderr, signal } = call
+  const exports = Object.entries(variables).map(([name, value]) => `  export ${name}=${value}`)
+  printAnswer(call, {
+    json,
+    text: () => [...lines, '', stdout.paint('heading', 'Environment'), ...exports],
   })
-  try {
-    if (flags.json) writeJson(stdout, { url: standIn.url, service: service.name, cases: standIn.cases })
-    else {
-      stdout.line(`${service.name}  ${pluralize(standIn.cases, 'case')} at ${standIn.url}`)
-      stdout.line()
-      stdout.line(stdout.paint('heading', 'Environment'))
-      stdout.line(`  export FILLRATE_BASE_URL=${standIn.url}`)
-      stdout.line('  export FILLRATE_API_KEY=any')
-    }
-    if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
-    if (!signal.aborted) await once(signal, 'abort')
-    return Exit.done
-  } finally {
-    await standIn.close()
-  }
+  if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
+  if (!signal.aborted) await once(signal, 'abort')
+  return Exit.done
 }
 
 /** Half of the latency precedes the counting of a call, and half follows it. */
-function toSandboxOptions(flags: InvocationOf<typeof sandboxParser>['flags']): Partial<SandboxOptions> {
+function toSandboxOptions(flags: SandboxCall['flags']): Partial<SandboxOptions> {
   const { latency, jobDelay } = flags
   const half =
     latency === null || typeof latency === 'number'
@@ -166,7 +162,12 @@ function toSandboxOptions(flags: InvocationOf<typeof sandboxParser>['flags']): P
   }
 }
 
-function toPortError(error: unknown, command: CliCommand, taken: number): Error | null {
-  if ((error as { code?: string }).code !== 'EADDRINUSE') return null
-  return createUsageError(command, `port ${taken} is in use by another program; --port 0 takes any free port`)
-}
+const toPortError =
+  ({ command, flags }: SandboxCall) =>
+  (error: unknown): never => {
+    if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
+    throw new UsageError(
+      command,
+      `port ${flags.port} is in use by another program; --port 0 takes any free port`,
+    )
+  }

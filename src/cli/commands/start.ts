@@ -1,8 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
-import { SERVER_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { portOption, textOption } from '../options.ts'
-import { writeJson } from '../terminal.ts'
+import { SERVER_VARIABLES, Exit, createParser, defineCommand, printAnswer } from '../command.ts'
+import { hostOption, portOption } from '../options.ts'
 import { readConfig, readSettings } from '../settings.ts'
 
 export const startCommand = defineCommand(
@@ -14,8 +13,8 @@ export const startCommand = defineCommand(
         'the configuration; an invalid one is rejected. The first SIGTERM lets current work finish, the second stops ' +
         'immediately; both save the state.',
     )
-    .addOption(portOption('--port <N>', 'default: FILLRATE_PORT, else any free port', null))
-    .addOption(textOption('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')),
+    .addOption(portOption)
+    .addOption(hostOption),
   {
     group: 'work',
     examples: [['fillrate start --port 8080', '']],
@@ -23,17 +22,15 @@ export const startCommand = defineCommand(
     onInterrupt: 'finishing current work; repeat to stop immediately, with the state saved',
     longLived: true,
 
-    async handler(invocation, context) {
-      const { flags } = invocation
-      const { stdout, signal, now } = context
-      const settings = await readSettings(invocation, context)
+    async handler(call) {
+      const { flags, stdout, signal, now } = call
+      const { log, environment: given } = await readSettings(call)
       const environment = {
-        ...settings.environment,
-        databaseUrl: requireDatabaseUrl(settings.environment),
-        port: flags.port ?? settings.environment.port,
-        host: flags.host ?? settings.environment.host,
+        ...given,
+        databaseUrl: requireDatabaseUrl(given),
+        port: flags.port ?? given.port,
+        host: flags.host ?? given.host,
       }
-      const { log } = settings
       const { openApp } = await import('../../app.ts')
       const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
@@ -41,24 +38,27 @@ export const startCommand = defineCommand(
         environment,
         log,
         signal,
-        onReload: context.onReload ?? (() => {}),
-        readConfig: () => readConfig(invocation, context),
+        onReload: call.onReload ?? (() => {}),
+        readConfig: () => readConfig(call),
         open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
-        onListening: (listens) => {
-          if (flags.json) writeJson(stdout, { listens, public_url: environment.publicUrl })
-          else if (listens === null)
-            stdout.line(
-              'Another Fillrate process on this machine uses the port; this one takes over when it ends.',
-            )
-          else stdout.line(`Listening at ${stdout.paint('type', listens)} until stopped.`)
-        },
+        onListening: (listens) =>
+          printAnswer(call, {
+            json: { listens, public_url: environment.publicUrl },
+            text: () => [
+              listens === null
+                ? 'Another Fillrate process on this machine uses the port; this one takes over when it ends.'
+                : `Listening at ${stdout.paint('type', listens)} until stopped.`,
+            ],
+          }),
         onConfig: (config) => {
           const follows = followed(config)
-          if (flags.json) writeJson(stdout, { schedule: toScheduleJson(config.schedule, now(), 1), follows })
-          else {
-            stdout.lines(renderSchedule(config.schedule, now(), 1, stdout))
-            if (follows.length > 0) stdout.line(`Live sync: ${follows.join(', ')}.`)
-          }
+          printAnswer(call, {
+            json: { schedule: toScheduleJson(config.schedule, now(), 1), follows },
+            text: () => [
+              ...renderSchedule(config.schedule, now(), 1, stdout),
+              ...(follows.length > 0 ? [`Live sync: ${follows.join(', ')}.`] : []),
+            ],
+          })
         },
       })
       return Exit.done

@@ -4,9 +4,8 @@ import type { OwnTrouble } from '../../domain/trouble-facts.ts'
 import type { Database } from '../../store/open.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { StatusReport } from '../../actions/status.ts'
-import { DATABASE_VARIABLES, Exit, createParser, defineCommand } from '../command.ts'
-import { readConfigOrProblems, withDatabase } from '../settings.ts'
-import { writeJson } from '../terminal.ts'
+import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
+import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import { renderStatus } from '../views/status.ts'
 
 export const statusCommand = defineCommand(
@@ -23,51 +22,41 @@ export const statusCommand = defineCommand(
       ['fillrate status', ''],
       ['fillrate status --json | jq .fill_rate', ''],
     ],
-    environment: DATABASE_VARIABLES,
 
-    async handler(invocation, context) {
-      const { stdout, stderr, now } = context
+    async handler(call) {
+      const { stdout, stderr, now } = call
       // Without a valid configuration, the status is shown without fill rates and prices.
-      const config = await readConfigOrProblems(invocation, context)
+      const config = await readConfigOrProblems(call)
       const { NO_SPEND_SETTINGS } = await import('../../actions/spend.ts')
       const { createStatusReport, readLastFillRates } = await import('../../actions/status.ts')
       const { listRetiredSources } = await import('../../store/retire-source.ts')
-      return withDatabase(context, async (db) => {
-        const isInvalid = config instanceof ConfigProblems
-        const configured = isInvalid ? [] : Object.values(config.sources)
-        // Which sources are retired is unknown without a configuration.
-        const names = isInvalid
-          ? (await listRetiredSources(db, [])).map(({ source }) => source)
-          : configured.map(({ name }) => name)
-        const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-        for (const { name, outputs } of configured)
-          fillRates[name] = await readLastFillRates(
-            db,
-            name,
-            outputs.map(({ column }) => column),
-          )
-        const report = await createStatusReport(
+      const db = await useDatabase(call)
+      const isInvalid = config instanceof ConfigProblems
+      const configured = isInvalid ? [] : Object.values(config.sources)
+      // Which sources are retired is unknown without a configuration.
+      const names = isInvalid
+        ? (await listRetiredSources(db, [])).map(({ source }) => source)
+        : configured.map(({ name }) => name)
+      const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
+      for (const { name, outputs } of configured)
+        fillRates[name] = await readLastFillRates(
           db,
-          names,
-          fillRates,
-          isInvalid ? NO_SPEND_SETTINGS : config,
-          {
-            own: await findOwnTroubles(db),
-            schedules: await readDueTimes(config, now()),
-          },
+          name,
+          outputs.map(({ column }) => column),
         )
-        if (invocation.flags.json) {
-          const problem = isInvalid ? config.problems : null
-          writeJson(stdout, { ...report, configuration_problems: problem })
-          return Exit.done
-        }
-        stdout.lines(renderStatus(report, stdout, now()))
-        if (isInvalid)
-          stderr.line(
-            `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(config)} ${stderr.paint('type', 'fillrate check')} has the details.`,
-          )
-        return Exit.done
+      const report = await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config, {
+        own: await findOwnTroubles(db),
+        schedules: await readDueTimes(config, now()),
       })
+      printAnswer(call, {
+        json: { ...report, configuration_problems: isInvalid ? config.problems : null },
+        text: () => renderStatus(report, stdout, now()),
+      })
+      if (isInvalid && !call.flags.json)
+        stderr.line(
+          `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(config)} ${stderr.paint('type', 'fillrate check')} has the details.`,
+        )
+      return Exit.done
     },
   },
 )

@@ -1,5 +1,4 @@
-import { Exit, createParser, defineCommand } from '../command.ts'
-import { writeJson } from '../terminal.ts'
+import { createParser, defineCommand } from '../command.ts'
 import { readVersion } from '../../util/version.ts'
 
 export const versionCommand = defineCommand(
@@ -8,11 +7,11 @@ export const versionCommand = defineCommand(
     group: 'hidden',
     examples: [],
     exits: [0],
+    environment: [],
 
-    async handler({ flags }, { stdout }) {
-      if (flags.json) writeJson(stdout, { version: readVersion() })
-      else stdout.line(readVersion())
-      return Exit.done
+    async handler() {
+      const version = readVersion()
+      return { json: { version }, text: () => [version] }
     },
   },
 )

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { renderError, type ErrorViewOptions } from '../../../src/cli/views/errors.ts'
 import { createPaint } from '../../../src/cli/terminal.ts'
 import { UsageError } from '../../../src/cli/command.ts'
+import { runCommand } from '../../../src/cli/commands/run.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { LeaseLostError } from '../../../src/domain/run.ts'
 import { RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
@@ -27,20 +28,16 @@ describe('an error that the user can fix names the place and the fix', () => {
   }
 
   test('wrong usage', () => {
-    const usage = {
-      usage: 'fillrate run [options]',
-      help: 'fillrate run --help',
-      suggestion: "Did you mean '--limit'?",
-    }
-    const shown = renderError(new UsageError('there is no option --limt', usage), view)
+    const error = new UsageError(runCommand, 'there is no option --limt', "Did you mean '--limit'?")
+    const shown = renderError(error, view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toMatch(/^fillrate: there is no option --limt\. Did you mean '--limit'\?\n/)
-    expect(shown.text).toContain('fillrate run [options]')
+    expect(shown.text).toContain('fillrate run [SOURCE…] [options]')
     expect(shown.text).toContain('fillrate run --help')
     const problem = {
       place: 'the command line',
       found: 'there is no option --limt',
-      expected: 'fillrate run [options]',
+      expected: 'fillrate run [SOURCE…] [options]',
       todo: "Did you mean '--limit'?",
     }
     expect(shown.json.error).toEqual({
@@ -217,7 +214,7 @@ describe('no secret is ever shown', () => {
       new ConfigProblems('the environment', [{ place: 'X', found: all, expected: all, todo: all }]),
     ],
     ['a source', new SourceProblems([{ source: 'a', place: 'x', found: all, expected: all, todo: all }])],
-    ['usage', new UsageError(all, { usage: 'fillrate', help: 'fillrate help' })],
+    ['usage', new UsageError(null, all)],
     ['the database', withCode('42501', all)],
     ['the URL itself', new Error(`cannot connect to ${env.DATABASE_URL}`)],
   ]
