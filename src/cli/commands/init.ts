@@ -17,7 +17,8 @@ import {
   renderSkippedTables,
 } from '../views/init.ts'
 import { toProposedSourceJson } from '../json.ts'
-import { type Output, padText } from '../terminal.ts'
+import { renderCommands } from '../views/layout.ts'
+import type { Output } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 
 export const initCommand = defineCommand(
@@ -197,7 +198,7 @@ function renderNextSteps(
   { sources }: Proposal,
   { displayPath }: ConfigTarget,
   configFiles: readonly string[],
-  { paint }: Output,
+  output: Output,
 ): string[] {
   if (sources.length === 0) return []
   if (accepted.length === 0) return ['Nothing was written.']
@@ -205,9 +206,8 @@ function renderNextSteps(
   const steps = FIRST_STEPS.map(
     ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
   )
-  const longest = Math.max(...steps.map(([type]) => type.length))
   return [
-    `${paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`,
-    ...steps.map(([type, why]) => `  ${paint('type', padText(type, longest))}   ${why}`),
+    `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`,
+    ...renderCommands(steps, output),
   ]
 }

@@ -14,21 +14,15 @@ export function renderCancel(report: CancelReport, output: Output): string[] {
     [Run.completed]: `${paint('good', 'completed')} before it could be cancelled.`,
     [Run.failed]: `${paint('bad', 'failed')}${more}`,
   }[report.state]
-  const suggestions: SuggestedCommand[] = [
-    ...(report.state === Run.running
-      ? [['fillrate runs --limit 5', 'shows when it has ended'] satisfies SuggestedCommand]
-      : []),
-    ...(follow
-      ? [
-          [
-            `fillrate pause ${sources.join(' ')}`,
-            'stops live sync, which continues with later changes',
-          ] satisfies SuggestedCommand,
-        ]
-      : []),
-    [`fillrate run ${follow ? sources.join(' ') : ''}`.trim(), 'continues with the rows that still wait'],
+  const names = sources.join(' ')
+  const suggestions: SuggestedCommand[] = []
+  if (report.state === Run.running) suggestions.push(['fillrate runs --limit 5', 'shows when it has ended'])
+  if (follow)
+    suggestions.push([`fillrate pause ${names}`, 'stops live sync, which continues with later changes'])
+  suggestions.push(
+    [`fillrate run ${follow ? names : ''}`.trim(), 'continues with the rows that still wait'],
     [`fillrate undo ${run} --dry-run`, 'shows what undoing its writes would restore'],
-  ]
+  )
   return [
     ...wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns),
     ...renderSuggestions(suggestions, output),

@@ -1,6 +1,7 @@
 import { formatProblems } from '../../config/problems.ts'
 import type { CheckedProblem, Finding, FindingVerdict } from '../check/finding.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
+import { placeBeside } from './layout.ts'
 import { sanitize } from '../../util/text.ts'
 import { pluralize } from '../../util/format.ts'
 
@@ -18,21 +19,17 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   const { paint, textColumns } = output
   const [sign, style] = SIGNS[finding.verdict]
   const name = sanitize(finding.name)
-  const start = `${paint(style, sign)} ${padText(name, NAME_COLUMNS)}`
-  const indent = ' '.repeat(NAME_COLUMNS + 4)
-  const room = Math.max(20, textColumns - indent.length)
-  const [first = '', ...rest] = wrapText(sanitize(finding.text), room)
+  const start = `${paint(style, sign)} ${padText(name, NAME_COLUMNS)}  `
+  const room = Math.max(20, textColumns - NAME_COLUMNS - 4)
   const shown = selectShown(finding)
+  const todo = (finding.todo ?? '').split('\n').flatMap((line) => wrapText(line, room))
+  const lines = [...wrapText(sanitize(finding.text), room), ...todo.filter((line) => line !== '')]
   // The text of a longer name is printed below it.
   const isBeside = name.length <= NAME_COLUMNS
   return [
-    isBeside ? `${start}  ${first}` : start,
-    ...(isBeside ? rest : [first, ...rest]).map((line) => indent + line),
-    ...(finding.todo ?? '')
-      .split('\n')
-      .flatMap((line) => wrapText(line, room))
-      .filter((line) => line !== '')
-      .map((line) => indent + line),
+    ...(isBeside
+      ? placeBeside(start, lines)
+      : [start.trimEnd(), ...lines.map((line) => ' '.repeat(NAME_COLUMNS + 4) + line)]),
     ...(shown.length === 0 ? [] : ['', ...formatProblems(shown, textColumns).split('\n'), '']),
   ]
 }

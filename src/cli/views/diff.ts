@@ -1,8 +1,8 @@
 import type { DiffCell, DiffRow, DryRunReport } from '../../pipeline/preview.ts'
-import { type Output, truncate, wrapText } from '../terminal.ts'
+import { type Output, truncate } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
-import { formatValue, renderTable } from './layout.ts'
+import { formatValue, renderTable, renderText } from './layout.ts'
 
 const INDENT = '    '
 
@@ -34,13 +34,12 @@ export function renderDiff(sample: readonly DiffRow[], output: Output): string[]
 const describeRow = ({ source, confidence }: DiffRow): string =>
   confidence === null ? source : `${source}, confidence ${confidence}`
 
-function renderTouchedColumns(sample: readonly DiffRow[], { paint, textColumns }: Output): string[] {
+function renderTouchedColumns(sample: readonly DiffRow[], output: Output): string[] {
   const bySource = Map.groupBy(sample, (row) => row.source)
   return [...bySource].flatMap(([source, rows]) => {
     const columns = new Set(rows.flatMap((row) => row.touched.map((cell: DiffCell) => cell.column)))
     if (columns.size === 0) return []
-    const text = `Also set in each row of ${source}: ${[...columns].join(', ')}`
-    return wrapText(text, textColumns - 2).map((line) => `  ${paint('quiet', line)}`)
+    return renderText(`Also set in each row of ${source}: ${[...columns].join(', ')}`, output, 'quiet')
   })
 }
 

@@ -6,16 +6,23 @@ import type {
   RowStatus,
 } from '../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../domain/row.ts'
-import { type Output, truncate, wrapText } from '../terminal.ts'
+import { type Output, truncate } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
-import { type LabeledText, formatValue, renderFields, renderTable, stateStyle } from './layout.ts'
+import {
+  type LabeledText,
+  formatValue,
+  renderFields,
+  renderSection,
+  renderTable,
+  renderText,
+  stateStyle,
+} from './layout.ts'
 import { formatTime, pluralize, relativeTime } from '../../util/format.ts'
 
 /** The history of one row: its state, values, lookups, record and changes, and the next step. */
 export function renderRowHistory(history: RowHistory, output: Output, now: number): string[] {
   const { paint } = output
-  const part = (title: string, lines: readonly string[]): string[] =>
-    lines.length === 0 ? [] : ['', paint('heading', title), ...lines]
+  const part = (title: string, lines: readonly string[]): string[] => renderSection(title, lines, output)
   return [
     `${paint('heading', sanitize(`${history.source} ${history.key}`))}  ${paint('quiet', `in ${history.table}`)}`,
     ...renderState(history, output, now),
@@ -30,7 +37,7 @@ export function renderRowHistory(history: RowHistory, output: Output, now: numbe
 const indent = (lines: readonly string[]): string[] => lines.map((line) => (line === '' ? '' : `  ${line}`))
 
 function renderState({ state, row }: RowHistory, output: Output, now: number): string[] {
-  const { paint, textColumns } = output
+  const { paint } = output
   const lines =
     state === null ? ['never picked'] : [formatRowState(state, output, now), ...formatNotes(state)]
   if (!row.exists) lines.push(paint('warn', 'the row is deleted'))
@@ -41,7 +48,7 @@ function renderState({ state, row }: RowHistory, output: Output, now: number): s
   if (row.problem !== null)
     lines.push(paint('bad', `an expression of the source fails for this row: ${row.problem}`))
   if (state?.inputs_changed) lines.push('its inputs have changed since')
-  return indent(lines.flatMap((line) => wrapText(line, textColumns - 2)))
+  return lines.flatMap((line) => renderText(line, output))
 }
 
 function formatRowState(
@@ -229,13 +236,13 @@ function renderChanges({ changes }: RowHistory, output: Output, now: number): st
     ],
     indentedOutput(output, 4),
   )
-  return indent([
-    `  ${head.trimStart()}`,
+  return [
+    `    ${head.trimStart()}`,
     ...changes.flatMap((change) => [
-      ...wrapText(describeChange(change, now), output.textColumns - 2),
-      ...body.splice(0, change.cells.length).map((line) => `  ${line}`),
+      ...renderText(describeChange(change, now), output),
+      ...body.splice(0, change.cells.length).map((line) => `    ${line}`),
     ]),
-  ])
+  ]
 }
 
 /** `run 5, 2 min ago, undo of run 3, undone by run 6 except title`. */
@@ -254,7 +261,7 @@ function describeChange(
 
 function renderNextStep({ next }: RowHistory, output: Output, now: number): string[] {
   const when = next.at === null ? '' : `${relativeTime(next.at, now)} (${formatTime(next.at)}): `
-  return indent(wrapText(`${when}${next.what}`, output.textColumns - 2))
+  return renderText(`${when}${next.what}`, output)
 }
 
 /** The output for an indented table. */

@@ -2,9 +2,9 @@ import { FAILURE_ADVICE, formatState } from '../../domain/row.ts'
 import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
 import type { FailedRow, FailureReason } from '../../store/failures.ts'
 import type { RetiredSource } from '../../store/retire-source.ts'
-import { type Output, wrapText } from '../terminal.ts'
-import { renderFields, renderTable, stateStyle } from './layout.ts'
-import { renderSkippedGroups } from './skipped-cells.ts'
+import type { Output } from '../terminal.ts'
+import { SOURCE_COLUMN, renderFields, renderTable, renderText, stateStyle } from './layout.ts'
+import { describeRarest, renderSkippedGroups } from './skipped-cells.ts'
 import { retiredFields } from './status.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 
@@ -37,37 +37,22 @@ function renderFound(
 ): string[] {
   const { paint } = output
   if (total === 0) return [`${paint('good', '✓')} No failed rows.`, ...renderSkippedCells(cells, output)]
-  // Sorted by size: only the rarest are summed up.
-  const shown = reasons.slice(0, MAX_REASONS)
-  const rest = reasons.slice(MAX_REASONS)
-  const sources = new Set(reasons.map((reason) => reason.source)).size
   const states = [...new Set(reasons.map((reason) => reason.state))]
   return [
     paint('heading', `${pluralize(total, 'row')} could not be enriched`),
     '',
+    // Sorted by size: only the rarest are summed up.
     ...renderTable(
-      shown,
+      reasons,
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         { title: 'state', text: (one) => formatState(one.state), style: (one) => stateStyle(one.state) },
-        ...(sources > 1
-          ? [{ title: 'source', text: (one: FailureReason) => one.source, minColumns: 6 }]
-          : []),
+        { ...SOURCE_COLUMN, ifDifferent: true },
         { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
       ],
       output,
+      { max: MAX_REASONS, describeRest: (rest) => describeRarest(rest, 'row') },
     ),
-    ...(rest.length === 0
-      ? []
-      : [
-          paint(
-            'quiet',
-            `and ${pluralize(
-              rest.reduce((sum, one) => sum + one.rows, 0),
-              'row',
-            )} for ${pluralize(rest.length, 'rarer reason')}`,
-          ),
-        ]),
     '',
     paint('heading', 'How to fix them'),
     ...renderFields(
@@ -112,7 +97,7 @@ function renderSkippedCells(cells: readonly SkippedGroup[], output: Output): str
     output.paint('heading', `${pluralize(total, 'cell')} skipped`),
     ...renderSkippedGroups(cells, output, { max: MAX_REASONS }),
     ...(advice.length === 0 ? [] : ['', output.paint('heading', 'How to fill them')]),
-    ...advice.flatMap(([, text]) => wrapText(text, output.textColumns - 2).map((line) => `  ${line}`)),
+    ...advice.flatMap(([, text]) => renderText(text, output)),
   ]
 }
 

@@ -2,7 +2,15 @@ import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
-import { type LabeledText, renderFields, renderSuggestions, renderTable } from './layout.ts'
+import {
+  KEY_COLUMN,
+  type LabeledText,
+  SOURCE_COLUMN,
+  renderFields,
+  renderSection,
+  renderSuggestions,
+  renderTable,
+} from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
 /** Rows shown; `--json` has all. */
@@ -127,19 +135,9 @@ const unreadable = (bodies: number): [string] | [] =>
 
 function renderOwnRows({ rows }: ForgetReport, output: Output): string[] {
   if (rows.length === 0) return []
-  return [
-    '',
-    output.paint('heading', 'Your own rows, not changed by Fillrate'),
-    ...renderTable(
-      rows.slice(0, MAX_ROWS),
-      [
-        { title: 'source', text: (row) => row.source, minColumns: 6 },
-        { title: 'key', text: (row) => row.key, minColumns: 8 },
-      ],
-      output,
-    ),
-    ...(rows.length > MAX_ROWS
-      ? [output.paint('quiet', `and ${formatCount(rows.length - MAX_ROWS)} more; see --json`)]
-      : []),
-  ]
+  const lines = renderTable(rows, [SOURCE_COLUMN, KEY_COLUMN], output, {
+    max: MAX_ROWS,
+    describeRest: (rest) => `and ${formatCount(rest.length)} more; see --json`,
+  })
+  return renderSection('Your own rows, not changed by Fillrate', lines, output)
 }

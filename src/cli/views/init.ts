@@ -2,7 +2,7 @@ import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal
 import type { AcceptedSource } from '../../init/verify.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
-import { renderBar, renderTable } from './layout.ts'
+import { placeBeside, renderBar, renderTable, renderText } from './layout.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
 /** The tables examined and the proposed sources, numbered. */
@@ -44,7 +44,6 @@ const LABELS = 14
 /** One proposed source: its inputs, and the fill rates of its columns. */
 export function renderProposedSource({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint, textColumns } = output
-  const room = textColumns - 2
   const where = source.where === null ? '' : ` where ${source.where.replaceAll(/\s+/g, ' ')}`
   return [
     ...wrapText(
@@ -55,11 +54,9 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
     '',
     ...renderOutputs({ source, coverage }, output),
     ...source.skippedColumns.flatMap(({ column, reason }) =>
-      wrapText(`${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`, room).map((line) => `  ${line}`),
+      renderText(`${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`, output),
     ),
-    ...source.notes.flatMap((note) =>
-      wrapText(note, room - 2).map((line, n) => `  ${n === 0 ? '! ' : '  '}${line}`),
-    ),
+    ...source.notes.flatMap((note) => placeBeside('  ! ', wrapText(note, textColumns - 4))),
   ]
 }
 

@@ -23,7 +23,13 @@ export interface TableColumn<Row> {
   /** The last column only: a text that does not fit is wrapped and not cut. */
   readonly wraps?: boolean
   readonly style?: (row: Row) => TextStyle | null
+  /** Left out where all rows have the same text. */
+  readonly ifDifferent?: boolean
 }
+
+/** Columns of rows that name their source and key. */
+export const SOURCE_COLUMN = { title: 'source', text: (row: { source: string }) => row.source, minColumns: 6 }
+export const KEY_COLUMN = { title: 'key', text: (row: { key: string }) => row.key, minColumns: 8 }
 
 const COLUMN_GAP = 2
 
@@ -31,14 +37,20 @@ const COLUMN_GAP = 2
  * Renders rows as aligned columns under a head. A column without any text is left out. Columns with `minColumns` are cut to
  * fit the terminal; without a terminal nothing is cut. Not cli-table3: it cannot shrink columns to the terminal, and
  * measures text by an older string-width.
+ * @param limit the rows after the first `max` are summed up in a line
  */
 export function renderTable<Row>(
-  rows: readonly Row[],
+  given: readonly Row[],
   all: readonly TableColumn<Row>[],
   output: Pick<Output, 'columns' | 'paint'>,
+  limit: { readonly max: number; readonly describeRest: (rest: readonly Row[]) => string } | null = null,
 ): string[] {
+  const rows = limit === null ? given : given.slice(0, limit.max)
+  const rest = given.slice(rows.length)
   const columns = dropColumns(
-    all.filter((column) => rows.some((row) => column.text(row) !== '')),
+    all.filter(({ text, ifDifferent }) =>
+      ifDifferent === true ? new Set(given.map(text)).size > 1 : rows.some((row) => text(row) !== ''),
+    ),
     rows,
     output.columns,
   )
@@ -83,6 +95,7 @@ export function renderTable<Row>(
       const indent = ' '.repeat(widths.slice(0, -1).reduce((sum, one) => sum + one + COLUMN_GAP, 0))
       return [line([...texts.slice(0, -1), first], style), ...more.map((text) => indent + text)]
     }),
+    ...(limit === null || rest.length === 0 ? [] : [output.paint('quiet', limit.describeRest(rest))]),
   ]
 }
 
@@ -131,6 +144,27 @@ function fitColumns(
   return widths
 }
 
+/** Running text, indented by two columns. */
+export const renderText = (
+  text: string,
+  { paint, textColumns }: Output,
+  style: TextStyle | null = null,
+): string[] =>
+  wrapText(text, textColumns - INDENT).map((line) => `  ${style === null ? line : paint(style, line)}`)
+
+/** Lines beside what begins the first of them. */
+export function placeBeside(start: string, lines: readonly string[]): string[] {
+  const indent = ' '.repeat(textWidth(start))
+  return lines.map((line, n) => (n === 0 ? start : indent) + line)
+}
+
+/** A heading and the lines below it, after a blank line; empty without lines. */
+export const renderSection = (
+  title: string,
+  lines: readonly string[],
+  { paint }: Pick<Output, 'paint'>,
+): string[] => (lines.length === 0 ? [] : ['', paint('heading', title), ...lines])
+
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 
 /** A share (0 to 1) as blocks, exact to an eighth of a column. Any share above 0 is visible. */
@@ -158,9 +192,7 @@ export function renderCounts(
   const lines = list
     .filter(([n]) => n > 0)
     .flatMap(([n, words]) =>
-      wrapText(words, textColumns - columns - 4).map(
-        (line, at) => `  ${(at === 0 ? formatCount(n) : '').padStart(columns)}  ${line}`,
-      ),
+      placeBeside(`  ${formatCount(n).padStart(columns)}  `, wrapText(words, textColumns - columns - 4)),
     )
   return [
     ...lines,
@@ -191,15 +223,9 @@ export function renderFields(list: readonly LabeledText[], output: Output): stri
       textWidth(joined) <= room || more === ''
         ? wrapText(joined, room)
         : [...wrapText(text, room), ...wrapText(more, room)]
-    if (isNarrow)
-      return [
-        ' '.repeat(INDENT) + paint('quiet', label),
-        ...lines.map((line) => ' '.repeat(2 * INDENT) + line),
-      ]
-    return lines.map((line, n) => {
-      const start = padText(n === 0 ? label : '', labels)
-      return `${' '.repeat(INDENT)}${paint('quiet', start)}${' '.repeat(LABEL_GAP)}${line}`.trimEnd()
-    })
+    if (isNarrow) return [`  ${paint('quiet', label)}`, ...lines.map((line) => ' '.repeat(2 * INDENT) + line)]
+    const start = `  ${paint('quiet', padText(label, labels))}${' '.repeat(LABEL_GAP)}`
+    return placeBeside(start, lines).map((line) => line.trimEnd())
   })
 }
 
@@ -208,19 +234,19 @@ export type SuggestedCommand = readonly [type: string, why: string]
 
 /** The suggested commands under a heading. Empty without any. */
 export function renderSuggestions(suggestions: readonly SuggestedCommand[], output: Output): string[] {
-  if (suggestions.length === 0) return []
-  const { paint, textColumns } = output
-  const longest = Math.max(...suggestions.map(([type]) => type.length))
+  return renderSection('Next', renderCommands(suggestions, output), output)
+}
+
+/** Commands with their purposes beside them. */
+export function renderCommands(
+  commands: readonly SuggestedCommand[],
+  { paint, textColumns }: Output,
+): string[] {
+  const longest = Math.max(...commands.map(([type]) => textWidth(type)))
   const room = Math.max(20, textColumns - longest - 5)
-  return [
-    '',
-    paint('heading', 'Next'),
-    ...suggestions.flatMap(([type, why]) =>
-      wrapText(why, room).map(
-        (line, n) => `  ${paint('type', padText(n === 0 ? type : '', longest))}   ${line}`,
-      ),
-    ),
-  ]
+  return commands.flatMap(([type, why]) =>
+    placeBeside(`  ${paint('type', padText(type, longest))}   `, wrapText(why, room)),
+  )
 }
 
 /** Numbers with labels on one line: `3 found, 1 failed`. Zeros are left out. */

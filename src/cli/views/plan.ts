@@ -4,7 +4,7 @@ import type { DiffRow } from '../../pipeline/preview.ts'
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
-import { type LabeledText, formatCounts, renderFields } from './layout.ts'
+import { type LabeledText, formatCounts, placeBeside, renderFields } from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
@@ -128,12 +128,11 @@ function renderSourceFunnel(
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
       const start = `${sign} ${padText(label, widths.labels)}${formatCount(rows).padStart(widths.numbers)}`
       const room = (output.columns ?? Number.POSITIVE_INFINITY) - textWidth(start) - 4
-      const [first = '', ...more] = room < 12 ? [] : wrapText(why, room)
-      const indent = ' '.repeat(textWidth(start) + 4)
-      return [
-        `  ${sum ? paint('heading', start) : start}${first === '' ? '' : `  ${paint('quiet', first)}`}`,
-        ...more.map((line) => indent + paint('quiet', line)),
-      ]
+      const reasons = room < 12 ? [''] : wrapText(why, room)
+      return placeBeside(
+        `  ${sum ? paint('heading', start) : start}  `,
+        reasons.map((line) => paint('quiet', line)),
+      ).map((line) => line.trimEnd())
     })
   return [paint('heading', name), ...lines]
 }

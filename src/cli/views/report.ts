@@ -1,7 +1,7 @@
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { RunReport } from '../../runs/report.ts'
 import { billedUnits } from '../../domain/spend.ts'
-import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
+import { type Output, type TextStyle, padText } from '../terminal.ts'
 import { renderDryRun } from './diff.ts'
 import { renderSkippedSection } from './skipped-cells.ts'
 import { BANNED_NOTICE, SHARED_KEY_NOTICE } from './rate-status.ts'
@@ -12,6 +12,7 @@ import {
   renderBlocks,
   renderFields,
   renderSuggestions,
+  renderText,
   stateStyle,
   type SuggestedCommand,
 } from './layout.ts'
@@ -45,7 +46,7 @@ const STATUSES_WITH_REASON: ReadonlySet<RunReport['status']> = new Set(['complet
 
 /** The result of a run: rows by state, lookups, calls made and saved, and the next commands. */
 export function renderReport(report: RunReport, output: Output): string[] {
-  const { paint, textColumns } = output
+  const { paint } = output
   const { words, style, time, more } = ENDINGS[report.status]
   const hasReason = STATUSES_WITH_REASON.has(report.status) || report.cancelled_by !== undefined
   const reason = hasReason ? report.reason : null
@@ -54,7 +55,7 @@ export function renderReport(report: RunReport, output: Output): string[] {
     `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
     ...renderLeftOut(report.left_out ?? [], output),
     ...[reason, report.dry_run ? DRY_RUN_NOTICE : null].flatMap((text) =>
-      text === null ? [] : wrapText(text, textColumns - 2).map((line) => `  ${line}`),
+      text === null ? [] : renderText(text, output),
     ),
     '',
     ...(report.rows.picked === 0 ? [describeNothingPicked(report)] : renderDetails(report, output)),
@@ -63,14 +64,9 @@ export function renderReport(report: RunReport, output: Output): string[] {
 }
 
 /** The sources that are left out because they are broken, and what to do about each. */
-export const renderLeftOut = (
-  leftOut: NonNullable<RunReport['left_out']>,
-  { paint, textColumns }: Output,
-): string[] =>
+export const renderLeftOut = (leftOut: NonNullable<RunReport['left_out']>, output: Output): string[] =>
   leftOut.flatMap(({ source, problem, mend }) =>
-    wrapText(`${source} is left out: ${problem}. ${mend}`, textColumns - 2).map(
-      (line) => `  ${paint('bad', line)}`,
-    ),
+    renderText(`${source} is left out: ${problem}. ${mend}`, output, 'bad'),
   )
 
 const renderDetails = (report: RunReport, output: Output): string[] => [

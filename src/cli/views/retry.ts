@@ -1,7 +1,7 @@
 import { formatState } from '../../domain/row.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import { type LabeledText, renderFields, renderSuggestions, renderTable } from './layout.ts'
+import { type LabeledText, SOURCE_COLUMN, renderFields, renderSuggestions, renderTable } from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
 /** Reasons shown; `--json` has all. */
@@ -17,7 +17,6 @@ export function renderRetry(report: RetryReport, output: Output): string[] {
   ].join(', ')
   if (rows === 0)
     return [`${paint('good', '✓')} No failed rows to retry.${left === '' ? '' : ` Skipped: ${left}.`}`]
-  const several = new Set(reasons.map((one) => one.source)).size > 1
   const sources = [...new Set(reasons.map((one) => one.source))].join(' ')
   const costs: LabeledText[] = [
     ['To look up', lookups === 0 ? 'none' : pluralize(lookups, 'lookup')],
@@ -28,20 +27,16 @@ export function renderRetry(report: RetryReport, output: Output): string[] {
     paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
     '',
     ...renderTable(
-      reasons.slice(0, MAX_REASONS),
+      reasons,
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         { title: 'state', text: (one) => formatState(one.state) },
-        ...(several
-          ? [{ title: 'source', text: (one: (typeof reasons)[number]) => one.source, minColumns: 6 }]
-          : []),
+        { ...SOURCE_COLUMN, ifDifferent: true },
         { title: 'reason', text: (one) => one.reason, minColumns: 12 },
       ],
       output,
+      { max: MAX_REASONS, describeRest: (rest) => `and ${formatCount(rest.length)} more reasons` },
     ),
-    ...(reasons.length > MAX_REASONS
-      ? [paint('quiet', `and ${formatCount(reasons.length - MAX_REASONS)} more reasons`)]
-      : []),
     '',
     ...renderFields(costs, output),
     ...renderSuggestions(

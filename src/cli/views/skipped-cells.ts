@@ -2,7 +2,7 @@ import { listValues, type SkippedGroup } from '../../domain/skipped-cell.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 import { sanitize } from '../../util/text.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import { formatValue } from './layout.ts'
+import { formatValue, placeBeside, renderSection } from './layout.ts'
 
 const MAX_VALUE_COLUMNS = 40
 /** Narrower than this, the reason stands below the column. */
@@ -17,8 +17,7 @@ export function renderSkippedSection(
   groups: readonly SkippedGroup[],
   output: Output,
 ): string[] {
-  if (groups.length === 0) return []
-  return ['', output.paint('heading', title), ...renderSkippedGroups(groups, output, { max: MAX_REPORTED })]
+  return renderSection(title, renderSkippedGroups(groups, output, { max: MAX_REPORTED }), output)
 }
 
 /**
@@ -30,6 +29,7 @@ export function renderSkippedGroups(
   output: Output,
   options: { readonly max: number },
 ): string[] {
+  if (groups.length === 0) return []
   const { paint, textColumns } = output
   const sorted = groups.toSorted((a, b) => b.rows - a.rows)
   // One more line names the reason itself.
@@ -41,8 +41,7 @@ export function renderSkippedGroups(
   const numbers = Math.max(...shown.map((group) => formatCount(group.rows).length))
   const names = Math.max(...shown.map((group) => textWidth(nameOf(group))))
   const isWide = textColumns - numbers - names - 6 >= MIN_REASON_COLUMNS
-  const indent = ' '.repeat(isWide ? numbers + names + 6 : numbers + 4)
-  const room = textColumns - indent.length
+  const room = textColumns - numbers - (isWide ? names + 6 : 4)
   return [
     ...shown.flatMap((group) => {
       const count = `  ${formatCount(group.rows).padStart(numbers)}  `
@@ -53,16 +52,16 @@ export function renderSkippedGroups(
           room,
         ).map((line) => paint('quiet', line)),
       ].filter((line) => line !== '')
-      const lines = texts.map((line) => indent + line)
       return isWide
-        ? [`${count}${padText(nameOf(group), names)}  ${texts[0] ?? ''}`, ...lines.slice(1)]
-        : [count + nameOf(group), ...lines]
+        ? placeBeside(`${count}${padText(nameOf(group), names)}  `, texts)
+        : placeBeside(count, [nameOf(group), ...texts])
     }),
-    ...(rest.length === 0 ? [] : [`  ${paint('quiet', describeRest(rest))}`]),
+    ...(rest.length === 0 ? [] : [`  ${paint('quiet', describeRarest(rest, 'cell'))}`]),
   ]
 }
 
-function describeRest(rest: readonly SkippedGroup[]): string {
-  const cells = rest.reduce((sum, group) => sum + group.rows, 0)
-  return `and ${pluralize(cells, 'cell')} for ${pluralize(rest.length, 'rarer reason')}`
+/** Sums up the reasons that are not shown: `and 7 rows for 3 rarer reasons`. */
+export function describeRarest(rest: readonly { readonly rows: number }[], noun: string): string {
+  const all = rest.reduce((sum, { rows }) => sum + rows, 0)
+  return `and ${pluralize(all, noun)} for ${pluralize(rest.length, 'rarer reason')}`
 }

@@ -8,7 +8,15 @@ import { Run, runOutcome } from '../../domain/run.ts'
 import { filledShare } from '../../sources/fill-counts.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import { type LabeledText, formatCounts, renderBar, renderFields, renderTable } from './layout.ts'
+import {
+  type LabeledText,
+  formatCounts,
+  placeBeside,
+  renderBar,
+  renderFields,
+  renderTable,
+  renderText,
+} from './layout.ts'
 import { rateStatusFields } from './rate-status.ts'
 import {
   formatCount,
@@ -113,15 +121,13 @@ function renderTrouble(
   output: Output,
   now: number,
 ): string[] {
-  const { paint } = output
+  const { paint, textColumns } = output
   const [sign, style] = severity === 'error' ? (['✗', 'bad'] as const) : (['!', 'warn'] as const)
   const head = `${title}, since ${formatTime(since)} (${relativeTime(since, now)})`
   return [
-    ...wrapText(head, output.textColumns - 2).map((line, n) =>
-      n === 0 ? `${paint(style, `${sign} ${line}`)}` : `  ${paint(style, line)}`,
-    ),
-    ...wrapText(meaning, output.textColumns - 2).map((line) => `  ${line}`),
-    ...wrapText(action, output.textColumns - 2).map((line) => `  ${paint('quiet', line)}`),
+    ...placeBeside(`${sign} `, wrapText(head, textColumns - 2)).map((line) => paint(style, line)),
+    ...renderText(meaning, output),
+    ...renderText(action, output, 'quiet'),
   ]
 }
 

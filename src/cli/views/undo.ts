@@ -1,6 +1,15 @@
 import type { UndoReport } from '../../actions/undo/report.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { type SuggestedCommand, renderCounts, renderSuggestions, renderTable } from './layout.ts'
+import {
+  KEY_COLUMN,
+  SOURCE_COLUMN,
+  type SuggestedCommand,
+  type TableColumn,
+  renderCounts,
+  renderSection,
+  renderSuggestions,
+  renderTable,
+} from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 
@@ -68,15 +77,12 @@ const byRuns = (runs: readonly number[]): string =>
 
 function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
   if (columns.length === 0) return []
-  const several = new Set(columns.map((one) => one.source)).size > 1
   return [
     '',
     ...renderTable(
       columns,
       [
-        ...(several
-          ? [{ title: 'source', text: (one: (typeof columns)[number]) => one.source, minColumns: 6 }]
-          : []),
+        { ...SOURCE_COLUMN, ifDifferent: true },
         { title: 'column', text: (one) => one.column, minColumns: 8 },
         {
           title: dry ? 'would be restored' : 'restored',
@@ -93,55 +99,44 @@ function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Out
   ]
 }
 
-function renderKeptRows({ kept }: UndoReport, output: Output): string[] {
-  if (kept.length === 0) return []
-  const { paint } = output
-  return [
-    '',
-    paint('heading', `${pluralize(kept.length, 'row')} with kept values`),
-    ...renderTable(
-      kept.slice(0, MAX_ROWS),
-      [
-        { title: 'source', text: (row) => row.source, minColumns: 6 },
-        { title: 'key', text: (row) => row.key, minColumns: 8 },
-        { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
-        {
-          title: 'changed since',
-          text: describeKept,
-        },
-      ],
-      output,
-    ),
-    ...renderRest(kept.length, output),
-  ]
-}
+const renderKeptRows = ({ kept }: UndoReport, output: Output): string[] =>
+  renderRows(
+    'with kept values',
+    kept,
+    [
+      { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
+      { title: 'changed since', text: describeKept },
+    ],
+    output,
+  )
 
 function describeKept({ written_by: run, inputs_changed: isOther }: UndoReport['kept'][number]): string {
   if (isOther) return 'the row has other inputs'
   return run === null ? 'outside Fillrate' : `by run ${run}`
 }
 
-function renderFailedRows({ failed }: UndoReport, output: Output): string[] {
-  const rejected = failed.filter((row) => row.outcome === 'rejected')
-  if (rejected.length === 0) return []
-  return [
-    '',
-    output.paint('heading', `${pluralize(rejected.length, 'row')} that could not be restored`),
-    ...renderTable(
-      rejected.slice(0, MAX_ROWS),
-      [
-        { title: 'source', text: (row) => row.source, minColumns: 6 },
-        { title: 'key', text: (row) => row.key, minColumns: 8 },
-        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 },
-      ],
-      output,
-    ),
-    ...renderRest(rejected.length, output),
-  ]
-}
+const renderFailedRows = ({ failed }: UndoReport, output: Output): string[] =>
+  renderRows(
+    'that could not be restored',
+    failed.filter((row) => row.outcome === 'rejected'),
+    [{ title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 }],
+    output,
+  )
 
-const renderRest = (all: number, { paint }: Output): string[] =>
-  all > MAX_ROWS ? [paint('quiet', `and ${formatCount(all - MAX_ROWS)} more; --json has them`)] : []
+/** A section of rows by source and key. */
+function renderRows<Row extends { readonly source: string; readonly key: string }>(
+  which: string,
+  rows: readonly Row[],
+  columns: readonly TableColumn<Row>[],
+  output: Output,
+): string[] {
+  if (rows.length === 0) return []
+  const lines = renderTable(rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], output, {
+    max: MAX_ROWS,
+    describeRest: (rest) => `and ${formatCount(rest.length)} more; --json has them`,
+  })
+  return renderSection(`${pluralize(rows.length, 'row')} ${which}`, lines, output)
+}
 
 /** The commands that deal with what an undo has left. */
 export function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
