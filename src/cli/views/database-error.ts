@@ -66,55 +66,42 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
   if (!(error instanceof Error)) return null
   const { code = '', message } = firstOf(error)
   const address = databaseAddress(url)
+  const isOfSchema = /\bfillrate\b/.test(message) && (code === '42P01' || code === '42703')
+  const [found, expected, todo] = explainConnection(error, url) ?? []
+  if (found !== undefined && expected !== undefined && todo !== undefined)
+    return { place: 'DATABASE_URL', found: `${address}: ${found}`, expected, todo }
+  return code === '3F000' || isOfSchema ? createSchemaProblem(address) : null
+}
+
+type Explanation = readonly [found: string, expected: string, todo: string]
+
+function explainConnection(error: DatabaseError, url: string | undefined): Explanation | null {
+  const { code = '', message, path } = firstOf(error)
   const unreachable =
     UNREACHABLE[code] ??
     (/timeout exceeded when trying to connect/.test(message) ? UNREACHABLE['ETIMEDOUT'] : undefined)
-  if (unreachable) {
-    const [found, todo] = unreachable
-    return {
-      place: 'DATABASE_URL',
-      found: `${address}: ${found} (${code || 'no response'})`,
-      expected: EXPECTED,
-      todo,
-    }
-  }
+  if (unreachable) return [`${unreachable[0]} (${code || 'no response'})`, EXPECTED, unreachable[1]]
   if (/SASL|client password must be a string/.test(message))
-    return {
-      place: 'DATABASE_URL',
-      found: `${address}: Postgres requires a password, and none is set`,
-      expected: 'postgres://user:password@host:5432/name',
-      todo: 'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
-    }
-  const { path } = firstOf(error)
+    return [
+      'Postgres requires a password, and none is set',
+      'postgres://user:password@host:5432/name',
+      'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
+    ]
   if (path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`))
-    return {
-      place: 'DATABASE_URL',
-      found: `${address}: ${message}`,
-      expected: 'files that this user can read, in sslrootcert, sslcert and sslkey',
-      todo: 'Correct the path at the end of the URL, or the permissions of the file.',
-    }
+    return [
+      message,
+      'files that this user can read, in sslrootcert, sslcert and sslkey',
+      'Correct the path at the end of the URL, or the permissions of the file.',
+    ]
   if (/SSL|certificate/i.test(message) && isConnecting(error, code))
-    return {
-      place: 'DATABASE_URL',
-      found: `${address}: ${message}`,
-      expected: EXPECTED,
-      todo: 'Correct sslmode at the end of the URL: ?sslmode=disable, require or verify-full.',
-    }
-  return schemaProblem(code, message, address)
-}
-
-function schemaProblem(code: string, message: string, address: string): Problem | null {
-  const ours = /\bfillrate\b/.test(message)
-  if (code === '3F000' || (ours && (code === '42P01' || code === '42703')))
-    return createSchemaProblem(address)
-  if (code === '42501')
-    return {
-      place: 'DATABASE_URL',
-      found: `${address}: ${message}`,
-      expected: 'a user with the required privileges',
-      todo: describeGrant(message, address),
-    }
-  return null
+    return [
+      message,
+      EXPECTED,
+      'Correct sslmode at the end of the URL: ?sslmode=disable, require or verify-full.',
+    ]
+  return code === '42501'
+    ? [message, 'a user with the required privileges', describeGrant(message, databaseAddress(url))]
+    : null
 }
 
 /** The schema of Fillrate is missing, or this role does not see it. */

@@ -1,5 +1,6 @@
 import { ConfigProblems, type Problem, formatProblems } from '../../config/problems.ts'
 import { describeError } from '../../util/error-text.ts'
+import { pluralize } from '../../util/format.ts'
 import { maskPasswords } from '../../util/text.ts'
 import { LeaseLostError } from '../../domain/run.ts'
 import { ServiceError } from '../../service/errors.ts'
@@ -35,93 +36,74 @@ export interface ErrorViewOptions {
   readonly interrupted: boolean
 }
 
+/** An error as it is shown, before secrets are masked. */
+interface DescribedError {
+  readonly exit: ExitCode
+  readonly kind: string
+  readonly message: string
+  /** What follows the message in the text. */
+  readonly more?: string
+  readonly problems?: readonly Problem[]
+}
+
+/** Errors whose message says everything, by name: their modules are loaded by the commands that throw them. */
+const PLAIN_ERRORS: Readonly<Record<string, readonly [ExitCode, kind: string]>> = {
+  PreReleaseSchemaError: [Exit.usage, 'schema'],
+  MigrationBlockedError: [Exit.failed, 'schema'],
+  ForgetUnfinishedError: [Exit.failed, 'forget_unfinished'],
+}
+
 /**
  * Renders an error and chooses the exit code, for all commands. An error that the user can fix says how; any other shows
  * its message, and its stack only at log level debug or trace.
  */
 export function renderError(error: unknown, view: ErrorViewOptions): RenderedError {
   const mask = createSecretMask(view.env)
-  const { paint } = view
-  const shown = (
-    exit: ExitCode,
-    kind: string,
-    message: string,
-    more = '',
-    problems: readonly Problem[] = [],
-  ): RenderedError => ({
+  const { exit, kind, message, more = '', problems = [] } = describeCommandError(error, view)
+  return {
     exit,
-    text: `${paint('bad', 'fillrate:')} ${mask(message + more)}\n`,
-    json: {
-      error: {
-        kind,
-        message: mask(message),
-        problems: problems.map((one) => masked(one, mask)),
-      },
-    },
-  })
-
-  if (error instanceof UsageError) {
-    const suggestion = error.suggestion === null ? '' : ` ${error.suggestion}`
-    const more = `\n\n  ${paint('heading', 'Usage')}  ${error.usage}\n  ${paint('heading', 'Help')}   ${paint('type', error.help)}`
-    const problem = {
-      place: 'the command line',
-      found: error.message,
-      expected: error.usage,
-      todo: error.suggestion ?? `\`${error.help}\` shows more.`,
-    }
-    return shown(Exit.usage, 'usage', `${sentence(error.message)}${suggestion}`, more, [problem])
+    text: `${view.paint('bad', 'fillrate:')} ${mask(message + more)}\n`,
+    json: { error: { kind, message: mask(message), problems: problems.map((one) => masked(one, mask)) } },
   }
-  if (view.interrupted && isAbort(error)) return shown(Exit.interrupted, 'interrupted', 'interrupted')
+}
+
+function describeCommandError(error: unknown, view: ErrorViewOptions): DescribedError {
+  const { env, columns } = view
+  const inDatabase = { where: 'the database', columns }
+  if (error instanceof UsageError) return describeUsage(error, view.paint)
+  if (view.interrupted && isAbort(error))
+    return { exit: Exit.interrupted, kind: 'interrupted', message: 'interrupted' }
   if (error instanceof ConfigProblems)
-    return shown(
-      Exit.usage,
-      'configuration',
-      heading(error.problems, error.where),
-      details(error.problems, view.columns),
-      error.problems,
-    )
+    return listProblems(Exit.usage, 'configuration', error.problems, { where: error.where, columns })
   if (error instanceof SourceProblems) {
     const problems = mergeGrantProblems(error.problems).map((one) => ({
       ...one,
       place: `sources.${one.source}.${one.place}`,
       found: showFound(one),
     }))
-    const where = 'the mapping of the database'
-    return shown(Exit.usage, 'sources', heading(problems, where), details(problems, view.columns), problems)
+    return listProblems(Exit.usage, 'sources', problems, { where: 'the mapping of the database', columns })
   }
-  if (error instanceof Error && error.name === 'SchemaMissingError') {
-    const problem = createSchemaProblem(databaseAddress(view.env['DATABASE_URL']))
-    return shown(Exit.usage, 'schema', heading([problem], 'the database'), details([problem], view.columns), [
-      problem,
-    ])
-  }
-  if (error instanceof Error && error.name === 'PreReleaseSchemaError')
-    return shown(Exit.usage, 'schema', sentence(error.message))
-  if (error instanceof Error && error.name === 'MigrationBlockedError')
-    return shown(Exit.failed, 'schema', sentence(error.message))
-  if (error instanceof Error && error.name === 'ForgetUnfinishedError')
-    return shown(Exit.failed, 'forget_unfinished', sentence(error.message))
-  if (error instanceof LeaseLostError) return shown(Exit.failed, 'lease_lost', sentence(error.message))
+  if (error instanceof LeaseLostError)
+    return { exit: Exit.failed, kind: 'lease_lost', message: sentence(error.message) }
   if (error instanceof ServiceError) {
     const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
-    return shown(exit, 'service', sentence(error.message), `\n  ${describeFix(error)}`)
+    return { exit, kind: 'service', message: sentence(error.message), more: `\n  ${describeFix(error)}` }
   }
-
-  const problem = explainDatabaseError(error, view.env['DATABASE_URL'])
-  if (problem !== null)
-    return shown(
-      Exit.usage,
-      'database',
-      heading([problem], 'the database'),
-      details([problem], view.columns),
-      [problem],
-    )
-
-  const limit = explainLimit(error, view.env['DATABASE_URL'])
-  if (limit !== null)
-    return shown(Exit.failed, 'database', heading([limit], 'the database'), details([limit], view.columns), [
-      limit,
-    ])
+  if (error instanceof Error) {
+    if (error.name === 'SchemaMissingError')
+      return listProblems(
+        Exit.usage,
+        'schema',
+        [createSchemaProblem(databaseAddress(env['DATABASE_URL']))],
+        inDatabase,
+      )
+    const [exit, kind] = PLAIN_ERRORS[error.name] ?? []
+    if (exit !== undefined && kind !== undefined) return { exit, kind, message: sentence(error.message) }
+  }
+  const problem = explainDatabaseError(error, env['DATABASE_URL'])
+  if (problem !== null) return listProblems(Exit.usage, 'database', [problem], inDatabase)
+  const limit = explainLimit(error, env['DATABASE_URL'])
+  if (limit !== null) return listProblems(Exit.failed, 'database', [limit], inDatabase)
 
   // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
   const message = maskPasswords(
@@ -129,17 +111,42 @@ export function renderError(error: unknown, view: ErrorViewOptions): RenderedErr
       ? `${error.name}: ${view.stack ? error.message : describeError(error)}`
       : 'unknown error',
   )
-  const where = view.stack
+  const more = view.stack
     ? `\n${maskPasswords(stackOf(error))}`
     : '\n  Use --log-level debug for details. Saved state is kept.'
-  return shown(Exit.failed, 'unexpected', `unexpected ${message}`, where)
+  return { exit: Exit.failed, kind: 'unexpected', message: `unexpected ${message}`, more }
 }
 
-const heading = (problems: readonly Problem[], where: string): string =>
-  `${problems.length === 1 ? '1 problem' : `${problems.length} problems`} in ${where}:`
+function describeUsage({ message, usage, help, suggestion }: UsageError, paint: Paint): DescribedError {
+  return {
+    exit: Exit.usage,
+    kind: 'usage',
+    message: `${sentence(message)}${suggestion === null ? '' : ` ${suggestion}`}`,
+    more: `\n\n  ${paint('heading', 'Usage')}  ${usage}\n  ${paint('heading', 'Help')}   ${paint('type', help)}`,
+    problems: [
+      {
+        place: 'the command line',
+        found: message,
+        expected: usage,
+        todo: suggestion ?? `\`${help}\` shows more.`,
+      },
+    ],
+  }
+}
 
-const details = (problems: readonly Problem[], columns?: number): string =>
-  `\n\n${formatProblems(problems, columns)}`
+/** Problems that the user can fix, under a heading that says where they are. */
+const listProblems = (
+  exit: ExitCode,
+  kind: string,
+  problems: readonly Problem[],
+  { where, columns }: { readonly where: string; readonly columns: number | undefined },
+): DescribedError => ({
+  exit,
+  kind,
+  message: `${pluralize(problems.length, 'problem')} in ${where}:`,
+  more: `\n\n${formatProblems(problems, columns)}`,
+  problems,
+})
 
 const masked = (one: Problem, mask: (text: string) => string): Problem => ({
   place: mask(one.place),
