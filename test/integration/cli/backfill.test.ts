@@ -1,25 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { expect, test } from 'vitest'
+import { createCrm } from '../../support/crm.ts'
+import { openCommandLine } from './command-line.ts'
 
 // A budget below the backlog is a choice: night after night, and no trouble.
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 40)
-  sandbox = await startSandbox()
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
+const { cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 40) })
 
 const readJson = async (...args: string[]) => JSON.parse((await cli.run(...args, '--json')).stdout)
 const run = async (): Promise<{ status: string; rows: { picked: number } }> =>

@@ -1,35 +1,23 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { afterEach, expect, test } from 'vitest'
 import { claimScheduledRun } from '../../../src/store/scheduled-runs.ts'
 import { openDatabase } from '../../../src/store/open.ts'
-import { createCommandLine, type CommandLine, type Ended, type Started } from '../../support/cli.ts'
+import type { Started } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from './command-line.ts'
 
 // Each run is in a process of its own, and is cancelled from this one.
 
 const SCHEDULED = { cron: '0 2 * * *', timezone: null, sources: ['contacts'] }
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-const running: Started[] = []
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 600)
-  sandbox = await startSandbox({ limit: 20, windowMs: 1_000, notFoundShare: 0, missingShare: 0 })
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
+const { database, sandbox, cli, here } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 600),
+  service: { limit: 20, windowMs: 1_000, notFoundShare: 0, missingShare: 0 },
 })
+const running: Started[] = []
 afterEach(async () => {
   for (const { child } of running) if (child.exitCode === null) child.kill('SIGKILL')
   await Promise.all(running.splice(0).map(({ ended }) => ended))
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
 })
 
 const start = (...args: string[]): Started => {
@@ -38,8 +26,6 @@ const start = (...args: string[]): Started => {
   running.push(started)
   return started
 }
-const here = (...args: string[]): Promise<Ended> =>
-  runProgram({ cwd: cli.folder, env: { DATABASE_URL: database.url } }, ...args)
 
 interface RunRow {
   readonly id: number
@@ -70,7 +56,7 @@ async function untilCalling(trigger: string): Promise<number> {
 test('a run of another process stops, keeps what it has, and says who cancelled it', async () => {
   const first = start('run', '--route', 'sync', '--json')
   const run = await untilCalling('manual')
-  const cancelled = await here('cancel', String(run), '--json')
+  const cancelled = await here(['cancel', String(run), '--json'])
   expect(cancelled).toMatchObject({ code: 0, stderr: '' })
   const reason = expect.stringMatching(/^cancelled by \S+@\S+/) as string
   expect(JSON.parse(cancelled.stdout)).toMatchObject({ run, state: 'interrupted', reason })
@@ -91,11 +77,11 @@ test('a run of another process stops, keeps what it has, and says who cancelled 
 
 test('a run that has ended, and one that does not exist, are refused', async () => {
   const [{ id }] = (await listRuns('manual')) as [RunRow]
-  const ended = await here('cancel', String(id))
+  const ended = await here(['cancel', String(id)])
   expect(ended.code).toBe(2)
   expect(ended.stderr).toMatch(/which has ended \(interrupted: cancelled by/)
-  expect((await here('cancel', '4711')).stderr).toContain('4711, and there is no such run')
-  expect((await here('cancel', 'last')).stderr).toContain("expected the number of a run, found 'last'")
+  expect((await here(['cancel', '4711'])).stderr).toContain('4711, and there is no such run')
+  expect((await here(['cancel', 'last'])).stderr).toContain("expected the number of a run, found 'last'")
 })
 
 test('a run whose process is dead is closed at once', async () => {
@@ -104,7 +90,7 @@ test('a run whose process is dead is closed at once', async () => {
      values ('manual', '{contacts}', 'running', 'gone', $1, now() - interval '1 minute') returning id`,
     [randomUUID()],
   )
-  const ended = await here('cancel', rows[0]?.id ?? '')
+  const ended = await here(['cancel', rows[0]?.id ?? ''])
   expect(ended.code).toBe(0)
   expect(ended.stdout).toMatch(/interrupted: cancelled by \S+@[^\s;]+; its process died/)
 })
@@ -119,7 +105,7 @@ test('a scheduled run that is cancelled is not started again', async () => {
   await cli.configure({ ...crmConfig, schedule: [{ cron: SCHEDULED.cron, sources: ['contacts'] }] })
   const daemon = start('start', '--port', '0')
   const run = await untilCalling('schedule')
-  expect(await here('cancel', String(run))).toMatchObject({ code: 0 })
+  expect(await here(['cancel', String(run)])).toMatchObject({ code: 0 })
   const read = async () =>
     (
       await database.pool.query<{ state: string; reason: string }>(
@@ -177,7 +163,7 @@ test('live sync leaves the rows of a cancelled run to the next run, and goes on 
     `insert into crm.contacts (email) select 'sync' || n || '@example.com' from generate_series(1, 500) n`,
   )
   const run = await untilCalling('follow,backfill')
-  const cancelled = await here('cancel', String(run))
+  const cancelled = await here(['cancel', String(run)])
   expect(cancelled.code).toBe(0)
   expect(cancelled.stdout).toContain('fillrate pause contacts')
   const [closed] = await listRuns('follow,backfill')

@@ -1,15 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { describe, expect, test } from 'vitest'
+import { openCommandLine } from './command-line.ts'
 
 // Whether a field can fit its column, on a table with a column for each case.
-
-let database: TestDatabase
-let folder: string
-let problems: ReadonlyMap<string, Problem>
 
 interface Problem {
   readonly place: string
@@ -244,45 +236,42 @@ const columns = (cases: readonly Case[]): string =>
 const outputs = (cases: readonly Case[]): object =>
   Object.fromEntries(cases.map(([column, , output]) => [column, output]))
 
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await database.pool.query(`
-    create type stage as enum ('Lead', 'Customer');
-    create type seniority as enum ('entry', 'senior', 'manager', 'director', 'vp', 'c_suite');
-    create domain rank as integer constraint rank_check check (value < 10);
-    create table accounts (id bigint primary key, name text);
-    create table owners (id uuid primary key);
-    create table sites (name text primary key);
-    create table levels (id int primary key);
-    insert into levels values (1), (2);
-    create table companies (id int primary key, website text, ${columns(COMPANY)});
-    create table people (id int primary key, mail text, extra jsonb, ${columns(PERSON)});
-    insert into companies (id, website) values (1, 'example.com');
-    insert into people (id, mail) values (1, 'ada@example.com')`)
-  folder = await mkdtemp(join(tmpdir(), 'fillrate-fit-'))
-  const sources = {
-    companies: {
-      kind: 'company',
-      table: 'companies',
-      inputs: { domain: 't.website' },
-      outputs: outputs(COMPANY),
+const { here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
+      create type stage as enum ('Lead', 'Customer');
+      create type seniority as enum ('entry', 'senior', 'manager', 'director', 'vp', 'c_suite');
+      create domain rank as integer constraint rank_check check (value < 10);
+      create table accounts (id bigint primary key, name text);
+      create table owners (id uuid primary key);
+      create table sites (name text primary key);
+      create table levels (id int primary key);
+      insert into levels values (1), (2);
+      create table companies (id int primary key, website text, ${columns(COMPANY)});
+      create table people (id int primary key, mail text, extra jsonb, ${columns(PERSON)});
+      insert into companies (id, website) values (1, 'example.com');
+      insert into people (id, mail) values (1, 'ada@example.com')`),
+  config: {
+    sources: {
+      companies: {
+        kind: 'company',
+        table: 'companies',
+        inputs: { domain: 't.website' },
+        outputs: outputs(COMPANY),
+      },
+      people: { kind: 'person', table: 'people', inputs: { email: 't.mail' }, outputs: outputs(PERSON) },
     },
-    people: { kind: 'person', table: 'people', inputs: { email: 't.mail' }, outputs: outputs(PERSON) },
-  }
-  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ sources, budget: 5 }))
-  const { stdout } = await runProgram({ cwd: folder, env: { DATABASE_URL: database.url } }, 'check', '--json')
-  if (!stdout.includes('"checks"')) throw new Error(stdout)
-  const { checks } = JSON.parse(stdout) as { checks: { name: string; problems: Problem[] }[] }
-  problems = new Map(
-    checks
-      .filter(({ name }) => name.startsWith('source '))
-      .flatMap(({ name, problems }) => problems.map((one) => [`${name.slice(7)}.${one.place}`, one])),
-  )
+    budget: 5,
+  },
 })
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true })
-  await database.drop()
-})
+const { stdout } = await here(['check', '--json'])
+if (!stdout.includes('"checks"')) throw new Error(stdout)
+const { checks } = JSON.parse(stdout) as { checks: { name: string; problems: Problem[] }[] }
+const problems: ReadonlyMap<string, Problem> = new Map(
+  checks
+    .filter(({ name }) => name.startsWith('source '))
+    .flatMap(({ name, problems: found }) => found.map((one) => [`${name.slice(7)}.${one.place}`, one])),
+)
 
 const all = [
   ...COMPANY.map((one) => ['companies', ...one] as const),

@@ -1,22 +1,15 @@
 import { createServer, type Server } from 'node:http'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import type { Ended } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
 import { onServer } from '../../support/server.ts'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let folder: string
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await database.pool.query(`
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
     create type stage as enum ('Lead', 'Customer');
     create table people (
       id int primary key, number int generated always as identity, email text, name text, title text, stage stage,
@@ -30,14 +23,7 @@ beforeAll(async () => {
       select n as id, 'p' || n || '@example.com' as email, null::text as title, now() as seen_at
         from generate_series(1, 50001) n;
     alter table big add primary key (id);
-    analyze`)
-  sandbox = await startSandbox()
-  folder = await mkdtemp(join(tmpdir(), 'fillrate-check-'))
-})
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true })
-  await sandbox.close()
-  await database.drop()
+    analyze`),
 })
 
 const source = (changes: object = {}): object => ({
@@ -59,15 +45,9 @@ async function check(
   ...words: string[]
 ): Promise<Ended> {
   const command = words[0] === 'plan' ? [] : ['check']
-  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ sources, budget: 5 }))
-  const environment = {
-    DATABASE_URL: database.url,
-    FILLRATE_BASE_URL: sandbox.url,
-    FILLRATE_API_KEY: sandbox.keys.join(','),
-    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
-    ...env,
-  }
-  return runProgram({ cwd: folder, env: environment, ...(now && { now }) }, ...command, ...words)
+  await cli.configure({ sources, budget: 5 })
+  const environment = { ...cli.environment, ...env }
+  return runProgram({ cwd: cli.folder, env: environment, ...(now && { now }) }, ...command, ...words)
 }
 
 interface Check {

@@ -1,40 +1,21 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { ROW_STATES } from '../../../src/domain/row.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import type { Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 300, 20)
-  await database.pool.query(`update crm.contacts set email = 'nobody' where id % 20 = 1`)
-  sandbox = await startSandbox({ jobDelayMs: [20, 100] })
-  cli = await createCommandLine(database.url, sandbox, withAccounts)
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+const { database, sandbox, cli, here } = await openCommandLine({
+  prepare: async (pool) => {
+    await createCrm(pool, 300, 20)
+    await pool.query(`update crm.contacts set email = 'nobody' where id % 20 = 1`)
+  },
+  service: { jobDelayMs: [20, 100] },
+  config: withAccounts,
 })
 
-const runWith = (changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> => {
-  const env = {
-    DATABASE_URL: database.url,
-    FILLRATE_BASE_URL: sandbox.url,
-    FILLRATE_API_KEY: sandbox.keys.join(','),
-    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
-    ...changes,
-  }
-  return runProgram({ cwd: cli.folder, env }, ...words)
-}
-
+const runWith = (changes: NodeJS.ProcessEnv, ...words: string[]): Promise<Ended> => here(words, changes)
 const run = (...words: string[]): Promise<Ended> => runWith({}, ...words)
 const jsonOf = async (...words: string[]): Promise<unknown> =>
   JSON.parse((await run(...words, '--json')).stdout)

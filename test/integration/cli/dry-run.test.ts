@@ -1,28 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 8
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 400)
-  sandbox = await startSandbox({ latencyAfterMs: [10, 30], jobDelayMs: [50, 200] })
-  cli = await createCommandLine(database.url, sandbox, {
-    ...crmConfig,
-    service: { concurrency: CONCURRENCY },
-  })
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 400),
+  service: { latencyAfterMs: [10, 30], jobDelayMs: [50, 200] },
+  config: { ...crmConfig, service: { concurrency: CONCURRENCY } },
 })
 
 const contacts = async (): Promise<string> =>

@@ -1,23 +1,11 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { createCrm, distinctEmails } from '../../support/crm.ts'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 800)
-  sandbox = await startSandbox({ limit: 150, windowMs: 1_000, latencyAfterMs: [10, 50] })
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 800),
+  service: { limit: 150, windowMs: 1_000, latencyAfterMs: [10, 50] },
 })
 
 test('SIGTERM saves the state of a run; the next run continues where it stopped', async () => {

@@ -1,43 +1,28 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { JSON_SHAPES } from '../../../scripts/docs/json-shapes.ts'
 import { commands } from '../../../src/cli/commands.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from './command-line.ts'
 
 // The output of the commands, one after the other on one database, as docs/json.md describes it.
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 40)
-  await database.pool.query(`insert into crm.contacts (email) values ('no-address')`)
-  await database.pool.query(`insert into fillrate.paused_sources (source, paused_by) values ('gone', 'test')`)
-  sandbox = await startSandbox()
-  cli = await createCommandLine(database.url, sandbox, {
+const { cli } = await openCommandLine({
+  prepare: async (pool) => {
+    await createCrm(pool, 40)
+    await pool.query(`insert into crm.contacts (email) values ('no-address')`)
+    await pool.query(`insert into fillrate.paused_sources (source, paused_by) values ('gone', 'test')`)
+  },
+  config: {
     ...crmConfig,
     sources: { ...crmConfig.sources, others: { ...crmConfig.sources.contacts, where: 't.id < 0' } },
     schedule: [{ cron: '0 2 * * *', sources: ['contacts'] }],
-  })
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+  },
 })
 
 async function print(line: string): Promise<unknown[]> {
-  const env = {
-    DATABASE_URL: database.url,
-    FILLRATE_BASE_URL: sandbox.url,
-    FILLRATE_API_KEY: sandbox.keys.join(','),
-    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
-  }
+  const env = cli.environment
   // What runs until it is stopped is stopped when it has printed what it prints.
   const stop = new AbortController()
   const stopsAfter = { serve: 1, start: 2 }[line] ?? Number.POSITIVE_INFINITY

@@ -1,27 +1,15 @@
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { expect, test } from 'vitest'
+import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails, typedCells } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 16
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 1_000)
-  sandbox = await startSandbox({ latencyAfterMs: [20, 60], jobDelayMs: [100, 400] })
-  cli = await createCommandLine(database.url, sandbox, {
-    ...crmConfig,
-    service: { concurrency: CONCURRENCY },
-  })
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 1_000),
+  service: { latencyAfterMs: [20, 60], jobDelayMs: [100, 400] },
+  config: { ...crmConfig, service: { concurrency: CONCURRENCY } },
 })
 
 interface Report {

@@ -1,41 +1,25 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import type { Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from './command-line.ts'
 
 // Each command with one of two sources broken: what it says of it, and what it does with the other.
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 10, 5)
-  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
-  cli = await createCommandLine(database.url, sandbox, withAccounts)
-  await fillrate('run --route sync', 0)
-  await database.pool.query(`alter table crm.contacts rename column seniority to seniority_level;
-    insert into crm.accounts (website) values ('https://later.example')`)
+const { database, here } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 10, 5),
+  service: { missingShare: 0, notFoundShare: 0 },
+  config: withAccounts,
 })
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
+await here(['run', '--route', 'sync'])
+await database.pool.query(`alter table crm.contacts rename column seniority to seniority_level;
+  insert into crm.accounts (website) values ('https://later.example')`)
 
 const LEFT_OUT = /contacts is left out: .*seniority.*seniority_level/
-const env = () => ({
-  DATABASE_URL: database.url,
-  FILLRATE_BASE_URL: sandbox.url,
-  FILLRATE_API_KEY: sandbox.keys.join(','),
-})
 async function run(line: string, code: number): Promise<Ended> {
-  const ended = await runProgram({ cwd: cli.folder, env: env() }, ...line.split(' '))
+  const ended = await here(line.split(' '))
   expect(ended.code, `${line}: ${ended.stdout}${ended.stderr}`).toBe(code)
   return ended
 }

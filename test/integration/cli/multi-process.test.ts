@@ -1,29 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { RunReport } from '../../../src/runs/report.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createCrm, distinctEmails } from '../../support/crm.ts'
 import { stateSum } from '../../support/harness.ts'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 2_000)
-  sandbox = await startSandbox({
-    limit: 400,
-    windowMs: 1_000,
-    latencyAfterMs: [5, 30],
-    jobDelayMs: [20, 200],
-  })
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 2_000),
+  service: { limit: 400, windowMs: 1_000, latencyAfterMs: [5, 30], jobDelayMs: [20, 200] },
 })
 
 const runTwice = async (route: string): Promise<RunReport[]> => {

@@ -1,16 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
-import { type CommandLine, createCommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { expect, test } from 'vitest'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
-  cli = await createCommandLine(database.url, sandbox, {
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
+      create table people (id int primary key, email text, title text);
+      insert into people select n, 'person' || n || '@example.com' from generate_series(1, 89) n;
+      create function refuse() returns trigger language plpgsql as $$ begin
+        raise exception 'row % of % is closed for "%"', new.id, new.email, new.title; end $$;
+      create trigger refuse before update on people for each row execute function refuse()`),
+  service: { notFoundShare: 0, missingShare: 0 },
+  config: {
     sources: {
       people: {
         kind: 'person',
@@ -20,22 +20,11 @@ beforeAll(async () => {
       },
     },
     budget: 'unlimited',
-  })
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+  },
 })
 
 test('what a trigger raises with the values of each row is one reason, and its rows are retried together', async () => {
   const { pool } = database
-  await pool.query(`
-    create table people (id int primary key, email text, title text);
-    insert into people select n, 'person' || n || '@example.com' from generate_series(1, 89) n;
-    create function refuse() returns trigger language plpgsql as $$ begin
-      raise exception 'row % of % is closed for "%"', new.id, new.email, new.title; end $$;
-    create trigger refuse before update on people for each row execute function refuse()`)
   await cli.run('run', '--route', 'sync')
   const failures = async (): Promise<unknown> => JSON.parse((await cli.run('failures', '--json')).stdout)
   const reason = 'raised by a trigger or function: row … of … is closed for …'

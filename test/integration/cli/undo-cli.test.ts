@@ -1,27 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { expect, test } from 'vitest'
+import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
 import { checksum, scalar, withContacts } from '../audit/tables.ts'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-let before: string
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 40)
-  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
-  before = await contacts()
+const { database, sandbox, cli, here } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 40),
+  service: { missingShare: 0, notFoundShare: 0 },
 })
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
+const before = await checksum(database.pool, 'crm.contacts')
 
 const contacts = (): Promise<string> => checksum(database.pool, 'crm.contacts')
 const calls = (): number => sandbox.stats().calls.accepted
@@ -30,15 +17,9 @@ const calls = (): number => sandbox.stats().calls.accepted
 const fillrate = async (line: string): Promise<string> =>
   expectExit(line, await cli.run(...line.split(' ')), 0)
 
-/** The same command in this process, which takes a tenth of the time. */
-async function here(line: string, code = 0): Promise<string> {
-  const env = {
-    DATABASE_URL: database.url,
-    FILLRATE_BASE_URL: sandbox.url,
-    FILLRATE_API_KEY: sandbox.keys.join(','),
-  }
-  return expectExit(line, await runProgram({ cwd: cli.folder, env }, ...line.split(' ')), code)
-}
+/** The same command in this process. */
+const inside = async (line: string, code = 0): Promise<string> =>
+  expectExit(line, await here(line.split(' ')), code)
 
 function expectExit(line: string, ended: Ended, code: number): string {
   expect(ended.code, `${line}: ${ended.stderr}`).toBe(code)
@@ -50,7 +31,7 @@ test('a run is undone, redone, and undone again except for values changed since'
   const after = await contacts()
   expect(after).not.toBe(before)
 
-  const plan = await here('undo 1 --dry-run')
+  const plan = await inside('undo 1 --dry-run')
   expect(plan).toMatch(
     /Dry run: undoing run 1 would have this result\. Nothing was written\.\n\n +40 +would be restored/,
   )
@@ -76,11 +57,11 @@ test('a run is undone, redone, and undone again except for values changed since'
 
 test('retry --state undone writes undone rows again without a call', async () => {
   const callsBefore = calls()
-  expect(await here('run --route sync')).toContain('Nothing to do')
+  expect(await inside('run --route sync')).toContain('Nothing to do')
   expect(await contacts()).toBe(before)
-  expect(await here('retry --state undone --dry-run')).toContain('40 rows would be due')
-  expect(await here('retry --state undone')).toMatch(/40 rows are due[\s\S]*To look up +none/)
-  expect(await here('run --route sync')).toMatch(/36 stored \+ 0 requested/)
+  expect(await inside('retry --state undone --dry-run')).toContain('40 rows would be due')
+  expect(await inside('retry --state undone')).toMatch(/40 rows are due[\s\S]*To look up +none/)
+  expect(await inside('run --route sync')).toMatch(/36 stored \+ 0 requested/)
   expect(calls()).toBe(callsBefore)
   expect(await scalar(database.pool, 'select count(*)::int from crm.contacts where phone is null')).toBe(0)
 })
@@ -93,7 +74,7 @@ test('after a change of the outputs, remap previews, writes without a call, and 
   const was = await contacts()
   const callsBefore = calls()
 
-  const plan = await here('remap contacts --dry-run')
+  const plan = await inside('remap contacts --dry-run')
   const [first] = (
     await pool.query<{ key: string; department: string }>(
       `select r.key, l.record ->> 'department' as department
@@ -111,19 +92,21 @@ test('after a change of the outputs, remap previews, writes without a call, and 
   expect(await scalar(pool, `select department from crm.contacts where id = ${first?.key}`)).toBe(
     first?.department,
   )
-  expect(await here('remap contacts')).toContain('unchanged')
+  expect(await inside('remap contacts')).toContain('unchanged')
   expect(calls()).toBe(callsBefore)
-  await here(`undo ${run} --yes`)
+  await inside(`undo ${run} --yes`)
   expect(await contacts()).toBe(was)
 })
 
 test('a mistake is reported in one message, and changes nothing', async () => {
   const was = await contacts()
-  expect(await here('undo 99 --yes', 2)).toMatch(/RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/)
-  expect(await here('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
-  expect(await here('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
-  expect(await here('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
-  expect(await here('remap contacts --sample 3', 2)).toContain('--sample requires --dry-run')
-  expect(await here('explain contacts 4711', 2)).toMatch(/crm\.contacts has no row with this key \(4711\)/)
+  expect(await inside('undo 99 --yes', 2)).toMatch(
+    /RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/,
+  )
+  expect(await inside('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
+  expect(await inside('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
+  expect(await inside('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
+  expect(await inside('remap contacts --sample 3', 2)).toContain('--sample requires --dry-run')
+  expect(await inside('explain contacts 4711', 2)).toMatch(/crm\.contacts has no row with this key \(4711\)/)
   expect(await contacts()).toBe(was)
 })

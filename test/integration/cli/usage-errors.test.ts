@@ -1,23 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { describe, expect, test } from 'vitest'
+import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { openCommandLine } from './command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 20)
-  sandbox = await startSandbox()
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
+const { database, sandbox, cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 20) })
 
 const { contacts } = crmConfig.sources
 const withSource = (changes: object): object => ({
