@@ -1,17 +1,15 @@
 import type { Log } from '../../util/log.ts'
-import { request } from 'undici'
-import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { DEFAULT_HOST, checkBulkAvailability, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
 import {
-  CHECK_TIMEOUT_MS,
   type Finding,
   createFailedFinding,
   createFinding,
   describeNetworkError,
+  sendRequest,
 } from './finding.ts'
 
 /** Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error. */
@@ -68,7 +66,7 @@ async function openTemporaryReceiver(
     })
   } catch (error) {
     const problem = await toListenProblem(error, host ?? DEFAULT_HOST, port)
-    return problem && { wrong: createFailedFinding('bulk', [problem]) }
+    return problem && { wrong: createFailedFinding('bulk', problem) }
   }
 }
 
@@ -76,40 +74,30 @@ async function openTemporaryReceiver(
 async function deliver({ port, proxies }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
   const url = `${publicUrl}/webhooks/enrichment`
   const wrong = (found: string): Finding =>
-    createFailedFinding('bulk', [
-      {
-        place: 'FILLRATE_PUBLIC_URL',
-        found: `${url}: ${found}`,
-        expected: 'the webhook receiver of Fillrate, which answers 401 without a signature',
-        todo:
-          port === null
-            ? 'Correct the URL, set FILLRATE_PORT to the port that it forwards to, or start `fillrate serve` there.'
-            : `Correct the URL, or the proxy that forwards it to port ${port} of this machine.`,
-      },
-    ])
-  const dispatcher = openProxyDispatcher(url, proxies)
+    createFailedFinding('bulk', {
+      place: 'FILLRATE_PUBLIC_URL',
+      found: `${url}: ${found}`,
+      expected: 'the webhook receiver of Fillrate, which answers 401 without a signature',
+      todo:
+        port === null
+          ? 'Correct the URL, set FILLRATE_PORT to the port that it forwards to, or start `fillrate serve` there.'
+          : `Correct the URL, or the proxy that forwards it to port ${port} of this machine.`,
+    })
   try {
-    const { statusCode, body } = await request(url, {
-      ...(dispatcher && { dispatcher }),
+    const { status, text } = await sendRequest(url, proxies, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: '{}',
-      headersTimeout: CHECK_TIMEOUT_MS,
-      bodyTimeout: CHECK_TIMEOUT_MS,
-      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     })
-    const text = await body.text()
-    if (statusCode === 401 && text.includes('signature'))
+    if (status === 401 && text.includes('signature'))
       return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers; ${secrets}`)
-    return wrong(`something else answers, with ${statusCode}`)
+    return wrong(`something else answers, with ${status}`)
   } catch (error) {
     const reason = describeNetworkError(error)
     if (!isSilent(error)) return wrong(reason)
     return createFinding('bulk', 'warning', `on: webhooks arrive at ${publicUrl}; ${reason} from here`, {
       todo: `If it is reachable only from outside, test it there: curl -X POST ${url} must return 401.`,
     })
-  } finally {
-    await dispatcher?.destroy()
   }
 }
 

@@ -12,7 +12,7 @@ import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
 import { checkSchema } from './schema.ts'
 import { checkSource, checkTriggerFunctions, checkTriggers, type ReadMapping, readMapping } from './source.ts'
-import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
+import { type Finding, createFailedFinding, createFinding, createUnsetFinding, toFinding } from './finding.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { toKeyId } from '../../service/api-keys.ts'
 
@@ -27,14 +27,8 @@ export async function* checkDatabase(
 ): AsyncGenerator<Finding, ClockReading | null> {
   const { databaseUrl: url } = environment
   if (url === null) {
-    yield createFailedFinding('database', [
-      {
-        place: 'DATABASE_URL',
-        found: 'not set',
-        expected: 'the address of the CRM database, postgres://user:password@host:5432/name',
-        todo: 'Set it in the environment or in a .env file in this folder.',
-      },
-    ])
+    const expected = 'the address of the CRM database, postgres://user:password@host:5432/name'
+    yield createUnsetFinding('database', 'DATABASE_URL', expected)
     yield* skipped(config, 'no database configured')
     return null
   }
@@ -48,14 +42,12 @@ export async function* checkDatabase(
     }
     const refused = describeRefusal(await tryWrite(db))
     if (refused !== null)
-      yield createFailedFinding('writes', [
-        {
-          place: 'DATABASE_URL',
-          found: refused.title,
-          expected: 'a Postgres that takes writes: all state is stored there',
-          todo: refused.action,
-        },
-      ])
+      yield createFailedFinding('writes', {
+        place: 'DATABASE_URL',
+        found: refused.title,
+        expected: 'a Postgres that takes writes: all state is stored there',
+        todo: refused.action,
+      })
     const clock = await readClock(db, now)
     const schema = await checkSchema(db, env)
     yield schema

@@ -1,3 +1,7 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Dispatcher, request } from 'undici'
+import type { Environment } from '../../config/environment.ts'
+import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import type { Grant, MissingPolicy } from '../../sources/grants.ts'
 import { SourceProblems, showFound } from '../../sources/problems.ts'
@@ -37,8 +41,17 @@ export function createFinding(
   return { name, verdict, text, todo: more.todo ?? null, problems: more.problems ?? [] }
 }
 
-export const createFailedFinding = (name: string, problems: readonly CheckedProblem[]): Finding =>
+export const createFailedFinding = (name: string, ...problems: readonly CheckedProblem[]): Finding =>
   createFinding(name, 'error', describeCounts(problems, 0), { problems })
+
+/** A variable that is required is not set. */
+export const createUnsetFinding = (name: string, variable: string, expected: string): Finding =>
+  createFailedFinding(name, {
+    place: variable,
+    found: 'not set',
+    expected,
+    todo: 'Set it in the environment or in a .env file in this folder.',
+  })
 
 function describeCounts(errors: readonly CheckedProblem[], warnings: number): string {
   const others = errors.filter(({ grant }) => grant === undefined).length
@@ -68,19 +81,37 @@ export function createMixedFinding(
 
 /** Converts an error that the user can fix into a finding; throws any other. */
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {
-  if (error instanceof ConfigProblems) return createFailedFinding(name, error.problems)
+  if (error instanceof ConfigProblems) return createFailedFinding(name, ...error.problems)
   if (error instanceof SourceProblems)
-    return createFailedFinding(
-      name,
-      error.problems.map((one) => ({ ...one, found: showFound(one) })),
-    )
+    return createFailedFinding(name, ...error.problems.map((one) => ({ ...one, found: showFound(one) })))
   const problem = explainDatabaseError(error, env['DATABASE_URL'])
-  if (problem !== null) return createFailedFinding(name, [problem])
+  if (problem !== null) return createFailedFinding(name, problem)
   throw error
 }
 
 /** The timeout of network requests, in milliseconds. */
-export const CHECK_TIMEOUT_MS = 5_000
+const CHECK_TIMEOUT_MS = 5_000
+
+/** Sends one request, and reads its answer. */
+export async function sendRequest(
+  url: string,
+  proxies: Environment['proxies'],
+  options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
+): Promise<{ readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string }> {
+  const dispatcher = openProxyDispatcher(url, proxies)
+  try {
+    const { statusCode, headers, body } = await request(url, {
+      ...(dispatcher && { dispatcher }),
+      ...options,
+      headersTimeout: CHECK_TIMEOUT_MS,
+      bodyTimeout: CHECK_TIMEOUT_MS,
+      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
+    })
+    return { status: statusCode, headers, text: await body.text() }
+  } finally {
+    await dispatcher?.destroy()
+  }
+}
 
 /** How to fix a failed request: by trusting the certificate, or else as given. */
 export const describeNetworkFix = (error: unknown, otherwise: string): string =>

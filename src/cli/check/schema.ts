@@ -22,14 +22,12 @@ export async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise
     if (schema.tables === 0) return describeMissing(schema)
     const grants = findMissingGrants(schema)
     if (grants.length > 0)
-      return createFailedFinding(
-        'schema',
-        grants.map((grant) => grantProblem(grant, 'a role that may use it: all state is stored there')),
+      return fail(
+        ...grants.map((grant) => grantProblem(grant, 'a role that may use it: all state is stored there')),
       )
     if (schema.secured.length > 0)
-      return createFailedFinding(
-        'schema',
-        schema.secured.map((table) => ({
+      return fail(
+        ...schema.secured.map((table) => ({
           place: PLACE,
           found: `row-level security on fillrate.${table}, which hides its rows from the role ${schema.role}`,
           expected: 'tables without it: all state is stored there',
@@ -38,26 +36,21 @@ export async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise
       )
     const pending = await pendingMigrations(db)
     if (pending.length === 0) return createFinding('schema', 'ok', 'up to date')
-    return createFailedFinding('schema', [
-      {
-        place: PLACE,
-        found: `without ${pending.join(', ')}`,
-        expected: 'the schema of this version',
-        todo: 'Run `fillrate migrate`.',
-      },
-    ])
+    return fail(olderProblem(`without ${pending.join(', ')}`, 'Run `fillrate migrate`.'))
   } catch (error) {
     if (!(error instanceof PreReleaseSchemaError)) return toFinding('schema', error, env)
-    return createFailedFinding('schema', [
-      {
-        place: PLACE,
-        found: 'created by a version before the first release',
-        expected: 'the schema of this version',
-        todo: `${error.todo}.`,
-      },
-    ])
+    return fail(olderProblem('created by a version before the first release', `${error.todo}.`))
   }
 }
+
+const fail = (...problems: readonly CheckedProblem[]): Finding => createFailedFinding('schema', ...problems)
+
+const olderProblem = (found: string, todo: string): CheckedProblem => ({
+  place: PLACE,
+  found,
+  expected: 'the schema of this version',
+  todo,
+})
 
 interface SchemaPrivileges {
   readonly role: string

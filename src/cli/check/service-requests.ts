@@ -106,9 +106,8 @@ export async function* makeOneCall(
       yield* endKeyTroubles(environment)
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
-    yield createFailedFinding('call', [
-      { place: 'the answer', found, expected: 'one that the service describes', todo: null },
-    ])
+    const expected = 'one that the service describes'
+    yield createFailedFinding('call', { place: 'the answer', found, expected, todo: null })
   } finally {
     await client.close()
   }

@@ -1,5 +1,3 @@
-import { request } from 'undici'
-import { openProxyDispatcher } from '../../service/dispatcher.ts'
 import type { ServiceAuth } from '../../domain/service/adapter.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { Service } from '../../domain/service/service.ts'
@@ -8,12 +6,13 @@ import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 import type { ClockReading } from './clock.ts'
 import {
-  CHECK_TIMEOUT_MS,
   type Finding,
   createFailedFinding,
   createFinding,
+  createUnsetFinding,
   describeNetworkError,
   describeNetworkFix,
+  sendRequest,
 } from './finding.ts'
 
 /**
@@ -25,47 +24,36 @@ export async function* checkService(
   now: () => number,
 ): AsyncGenerator<Finding, ClockReading | null> {
   if (baseUrl === null) {
-    yield unset('service', 'FILLRATE_BASE_URL', 'the base URL of the enrichment service')
+    yield createUnsetFinding('service', 'FILLRATE_BASE_URL', 'the base URL of the enrichment service')
     return null
   }
   const { host } = new URL(baseUrl)
-  const dispatcher = openProxyDispatcher(baseUrl, proxies)
   const sentAt = now()
   try {
-    const { statusCode, headers, body } = await request(baseUrl, {
-      ...(dispatcher && { dispatcher }),
-      method: 'HEAD',
-      headersTimeout: CHECK_TIMEOUT_MS,
-      bodyTimeout: CHECK_TIMEOUT_MS,
-      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
-    })
+    const { status, headers } = await sendRequest(baseUrl, proxies, { method: 'HEAD' })
     const receivedAt = now()
-    await body.dump()
-    if (statusCode >= 500)
-      yield createFinding('service', 'warning', `${host} answers, with ${statusCode}`, {
+    if (status >= 500)
+      yield createFinding('service', 'warning', `${host} answers, with ${status}`, {
         todo: 'Contact the provider, or try again later.',
       })
     else yield createFinding('service', 'ok', `${host} answers`)
     const timeMs = parseHttpDate(String(headers['date'] ?? ''))
     return timeMs === null ? null : { whose: 'the service', timeMs, resolutionMs: 1_000, sentAt, receivedAt }
   } catch (error) {
-    yield createFailedFinding('service', [
-      {
-        place: 'FILLRATE_BASE_URL',
-        found: `${baseUrl}: ${describeNetworkError(error)}`,
-        expected: 'a reachable service',
-        todo: describeNetworkFix(error, 'Correct the URL, or check your network and proxy.'),
-      },
-    ])
+    yield createFailedFinding('service', {
+      place: 'FILLRATE_BASE_URL',
+      found: `${baseUrl}: ${describeNetworkError(error)}`,
+      expected: 'a reachable service',
+      todo: describeNetworkFix(error, 'Correct the URL, or check your network and proxy.'),
+    })
     return null
-  } finally {
-    await dispatcher?.destroy()
   }
 }
 
 /** Checks that a key is set. Only a billable call would show whether the service accepts it. */
 export function checkApiKey({ apiKeys, auth }: Environment, service: Pick<Service, 'auth'>): Finding {
-  if (apiKeys.length === 0) return unset('key', 'FILLRATE_API_KEY', 'an API key of the enrichment service')
+  if (apiKeys.length === 0)
+    return createUnsetFinding('key', 'FILLRATE_API_KEY', 'an API key of the enrichment service')
   return createFinding(
     'key',
     'ok',
@@ -90,13 +78,3 @@ const describeAuth = (auth: ServiceAuth | Environment['auth']): string =>
     : 'header' in auth
       ? `the header ${auth.header}`
       : `the query parameter ${auth.query}`
-
-const unset = (name: string, variable: string, expected: string): Finding =>
-  createFailedFinding(name, [
-    {
-      place: variable,
-      found: 'not set',
-      expected,
-      todo: 'Set it in the environment or in a .env file in this folder.',
-    },
-  ])

@@ -140,7 +140,7 @@ export async function checkTriggerFunctions(db: Database): Promise<Finding | nul
   if (open.length === 0) return null
   return createFailedFinding(
     'functions',
-    open.map(({ name, role }) => ({
+    ...open.map(({ name, role }) => ({
       place: name,
       found: `${role} may execute it`,
       expected:
