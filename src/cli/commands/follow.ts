@@ -3,7 +3,7 @@ import type { TriggerStatus } from '../../actions/triggers.ts'
 import { foldNames } from '../../util/text.ts'
 import { Exit, createParser, defineCommand } from '../command.ts'
 import { writeJson } from '../terminal.ts'
-import { type SuggestedCommand, renderSuggestions } from '../views/layout.ts'
+import { type SuggestedCommand, compact, renderSuggestions } from '../views/layout.ts'
 import { auditCommand, useApp } from '../settings.ts'
 
 export const followCommand = defineCommand(
@@ -74,16 +74,12 @@ const nextSteps = (
   all: ReadonlyArray<{ readonly source: string; readonly followed: boolean }>,
 ): SuggestedCommand[] => {
   const unfollowed = all.filter(({ followed }) => !followed).map(({ source }) => source)
-  return [
-    ...(unfollowed.length === 0
-      ? []
-      : [
-          [
-            'follow: true',
-            `add to ${foldNames(unfollowed)} in the configuration to enable live sync`,
-          ] as const,
-        ]),
+  return compact<SuggestedCommand>([
+    unfollowed.length > 0 && [
+      'follow: true',
+      `add to ${foldNames(unfollowed)} in the configuration to enable live sync`,
+    ],
     ['fillrate start', 'enriches rows as they change'],
     [`fillrate run ${all.map(({ source }) => source).join(' ')}`, 'once, for earlier changes'],
-  ]
+  ])
 }

@@ -1,7 +1,7 @@
 import type { CancelReport } from '../../actions/cancel.ts'
 import { Run } from '../../domain/run.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { renderSuggestions, type SuggestedCommand } from './layout.ts'
+import { compact, renderSuggestions, type SuggestedCommand } from './layout.ts'
 
 /** How a cancelled run ended, and the next commands. */
 export function renderCancel(report: CancelReport, output: Output): string[] {
@@ -15,14 +15,12 @@ export function renderCancel(report: CancelReport, output: Output): string[] {
     [Run.failed]: `${paint('bad', 'failed')}${more}`,
   }[report.state]
   const names = sources.join(' ')
-  const suggestions: SuggestedCommand[] = []
-  if (report.state === Run.running) suggestions.push(['fillrate runs --limit 5', 'shows when it has ended'])
-  if (follow)
-    suggestions.push([`fillrate pause ${names}`, 'stops live sync, which continues with later changes'])
-  suggestions.push(
+  const suggestions = compact<SuggestedCommand>([
+    report.state === Run.running && ['fillrate runs --limit 5', 'shows when it has ended'],
+    follow && [`fillrate pause ${names}`, 'stops live sync, which continues with later changes'],
     [`fillrate run ${follow ? names : ''}`.trim(), 'continues with the rows that still wait'],
     [`fillrate undo ${run} --dry-run`, 'shows what undoing its writes would restore'],
-  )
+  ])
   return [
     ...wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns),
     ...renderSuggestions(suggestions, output),

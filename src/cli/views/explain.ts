@@ -10,6 +10,7 @@ import { type Output, truncate } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import {
   type LabeledText,
+  compact,
   formatValue,
   renderFields,
   renderSection,
@@ -38,16 +39,16 @@ const indent = (lines: readonly string[]): string[] => lines.map((line) => (line
 
 function renderState({ state, row }: RowHistory, output: Output, now: number): string[] {
   const { paint } = output
-  const lines =
-    state === null ? ['never picked'] : [formatRowState(state, output, now), ...formatNotes(state)]
-  if (!row.exists) lines.push(paint('warn', 'the row is deleted'))
-  if (row.excluded_by !== null)
-    lines.push(paint('warn', `excluded from the source by its ${row.excluded_by}`))
-  if (row.join_count > 1)
-    lines.push(paint('bad', `the joins return ${row.join_count} rows for this key; expected one`))
-  if (row.problem !== null)
-    lines.push(paint('bad', `an expression of the source fails for this row: ${row.problem}`))
-  if (state?.inputs_changed) lines.push('its inputs have changed since')
+  const { excluded_by: by, join_count: joined, problem } = row
+  const lines = compact([
+    state === null ? 'never picked' : formatRowState(state, output, now),
+    ...(state === null ? [] : formatNotes(state)),
+    !row.exists && paint('warn', 'the row is deleted'),
+    by !== null && paint('warn', `excluded from the source by its ${by}`),
+    joined > 1 && paint('bad', `the joins return ${joined} rows for this key; expected one`),
+    problem !== null && paint('bad', `an expression of the source fails for this row: ${problem}`),
+    state?.inputs_changed === true && 'its inputs have changed since',
+  ])
   return lines.flatMap((line) => renderText(line, output))
 }
 
@@ -69,10 +70,10 @@ function formatRowState(
 function formatNotes({ reason, notes }: RowStatus): string[] {
   const inputs = objectsIn(notes?.['inputs']).map((one) => `${one['input']}: ${one['reason']}`)
   const text = reason ?? ''
-  return [
-    ...(text === '' ? [] : [text]),
-    ...(inputs.every((input) => text.includes(input)) ? [] : [`not looked up by: ${inputs.join('; ')}`]),
-  ].map(sanitize)
+  return compact([
+    text !== '' && text,
+    !inputs.every((input) => text.includes(input)) && `not looked up by: ${inputs.join('; ')}`,
+  ]).map(sanitize)
 }
 
 const objectsIn = (value: unknown): Record<string, unknown>[] =>
@@ -150,7 +151,7 @@ function renderLookups(
     list.push([
       'Job',
       `${job.job_id ?? job.key}, ${pluralize(job.size, 'email')}`,
-      [formatState(job.state), ended, ...(job.reason === null ? [] : [job.reason])].join(', '),
+      compact([formatState(job.state), ended, job.reason]).join(', '),
     ])
   }
   for (const one of deliveries)
@@ -173,27 +174,27 @@ const describeRequest = ({
 
 function describeCalls(lookup: LookupSummary, now: number): string {
   const { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt } = lookup
-  const calls = attempts > 0 ? [pluralize(attempts, 'call')] : job === null ? [] : ['in a job']
-  return [
-    ...(at === null ? ['not requested yet'] : [...calls, `requested ${relativeTime(at, now)}`]),
-    ...(run === null ? [] : [`by run ${run}`]),
-    ...(inDoubt > 0 ? [`${pluralize(inDoubt, 'call')} in doubt`] : []),
-    ...(rows > 1 ? [`shared by ${pluralize(rows, 'row')}`] : []),
-  ].join(', ')
+  const calls = attempts > 0 ? pluralize(attempts, 'call') : job !== null && 'in a job'
+  return compact([
+    at !== null && calls,
+    at === null ? 'not requested yet' : `requested ${relativeTime(at, now)}`,
+    run !== null && `by run ${run}`,
+    inDoubt > 0 && `${pluralize(inDoubt, 'call')} in doubt`,
+    rows > 1 && `shared by ${pluralize(rows, 'row')}`,
+  ]).join(', ')
 }
 
 function describeResult(lookup: LookupSummary, now: number): string {
   const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
-  return sanitize(
-    [
-      formatState(state),
-      ...(confidence === null ? [] : [`confidence ${confidence}`]),
-      ...(reason === null ? [] : [reason]),
-      ...(at === null ? [] : [relativeTime(at, now)]),
-      ...(later === null ? [] : [`not before ${relativeTime(later, now)}`]),
-      ...(due === null ? [] : [due.getTime() <= now ? 'due' : `due for refresh ${relativeTime(due, now)}`]),
-    ].join(', '),
-  )
+  const parts = compact([
+    formatState(state),
+    confidence !== null && `confidence ${confidence}`,
+    reason,
+    at && relativeTime(at, now),
+    later && `not before ${relativeTime(later, now)}`,
+    due && (due.getTime() <= now ? 'due' : `due for refresh ${relativeTime(due, now)}`),
+  ])
+  return sanitize(parts.join(', '))
 }
 
 /** Columns of a value; `--json` has the whole. */
@@ -251,12 +252,12 @@ function describeChange(
   now: number,
 ): string {
   const left = cells.filter((cell) => !cell.undone).map((cell) => cell.column)
-  return [
+  return compact([
     run === null ? 'a deleted run' : `run ${run}`,
     relativeTime(at, now),
-    ...(undoes === null ? [] : [`undo of run ${undoes}`]),
-    ...(by === null ? [] : [`undone by run ${by}${left.length === 0 ? '' : ` except ${left.join(', ')}`}`]),
-  ].join(', ')
+    undoes !== null && `undo of run ${undoes}`,
+    by !== null && `undone by run ${by}${left.length === 0 ? '' : ` except ${left.join(', ')}`}`,
+  ]).join(', ')
 }
 
 function renderNextStep({ next }: RowHistory, output: Output, now: number): string[] {

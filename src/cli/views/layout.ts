@@ -144,6 +144,10 @@ function fitColumns(
   return widths
 }
 
+/** The entries of a list that apply; a condition that does not hold leaves false, a text that is not there null. */
+export const compact = <Entry>(entries: readonly (Entry | false | null)[]): Entry[] =>
+  entries.flatMap((entry) => (entry === false || entry === null ? [] : [entry]))
+
 /** Running text, indented by two columns. */
 export const renderText = (
   text: string,
@@ -259,6 +263,15 @@ export function formatCounts<Name extends string>(
     .filter(([name]) => numbers[name] > 0)
     .map(([name, word]) => `${formatCount(numbers[name])} ${word}`)
     .join(between)
+}
+
+/** The sum of numbers and its parts: `31 = 28 completed + 3 failed`. Null if it is 0. */
+export function formatSum<Name extends string>(
+  numbers: Readonly<Record<Name, number>>,
+  words: Partial<Record<NoInfer<Name>, string>>,
+): string | null {
+  const sum = (Object.keys(words) as Name[]).reduce((all, name) => all + numbers[name], 0)
+  return sum === 0 ? null : `${formatCount(sum)} = ${formatCounts(numbers, words, ' + ')}`
 }
 
 const NONE = '—'

@@ -4,7 +4,7 @@ import type { DiffRow } from '../../pipeline/preview.ts'
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
-import { type LabeledText, formatCounts, placeBeside, renderFields } from './layout.ts'
+import { type LabeledText, formatCounts, formatSum, placeBeside, renderFields } from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
@@ -151,12 +151,7 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Labe
       `${lookups.is_estimate ? 'about ' : ''}${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
       formatCounts(lookups.to_request, BY),
     ],
-    [
-      'Calls',
-      calls.total === 0
-        ? 'none'
-        : `${formatCount(calls.total)} = ${formatCounts(calls, { person: 'person', company: 'company', bulk: 'bulk' }, ' + ')}`,
-    ],
+    ['Calls', formatSum(calls, { person: 'person', company: 'company', bulk: 'bulk' }) ?? 'none'],
     ...(bulkOff === null ? [] : [['Bulk', `off: ${bulkOff}`] as const]),
   ]
 }

@@ -3,7 +3,7 @@ import { formatLimit, type RateStatus } from '../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, formatPerSecond, pluralize } from '../../util/format.ts'
 import type { Log } from '../../util/log.ts'
 import { textWidth, truncate, type Output, type Paint } from '../terminal.ts'
-import { renderBar } from './layout.ts'
+import { compact, renderBar } from './layout.ts'
 import { SHARED_KEY_NOTICE } from './rate-status.ts'
 
 /** A terminal is redrawn at most this often. */
@@ -127,15 +127,14 @@ export function renderProgress(
 export function formatProgressLine(progress: RunProgress, perSecond: number | null): string {
   const { rate } = progress
   const notice = formatNotice(progress)
+  const limit =
+    rate?.limit == null
+      ? []
+      : [formatLimit(rate.limit, rate.windowMs, rate.windowAtMostMs), ...formatUse(rate)]
   const parts = [
     [`${formatRows(progress)} (${formatShare(progress).trim()})`, ...formatTiming(progress, perSecond)],
     formatWork(progress),
-    [
-      ...(rate?.limit == null
-        ? []
-        : [formatLimit(rate.limit, rate.windowMs, rate.windowAtMostMs), ...formatUse(rate)]),
-      ...(notice === null ? [] : [notice]),
-    ],
+    compact([...limit, notice]),
   ]
   const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
   return [formatDuration(progress.elapsedMs), ...text].join('; ')
@@ -159,10 +158,10 @@ const formatRows = ({ picked, finished, picking }: RunProgress): string =>
 
 function formatTiming(progress: RunProgress, perSecond: number | null): string[] {
   const leftMs = estimateLeft(progress, perSecond)
-  return [
-    ...(perSecond === null || perSecond === 0 ? [] : [formatPerSecond(perSecond)]),
-    ...(leftMs === null ? [] : [`${formatDuration(leftMs)} left`]),
-  ]
+  return compact([
+    perSecond !== null && perSecond !== 0 && formatPerSecond(perSecond),
+    leftMs !== null && `${formatDuration(leftMs)} left`,
+  ])
 }
 
 /**
@@ -189,12 +188,12 @@ export function estimateLeft(progress: RunProgress, perSecond: number | null): n
 }
 
 function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {
-  return [
-    ...(requested > 0 ? [`${formatCount(requested)} looked up`] : []),
-    ...(submitted > 0 ? [`${formatCount(submitted)} in jobs`] : []),
-    ...(jobsWaiting > 0 ? [`${pluralize(jobsWaiting, 'job')} out`] : []),
+  return compact([
+    requested > 0 && `${formatCount(requested)} looked up`,
+    submitted > 0 && `${formatCount(submitted)} in jobs`,
+    jobsWaiting > 0 && `${pluralize(jobsWaiting, 'job')} out`,
     `${formatCount(written)} cells written`,
-  ]
+  ])
 }
 
 function renderLimit(rate: RateStatus | null, room: number, paint: Paint): string {

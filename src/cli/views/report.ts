@@ -4,11 +4,13 @@ import { billedUnits } from '../../domain/spend.ts'
 import { type Output, type TextStyle, padText } from '../terminal.ts'
 import { renderDryRun } from './diff.ts'
 import { renderSkippedSection } from './skipped-cells.ts'
-import { BANNED_NOTICE, SHARED_KEY_NOTICE } from './rate-status.ts'
+import { BANNED_NOTICE, SHARED_KEY_FIELD } from './rate-status.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 import {
   type LabeledText,
+  compact,
   formatCounts,
+  formatSum,
   renderBlocks,
   renderFields,
   renderSuggestions,
@@ -54,9 +56,7 @@ export function renderReport(report: RunReport, output: Output): string[] {
   return [
     `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
     ...renderLeftOut(report.left_out ?? [], output),
-    ...[reason, report.dry_run ? DRY_RUN_NOTICE : null].flatMap((text) =>
-      text === null ? [] : renderText(text, output),
-    ),
+    ...compact([reason, report.dry_run ? DRY_RUN_NOTICE : null]).flatMap((text) => renderText(text, output)),
     '',
     ...(report.rows.picked === 0 ? [describeNothingPicked(report)] : renderDetails(report, output)),
     ...renderSuggestions(suggestAfterRun(report), output),
@@ -90,50 +90,43 @@ const describeNothingPicked = (report: RunReport): string =>
 
 function lookupFields(report: RunReport): LabeledText[] {
   const { lookups, requests, jobs } = report
-  const calls = requests.person + requests.company + requests.bulk
-  const open = lookups.distinct - lookups.stored - lookups.requested
-  const list: LabeledText[] = [
-    [
-      'Lookups',
-      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} requested` +
-        (open > 0 ? ` + ${formatCount(open)} open` : ''),
-      formatCounts(lookups, {
-        found: 'found',
-        not_found: 'not found',
-        rejected: 'rejected',
-        failed: 'failed',
-      }),
-    ],
-  ]
-  if (calls > 0)
-    list.push([
-      'Calls',
-      `${formatCount(calls)} = ${formatCounts(requests, { person: 'person', company: 'company', bulk: 'bulk' }, ' + ')}`,
-      formatCounts(requests, { retried: 'to be retried', throttled: 'answered 429' }),
-    ])
-  list.push(['Saved', describeSavedCalls(report)])
+  const open = Math.max(0, lookups.distinct - lookups.stored - lookups.requested)
+  const results = { found: 'found', not_found: 'not found', rejected: 'rejected', failed: 'failed' }
+  const calls = formatSum(requests, { person: 'person', company: 'company', bulk: 'bulk' })
   const billed = billedUnits(report.spend)
-  if (report.spend.cost !== null || billed.noun === 'credit')
-    list.push([
-      'Cost',
-      report.spend.cost === null ? formatCount(billed.count) : formatMoney(report.spend.cost),
-      `${pluralize(billed.count, billed.noun)} billed`,
-    ])
-  if (lookups.in_doubt > 0)
-    list.push([
-      'In doubt',
-      `${pluralize(lookups.in_doubt, 'request')} without a response: the service may have billed ${lookups.in_doubt === 1 ? 'it' : 'them'}`,
-    ])
-  const all = jobs.completed + jobs.failed + jobs.expired + jobs.in_doubt + jobs.waiting
-  const words = {
+  const { cost } = report.spend
+  const inDoubt = lookups.in_doubt
+  const jobSum = formatSum(jobs, {
     completed: 'completed',
     failed: 'failed',
     expired: 'expired',
     in_doubt: 'in doubt',
     waiting: 'waiting',
-  }
-  if (all > 0) list.push(['Jobs', `${formatCount(all)} = ${formatCounts(jobs, words, ' + ')}`])
-  return list
+  })
+  return compact<LabeledText>([
+    [
+      'Lookups',
+      `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} requested` +
+        (open > 0 ? ` + ${formatCount(open)} open` : ''),
+      formatCounts(lookups, results),
+    ],
+    calls !== null && [
+      'Calls',
+      calls,
+      formatCounts(requests, { retried: 'to be retried', throttled: 'answered 429' }),
+    ],
+    ['Saved', describeSavedCalls(report)],
+    (cost !== null || billed.noun === 'credit') && [
+      'Cost',
+      cost === null ? formatCount(billed.count) : formatMoney(cost),
+      `${pluralize(billed.count, billed.noun)} billed`,
+    ],
+    inDoubt > 0 && [
+      'In doubt',
+      `${pluralize(inDoubt, 'request')} without a response: the service may have billed ${inDoubt === 1 ? 'it' : 'them'}`,
+    ],
+    jobSum !== null && ['Jobs', jobSum],
+  ])
 }
 
 /** Calls that were not needed, by reason. */
@@ -167,17 +160,18 @@ function cellFields({ cells, dry_run: dryRun }: RunReport): LabeledText[] {
 function rateFields({ rate }: RunReport): LabeledText[] {
   if (rate.limit === null) return []
   const limit = formatLimit(rate.limit, rate.window_ms, rate.window_at_most_ms)
-  const shared: LabeledText[] = [
-    ...(rate.banned
-      ? [['Banned', BANNED_NOTICE, 'the next run retries with one call'] satisfies LabeledText]
-      : []),
-    ...(rate.shared_key
-      ? [['Shared', SHARED_KEY_NOTICE, 'give each client its own key'] satisfies LabeledText]
-      : []),
-  ]
-  if (rate.utilisation === null || rate.permitted === null) return [['Limit', limit], ...shared]
-  const of = `${formatCount(rate.used)} of the ${formatCount(rate.permitted)} permitted calls`
-  return [['Limit', `${limit}, ${formatPercent(rate.utilisation)} used`, of], ...shared]
+  const { utilisation, used, permitted } = rate
+  return compact<LabeledText>([
+    utilisation === null || permitted === null
+      ? ['Limit', limit]
+      : [
+          'Limit',
+          `${limit}, ${formatPercent(utilisation)} used`,
+          `${formatCount(used)} of the ${formatCount(permitted)} permitted calls`,
+        ],
+    rate.banned === true && ['Banned', BANNED_NOTICE, 'the next run retries with one call'],
+    rate.shared_key === true && SHARED_KEY_FIELD,
+  ])
 }
 
 /** Waiting rows come last. */
@@ -217,36 +211,30 @@ export function suggestAfterRun(
   >,
 ): SuggestedCommand[] {
   const { rows, cells, jobs, status, skipped_over_budget: skipped } = report
-  const suggestions: SuggestedCommand[] = []
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
-  const why = [
-    ...(failed > 0 ? [`${pluralize(failed, 'row')} failed`] : []),
-    ...(cells.skipped > 0 ? [`${pluralize(cells.skipped, 'cell')} skipped`] : []),
-  ]
-  if (why.length > 0 && !report.dry_run)
-    suggestions.push(['fillrate failures', `lists the reasons: ${why.join(', ')}`])
-  if (status === 'failed') suggestions.push(['fillrate check', 'finds the problem and how to fix it'])
-  if (status === 'unauthorized')
-    suggestions.push(['fillrate check --call email=…', 'proves the key with one lookup'])
-  if (status === 'budget_reached' || skipped > 0) {
-    const isExact = skipped > 0 && report.unread_over_budget === undefined
-    suggestions.push([
+  const why = compact([
+    failed > 0 && `${pluralize(failed, 'row')} failed`,
+    cells.skipped > 0 && `${pluralize(cells.skipped, 'cell')} skipped`,
+  ])
+  const isExact = skipped > 0 && report.unread_over_budget === undefined
+  const open = rows.waiting > 0 ? jobs.waiting + jobs.in_doubt : 0
+  return compact<SuggestedCommand>([
+    why.length > 0 && !report.dry_run && ['fillrate failures', `lists the reasons: ${why.join(', ')}`],
+    status === 'failed' && ['fillrate check', 'finds the problem and how to fix it'],
+    status === 'unauthorized' && ['fillrate check --call email=…', 'proves the key with one lookup'],
+    (status === 'budget_reached' || skipped > 0) && [
       'fillrate plan',
       `estimates the cost of ${isExact ? pluralize(skipped, 'remaining row') : 'the rest'}`,
-    ])
-  }
-  if (report.dry_run && rows.enriched > 0)
-    suggestions.push([
-      'fillrate run',
-      'writes the changes from the stored records, without repeating a lookup',
-    ])
-  if (rows.waiting > 0) {
-    const open = jobs.waiting + jobs.in_doubt
-    if (open > 0) suggestions.push(['fillrate jobs', `${pluralize(open, 'job')} waiting for a webhook`])
-    suggestions.push([
+    ],
+    report.dry_run !== undefined &&
+      rows.enriched > 0 && [
+        'fillrate run',
+        'writes the changes from the stored records, without repeating a lookup',
+      ],
+    open > 0 && ['fillrate jobs', `${pluralize(open, 'job')} waiting for a webhook`],
+    rows.waiting > 0 && [
       'fillrate run',
       `continues with ${pluralize(rows.waiting, 'waiting row')}, and repeats no lookup`,
-    ])
-  }
-  return suggestions
+    ],
+  ])
 }

@@ -1,7 +1,14 @@
 import { formatState } from '../../domain/row.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import { type LabeledText, SOURCE_COLUMN, renderFields, renderSuggestions, renderTable } from './layout.ts'
+import {
+  type LabeledText,
+  SOURCE_COLUMN,
+  compact,
+  renderFields,
+  renderSuggestions,
+  renderTable,
+} from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
 /** Reasons shown; `--json` has all. */
@@ -11,18 +18,18 @@ const MAX_REASONS = 25
 export function renderRetry(report: RetryReport, output: Output): string[] {
   const { paint } = output
   const { rows, reasons, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
-  const left = [
-    ...(row_missing > 0 ? [`${pluralize(row_missing, 'row')} no longer in the source`] : []),
-    ...(complete > 0 ? [`${pluralize(complete, 'row')} already complete`] : []),
-  ].join(', ')
+  const left = compact([
+    row_missing > 0 && `${pluralize(row_missing, 'row')} no longer in the source`,
+    complete > 0 && `${pluralize(complete, 'row')} already complete`,
+  ]).join(', ')
   if (rows === 0)
     return [`${paint('good', '✓')} No failed rows to retry.${left === '' ? '' : ` Skipped: ${left}.`}`]
   const sources = [...new Set(reasons.map((one) => one.source))].join(' ')
-  const costs: LabeledText[] = [
+  const costs = compact<LabeledText>([
     ['To look up', lookups === 0 ? 'none' : pluralize(lookups, 'lookup')],
     ['Without a call', free === 0 ? 'none' : `${pluralize(free, 'row')} with a stored record`],
-    ...(left === '' ? [] : [['Skipped', left] as const]),
-  ]
+    left !== '' && ['Skipped', left],
+  ])
   return [
     paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
     '',

@@ -1,6 +1,7 @@
 import type { ScheduleEntry } from '../../config/config.ts'
 import { nextTimes } from '../../config/cron.ts'
 import type { Output } from '../terminal.ts'
+import { compact } from './layout.ts'
 import { relativeTime } from '../../util/format.ts'
 
 /** The next times of each entry of the schedule. */
@@ -13,13 +14,13 @@ export function renderSchedule(
   if (schedule.length === 0) return ['No `schedule` in the configuration: there are no scheduled runs.']
   return schedule.flatMap((entry) => {
     const { cron, sources, catchUp } = entry
-    const details = [
+    const details = compact([
       timeZoneOf(entry),
       `runs ${sources.join(', ')}`,
-      ...(entry.limit === null ? [] : [`${entry.limit} rows at most`]),
-      ...(entry.budget === null ? [] : [`budget ${entry.budget}`]),
-      ...(catchUp ? [] : ['missed runs are skipped']),
-    ]
+      entry.limit !== null && `${entry.limit} rows at most`,
+      entry.budget !== null && `budget ${entry.budget}`,
+      !catchUp && 'missed runs are skipped',
+    ])
     return [
       `${output.paint('heading', cron)}  ${output.paint('quiet', details.join(', '))}`,
       ...nextTimes(entry, now, count).map(

@@ -10,7 +10,7 @@ import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import {
   type LabeledText,
-  formatCounts,
+  formatSum,
   placeBeside,
   renderBar,
   renderFields,
@@ -268,9 +268,8 @@ export function formatSpend(
 /** `31 = 28 completed + 3 failed`. */
 function formatStates(states: Readonly<Partial<Record<string, number>>>): string {
   const numbers = Object.fromEntries(Object.entries(states).map(([state, n]) => [state, n ?? 0]))
-  const all = Object.values(numbers).reduce((total, n) => total + n, 0)
-  if (all === 0) return 'none'
-  return `${formatCount(all)} = ${formatCounts(numbers, Object.fromEntries(Object.keys(numbers).map((state) => [state, formatState(state)])), ' + ')}`
+  const words = Object.fromEntries(Object.keys(states).map((state) => [state, formatState(state)]))
+  return formatSum(numbers, words) ?? 'none'
 }
 
 function limitField(

@@ -5,6 +5,7 @@ import {
   SOURCE_COLUMN,
   type SuggestedCommand,
   type TableColumn,
+  compact,
   renderCounts,
   renderSection,
   renderSuggestions,
@@ -141,36 +142,33 @@ function renderRows<Row extends { readonly source: string; readonly key: string 
 /** The commands that deal with what an undo has left. */
 export function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
   const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
-  const suggestions: SuggestedCommand[] = []
-  if (dry && changes.restored > 0) suggestions.push([`fillrate undo ${undoes}`, 'writes this'])
-  if (changes.remaining > 0 || (changes.rejected > 0 && !dry))
-    suggestions.push([
+  const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
+  const undo = run ?? before.at(-1)
+  return compact<SuggestedCommand>([
+    dry && changes.restored > 0 && [`fillrate undo ${undoes}`, 'writes this'],
+    (changes.remaining > 0 || (changes.rejected > 0 && !dry)) && [
       `fillrate undo ${undoes}`,
       changes.remaining > 0
         ? 'continues with the rest'
         : 'retries the rest, once the database accepts the previous values',
-    ])
-  const later = Math.max(0, ...kept.map((row) => row.written_by ?? 0))
-  if (later > 0)
-    suggestions.push([
+    ],
+    later > 0 && [
       `fillrate undo ${later}`,
       'undoes the later run that wrote some of the kept cells; do this first',
-    ])
-  const undo = run ?? before.at(-1)
-  if (!dry && undo !== undefined)
-    suggestions.push([
-      `fillrate undo ${undo}`,
-      again ? 'undoes it again' : 'writes the values again: an undo can be undone',
-    ])
-  if (run !== null && !again)
-    suggestions.push([
-      'fillrate retry --state undone',
-      'lets the next run write these rows again; otherwise they keep their values until their inputs change or a refresh is due',
-    ])
-  if (waiting > 0)
-    suggestions.push([
+    ],
+    !dry &&
+      undo !== undefined && [
+        `fillrate undo ${undo}`,
+        again ? 'undoes it again' : 'writes the values again: an undo can be undone',
+      ],
+    run !== null &&
+      !again && [
+        'fillrate retry --state undone',
+        'lets the next run write these rows again; otherwise they keep their values until their inputs change or a refresh is due',
+      ],
+    waiting > 0 && [
       'fillrate status',
       `${pluralize(waiting, 'row')} of run ${undoes} still waiting; they will be written when results arrive`,
-    ])
-  return suggestions
+    ],
+  ])
 }
