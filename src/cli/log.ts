@@ -4,6 +4,7 @@ import { type Logger, pino } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
 import { type Output, type Paint, type TextStyle } from './terminal.ts'
 import { describeError } from '../util/error-text.ts'
+import { formatTime } from '../util/format.ts'
 import { maskPasswords, sanitize } from '../util/text.ts'
 import { readVersion } from '../util/version.ts'
 
@@ -86,9 +87,7 @@ export function formatLogLine(json: string, paint: Paint): string {
 function formatLocalTime(date: Date): string {
   const offset = -date.getTimezoneOffset()
   const pad = (n: number): string => String(Math.trunc(Math.abs(n))).padStart(2, '0')
-  const day = [date.getFullYear(), pad(date.getMonth() + 1), pad(date.getDate())].join('-')
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(pad).join(':')
-  return `${day} ${clock} ${offset < 0 ? '-' : '+'}${pad(offset / 60)}:${pad(offset % 60)}`
+  return `${formatTime(date)}:${pad(date.getSeconds())} ${offset < 0 ? '-' : '+'}${pad(offset / 60)}:${pad(offset % 60)}`
 }
 
 /** Null and objects are shown in JSON logs only. */

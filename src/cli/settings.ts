@@ -80,7 +80,7 @@ async function openWhenStarted(open: () => Promise<App>, log: Logger, signal: Ab
  */
 export async function openLog(
   { command: { longLived }, flags, stderr, env }: Call,
-  environment: Environment,
+  environment = readEnvironment(env),
 ): Promise<Logger> {
   const { createLog } = await import('./log.ts')
   const fromEnvironment =

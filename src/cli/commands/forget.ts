@@ -1,7 +1,6 @@
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { ForgetTarget, UnsearchedSource } from '../../actions/forget-target.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { readEnvironment } from '../../config/environment.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import { pluralize } from '../../util/format.ts'
@@ -91,7 +90,7 @@ async function forgetTargets(call: ForgetCall, targets: readonly ForgetTarget[])
   const isAsked = !dryRun && mustConfirm(call)
   const { forgetSubject: erase, LinkedEraseError } = await import('../../actions/forget.ts')
   const db = await useDatabase(call)
-  const log = await openLog(call, readEnvironment(call.env))
+  const log = await openLog(call)
   const deps = { db, log, ...(await openSources(db, call)) }
   if (isAsked) {
     const preview = await erase(deps, targets, { dryRun: true })

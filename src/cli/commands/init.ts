@@ -88,7 +88,12 @@ export const initCommand = defineCommand(
         if (accepted.length > 0)
           await writeConfig(target, await formatConfig(accepted, target, adapter?.module ?? null))
         return {
-          json: toInitJson(accepted, all, target, proposal),
+          json: {
+            written: accepted.length > 0 ? target.path : null,
+            examined: proposal.examined,
+            sources: accepted.map(toProposedSourceJson),
+            skipped_tables: all,
+          },
           text: () => renderNextSteps(accepted, proposal, target, CONFIG_FILES, stdout),
           exit: accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed,
         }
@@ -164,27 +169,9 @@ async function formatConfig(
   const { renderConfig } = await import('../../init/config-text.ts')
   if (!isJson) return renderConfig(accepted, service)
   const { toConfigObject } = await import('../../init/config-object.ts')
-  return `${JSON.stringify(
-    toConfigObject(
-      accepted.map((one) => one.source),
-      service,
-    ),
-    null,
-    2,
-  )}\n`
+  const sources = accepted.map((one) => one.source)
+  return `${JSON.stringify(toConfigObject(sources, service), null, 2)}\n`
 }
-
-const toInitJson = (
-  accepted: readonly AcceptedSource[],
-  skippedTables: readonly SkippedTable[],
-  target: ConfigTarget,
-  { examined }: Proposal,
-): object => ({
-  written: accepted.length > 0 ? target.path : null,
-  examined,
-  sources: accepted.map(toProposedSourceJson),
-  skipped_tables: skippedTables,
-})
 
 /** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
 export const FIRST_STEPS = [

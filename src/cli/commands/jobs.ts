@@ -5,7 +5,6 @@ import type { StoredJob } from '../../store/job-actions.ts'
 import { quoteText } from '../../util/text.ts'
 import { type Answer, type CallOf, Exit, UsageError, createParser, defineCommand } from '../command.ts'
 import { auditCommand, openLog, useDatabase } from '../settings.ts'
-import { readEnvironment } from '../../config/environment.ts'
 import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 import { formatChoices, parseWholeFrom } from '../options.ts'
@@ -80,7 +79,7 @@ async function act(call: JobsCall): Promise<Answer> {
     )
   const { performJobAction } = await import('../../actions/job-actions.ts')
   const db = await useDatabase(call)
-  const log = await openLog(call, readEnvironment(call.env))
+  const log = await openLog(call)
   const message = 'there is no such job'
   const done = await auditCommand(
     db,

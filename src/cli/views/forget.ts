@@ -30,31 +30,17 @@ export function renderForget(
   const nothing = Object.values(erased).every((one) => one === 0)
   const places = `${pluralize(searched.columns, 'column')} of ${pluralize(searched.tables, 'table')}`
   const found = remaining.reduce((sum, one) => sum + one.rows, 0)
+  const fate = dry
+    ? 'Would be erased, and further lookups suppressed:'
+    : 'Erased; further lookups are suppressed:'
   return [
     nothing
       ? `${paint('good', '✓')} No stored data found${dry ? '.' : '; further lookups are suppressed.'}`
-      : `${paint('good', '✓')} ${dry ? 'Would be erased, and further lookups suppressed:' : 'Erased; further lookups are suppressed:'}`,
+      : `${paint('good', '✓')} ${fate}`,
     '',
     ...renderFields(
       [
-        ...(nothing
-          ? []
-          : ([
-              ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
-              [
-                'Linked',
-                formatCount(erased.linked_lookups),
-                'lookups of other identifiers of the same rows, among them',
-              ],
-              ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
-              ['Changes', formatCount(erased.changes), 'previous and written values'],
-              ['Deliveries', pluralize(erased.results, 'result'), ...unreadable(erased.bodies)],
-              [
-                'Mentions',
-                formatCount(erased.mentions),
-                'in records and cells of others, reasons, notes and conditions',
-              ],
-            ] satisfies LabeledText[])),
+        ...(nothing ? [] : erasedFields(erased)),
         ['Searched', places, found === 0 ? 'nothing left' : `found in ${pluralize(found, 'row')}`],
       ],
       output,
@@ -128,10 +114,20 @@ export function renderSuppressions(suppressions: readonly StoredSuppression[], o
   ]
 }
 
-const unreadable = (bodies: number): [string] | [] =>
-  bodies === 0
-    ? []
-    : [`and ${pluralize(bodies, 'delivery', 'deliveries')} that could not be parsed, erased completely`]
+const erasedFields = (erased: ForgetReport['erased']): LabeledText[] => [
+  ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
+  ['Linked', formatCount(erased.linked_lookups), 'lookups of other identifiers of the same rows, among them'],
+  ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
+  ['Changes', formatCount(erased.changes), 'previous and written values'],
+  [
+    'Deliveries',
+    pluralize(erased.results, 'result'),
+    erased.bodies === 0
+      ? ''
+      : `and ${pluralize(erased.bodies, 'delivery', 'deliveries')} that could not be parsed, erased completely`,
+  ],
+  ['Mentions', formatCount(erased.mentions), 'in records and cells of others, reasons, notes and conditions'],
+]
 
 function renderOwnRows({ rows }: ForgetReport, output: Output): string[] {
   if (rows.length === 0) return []

@@ -1,37 +1,22 @@
 import { PassThrough } from 'node:stream'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runCli } from '../../../src/cli/cli.ts'
 import { Output } from '../../../src/cli/terminal.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createCrm } from '../../support/crm.ts'
+import { scalar } from '../audit/tables.ts'
+import { openCommandLine } from './command-line.ts'
 
 // `undo` and `forget` on a terminal, and off one.
 
-let harness: Harness
-let cli: CommandLine
-beforeAll(async () => {
-  harness = await startHarness({
-    config: crmConfig,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 30),
-  })
-  cli = await createCommandLine(harness.database.url, harness.sandbox, crmConfig)
-  await harness.run({ route: 'sync' })
+const { database, cli, here } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 30),
+  service: { missingShare: 0, notFoundShare: 0 },
 })
-afterAll(async () => {
-  await cli.remove()
-  await harness.close()
-})
+await here(['run', '--route', 'sync'])
 
-const filled = async (): Promise<number> =>
-  (
-    await harness.database.pool.query<{ n: number }>(
-      'select count(*)::int as n from crm.contacts where phone is not null',
-    )
-  ).rows[0]?.n ?? 0
-const runs = async (): Promise<number> =>
-  (await harness.database.pool.query('select from fillrate.runs')).rowCount ?? 0
+const count = (what: string) => scalar<number>(database.pool, `select count(*)::int from ${what}`)
+const filled = () => count('crm.contacts where phone is not null')
+const runs = () => count('fillrate.runs')
 
 /** Runs a command on a terminal, where `typed` is typed; null: the input ends. */
 async function onTerminal(typed: string | null, ...words: string[]) {
@@ -105,18 +90,17 @@ test('--yes acts without a question; without it, a pipe and --json change nothin
 })
 
 test('forget shows what it would erase, and erases after y', async () => {
-  const { rows } = await harness.database.pool.query<{ email: string }>(
-    `select key as email from fillrate.lookups where kind = 'email' order by id limit 1`,
+  const email = await scalar<string>(
+    database.pool,
+    `select key from fillrate.lookups where kind = 'email' order by id limit 1`,
   )
-  const email = rows[0]?.email ?? ''
-  const count = async () =>
-    (await harness.database.pool.query('select from fillrate.lookups where key = $1', [email])).rowCount
+  const stored = () => count(`fillrate.lookups where key = '${email}'`)
   const refused = await onTerminal('n', 'forget', '--email', email)
   expect(refused.text).toMatch(/Would be erased[\s\S]*Lookups +1[\s\S]*It cannot be undone\. \[y\/N\]/)
   expect(refused.text).toContain('Nothing was changed.')
   expect(refused.code).toBe(1)
-  expect(await count()).toBe(1)
+  expect(await stored()).toBe(1)
   const erased = await onTerminal('y', 'forget', '--email', email)
   expect(erased.text).toContain('Erased; further lookups are suppressed')
-  expect(await count()).toBe(0)
+  expect(await stored()).toBe(0)
 })

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
+import { scalar } from '../audit/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 8
@@ -11,12 +12,11 @@ const { database, sandbox, cli } = await openCommandLine({
   config: { ...crmConfig, service: { concurrency: CONCURRENCY } },
 })
 
-const contacts = async (): Promise<string> =>
-  (
-    await database.pool.query<{ sum: string }>(
-      `select md5(string_agg(t.xmin::text || t::text, ',' order by id)) as sum from crm.contacts t`,
-    )
-  ).rows[0]?.sum ?? ''
+const contacts = () =>
+  scalar<string>(
+    database.pool,
+    `select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.contacts t`,
+  )
 
 test('--sample of a run requires --dry-run', async () => {
   const { code, stderr } = await cli.run('run', '--sample', '5')

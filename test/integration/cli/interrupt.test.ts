@@ -1,6 +1,7 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { createCrm, distinctEmails } from '../../support/crm.ts'
+import { scalar } from '../audit/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli } = await openCommandLine({
@@ -20,10 +21,8 @@ test('SIGTERM saves the state of a run; the next run continues where it stopped'
   const { picked = 0, ...states } = report.rows
   expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(picked)
   expect(report.rows['waiting']).toBeGreaterThan(0)
-  const { rows } = await database.pool.query<{ leased: number }>(
-    `select count(*)::int as leased from fillrate.lookups where state = 'leased'`,
-  )
-  expect(rows[0]?.leased).toBe(0)
+  const leased = `select count(*)::int from fillrate.lookups where state = 'leased'`
+  expect(await scalar(database.pool, leased)).toBe(0)
 
   const second = await cli.run('run', '--route', 'sync', '--json')
   expect(second.code).toBe(0)

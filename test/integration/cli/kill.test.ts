@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails, typedCells } from '../../support/crm.ts'
 import { createTestDatabase } from '../../support/database.ts'
+import { scalar } from '../audit/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 16
@@ -54,9 +55,7 @@ test('rows that are filled while the next run picks them are reported as enriche
     pg.Client,
   ]
   const commands = await createCommandLine(own.url, sandbox, crmConfig)
-  const count = async (what: string): Promise<number> =>
-    (await own.pool.query<{ count: number }>(`select count(*)::int as count from ${what}`)).rows[0]?.count ??
-    0
+  const count = (what: string) => scalar<number>(own.pool, `select count(*)::int from ${what}`)
   try {
     await createCrm(own.pool, 200)
     await own.pool.query('update crm.contacts set title = null')

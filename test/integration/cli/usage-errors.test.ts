@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
+import { scalar } from '../audit/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 20) })
@@ -11,17 +12,16 @@ const withSource = (changes: object): object => ({
   sources: { contacts: { ...contacts, ...changes } },
 })
 
+const WRITTEN = 'select count(*)::int from crm.contacts where phone is not null'
+
 /** Expects one message that names the place, exit code 2, no stack, no writes and no calls. */
 async function expectRefused(ended: Ended, ...named: (string | RegExp)[]): Promise<void> {
   expect(ended.stderr).not.toMatch(/^\s+at /m)
   for (const name of named) expect(ended.stderr).toMatch(name)
   expect(ended.code).toBe(2)
   expect(sandbox.stats().calls).toEqual({ accepted: 0, refused: 0 })
-  const { rows } = await database.pool.query<{ rows: number; written: number }>(
-    `select (select count(*) from fillrate.rows)::int as rows,
-            (select count(*) from crm.contacts where phone is not null)::int as written`,
-  )
-  expect(rows[0]).toEqual({ rows: 0, written: 0 })
+  expect(await scalar(database.pool, 'select count(*)::int from fillrate.rows')).toBe(0)
+  expect(await scalar(database.pool, WRITTEN)).toBe(0)
 }
 
 describe('a mistake gives one message with its place, exit code 2, and writes nothing', () => {
@@ -79,8 +79,5 @@ test('a key that the service rejects stops the run with a message, and nothing i
   expect(ended.stderr).toMatch(/FILLRATE_API_KEY/)
   expect(ended.stderr + ended.stdout).not.toContain('not-the-key-of-anybody')
   expect(ended.code).toBe(2)
-  const { rows } = await database.pool.query<{ written: number }>(
-    'select count(*)::int as written from crm.contacts where phone is not null',
-  )
-  expect(rows[0]?.written).toBe(0)
+  expect(await scalar(database.pool, WRITTEN)).toBe(0)
 })
