@@ -1,4 +1,4 @@
-import { type Call, type Context, Exit, type ExitCode, type Invocation, printAnswer } from './command.ts'
+import { type CliCall, type Context, Exit, type ExitCode, type Invocation, printAnswer } from './command.ts'
 import { DeniedError } from './confirm.ts'
 import { parseCommandLine } from './parse.ts'
 import { renderError } from './views/errors.ts'
@@ -25,7 +25,7 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
 
 /** Runs a command, prints its answer, and closes what it has opened. */
 async function execute(invocation: Invocation, context: Context): Promise<ExitCode> {
-  const closing: Parameters<Call['onEnd']>[0][] = []
+  const closing: Parameters<CliCall['onEnd']>[0][] = []
   let failure: unknown = null
   const call = {
     ...invocation,

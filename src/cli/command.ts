@@ -46,14 +46,14 @@ export interface Invocation<Args extends unknown[] = unknown[], Flags extends Op
 }
 
 /** What a handler receives: the command line, and what it uses of the process. */
-export interface Call<Args extends unknown[] = unknown[], Flags extends OptionValues = OptionValues>
+export interface CliCall<Args extends unknown[] = unknown[], Flags extends OptionValues = OptionValues>
   extends Invocation<Args, Flags>, Context {
   /** Registers what to do when the command is over, the last registered first. It receives the error that ended it. */
   readonly onEnd: (close: (error: unknown) => Promise<unknown>) => void
 }
 
 /** The call that a parser produces, for functions beside a handler. */
-export type CallOf<Parser extends { processedArgs: unknown[]; opts: () => OptionValues }> = Call<
+export type CliCallOf<Parser extends { processedArgs: unknown[]; opts: () => OptionValues }> = CliCall<
   Parser['processedArgs'],
   ReturnType<Parser['opts']>
 >
@@ -66,7 +66,10 @@ export interface Answer {
   readonly exit?: ExitCode
 }
 
-export function printAnswer({ flags, stdout }: Pick<Call, 'flags' | 'stdout'>, { json, text }: Answer): void {
+export function printAnswer(
+  { flags, stdout }: Pick<CliCall, 'flags' | 'stdout'>,
+  { json, text }: Answer,
+): void {
   if (flags.json) writeJson(stdout, json)
   else stdout.lines(text())
 }
@@ -96,7 +99,7 @@ interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
   readonly waitsForDatabase: boolean
   /** A list of terms that help shows. */
   readonly terms: { readonly title: string; readonly list: Readonly<Record<string, string>> } | null
-  handler(call: Call<Args, Flags>): Promise<ExitCode | Answer>
+  handler(call: CliCall<Args, Flags>): Promise<ExitCode | Answer>
 }
 
 /** A command: its parser, its help and its handler. */

@@ -1,5 +1,5 @@
 import { Option } from '@commander-js/extra-typings'
-import { type Call, UsageError } from './command.ts'
+import { type CliCall, UsageError } from './command.ts'
 
 /** Skips the question of a command that changes data. */
 export const yesOption = new Option(
@@ -14,7 +14,12 @@ export class DeniedError extends Error {}
  * Whether a command that changes data needs a confirmation first.
  * @throws UsageError where it can get none, without a terminal or with `--json`, unless `--yes` is given
  */
-export function mustConfirm({ command, flags, stdin, stdout }: Call<unknown[], { yes: boolean }>): boolean {
+export function mustConfirm({
+  command,
+  flags,
+  stdin,
+  stdout,
+}: CliCall<unknown[], { yes: boolean }>): boolean {
   if (flags.yes) return false
   if (!flags.json && stdin?.isTTY === true && stdout.isTTY) return true
   throw new UsageError(
@@ -30,7 +35,7 @@ export function mustConfirm({ command, flags, stdin, stdout }: Call<unknown[], {
  */
 export async function requireConfirmation(
   question: string,
-  { stdin, stdout, signal }: Pick<Call, 'stdin' | 'stdout' | 'signal'>,
+  { stdin, stdout, signal }: Pick<CliCall, 'stdin' | 'stdout' | 'signal'>,
   denied = 'Nothing was changed.',
 ): Promise<void> {
   if (stdin === undefined || signal.aborted) throw new DeniedError(denied)

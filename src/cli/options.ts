@@ -40,7 +40,7 @@ export const parseWholeFrom =
     return read
   }
 
-export function parsePort(text: string): number {
+export function parsePortNumber(text: string): number {
   const port = parseWholeFrom(0, 'a port, 0 to 65535')(text)
   if (port > 65_535) throw new ExpectedError('a port, 0 to 65535')
   return port
@@ -141,7 +141,7 @@ export const dryRunSampleOption = new Option(
 // The options of `serve` and `start`.
 
 export const portOption = new Option('--port <N>', 'default: FILLRATE_PORT, else any free port')
-  .argParser(parsePort)
+  .argParser(parsePortNumber)
   .default(null)
 export const hostOption = new Option('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')
   .argParser(parseText)

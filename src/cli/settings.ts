@@ -3,7 +3,7 @@ import type { AuditEnd } from '../actions/audit.ts'
 import type { App } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
-import type { Call } from './command.ts'
+import type { CliCall } from './command.ts'
 import { createSecretMask } from './secret-mask.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import type { Actor, NewAuditEvent } from '../store/audit.ts'
@@ -19,20 +19,20 @@ export interface Settings {
  * Reads the configuration and the environment, and opens the log.
  * @throws ConfigProblems
  */
-export async function readSettings(call: Call): Promise<Settings> {
+export async function readSettings(call: CliCall): Promise<Settings> {
   const environment = readEnvironment(call.env)
   const config = await readConfig(call)
   return { config, environment, log: await openLog(call, environment) }
 }
 
 /** @throws ConfigProblems */
-export async function readConfig({ flags, cwd }: Call): Promise<Config> {
+export async function readConfig({ flags, cwd }: CliCall): Promise<Config> {
   const { loadConfig } = await import('../config/load.ts')
   return loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })
 }
 
 /** The configuration for what works without one; its problems, unless --config names it. */
-export async function readConfigOrProblems(call: Call): Promise<Config | ConfigProblems> {
+export async function readConfigOrProblems(call: CliCall): Promise<Config | ConfigProblems> {
   try {
     return await readConfig(call)
   } catch (error) {
@@ -46,7 +46,7 @@ export async function readConfigOrProblems(call: Call): Promise<Config | ConfigP
  * @throws ConfigProblems
  */
 export async function useApp(
-  call: Call,
+  call: CliCall,
   changes: Partial<Environment> = {},
 ): Promise<Settings & { readonly app: App }> {
   const read = await readSettings(call)
@@ -79,7 +79,7 @@ async function openWhenStarted(open: () => Promise<App>, log: Logger, signal: Ab
  * progress is shown, it starts at level warn.
  */
 export async function openLog(
-  { command: { longLived }, flags, stderr, env }: Call,
+  { command: { longLived }, flags, stderr, env }: CliCall,
   environment = readEnvironment(env),
 ): Promise<Logger> {
   const { createLog } = await import('./log.ts')
@@ -128,7 +128,7 @@ export async function explainWhereError<Result>(
  * Opens the database until the command is over, for a command that needs nothing else.
  * @throws ConfigProblems without a DATABASE_URL
  */
-export async function useDatabase(call: Call): Promise<Database> {
+export async function useDatabase(call: CliCall): Promise<Database> {
   const url = requireDatabaseUrl(readEnvironment(call.env))
   const [{ openDatabase }, { pendingMigrations }] = await Promise.all([
     import('../store/open.ts'),

@@ -5,7 +5,7 @@ import { ConfigProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import { type Finding, createFinding, toFinding } from '../check/finding.ts'
 import {
-  type CallOf,
+  type CliCallOf,
   Exit,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
@@ -57,7 +57,7 @@ export const checkCommand = defineCommand(checkParser, {
 })
 
 /** The checks, each after those that it depends on. What is valid is checked beside what is not. */
-async function* runChecks(call: CallOf<typeof checkParser>): AsyncGenerator<Finding> {
+async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, now, flags } = call
   const { describeRequests, makeOneCall, parseCallInput } = await import('../check/service-requests.ts')
   const callInput = flags.call ? parseCallInput(flags.call) : null

@@ -5,7 +5,7 @@ import { FAILURE_STATES } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
 import type { FailedRow, FailureFilter } from '../../store/failures.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
-import { type CallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
+import { type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import { formatChoices, parseText, parseWholeFrom, statesOption } from '../options.ts'
 import { formatCsvLine } from '../../util/csv.ts'
@@ -101,7 +101,7 @@ async function writeCsv(
   db: Database,
   filter: FailureFilter,
   target: string,
-  { flags, stdout, stderr, cwd, signal }: CallOf<typeof failuresParser>,
+  { flags, stdout, stderr, cwd, signal }: CliCallOf<typeof failuresParser>,
 ): Promise<ExitCode> {
   const file = target === '-' ? null : await openFile(resolve(cwd, target), target)
   const write = async (text: string): Promise<void> => {

@@ -6,8 +6,8 @@ import type { Database } from '../../store/open.ts'
 import { pluralize } from '../../util/format.ts'
 import {
   type Answer,
-  type Call,
-  type CallOf,
+  type CliCall,
+  type CliCallOf,
   type CliCommand,
   Exit,
   UsageError,
@@ -43,7 +43,7 @@ const forgetParser = createParser('forget')
   .option('--dry-run', 'show what would be erased without erasing it', false)
   .addOption(yesOption)
 
-type ForgetCall = CallOf<typeof forgetParser>
+type ForgetCall = CliCallOf<typeof forgetParser>
 
 export const forgetCommand = defineCommand(forgetParser, {
   group: 'work',
@@ -124,7 +124,7 @@ const isComplete = ({ remaining, unsearched }: ForgetReport): boolean =>
   remaining.length === 0 && unsearched.length === 0
 
 /** Takes the suppressions of identifiers back. */
-async function allowAgain(call: Call, targets: readonly ForgetTarget[]): Promise<Answer> {
+async function allowAgain(call: CliCall, targets: readonly ForgetTarget[]): Promise<Answer> {
   const [{ deleteSuppressions }, { inTransaction }] = await Promise.all([
     import('../../store/suppressions.ts'),
     import('../../store/transaction.ts'),
@@ -149,7 +149,7 @@ async function allowAgain(call: Call, targets: readonly ForgetTarget[]): Promise
 /** The sources whose rows can be searched, and why others cannot: what was written to their rows may be missed. */
 async function openSources(
   db: Database,
-  call: Call,
+  call: CliCall,
 ): Promise<{ readonly sources: readonly Source[]; readonly unopened: readonly UnsearchedSource[] }> {
   const [{ toOneLine }, { resolveSource }, { SourceProblems }] = await Promise.all([
     import('../../daemon/reload.ts'),
@@ -170,7 +170,7 @@ async function openSources(
 }
 
 /** Lists suppressions, or those of identifiers: the addresses themselves are gone. */
-async function listSuppressed(call: Call, targets: readonly ForgetTarget[] | null): Promise<Answer> {
+async function listSuppressed(call: CliCall, targets: readonly ForgetTarget[] | null): Promise<Answer> {
   const { listSuppressions } = await import('../../store/suppressions.ts')
   const suppressions = await listSuppressions(await useDatabase(call), targets)
   return { json: { suppressions }, text: () => renderSuppressions(suppressions, call.stdout) }

@@ -4,7 +4,7 @@ import type { GivenService } from '../../config/service.ts'
 import type { Service } from '../../domain/service/service.ts'
 import type { Proposal, SkippedTable } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
-import { type Call, Exit, createParser, defineCommand } from '../command.ts'
+import { type CliCall, Exit, createParser, defineCommand } from '../command.ts'
 import { useDatabase } from '../settings.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import type { InitPrompt } from '../../init/prompt.ts'
@@ -114,7 +114,7 @@ async function selectSources(
   proposal: Proposal,
   questions: InitPrompt | null,
   { isQuiet, service }: { readonly isQuiet: boolean; readonly service: GivenService | null },
-  { stdout }: Pick<Call, 'stdout'>,
+  { stdout }: Pick<CliCall, 'stdout'>,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []

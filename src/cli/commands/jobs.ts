@@ -3,7 +3,7 @@ import { formatState } from '../../domain/row.ts'
 import { Job, type JobState } from '../../domain/job.ts'
 import type { StoredJob } from '../../store/job-actions.ts'
 import { quoteText } from '../../util/text.ts'
-import { type Answer, type CallOf, Exit, UsageError, createParser, defineCommand } from '../command.ts'
+import { type Answer, type CliCallOf, Exit, UsageError, createParser, defineCommand } from '../command.ts'
 import { auditCommand, openLog, useDatabase } from '../settings.ts'
 import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
@@ -28,7 +28,7 @@ const jobsParser = createParser('jobs')
   )
   .option('--limit <N>', 'maximum number of jobs; default: 20', parseWholeFrom(1), 20)
 
-type JobsCall = CallOf<typeof jobsParser>
+type JobsCall = CliCallOf<typeof jobsParser>
 
 export const jobsCommand = defineCommand(jobsParser, {
   group: 'inspect',

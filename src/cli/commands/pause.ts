@@ -1,7 +1,7 @@
 import type { PausedSource } from '../../store/paused-sources.ts'
 import { relativeTime } from '../../util/format.ts'
 import { parseMs, parseText } from '../options.ts'
-import { type Answer, type Call, createParser, defineCommand } from '../command.ts'
+import { type Answer, type CliCall, createParser, defineCommand } from '../command.ts'
 import { auditCommand, readConfig, useDatabase } from '../settings.ts'
 
 export const pauseCommand = defineCommand(
@@ -41,7 +41,7 @@ export const resumeCommand = defineCommand(
 
 /** @param pause null: resume */
 async function change(
-  call: Call<[string[]]>,
+  call: CliCall<[string[]]>,
   pause: { readonly reason: string | null; readonly forMs: number | null } | null,
 ): Promise<Answer> {
   const names = [...new Set(call.args[0])]

@@ -1,5 +1,5 @@
 import {
-  type Call,
+  type CliCall,
   Exit,
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
@@ -57,7 +57,7 @@ export const planCommand = defineCommand(
 )
 
 /** A run would end at once, or wait. */
-async function warnOfRefusal(db: Database, { stderr }: Pick<Call, 'stderr'>): Promise<void> {
+async function warnOfRefusal(db: Database, { stderr }: Pick<CliCall, 'stderr'>): Promise<void> {
   const { tryWrite } = await import('../../store/connectivity.ts')
   const refused = describeRefusal(await tryWrite(db))
   if (refused !== null) stderr.line(`${stderr.paint('warn', `${refused.title}.`)} ${refused.action}`)

@@ -8,7 +8,7 @@ import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
   type Answer,
   CLOSING_MESSAGE,
-  type CallOf,
+  type CliCallOf,
   Exit,
   type ExitCode,
   UsageError,
@@ -20,7 +20,7 @@ import {
   adaptParser,
   parseMs,
   parseMsRange,
-  parsePort,
+  parsePortNumber,
   parseText,
   parseWholeFrom,
   repeatableOption,
@@ -40,7 +40,7 @@ const sandboxParser = createParser('sandbox')
     parseText,
     null,
   )
-  .option('--port <N>', 'default: 4010; 0: any free port', parsePort, 4010)
+  .option('--port <N>', 'default: 4010; 0: any free port', parsePortNumber, 4010)
   .option('--host <HOST>', 'default: 127.0.0.1', parseText, null)
   .option('--limit <N>', 'calls per window; default: no limit', parseWholeFrom(1), null)
   .option('--window <2s>', 'length of a window; default: 10s', parseMs, 10_000)
@@ -99,7 +99,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   },
 })
 
-type SandboxCall = CallOf<typeof sandboxParser>
+type SandboxCall = CliCallOf<typeof sandboxParser>
 
 /** Answers from the cases of a service until it is interrupted. */
 async function playService(module: string, call: SandboxCall): Promise<ExitCode> {

@@ -1,7 +1,7 @@
 import type { UndoReport } from '../../actions/undo/report.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
 import { pluralize } from '../../util/format.ts'
-import { type Call, Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { type CliCall, Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { writeJson } from '../terminal.ts'
@@ -69,7 +69,7 @@ export const undoCommand = defineCommand(
 async function undoOne(
   run: number,
   { dryRun, denied }: { readonly dryRun: boolean; readonly denied: string | null },
-  call: Pick<Call, 'stdin' | 'stdout' | 'stderr' | 'signal' | 'now'>,
+  call: Pick<CliCall, 'stdin' | 'stdout' | 'stderr' | 'signal' | 'now'>,
   { app, log }: Awaited<ReturnType<typeof useApp>>,
 ): Promise<UndoReport> {
   const { stdout, stderr, signal, now } = call
