@@ -12,6 +12,14 @@ const MOCKED = 'test/unit/**/*.mocked.test.ts'
 /** The examples import the package by its name. */
 const EXAMPLES = { alias: { fillrate: join(import.meta.dirname, 'src/index.ts') } }
 
+/** What `src` gives as the type of a result is held against the rows that Postgres sends. */
+const CHECKED = {
+  alias: [
+    { find: 'fillrate', replacement: EXAMPLES.alias.fillrate },
+    { find: /^kysely$/, replacement: join(import.meta.dirname, 'test/support/checked-kysely.ts') },
+  ],
+}
+
 /** Crashes and kills, daemons, the dashboard in a browser, the demo and the examples, and `init` on real schemas. */
 const SLOW = [
   'test/integration/cli/{deliveries,kill,multi-process,process,source}.test.ts',
@@ -21,7 +29,11 @@ const SLOW = [
 ]
 
 const INTEGRATION = {
-  globalSetup: ['test/support/postgres-setup.ts', 'test/support/program-setup.ts'],
+  globalSetup: [
+    'test/support/result-types-setup.ts',
+    'test/support/postgres-setup.ts',
+    'test/support/program-setup.ts',
+  ],
   // Limits for a hanging test only: a machine may be ten times slower than the one the test was written on, and no test is
   // a measurement. Tests set no shorter limits.
   testTimeout: 300_000,
@@ -57,7 +69,7 @@ export default defineConfig({
         },
       },
       {
-        resolve: EXAMPLES,
+        resolve: CHECKED,
         test: {
           ...INTEGRATION,
           name: 'integration',
@@ -67,7 +79,7 @@ export default defineConfig({
       },
       {
         // `npm run test:slow`: half of all the time. `npm test` is to end within four minutes on two cores.
-        resolve: EXAMPLES,
+        resolve: CHECKED,
         test: { ...INTEGRATION, name: 'slow', include: SLOW },
       },
     ],

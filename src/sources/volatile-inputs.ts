@@ -8,6 +8,9 @@ import type { Source } from './source-model.ts'
 /** The rows that are read: 200, because one row in a hundred may be evaluated differently. */
 export const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null, changedSince: null }
 
+/** Its hash is not read. */
+export type InputRow = Omit<PageRow, 'input_hash'>
+
 /**
  * Evaluates the inputs of the first rows, or of the given ones, once. Each call needs a transaction of its own: `now()`
  * is constant within one.
@@ -15,8 +18,8 @@ export const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: n
 export async function readInputs(
   db: Db,
   source: Source,
-  of: readonly PageRow[] | null,
-): Promise<readonly PageRow[]> {
+  of: readonly InputRow[] | null,
+): Promise<readonly InputRow[]> {
   const page =
     of === null
       ? pageQuery(source, FIRST_PAGE)
@@ -24,7 +27,7 @@ export async function readInputs(
           source,
           of.map((row) => row.key),
         )
-  return (await sql<PageRow>`${page}`.execute(db)).rows
+  return (await sql<InputRow>`${page}`.execute(db)).rows
 }
 
 /**
@@ -34,9 +37,9 @@ export async function readInputs(
  */
 export function findVolatileInputs(
   source: Source,
-  readings: readonly (readonly PageRow[])[],
+  readings: readonly (readonly InputRow[])[],
 ): SourceProblem[] {
-  const [first = new Map<string, PageRow>(), ...later] = readings.map(
+  const [first = new Map<string, InputRow>(), ...later] = readings.map(
     (rows) => new Map(rows.map((row) => [row.key, row])),
   )
   const names = MAPPING_INPUTS.filter((name) =>

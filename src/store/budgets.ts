@@ -65,11 +65,13 @@ export function toNetUsage({
 
 type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'>
 
-const usageSql = (run: number, also = sql``): RawBuilder<UsageRow> => sql<UsageRow>`
-    select case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
+const usageColumnsSql = sql`
+           case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
            case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
            r.budget_name is not null as "isShared",
-           ${returnedBySourceSql(ofSpenderSql)} as returned ${also}
+           ${returnedBySourceSql(ofSpenderSql)} as returned`
+
+const fromUsageSql = (run: number): RawBuilder<unknown> => sql`
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
      where r.id = ${run}`
 
@@ -78,7 +80,7 @@ const toUsage = (usage: UsageRow | undefined): BudgetUsage =>
 
 /** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
 export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
-  const { rows } = await usageSql(run).execute(db)
+  const { rows } = await sql<UsageRow>`select ${usageColumnsSql} ${fromUsageSql(run)}`.execute(db)
   return toUsage(rows[0])
 }
 
@@ -98,11 +100,10 @@ export async function readBeforeClaim(
   lookups: readonly LookupSpec[],
   service: number,
 ): Promise<BeforeClaim & { readonly spent: BudgetUsage }> {
-  const { rows } = await usageSql(
-    run,
-    sql`, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions", ${knownLookupsSql(lookups, service)} as known`,
-  ).execute(tx)
-  const [row] = rows as (UsageRow & BeforeClaim)[]
+  const { rows } = await sql<UsageRow & BeforeClaim>`
+    select ${usageColumnsSql}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions",
+           ${knownLookupsSql(lookups, service)} as known ${fromUsageSql(run)}`.execute(tx)
+  const [row] = rows
   // Without the run nothing is claimed.
   const { hasSuppressions, known } = row ?? { hasSuppressions: true, known: { all: 1, keyed: 1 } }
   return { spent: toUsage(row), hasSuppressions, known }

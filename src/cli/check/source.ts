@@ -2,12 +2,11 @@ import type { Problem } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSource } from '../../sources/describe-source.ts'
 import { explainPageFailure, findInheritedKey } from '../../sources/page-failure.ts'
-import type { PageRow } from '../../sources/page.ts'
 import { type Misfit } from '../../sources/check/fit.ts'
 import { findMisfits } from '../../sources/check/values.ts'
 import { type Source, resolveSource } from '../../sources/source.ts'
 import { showFound, type SourceProblem } from '../../sources/problems.ts'
-import { FIRST_PAGE, findVolatileInputs, readInputs } from '../../sources/volatile-inputs.ts'
+import { FIRST_PAGE, findVolatileInputs, type InputRow, readInputs } from '../../sources/volatile-inputs.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
@@ -89,7 +88,7 @@ async function wrongRows(
   db: Database,
   source: Source,
 ): Promise<ReadonlyArray<Problem & { readonly key?: string }>> {
-  const read = (of: readonly PageRow[] | null): Promise<readonly PageRow[]> =>
+  const read = (of: readonly InputRow[] | null): Promise<readonly InputRow[]> =>
     inTransaction(db, (tx) => readInputs(tx, source, of), CHECK_MS)
   try {
     const repeated = await inTransaction(db, (tx) => findInheritedKey(tx, source), CHECK_MS)

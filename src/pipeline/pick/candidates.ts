@@ -116,8 +116,7 @@ export async function readCandidates(
       select array_agg(key) as keys, count(*) as rows, count(*) filter (where lacks) as lacking from page
     ),
     unsettled as materialized (
-      select page.*, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
-             ${isDueSql} as "isDue", ${settledAtSql}, ${disposition} as disposition, r.key is null as "isNew"
+      select page.*, ${candidateColumnsSql(source, service)}, ${disposition} as disposition, r.key is null as "isNew"
         from page full join (
           select ${rowColumnsSql(source)} from fillrate.rows
            where source = (select ${source.name}::text) and key = any((select keys from scanned)::text[]) offset 0
@@ -203,8 +202,7 @@ export async function readCandidatesByKey(
     lastWrittenSql(source).lastWritten,
   )
   const { rows } = await sql<Omit<PickCandidate, 'disposition'>>`
-    select ${pageColumnsSql(source)}, ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
-           ${isDueSql} as "isDue", ${settledAtSql}
+    select ${pageColumnsSql(source)}, ${candidateColumnsSql(source, service)}
       from (${page}) as page left join lateral (
         select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
@@ -215,9 +213,10 @@ export async function readCandidatesByKey(
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
   sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
-const isDueSql = sql<boolean>`coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false)`
-
-export const settledAtSql = sql`r.settled_at::text as "settledAt"`
+/** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
+export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
+  ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
+  coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false) as "isDue", r.settled_at::text as "settledAt"`
 
 /** SQL: the disposition of a row that does not wait, from `page` and `r`. */
 export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`
@@ -231,7 +230,7 @@ export const finishedDispositionSql = (source: Source, service: number): RawBuil
  * SQL: until when the stamp in `page` settles the row; NULL if it does not. One that Fillrate wrote settles the row as it was
  * then: not with other inputs, and not what was picked since for these. Any other stamp settles it whatever Fillrate knows.
  */
-export function settledUntilSql(source: Source): RawBuilder<Date | null> {
+function settledUntilSql(source: Source): RawBuilder<Date | null> {
   if (source.freshness === null) return sql`null::timestamptz`
   return sql`case when page.fresh_until > now() and (${isOwnStampSql(source)} is not true
       or (r.state = ${sql.lit(Row.enriched)} and r.input_hash = page.input_hash)) then page.fresh_until end`
@@ -270,7 +269,7 @@ export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
   sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
-export function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLookups | null> {
+function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLookups | null> {
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),

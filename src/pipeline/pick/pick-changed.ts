@@ -19,11 +19,9 @@ import type { RunBudget } from './budget.ts'
 import {
   finishedDispositionSql,
   lastWrittenSql,
-  missedLookupsSql,
+  candidateColumnsSql,
   type PickCandidate,
   rowColumnsSql,
-  settledAtSql,
-  settledUntilSql,
 } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
 import { settleStamped } from './stamped.ts'
@@ -152,7 +150,7 @@ async function readChangedRows(
   const page = keysQuery(source, keys, lastWrittenSql(source).lastWritten)
   const isWaitingSql = sql`r.state = ${sql.lit(Row.waiting)}`
   const result = await sql<PickCandidate>`
-      select ${pageColumnsSql(source)}, ${missedLookupsSql(source, run.service)} as missed, ${settledUntilSql(source)} as "settledUntil", ${settledAtSql}, case
+      select ${pageColumnsSql(source)}, ${candidateColumnsSql(source, run.service)}, case
                when ${isWaitingSql} and r.run_id = any(${[...runningIds]}::bigint[])
                     and (r.run_id <> ${run.id} or r.input_hash = page.input_hash) then 'held'
                when ${isWaitingSql} then 'abandoned'

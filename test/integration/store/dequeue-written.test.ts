@@ -70,8 +70,8 @@ test('of two write-backs with rows of one entry, the last removes it', async () 
     truncate fillrate.rows, fillrate.write_back_queue restart identity;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 2) n;
-    insert into fillrate.rows (source, key, lookup_id, state)
-    select 's', row_number() over (order by id), id, 'waiting' from fillrate.lookups where key <> 'a@b.example'`)
+    insert into fillrate.rows (source, key, lookup_id, state, input_hash)
+    select 's', row_number() over (order by id), id, 'waiting', 0 from fillrate.lookups where key <> 'a@b.example'`)
   await enqueue(
     (await pool.query<{ id: number }>('select id::int from fillrate.lookups')).rows.map(({ id }) => id),
   )
@@ -98,9 +98,9 @@ test('a lookup stays queued, in its order, for waiting rows of other sources, an
     truncate fillrate.rows, fillrate.lookups, fillrate.write_back_queue restart identity cascade;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
-    insert into fillrate.rows (source, key, lookup_id, state, is_dry_run)
-    select 's', n, n, 'waiting', n = 5 from generate_series(1, 5) n;
-    insert into fillrate.rows (source, key, lookup_id, state) values ('t', '1', 2, 'waiting'), ('t', '2', 2, 'waiting')`)
+    insert into fillrate.rows (source, key, lookup_id, state, is_dry_run, input_hash)
+    select 's', n, n, 'waiting', n = 5, 0 from generate_series(1, 5) n;
+    insert into fillrate.rows (source, key, lookup_id, state, input_hash) values ('t', '1', 2, 'waiting', 0), ('t', '2', 2, 'waiting', 0)`)
   await enqueue([1, 2, 3, 4, 5])
   await enqueue([5, 1])
   const other = await db.startTransaction().execute()

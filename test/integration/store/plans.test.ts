@@ -79,8 +79,8 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     ${analyze}
     ${insertChanges(RUN, WRITTEN + 1, WRITTEN + WAITING)};
     ${insertFound(RUN, WRITTEN + 1, WRITTEN + WAITING)};
-    insert into fillrate.rows (source, key, lookup_id, state, run_id)
-    select 'contacts', n, n, 'waiting', ${RUN} from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
+    insert into fillrate.rows (source, key, lookup_id, state, run_id, input_hash)
+    select 'contacts', n, n, 'waiting', ${RUN}, 0 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.write_back_queue (lookup_ids)
     select array_agg(n) from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.lookups (kind, key, input, state, run_id)
