@@ -39,7 +39,7 @@ const titles = async (where = 'true'): Promise<unknown[]> =>
 const stateOf = async (key: string): Promise<unknown> =>
   (
     await database.pool.query<{ state: string; reason: string | null; due: boolean }>(
-      `select state, reason, due_at > now() as due from fillrate.rows where key = $1`,
+      `select state, reason, due_at is not null as due from fillrate.rows where key = $1`,
       [key],
     )
   ).rows[0]

@@ -84,7 +84,7 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     insert into fillrate.write_back_queue (lookup_ids)
     select array_agg(n) from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.lookups (kind, key, input, state, run_id)
-    select 'email', 'q' || n || '@example.com', '{}', 'pending', ${RUN} from generate_series(1, ${PENDING}) n`)
+    select 'email', 'q' || n || '@example.com', '{"email": "q@example.com"}', 'pending', ${RUN} from generate_series(1, ${PENDING}) n`)
   await database.pool.query(`${QUEUE_PENDING}; ${LIST_FOR_RUNS}`)
 }
 
