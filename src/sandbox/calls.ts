@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FaultName, Opportunity, type SandboxEndpoint, isFaultInjected } from './faults.ts'
-import type { SandboxJob, SandboxJobs } from './jobs.ts'
+import type { JobQueue, SandboxJob } from './jobs.ts'
 import type { SandboxOptions } from './options.ts'
 import type { SandboxRequest } from './requests.ts'
 import { type SandboxResponse, errorResponse, malformedRecord, sendResponse } from './responses.ts'
@@ -19,7 +19,7 @@ import {
 export interface CallContext {
   readonly settings: () => SandboxOptions
   readonly recorder: StatsRecorder
-  readonly jobs: SandboxJobs
+  readonly jobs: JobQueue
   /** The open window of each key. */
   readonly windows: Map<string, RateWindow>
   readonly closing: AbortSignal
@@ -70,7 +70,7 @@ export async function handleCall(call: SandboxCall, context: CallContext): Promi
     recorder.request(endpoint, answer.status)
     sendResponse(response, answer, settings())
   }
-  if (job !== undefined && !isEarly) jobs.start(job)
+  if (job !== undefined && !isEarly) await jobs.start(job)
 }
 
 /** How a call is answered, the work done for it, and the job that it starts. */

@@ -2,19 +2,6 @@ import type { MsRange } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
 import type { Sandbox } from './server.ts'
 
-/** What a user or a program needs to call a sandbox. Holds the keys and the secret, unmasked. */
-export interface SandboxDescription {
-  readonly url: string
-  readonly keys: readonly string[]
-  readonly webhook_secret: string
-  readonly rate_limit: string
-  readonly latency: string
-  readonly jobs: string
-  readonly faults: SandboxOptions['faults']
-  /** The same as lines to print. */
-  readonly lines: readonly string[]
-}
-
 const timeText = (range: MsRange) =>
   typeof range === 'number' ? `${range} ms` : `${range[0]} to ${range[1]} ms`
 const percent = (share: number) => `${Number((share * 100).toFixed(2))}%`
@@ -35,8 +22,8 @@ function faultsText(options: SandboxOptions): string {
   return on.length === 0 ? 'none' : on.map(([name, share]) => `${name} ${percent(share)}`).join(', ')
 }
 
-export function describeSandbox(sandbox: Sandbox): SandboxDescription {
-  const { url, keys, webhookSecret, settings } = sandbox
+/** What a user or a program needs to call a sandbox, and the same as lines to print. With its keys and its secret. */
+export function describeSandbox({ url, keys, webhookSecret, settings }: Sandbox) {
   const rateLimit = describeRateLimit(settings)
   const latency = `${timeText(settings.latencyBeforeMs)} there, ${timeText(settings.latencyAfterMs)} to answer`
   const jobs = `delivered after ${timeText(settings.jobDelayMs)}, retried ${settings.retryDelaysMs.length} times`
@@ -51,7 +38,6 @@ export function describeSandbox(sandbox: Sandbox): SandboxDescription {
     ['faults', faultsText(settings)],
     ['counts', `${url}/_stats`],
   ] as const
-  const lines = rows.map(([name, value]) => `${name.padEnd(14)}  ${value}`)
   return {
     url,
     keys,
@@ -60,6 +46,6 @@ export function describeSandbox(sandbox: Sandbox): SandboxDescription {
     latency,
     jobs,
     faults: settings.faults,
-    lines,
+    lines: rows.map(([name, value]) => `${name.padEnd(14)}  ${value}`),
   }
 }

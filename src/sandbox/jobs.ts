@@ -25,36 +25,84 @@ export interface SandboxJob {
 
 const MAX_OUTCOMES = 50_000
 
-export type SandboxJobs = ReturnType<typeof createJobQueue>
-
 /** Accepts jobs, processes them after their delay, and delivers each to its webhook URL. */
-export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRecorder) {
-  const closing = new AbortController()
-  let release = new AbortController()
-  const deliveries = createDeliveries(settings, recorder, closing.signal)
-  const pending = new Map<string, SandboxJob>()
+export class JobQueue {
+  readonly #settings: () => SandboxOptions
+  readonly #recorder: StatsRecorder
+  readonly #closing = new AbortController()
+  readonly #deliveries: ReturnType<typeof createDeliveries>
+  readonly #pending = new Map<string, SandboxJob>()
   /** Oldest first; the oldest are dropped. */
-  const ended = new Map<string, JobOutcome>()
+  readonly #ended = new Map<string, JobOutcome>()
+  #release = new AbortController()
 
-  function finish(job: SandboxJob, status: JobOutcome['status'], outcome: JobOutcome['outcome']): void {
-    if (!pending.has(job.jobId)) return
-    if (outcome === 'acknowledged') recorder.counts.jobs[status] += 1
-    else if (outcome !== 'closed') recorder.counts.jobs[outcome] += 1
-    const end = { jobId: job.jobId, status, outcome }
-    pending.delete(job.jobId)
-    ended.set(job.jobId, end)
-    const [oldest] = ended.keys()
-    if (ended.size > MAX_OUTCOMES && oldest !== undefined) ended.delete(oldest)
-    job.firstAnswer.resolve()
-    job.end.resolve(end)
+  constructor(settings: () => SandboxOptions, recorder: StatsRecorder) {
+    this.#settings = settings
+    this.#recorder = recorder
+    this.#deliveries = createDeliveries(settings, recorder, this.#closing.signal)
   }
 
-  async function deliver(job: SandboxJob): Promise<void> {
+  get pending(): number {
+    return this.#pending.size
+  }
+
+  /** Accepts a job. It stays pending until it is started. */
+  accept(inputs: readonly JobInput[], opportunity: Opportunity, webhookUrl: URL | null): SandboxJob {
+    // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
+    // same seed would lose its deliveries.
+    const jobId = `job_${randomUUID()}`
+    const [firstAnswer, end] = [Promise.withResolvers<void>(), Promise.withResolvers<JobOutcome>()]
+    const job: SandboxJob = { jobId, inputs, opportunity, webhookUrl, firstAnswer, end }
+    this.#pending.set(jobId, job)
+    this.#recorder.counts.jobs.accepted += 1
+    return job
+  }
+
+  /** The body of the 202 response. */
+  accepted({ jobId, inputs }: SandboxJob): object {
+    const options = this.#settings()
+    const accepted = inputs.flatMap((input, at) => (isRejectedInput(input, options) ? [] : { input, at }))
+    switch (options.acceptedShape) {
+      case 'job_id':
+        return { job_id: jobId }
+      case 'job_id+request_ids':
+        return {
+          job_id: jobId,
+          request_ids: accepted.map(({ at }) => makeRequestId({ jobId, inputs }, at, options)),
+        }
+      case 'job_id+emails': {
+        const emails = accepted.map(({ input }) => input.asWritten)
+        return { job_id: jobId, requests: emails.toSorted().toReversed() }
+      }
+    }
+  }
+
+  /** Processes the job after its delay. */
+  async start(job: SandboxJob): Promise<void> {
+    const { opportunity } = job
+    const closing = this.#closing.signal
+    await abortableDelay(
+      opportunity.drawMs(this.#settings().jobDelayMs, 'delay'),
+      AbortSignal.any([closing, this.#release.signal]),
+    )
+    if (opportunity.injects('late'))
+      await abortableDelay(opportunity.drawMs(this.#settings().lateMs, 'late'), closing)
+    if (!closing.aborted) await this.#deliver(job)
+  }
+
+  /** Processes the job now; resolves when its delivery was answered for the first time. */
+  async startNow(job: SandboxJob): Promise<void> {
+    void this.#deliver(job)
+    await job.firstAnswer.promise
+  }
+
+  async #deliver(job: SandboxJob): Promise<void> {
     const { jobId, opportunity, webhookUrl: url } = job
+    const deliveries = this.#deliveries
     const status = opportunity.injects('job-failed') ? 'failed' : 'completed'
-    if (url === null) return finish(job, status, 'nowhere')
-    if (opportunity.injects('lost')) return finish(job, status, 'lost')
-    const results = createResults(job, status === 'failed', settings())
+    if (url === null) return this.#finish(job, status, 'nowhere')
+    if (opportunity.injects('lost')) return this.#finish(job, status, 'lost')
+    const results = createResults(job, status === 'failed', this.#settings())
     const toBody = (changes: object): Buffer =>
       Buffer.from(
         JSON.stringify({ event_id: `evt_${randomUUID()}`, job_id: jobId, status, results, ...changes }),
@@ -69,86 +117,48 @@ export function createJobQueue(settings: () => SandboxOptions, recorder: StatsRe
       await deliveries.sendBadlySigned(url, body, opportunity.draw('signature').between(0, 2))
     const first = deliveries.sendUntilAcknowledged(url, body, job.firstAnswer.resolve)
     if (opportunity.injects('duplicate')) {
-      await abortableDelay(opportunity.drawMs(settings().duplicateMs, 'duplicate'), closing.signal)
+      const { duplicateMs } = this.#settings()
+      await abortableDelay(opportunity.drawMs(duplicateMs, 'duplicate'), this.#closing.signal)
       await deliveries.sendAgain(url, body)
     }
-    finish(job, status, await first)
+    this.#finish(job, status, await first)
   }
 
-  async function runLater(job: SandboxJob): Promise<void> {
-    const { opportunity } = job
-    await abortableDelay(
-      opportunity.drawMs(settings().jobDelayMs, 'delay'),
-      AbortSignal.any([closing.signal, release.signal]),
-    )
-    if (opportunity.injects('late'))
-      await abortableDelay(opportunity.drawMs(settings().lateMs, 'late'), closing.signal)
-    if (!closing.signal.aborted) await deliver(job)
+  #finish(job: SandboxJob, status: JobOutcome['status'], outcome: JobOutcome['outcome']): void {
+    const { jobId } = job
+    if (!this.#pending.delete(jobId)) return
+    const counts = this.#recorder.counts.jobs
+    if (outcome === 'acknowledged') counts[status] += 1
+    else if (outcome !== 'closed') counts[outcome] += 1
+    const end = { jobId, status, outcome }
+    this.#ended.set(jobId, end)
+    const [oldest] = this.#ended.keys()
+    if (this.#ended.size > MAX_OUTCOMES && oldest !== undefined) this.#ended.delete(oldest)
+    job.firstAnswer.resolve()
+    job.end.resolve(end)
   }
 
-  return {
-    /** Accepts a job. It stays pending until it is started. */
-    accept(inputs: readonly JobInput[], opportunity: Opportunity, webhookUrl: URL | null): SandboxJob {
-      // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
-      // same seed would lose its deliveries.
-      const jobId = `job_${randomUUID()}`
-      const job: SandboxJob = {
-        jobId,
-        inputs,
-        opportunity,
-        webhookUrl,
-        firstAnswer: Promise.withResolvers(),
-        end: Promise.withResolvers(),
-      }
-      pending.set(jobId, job)
-      recorder.counts.jobs.accepted += 1
-      return job
-    },
-    /** The body of the 202 response. */
-    accepted({ jobId, inputs }: SandboxJob): object {
-      const options = settings()
-      const accepted = inputs.flatMap((input, at) => (isRejectedInput(input, options) ? [] : { input, at }))
-      switch (options.acceptedShape) {
-        case 'job_id':
-          return { job_id: jobId }
-        case 'job_id+request_ids':
-          return {
-            job_id: jobId,
-            request_ids: accepted.map(({ at }) => makeRequestId({ jobId, inputs }, at, options)),
-          }
-        case 'job_id+emails': {
-          const emails = accepted.map(({ input }) => input.asWritten)
-          return { job_id: jobId, requests: emails.toSorted().toReversed() }
-        }
-      }
-    },
-    /** Starts the job after its delay, without waiting for it. */
-    start: (job: SandboxJob): void => void runLater(job),
-    /** Processes the job now; resolves when its delivery was answered for the first time. */
-    async startNow(job: SandboxJob): Promise<void> {
-      void deliver(job)
-      await job.firstAnswer.promise
-    },
-    pending: (): number => pending.size,
-    /** Ends the delay of all pending jobs. */
-    release(): void {
-      release.abort()
-      release = new AbortController()
-    },
-    /** Resolves with the outcome when the job has ended. Rejects for an unknown job. */
-    async delivered(jobId: string): Promise<JobOutcome> {
-      const end = ended.get(jobId) ?? (await pending.get(jobId)?.end.promise)
-      if (end === undefined) throw new Error(`The sandbox has no job ${jobId}.`)
-      return end
-    },
-    /** Resolves when no job is pending, including jobs accepted while waiting. */
-    async idle(): Promise<void> {
-      while (pending.size > 0) await Promise.all([...pending.values()].map((job) => job.end.promise))
-    },
-    close(): void {
-      closing.abort()
-      deliveries.close()
-      for (const job of pending.values()) finish(job, 'failed', 'closed')
-    },
+  /** Ends the delay of all pending jobs. */
+  release(): void {
+    this.#release.abort()
+    this.#release = new AbortController()
+  }
+
+  /** Resolves with the outcome when the job has ended. Rejects for an unknown job. */
+  async delivered(jobId: string): Promise<JobOutcome> {
+    const end = this.#ended.get(jobId) ?? (await this.#pending.get(jobId)?.end.promise)
+    if (end === undefined) throw new Error(`The sandbox has no job ${jobId}.`)
+    return end
+  }
+
+  /** Resolves when no job is pending, including jobs accepted while waiting. */
+  async idle(): Promise<void> {
+    while (this.pending > 0) await Promise.all([...this.#pending.values()].map((job) => job.end.promise))
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#deliveries.close()
+    for (const job of this.#pending.values()) this.#finish(job, 'failed', 'closed')
   }
 }

@@ -5,21 +5,6 @@ import type { SandboxOptions } from './options.ts'
 import { companyWords, departments, firstNames, lastNames, mailHosts } from './fixtures.ts'
 import type { FixturePlace } from './fixtures.ts'
 
-/** A record of service-interface.md, "Resources and their fields", with fields in that order. */
-export interface PersonRecord {
-  id: string
-  email?: string
-  name?: { full?: string; first?: string; last?: string }
-  title?: string
-  seniority?: string
-  department?: string
-  phone?: string
-  linkedin?: string
-  company?: { id: string; name: string; domain: string }
-  confidence: number
-  last_updated: string
-}
-
 /**
  * One lookup in canonical form. `key` is equal for all spellings of the same lookup, and different for different
  * ones.
@@ -89,35 +74,40 @@ const asciiWord = (text: string) =>
     .replaceAll(/[^A-Za-z]/g, '')
     .toLowerCase()
 
+/** A record of service-interface.md, "Resources and their fields", with fields in that order. */
+export type PersonRecord = ReturnType<typeof personRecord>
+
 /** The person's record, whether or not a lookup finds it. Any field may be missing but id, confidence and date. */
-export function personRecord(lookup: PersonLookup, options: RecordOptions): PersonRecord {
-  const draw = createRng(options.seed, `person ${lookup.key}`)
-  const has = () => !draw.below(options.missingShare)
+export function personRecord(lookup: PersonLookup, { seed, missingShare }: RecordOptions) {
+  const draw = createRng(seed, `person ${lookup.key}`)
+  const orMissing = <T>(value: T): T | undefined => (draw.below(missingShare) ? undefined : value)
   const [first, last] = parseName(namePart(lookup)) ?? [draw.pick(firstNames), draw.pick(lastNames)]
   const domain = workDomain(lookup, draw)
   const slug = `${asciiWord(first)}-${asciiWord(last)}`
   const { title, seniority, department } = drawPosition(draw)
-
-  const record: Omit<PersonRecord, 'confidence' | 'last_updated'> = {
-    id: `per_${seededIdentifier(options.seed, `person ${lookup.key}`)}`,
+  const id = `per_${seededIdentifier(seed, `person ${lookup.key}`)}`
+  const drawAnyPhone = () => {
+    const phone = drawPhone(companyPlace(seed, domain), draw)
+    return draw.below(missingShare) ? undefined : orMissing(phone)
   }
-  if (lookup.kind === 'email') record.email = lookup.key
-  else if (has()) record.email = `${slug.replace('-', '.')}@${domain}`
-  const name: NonNullable<PersonRecord['name']> = {}
-  if (has()) name.full = `${first} ${last}`
-  if (has()) name.first = first
-  if (has()) name.last = last
-  if (Object.keys(name).length > 0) record.name = name
-  if (has()) record.title = title
-  if (has()) record.seniority = seniority
-  if (has()) record.department = department
-  const phone = drawPhone(companyPlace(options.seed, domain), draw)
-  if (has() && has()) record.phone = phone
-  if (lookup.kind === 'linkedin') record.linkedin = lookup.url
-  else if (has()) record.linkedin = `https://www.linkedin.com/in/${slug}-${record.id.slice(-5)}`
-  if (has()) record.company = companyIdentity(options.seed, domain)
+  const drawName = () => {
+    const name = { full: orMissing(`${first} ${last}`), first: orMissing(first), last: orMissing(last) }
+    return Object.values(name).some((part) => part !== undefined) ? name : undefined
+  }
+  // Drawn in this order: another one would give other records for the same seed. JSON leaves out what is undefined.
   return {
-    ...record,
+    id,
+    email: lookup.kind === 'email' ? lookup.key : orMissing(`${slug.replace('-', '.')}@${domain}`),
+    name: drawName(),
+    title: orMissing(title),
+    seniority: orMissing(seniority),
+    department: orMissing(department),
+    phone: drawAnyPhone(),
+    linkedin:
+      lookup.kind === 'linkedin'
+        ? lookup.url
+        : orMissing(`https://www.linkedin.com/in/${slug}-${id.slice(-5)}`),
+    company: orMissing(companyIdentity(seed, domain)),
     confidence: drawConfidence(draw),
     last_updated: new Date(FIRST_UPDATE + Math.floor(draw.next() * UPDATE_SPAN_MS)).toISOString(),
   }

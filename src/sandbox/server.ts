@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { authenticate } from './auth.ts'
 import { type CallContext, handleCall } from './calls.ts'
 import { type SandboxControls, answerControl } from './control.ts'
-import { type JobOutcome, createJobQueue } from './jobs.ts'
+import { type JobOutcome, JobQueue } from './jobs.ts'
 import { DEFAULT_OPTIONS, type SandboxOptions, validateOptions } from './options.ts'
 import { findEndpoint, parseRequest } from './requests.ts'
 import { errorResponse, readRequestBody, sendResponse } from './responses.ts'
@@ -31,7 +31,7 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
   let options: SandboxOptions = { ...DEFAULT_OPTIONS, ...validateOptions(given) }
   const settings = () => options
   const recorder = new StatsRecorder()
-  const jobs = createJobQueue(settings, recorder)
+  const jobs = new JobQueue(settings, recorder)
   const closing = new AbortController()
   const context: CallContext = { settings, recorder, jobs, windows: new Map(), closing: closing.signal }
 
@@ -76,7 +76,7 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
     get webhookSecret() {
       return options.webhookSecret
     },
-    stats: ({ inputs = false } = {}) => recorder.snapshot(jobs.pending(), inputs),
+    stats: ({ inputs = false } = {}) => recorder.snapshot(jobs.pending, inputs),
     reset: () => recorder.reset(),
     configure: (changes) => {
       const checked = validateOptions(changes)
@@ -84,9 +84,9 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
         throw new Error('Sandbox option host and port cannot change while it runs. Start another.')
       options = { ...options, ...checked }
     },
-    delivered: jobs.delivered,
-    releaseJobs: jobs.release,
-    idle: jobs.idle,
+    delivered: (jobId) => jobs.delivered(jobId),
+    releaseJobs: () => jobs.release(),
+    idle: () => jobs.idle(),
     close: async () => {
       if (closing.signal.aborted) return
       closing.abort()

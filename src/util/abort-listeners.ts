@@ -7,8 +7,8 @@ interface SharedListener {
 const shared = new WeakMap<AbortSignal, SharedListener>()
 
 /**
- * Runs a callback when the signal aborts, like a listener. All that wait for a signal share one: adding a listener for each call, and
- * removing it, was 2% of Node's time in a run one by one.
+ * Runs a callback when the signal aborts, like a listener. All that wait for a signal share one listener, because a run adds and
+ * removes one for each call.
  * @param signal not aborted yet: nothing runs for one that is
  * @param callback to be removed by `removeAbortListener` when it is needed no more; must not throw
  * @example

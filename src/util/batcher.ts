@@ -27,104 +27,124 @@ const MAX_BATCH_BYTES = 8 * 1024 * 1024
  */
 export function createBatcher<Item, Result = void>(
   write: (items: Item[]) => Promise<Result>,
-  {
-    maxItems = 500,
-    concurrency = 1,
-    sizeOf = () => 0,
-    maxBytes = MAX_BATCH_BYTES,
-    gatherMs = () => 0,
-    fullAt = () => maxItems,
-  }: BatcherOptions<Item> = {},
+  options: BatcherOptions<Item> = {},
 ): (item: Item) => Promise<Result> {
-  interface Entry {
-    readonly item: Item
-    readonly bytes: number
-    readonly resolve: (result: Result) => void
-    readonly reject: (error: unknown) => void
-  }
-  let pending: Entry[] = []
-  let pendingBytes = 0
-  let writing = 0
+  const batcher = new Batcher(write, options)
+  return (item) => batcher.add(item)
+}
+
+/** An item that waits, with its adder. */
+interface Entry<Item, Result> {
+  readonly item: Item
+  readonly bytes: number
+  readonly resolve: (result: Result) => void
+  readonly reject: (error: unknown) => void
+}
+
+class Batcher<Item, Result> {
+  readonly #write: (items: Item[]) => Promise<Result>
+  readonly #options: Required<BatcherOptions<Item>>
+  #pending: Entry<Item, Result>[] = []
+  #pendingBytes = 0
+  #writing = 0
   /** When the oldest waiting items must be written, by `performance.now()`. */
-  let dueAt = Number.POSITIVE_INFINITY
-  let timer: NodeJS.Timeout | null = null
+  #dueAt = Number.POSITIVE_INFINITY
+  #timer: NodeJS.Timeout | null = null
   /** When it fires: most items are due after the first one, and need none of their own. */
-  let timerAt = 0
+  #timerAt = 0
 
-  const isDue = (): boolean =>
-    pending.length >= fullAt() || pendingBytes >= maxBytes || performance.now() >= dueAt
-
-  function start(): void {
-    if (writing >= concurrency || pending.length === 0) return
-    if (isDue()) {
-      stopTimer()
-      void drain()
-    } else if (timer === null || dueAt < timerAt) {
-      stopTimer()
-      timerAt = dueAt
-      timer = setTimeout(onTimer, Math.max(1, dueAt - performance.now()))
+  constructor(write: (items: Item[]) => Promise<Result>, options: BatcherOptions<Item>) {
+    const maxItems = options.maxItems ?? 500
+    this.#write = write
+    this.#options = {
+      concurrency: 1,
+      sizeOf: () => 0,
+      maxBytes: MAX_BATCH_BYTES,
+      gatherMs: () => 0,
+      fullAt: () => maxItems,
+      ...options,
+      maxItems,
     }
   }
 
-  function stopTimer(): void {
-    if (timer !== null) clearTimeout(timer)
-    timer = null
+  add(item: Item): Promise<Result> {
+    const { sizeOf, gatherMs } = this.#options
+    return new Promise((resolve, reject) => {
+      const bytes = sizeOf(item)
+      this.#pending.push({ item, bytes, resolve, reject })
+      this.#pendingBytes += bytes
+      this.#dueAt = Math.min(this.#dueAt, performance.now() + gatherMs())
+      this.#start()
+    })
   }
 
-  function onTimer(): void {
-    timer = null
-    start()
+  #isDue(): boolean {
+    const { fullAt, maxBytes } = this.#options
+    return (
+      this.#pending.length >= fullAt() || this.#pendingBytes >= maxBytes || performance.now() >= this.#dueAt
+    )
   }
 
-  async function drain(): Promise<void> {
-    writing++
+  #start(): void {
+    if (this.#writing >= this.#options.concurrency || this.#pending.length === 0) return
+    if (this.#isDue()) {
+      this.#stopTimer()
+      void this.#drain()
+    } else if (this.#timer === null || this.#dueAt < this.#timerAt) {
+      this.#stopTimer()
+      this.#timerAt = this.#dueAt
+      this.#timer = setTimeout(
+        () => {
+          this.#timer = null
+          this.#start()
+        },
+        Math.max(1, this.#dueAt - performance.now()),
+      )
+    }
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  async #drain(): Promise<void> {
+    this.#writing++
     // One turn of the event loop, so that items added in the same turn are written together.
     await new Promise((resolve) => setImmediate(resolve))
-    while (pending.length > 0 && isDue()) {
-      const batch = takeBatch()
+    while (this.#pending.length > 0 && this.#isDue()) {
+      const batch = this.#takeBatch()
       try {
-        const result = await write(batch.map((entry) => entry.item))
+        const result = await this.#write(batch.map((entry) => entry.item))
         for (const entry of batch) entry.resolve(result)
       } catch (error) {
         if (batch.length === 1) batch[0]?.reject(error)
-        else for (const entry of batch) await write([entry.item]).then(entry.resolve, entry.reject)
+        else for (const entry of batch) await this.#write([entry.item]).then(entry.resolve, entry.reject)
       }
     }
-    writing--
-    start()
+    this.#writing--
+    this.#start()
   }
 
-  function takeBatch(): Entry[] {
+  #takeBatch(): Entry<Item, Result>[] {
+    const { maxItems, maxBytes } = this.#options
     let bytes = 0
     let count = 0
-    for (const entry of pending.slice(0, maxItems)) {
+    for (const entry of this.#pending.slice(0, maxItems)) {
+      if (count > 0 && bytes + entry.bytes > maxBytes) break
       bytes += entry.bytes
-      if (count > 0 && bytes > maxBytes) break
       count++
     }
-    const batch = pending.slice(0, count)
-    pending = pending.slice(count)
-    pendingBytes -= bytesOf(batch)
-    if (pending.length === 0) dueAt = Number.POSITIVE_INFINITY
+    const batch = this.#pending.slice(0, count)
+    this.#pending = this.#pending.slice(count)
+    this.#pendingBytes -= bytes
+    if (this.#pending.length === 0) this.#dueAt = Number.POSITIVE_INFINITY
     return batch
   }
-
-  return (item) =>
-    new Promise((resolve, reject) => {
-      const bytes = sizeOf(item)
-      pending.push({ item, bytes, resolve, reject })
-      pendingBytes += bytes
-      dueAt = Math.min(dueAt, performance.now() + gatherMs())
-      start()
-    })
 }
 
-const bytesOf = (entries: ReadonlyArray<{ readonly bytes: number }>): number =>
-  entries.reduce((sum, { bytes }) => sum + bytes, 0)
-
 /**
- * About how many characters the JSON of a value has, at a sixth of the time of writing it: for bounds of memory, not for exact
- * sizes. Characters that JSON escapes count as one, and what is no text, array or object as eight.
+ * About how many characters the JSON of a value has, without writing it: for bounds of memory, not for exact sizes. Characters that JSON escapes count as one, and what is no text, array or object as eight.
  */
 export function estimateJsonSize(value: unknown): number {
   if (typeof value === 'string') return value.length + 2

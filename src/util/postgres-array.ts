@@ -110,8 +110,8 @@ const SCRATCH_BYTES = 4 * 1024 * 1024
 let scratch: Buffer | null = null
 
 /**
- * An array as a parameter in Postgres's binary format: nothing is escaped here and no text of a whole batch is parsed there,
- * which for JSON took longer than to store what it holds. The driver sends a Buffer as binary. An array without any value
+ * An array as a parameter in Postgres's binary format: nothing is escaped here and no text of a whole batch is parsed there.
+ * The driver sends a Buffer as binary. An array without any value
  * is sent empty: `unnest` of several arrays fills the shorter ones with NULL.
  * @param values null, undefined, NaN and infinities become NULL, as JSON writes them
  * @throws RangeError for a value that is none of the type

@@ -121,13 +121,8 @@ export function foldNames(names: readonly string[], shown = 3): string {
   return `${names.slice(0, shown - 1).join(', ')} and ${names.length - shown + 1} more`
 }
 
-const MAX_LISTED = 12
-
 /** A list of names for a message, cut after twelve. */
-export function listNames(names: readonly string[]): string {
-  const shown = names.slice(0, MAX_LISTED).join(', ')
-  return names.length > MAX_LISTED ? `${shown} and ${names.length - MAX_LISTED} more` : shown
-}
+export const listNames = (names: readonly string[]): string => foldNames(names, 13)
 
 /** `'a', 'b' or 'c'`. */
 export function oneOf(words: readonly string[]): string {

@@ -4,10 +4,11 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import pg from 'pg'
+import type pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openPostgres } from '../../../src/demo/postgres/open.ts'
 import { isAlive, isServerRunning, parsePostmaster } from '../../../src/demo/postgres/server.ts'
+import { onServer } from '../../support/server.ts'
 import { removeDemo } from './remove.ts'
 
 // Only its owner may enter a folder of mkdtemp: as root, Postgres could not use it.
@@ -108,16 +109,8 @@ test('an incomplete folder is reported and left unchanged', async () => {
   )
 })
 
-async function query(url: string, sql: string): Promise<unknown[]> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => {})
-  await client.connect()
-  try {
-    return (await client.query(sql)).rows as unknown[]
-  } finally {
-    await client.end()
-  }
-}
+const query = (url: string, sql: string): Promise<unknown[]> =>
+  onServer(url, async (client) => (await client.query<pg.QueryResultRow>(sql)).rows)
 
 /** Another process that holds the Postgres open. */
 async function startChild(): Promise<{ child: ChildProcess; url: string }> {

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createServer } from 'node:http'
-import type { Server } from 'node:http'
 import { once } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import {
@@ -17,22 +16,9 @@ import {
   submit,
 } from './support.ts'
 import type { Received } from './support.ts'
+import { freePort } from '../../support/free-port.ts'
 
 const signatureOf = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
-
-function portOf(server: Server): number {
-  const address = server.address()
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
-
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const port = portOf(server)
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 describe('a delivery', () => {
   it('holds one result per input, signed over its bytes', async () => {
@@ -87,7 +73,7 @@ describe('a delivery', () => {
   it('is retried with the same bytes until acknowledged', async () => {
     const answers = [500, 'hang', 302, 204] as const
     const receiver = await startReceiver((_, before) => answers[before] ?? 200)
-    const sandbox = await sandboxWith({ ackTimeoutMs: 100, retryDelaysMs: [1, 1, 1, 1] })
+    const sandbox = await sandboxWith({ ackTimeoutMs: 1_000, retryDelaysMs: [1, 1, 1, 1] })
     const end = await sandbox.delivered(await submit(sandbox, emailsFrom(3), receiver.url))
     expect(end.outcome).toBe('acknowledged')
     const bodies = receiver.received.map(({ body, signature }) => `${signature} ${body.toString()}`)
@@ -103,22 +89,21 @@ describe('a delivery', () => {
 
   it('frees the connection of a receiver that times out', async () => {
     const { promise: isFreed, resolve: free } = Promise.withResolvers<boolean>()
-    const silent = createServer((_, response) => response.on('close', () => free(true))).listen(
-      0,
-      '127.0.0.1',
-    )
+    const port = await freePort()
+    const silent = createServer((_, response) => response.on('close', () => free(true)))
+    silent.listen(port, '127.0.0.1')
     onTestFinished(() => silent.closeAllConnections())
     onTestFinished(() => void silent.close())
     await once(silent, 'listening')
     const sandbox = await sandboxWith({ ackTimeoutMs: 20, retryDelaysMs: [] })
-    const jobId = await submit(sandbox, ['a@acme.com'], `http://127.0.0.1:${portOf(silent)}/`)
+    const jobId = await submit(sandbox, ['a@acme.com'], `http://127.0.0.1:${port}/`)
     expect((await sandbox.delivered(jobId)).outcome).toBe('given_up')
     expect(await isFreed).toBe(true)
   })
 
   it('is given up after the last retry', async () => {
     const sandbox = await sandboxWith({ retryDelaysMs: [1, 1] })
-    const jobId = await submit(sandbox, emailsFrom(3), `http://127.0.0.1:${await closedPort()}/`)
+    const jobId = await submit(sandbox, emailsFrom(3), `http://127.0.0.1:${await freePort()}/`)
     expect((await sandbox.delivered(jobId)).outcome).toBe('given_up')
     const { jobs, deliveries } = sandbox.stats()
     expect(jobs).toMatchObject({ accepted: 1, given_up: 1, completed: 0, pending: 0 })
@@ -236,7 +221,7 @@ describe('a single lookup answered 202', () => {
 
 it('accepts loopback by name and in IPv6', async () => {
   const sandbox = await sandboxWith({ retryDelaysMs: [] })
-  const port = await closedPort()
+  const port = await freePort()
   for (const host of ['localhost', '[::1]', '127.9.9.9']) {
     expect((await bulk(sandbox, ['a@acme.com'], `http://${host}:${port}/`)).status).toBe(202)
   }
