@@ -4,6 +4,7 @@ import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
 import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
 import { ExhaustionRecord, exhaustedForMs } from './exhaustion.ts'
+import { readRateHeaders } from './headers.ts'
 import { RateLimitModel } from './model.ts'
 
 export interface ModelOptions {
@@ -201,8 +202,24 @@ export class EndpointModels {
   answered(counted: CountedCall, answer: AnswerHead, now: number): void {
     if (answer.status === 429) this.#throttled++
     let stated: StatedUsage | null = null
-    for (const { model, call } of counted.parts) stated = model.answered(call, answer, now)
+    const ignoring = this.#isOfOwnLimit(counted, answer, now) ? this.#account?.model : null
+    for (const { model, call } of counted.parts)
+      if (model === ignoring) model.lost(call, now)
+      else stated = model.answered(call, answer, now)
     this.#complete(counted, stated, now)
+  }
+
+  /**
+   * An endpoint states less than the limit of all, and has never stated that one: it may be the endpoint's own limit. To
+   * take it for a cut would hold up all calls until its Reset.
+   */
+  #isOfOwnLimit({ position }: CountedCall, { headers }: AnswerHead, now: number): boolean {
+    const own = this.#own.get(position.endpoint)?.model
+    if (this.#account === null || own === undefined) return false
+    const limits = [...this.#own.values()].map(({ model }) => model.limit ?? 0)
+    const ofAll = this.#account.model.limit ?? Math.max(...limits)
+    const { limit } = readRateHeaders(headers, now)
+    return limit !== null && limit < ofAll && own.limit !== ofAll
   }
 
   #complete(counted: CountedCall, stated: StatedUsage | null, now: number): void {

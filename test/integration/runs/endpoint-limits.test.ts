@@ -51,6 +51,7 @@ function createWindows(limit: number, windowMs: number) {
 /** A service that states a limit for people and one for companies, and what it has counted. */
 async function startLimited(
   windows: Readonly<Record<'person' | 'company', ReturnType<typeof createWindows>>>,
+  latencyMs: Readonly<Record<'person' | 'company', number>> = { person: 10, company: 10 },
 ) {
   const counts = { person: 0, company: 0, refused: 0 }
   const limited = createServer((request, response) => {
@@ -61,7 +62,7 @@ async function startLimited(
       counts[isAccepted ? endpoint : 'refused']++
       response.writeHead(isAccepted ? 404 : 429, { 'content-type': 'application/json', ...headers })
       response.end(JSON.stringify({ error: isAccepted ? 'no match' : 'too many' }))
-    }, 10)
+    }, latencyMs[endpoint])
   })
   await new Promise<void>((resolve) => void limited.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void limited.close())
@@ -111,6 +112,26 @@ test('limits of endpoints are learnt from their headers, and no call is refused'
   await using fillrate = await createOfTables(url, 'people', 'firms')
   expect(await fillrate.run({ budget: 'unlimited' })).toMatchObject({ status: 'completed' })
   expect(counts).toEqual({ person: 120, company: 15, refused: 0 })
+})
+
+test('people are looked up although the only company states a smaller limit and a Reset far ahead', async () => {
+  // Its answer comes when the people that were in flight with it have used up a window.
+  const { counts, url } = await startLimited(
+    { person: createWindows(100, 1000), company: createWindows(5, 3_600_000) },
+    { person: 10, company: 700 },
+  )
+  await database.pool.query(`
+    create table works (id int primary key, website text, industry text);
+    create table staff (id int primary key, email text, title text);
+    insert into works select 1, 'https://works.example';
+    insert into staff select n, 's' || n || '@x.example' from generate_series(1, 400) n`)
+  await using fillrate = await createOfTables(url, 'staff', 'works')
+  const people = fillrate.run({ sources: ['staff'], budget: 'unlimited' })
+  await expect.poll(() => counts.person).toBeGreaterThan(0)
+  const company = fillrate.run({ sources: ['works'], budget: 'unlimited' })
+  expect(await company).toMatchObject({ status: 'completed' })
+  expect(await people).toMatchObject({ status: 'completed' })
+  expect(counts).toEqual({ person: 400, company: 1, refused: 0 })
 })
 
 test('the next leader looks people up while companies wait for the limit that the last one used up', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { ExhaustedFor } from '../../../../src/domain/rate-status.ts'
-import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
+import { EndpointModels, type ModelOptions } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import {
@@ -28,6 +28,11 @@ const windowsOf = (all: number, [, windowMs]: Limit): number =>
 
 const counters = ['first-request', 'on-the-clock', 'sliding-log', 'token-bucket'] as const
 
+const fromBoth = (from: number) => ({
+  person: { limit: 'person', from: 0 },
+  company: { limit: 'company', from },
+})
+
 describe.each(counters)('several endpoints are called, and the service counts as %s', (counter) => {
   let turn = counters.indexOf(counter)
 
@@ -35,10 +40,11 @@ describe.each(counters)('several endpoints are called, and the service counts as
     limits: Readonly<Record<string, Limit>>,
     durationMs: number,
     endpointsFrom: (from: number) => Readonly<Record<string, EndpointWork>>,
+    reset = plainService.reset,
   ): EndpointOutcome[] {
     const services = Object.entries(limits).map(([name, [limit, windowMs]]) => [
       name,
-      { ...plainService, counter, limit, windowMs },
+      { ...plainService, counter, reset, limit, windowMs },
     ])
     const common = { durationMs, limits: Object.fromEntries(services) }
     turn++
@@ -60,10 +66,7 @@ describe.each(counters)('several endpoints are called, and the service counts as
     [[50, 5000], [50, 5000], 0],
   ] as const)('%o to people and %o to companies: no call is refused', (person, company, least) => {
     const durationMs = windowsOf(14, person) * person[1]
-    const outcomes = play({ person, company }, durationMs, (from) => ({
-      person: { limit: 'person', from: 0 },
-      company: { limit: 'company', from },
-    }))
+    const outcomes = play({ person, company }, durationMs, fromBoth)
     const share = (accepted = 0, [calls, windowMs]: Limit): number =>
       ((accepted / calls) * windowMs) / (durationMs / 2)
     for (const { rejected, accepted, models } of outcomes) {
@@ -73,6 +76,18 @@ describe.each(counters)('several endpoints are called, and the service counts as
       expect(share(accepted.company, company)).toBeGreaterThan(least)
     }
   })
+
+  test.each(['up', 'down', 'delay-up'] as const)(
+    '100 in 1 s to people and 5 in 1 h to companies: people do not wait an hour, Reset %s',
+    (reset) => {
+      const outcomes = play({ person: [100, 1000], company: [5, 3_600_000] }, 40_000, fromBoth, reset)
+      for (const { rejected, accepted } of outcomes) {
+        expect(rejected).toBe(0)
+        // As many as the slowest network lets through.
+        expect(accepted.person).toBeGreaterThan(1100)
+      }
+    },
+  )
 
   test.each([[[50, 10_000], 0.78] as const, [[50, 2000], 0.55] as const, [[600, 60_000], 0.85] as const])(
     'one limit for all, %o: it is used, and no call is refused',
@@ -91,20 +106,23 @@ describe.each(counters)('several endpoints are called, and the service counts as
   )
 })
 
+const openModels = (options: Pick<ModelOptions, 'now'> & Partial<ModelOptions>): EndpointModels =>
+  new EndpointModels({
+    warm: null,
+    exhaustedFor: {},
+    wasBanned: false,
+    persistExhaustion: null,
+    onPersisted: () => {},
+    ...options,
+  })
+
 describe('once half of a limit is used, calls are made one by one', () => {
   const people = 70
   const START = 1_000_000
 
   /** Seventy calls to people and one to companies, of a hundred for both. */
   function begin() {
-    const models = new EndpointModels({
-      warm: null,
-      exhaustedFor: {},
-      wasBanned: false,
-      persistExhaustion: null,
-      onPersisted: () => {},
-      now: () => START,
-    })
+    const models = openModels({ now: () => START })
     let now = START
     let used = 0
     const call = (endpoint: 'person' | 'company'): void => {
@@ -140,6 +158,51 @@ describe('once half of a limit is used, calls are made one by one', () => {
   })
 })
 
+describe('while endpoints are undecided', () => {
+  const HOUR_S = 3600
+
+  /** Ten people of a hundred an hour, and one company. */
+  function begin(companyStatus: number, limit: number, remaining: number) {
+    let now = 1_000_000
+    const models = openModels({ now: () => now })
+    const call = (endpoint: 'person' | 'company', stated: readonly [number, number], status = 200): void => {
+      models.onDemand(new Set([endpoint]), (now += 20))
+      models.grant(endpoint, 1, now)
+      const sent = models.sent(endpoint, now)
+      const headers = {
+        'x-ratelimit-limit': String(stated[0]),
+        'x-ratelimit-remaining': String(stated[1]),
+        'x-ratelimit-reset': String(HOUR_S),
+        ...(status === 429 && { 'retry-after': String(HOUR_S) }),
+      }
+      models.answered(sent, { status, headers }, (now += 20))
+    }
+    const grantable = (endpoint: 'person' | 'company'): number => models.grantable(endpoint, 10, (now += 20))
+    for (let n = 1; n <= 10; n++) call('person', [100, 100 - n])
+    call('company', [limit, remaining], companyStatus)
+    return { call, grantable }
+  }
+
+  test.each([
+    [200, 0],
+    [429, 0],
+    [200, 4],
+  ])('a limit of 5 that companies state with status %i, %i left, holds no people up', (status, remaining) => {
+    const { call, grantable } = begin(status, 5, remaining)
+    for (let n = 11; n <= 40; n++) {
+      expect(grantable('person')).toBeGreaterThan(0)
+      call('person', [100, 100 - n])
+    }
+    expect(grantable('company') > 0).toBe(remaining > 0)
+  })
+
+  test('a limit that an endpoint has stated before and states no longer is a cut of it', () => {
+    const { call, grantable } = begin(200, 100, 89)
+    call('person', [50, 0])
+    expect([grantable('person'), grantable('company')]).toEqual([0, 0])
+  })
+})
+
 describe('the next leader waits', () => {
   const START = 1_000_000
   const HOUR = 3_600_000
@@ -150,14 +213,8 @@ describe('the next leader waits', () => {
     let now = START
     const persisted: ExhaustedFor[] = []
     const lead = (exhaustedFor: ExhaustedFor) => {
-      const models = new EndpointModels({
-        warm: null,
-        exhaustedFor,
-        wasBanned: false,
-        persistExhaustion: (latest) => Promise.resolve(void persisted.push(latest)),
-        onPersisted: () => {},
-        now: () => now,
-      })
+      const persistExhaustion = (latest: ExhaustedFor) => Promise.resolve(void persisted.push(latest))
+      const models = openModels({ exhaustedFor, persistExhaustion, now: () => now })
       const used = { person: 0, company: 0 }
       const call = (endpoint: 'person' | 'company'): void => {
         models.onDemand(new Set([endpoint]), (now += 20))
