@@ -131,15 +131,16 @@ function countCall(
   counts: boolean,
   { settings, recorder, windows }: CallContext,
 ): WindowDecision | null {
-  const { limit, ...rules } = settings()
+  const options = settings()
+  const { limit } = options
   if (limit === null) {
     if (counts) recorder.counts.calls.accepted += 1
     return null
   }
-  const verdict = (counts ? consume : peek)(windows.get(key), Date.now(), { ...rules, limit })
+  const verdict = (counts ? consume : peek)(windows.get(key), Date.now(), { ...options, limit })
   if (counts) {
     windows.set(key, verdict.window)
-    recorder.verdict(rules.keys.indexOf(key) + 1, verdict)
+    recorder.verdict(options.keys.indexOf(key) + 1, verdict)
   }
   return verdict
 }
