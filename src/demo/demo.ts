@@ -136,16 +136,11 @@ export function toDemoJson(
     plan: results.plan,
     run,
     fill_rate: Object.fromEntries(
-      fillRates.map(({ source, before, after }) => [
+      fillRates.map(({ source, eligible, columns }) => [
         source,
         {
-          eligible: after.eligible,
-          columns: Object.fromEntries(
-            after.columns.map(({ column, filled: now }, n) => [
-              column,
-              { before: before.columns[n]?.filled ?? 0, after: now },
-            ]),
-          ),
+          eligible: eligible.after,
+          columns: Object.fromEntries(columns.map(({ column, ...filled }) => [column, filled])),
         },
       ]),
     ),

@@ -54,11 +54,7 @@ export async function runDemo(
   const after = await coverages()
   return {
     run: report,
-    fillRates: [...app.sources.keys()].map((source, n) => ({
-      source,
-      before: before[n] ?? NO_COVERAGE,
-      after: after[n] ?? NO_COVERAGE,
-    })),
+    fillRates: [...app.sources.keys()].map((source, n) => compareFillRates(source, before[n], after[n])),
     status: await readStatus(app.db, [...app.sources.keys()], app.scope),
     knownLookups,
     deliveries: (await counted('fillrate.deliveries')) - deliveriesBefore,
@@ -81,7 +77,15 @@ export async function runDemo(
   }
 }
 
-const NO_COVERAGE: FillCounts = { eligible: 0, columns: [] }
+const compareFillRates = (source: string, before?: FillCounts, after?: FillCounts): FillRateChange => ({
+  source,
+  eligible: { before: before?.eligible ?? 0, after: after?.eligible ?? 0 },
+  columns: (after?.columns ?? []).map(({ column, filled }, n) => ({
+    column,
+    before: before?.columns[n]?.filled ?? 0,
+    after: filled,
+  })),
+})
 
 /** A contact before and after the run. */
 export interface ContactExample {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { authenticate } from './auth.ts'
 import { type CallContext, handleCall } from './calls.ts'
 import { type SandboxControls, answerControl } from './control.ts'
@@ -60,8 +61,7 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
   server.keepAliveTimeout = 120_000
   server.listen(options.port, options.host)
   await once(server, 'listening')
-  const address = server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : options.port
+  const { port } = server.address() as AddressInfo
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
 
   const sandbox: Sandbox = {

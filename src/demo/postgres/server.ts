@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile, readlink, realpath, rm } from 'node:fs/promises'
-import { type Socket, createServer } from 'node:net'
+import { type AddressInfo, type Socket, createServer } from 'node:net'
 import { join } from 'node:path'
 import { DemoError } from '../settings.ts'
 import { type ClusterPrograms, dataFolder } from './cluster.ts'
@@ -48,15 +49,12 @@ export async function stopServer(options: PostgresServerOptions): Promise<void> 
   )
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
 }
 
 /** Waits for the end of its input, then stops the server, unless another one has replaced it. */

@@ -18,16 +18,14 @@ function terminal(): { output: Output; written: () => string } {
   return { output, written: () => text }
 }
 
-const coverage = (filled: number) => ({
-  eligible: 200,
-  columns: [{ column: 'attributes.sub_industry', filled }],
-})
+const accounts = {
+  source: 'accounts',
+  eligible: { before: 200, after: 200 },
+  columns: [{ column: 'attributes.sub_industry', before: 50, after: 150 }],
+}
 
 test('what was filled stands between what was there and what is blank', () => {
-  const lines = fillRateChangeLines(
-    [{ source: 'accounts', before: coverage(50), after: coverage(150) }],
-    terminal().output,
-  )
+  const lines = fillRateChangeLines([accounts], terminal().output)
   expect(lines[1]).toContain('attributes.sub_industry')
   expect(lines[1]).toMatch(/25\.?0?% +75\.?0?% +\+100 +▓{7}█{13}░{6}$/)
 })
@@ -35,7 +33,7 @@ test('what was filled stands between what was there and what is blank', () => {
 test('nothing on the screen is wider than 80 columns', () => {
   const { output } = terminal()
   const lines = [
-    ...fillRateChangeLines([{ source: 'accounts', before: coverage(50), after: coverage(150) }], output),
+    ...fillRateChangeLines([accounts], output),
     ...exampleLines(
       [
         {
