@@ -134,7 +134,8 @@ const STORED_COLUMNS = sql.join(
 )
 
 /**
- * Restores rows that are in their table again, as they were, with a note. One that was picked anew meanwhile stays as it is.
+ * Restores rows that are in their table again, as they were, with a note. One that was picked anew meanwhile stays as it is. One
+ * that waited is picked again: its lookup may have been answered while no row waited for it, and nothing would write the answer.
  * @returns how many
  */
 export async function restoreRows(tx: Tx, source: string, keys: readonly string[]): Promise<number> {
@@ -146,7 +147,7 @@ export async function restoreRows(tx: Tx, source: string, keys: readonly string[
     ), restored as (
       insert into fillrate.rows (${STORED_COLUMNS})
       select ${STORED_COLUMNS} from back cross join lateral jsonb_populate_record(null::fillrate.rows, stored_row || jsonb_build_object(
-               'lookup_id', (select id from fillrate.lookups where id = (stored_row ->> 'lookup_id')::bigint),
+               'lookup_id', (select id from fillrate.lookups where id = (stored_row ->> 'lookup_id')::bigint and stored_row ->> 'state' <> 'waiting'),
                'notes', ${returnedNotesSql})) r
           on conflict do nothing
     )

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { restoreAllReturned, setAllAside } from '../../../src/pipeline/deleted-rows.ts'
+import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
+import { repick } from '../../../src/pipeline/pick/pick.ts'
+import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import { openSource } from '../../../src/sources/source.ts'
+import { answeredPeople } from '../../support/answered-people.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping } from '../sources/mapping.ts'
 
@@ -72,4 +76,28 @@ test('two rows of a key, in a table and in one that inherits from it, do not sta
   const source = await openSource(database.db, mapping())
   const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<typeof setAllAside>[0]
   expect(await setAllAside(deps, source, AbortSignal.any([]))).toBe(1)
+})
+
+test('a row that was deleted when its answer came is written by the same run, once it is inserted again', async () => {
+  const { deps, source, run } = await answeredPeople(database, 3)
+  const { signal } = new AbortController()
+  await database.pool.query('delete from people where id > 1')
+  expect(await setAllAside(deps, source, signal)).toBe(2)
+  while ((await writeBackBatch(deps, source)).rows > 0);
+  expect((await database.pool.query('select from fillrate.write_back_queue')).rows).toEqual([])
+
+  await database.pool.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
+  expect(await restoreAllReturned(deps, source, signal)).toBe(2)
+  const budget = new RunBudget(0, new Map(), deps.adapter.credits)
+  const picking = { id: run, budget, isDryRun: false, service: 0 }
+  await repick(deps, picking, source, { includeAbandoned: false, signal })
+  while ((await writeBackBatch(deps, source)).rows > 0);
+  expect((await database.pool.query('select title from people order by id')).rows).toEqual([
+    { title: 'Title 1' },
+    { title: 'Title 2' },
+    { title: 'Title 1' },
+  ])
+  expect((await database.pool.query('select distinct state, run_id from fillrate.rows')).rows).toEqual([
+    { state: 'enriched', run_id: String(run) },
+  ])
 })
