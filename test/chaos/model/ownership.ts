@@ -17,6 +17,8 @@ interface Write {
   isUndone: boolean
   /** Its change may have been erased. */
   isErased: boolean
+  /** Its row was deleted, Fillrate has noticed it, and the key has not had the address again since. */
+  isNoticed: boolean
 }
 
 interface SeenRow extends Readonly<Record<Column, string | null>> {
@@ -45,7 +47,7 @@ const cellName = (row: number, column: Column): string => `${row} ${column}`
 
 const isWrittenForOther = ({ id, email }: SeenRow, column: Column, { last }: Known): boolean => {
   const write = last.get(cellName(id, column))
-  return write !== undefined && write.email !== email
+  return write !== undefined && write.email !== email && !write.isNoticed
 }
 
 /** Whether the policy allows replacing what the cell holds: `phone` is tracked, the others are `blank`. */
@@ -71,9 +73,11 @@ export class Ownership {
   readonly #pool: pg.Pool
   readonly #held = new Map<string, Write>()
   readonly #last = new Map<string, Write>()
-  /** As `last`, also after a deletion was noticed. */
+  /** As `last`, also after an undo. */
   readonly #ever = new Map<string, Write>()
   readonly #byRun = new Map<number, Write[]>()
+  /** By row: the address that users gave it last, if they have inserted it or changed it. */
+  readonly #addresses = new Map<number, string>()
   /** By write: the next one of its cell, if nobody has touched the cell between the two. */
   readonly #over = new Map<Write, Write>()
   /** Rows of which something was undone or erased: what they owe to earlier inputs is not predicted. */
@@ -105,10 +109,24 @@ export class Ownership {
     return { title: title.after, seniority: seniority.after, emails: [title.email, seniority.email] }
   }
 
-  /** Fillrate has noticed that the row is deleted. */
-  notice(row: number): void {
-    for (const column of COLUMNS) this.#last.delete(cellName(row, column))
+  /** Users have given the row this address; null: they have deleted it. */
+  identify(row: number, email: string | null): void {
+    if (email === null) this.#addresses.delete(row)
+    else this.#addresses.set(row, email)
+    for (const write of this.#lastOf(row)) if (write.email === email) write.isNoticed = false
   }
+
+  /**
+   * Fillrate has noticed that the row is deleted: what it wrote there is a user's in any other row with the key. A row that is
+   * inserted with the address of the write is the same one, as after a reload of its table, and Fillrate's values in it are its own:
+   * whose a value is depends on the inputs that it was written for (docs/how-it-works.md).
+   */
+  notice(row: number): void {
+    for (const write of this.#lastOf(row)) write.isNoticed = write.email !== this.#addresses.get(row)
+  }
+
+  #lastOf = (row: number): Write[] =>
+    COLUMNS.map((column) => this.#last.get(cellName(row, column))).filter((write) => write !== undefined)
 
   /** What is stored of the row may have been erased. */
   erase(row: number): void {
@@ -244,6 +262,7 @@ export class Ownership {
       holder: null,
       isUndone: false,
       isErased: false,
+      isNoticed: false,
     })
   }
 
@@ -286,7 +305,14 @@ export class Ownership {
     if (write) write.isUndone = true
     const prior = this.#held.get(cellName(row, column)) ?? null
     this.#record(
-      { ...cell, prior, holder: write?.prior?.holder ?? null, isUndone: false, isErased: false },
+      {
+        ...cell,
+        prior,
+        holder: write?.prior?.holder ?? null,
+        isUndone: false,
+        isErased: false,
+        isNoticed: false,
+      },
       true,
     )
   }

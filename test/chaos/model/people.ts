@@ -61,6 +61,7 @@ export class People {
     )
     for (const { id, email } of changed) {
       this.#model.addAddress(id, email)
+      this.#ownership.identify(id, email)
       if (isEmptied) this.#set(id, column, null)
     }
   }
@@ -95,7 +96,10 @@ export class People {
       `delete from worlds where id = any ($1::int[]) returning id, email`,
       idsOf(worlds, row),
     )
-    for (const { id, email } of deleted) this.#replace(id, email)
+    for (const { id, email } of deleted) {
+      this.#replace(id, email)
+      this.#ownership.identify(id, null)
+    }
   }
 
   /** Another person gets the key of a row that was deleted a while ago, with the values that the former one had. */
@@ -125,6 +129,7 @@ export class People {
       from: row.id,
     }))
     await this.#insert(moved)
+    for (const { id } of rows) this.#ownership.identify(id, null)
     const former = moved.map(({ from }) => ({
       addresses: this.#model.addresses.get(from) ?? [],
       typed: COLUMNS.map((column) => this.#model.typed.get(`${from} ${column}`)),
@@ -150,6 +155,7 @@ export class People {
     this.#model.addAddress(id, email)
     for (const column of COLUMNS) this.#model.type(id, column, null)
     this.#ownership.touch(id)
+    this.#ownership.identify(id, email)
   }
 
   #insert(rows: readonly TypedRow[]): Promise<TypedRow[]> {

@@ -146,3 +146,19 @@ test('one value of a row that has the key of another is kept, although Fillrate 
   expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, cells: { written: 3, protected: 1 } })
   expect(await titles()).toEqual([written])
 })
+
+test('a deleted row that is inserted again with its inputs is the same row: what Fillrate wrote there is its own', async () => {
+  await add(1, 2)
+  const { run: id } = await run(tracked)
+  await query('create table crm.saved as select * from crm.contacts; delete from crm.contacts')
+  await run(tracked)
+  await query(`insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved;
+               update crm.contacts set title = 'typed' where id = 2`)
+  await run(tracked)
+  await query(`update fillrate.lookups set record = (record::jsonb || '{"title": "Newer"}')::json`)
+  const app = await harness.open({ config: tracked })
+  await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal: new AbortController().signal })
+  await app.close()
+  expect(await titles()).toEqual(['Newer', 'typed'])
+  expect(await undo(id)).toMatchObject({ changes: { total: 2, restored: 2 }, cells: { kept: 2 } })
+})
