@@ -47,7 +47,7 @@ export const followCommand = defineCommand(
       }
       const [first] = all
       if (json) writeJson(stdout, all.length === 1 && first ? first : { sources: all })
-      else if (action === 'install') stdout.lines(renderSuggestions(nextSteps(all), stdout))
+      else if (action === 'install') stdout.lines(renderSuggestions(stdout, nextSteps(all)))
       return Exit.done
     },
   },

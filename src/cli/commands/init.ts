@@ -195,6 +195,6 @@ function renderNextSteps(
   )
   return [
     `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`,
-    ...renderCommands(steps, output),
+    ...renderCommands(output, steps),
   ]
 }

@@ -53,20 +53,16 @@ async function list(call: JobsCall): Promise<Answer> {
 }
 
 const renderJobs = (jobs: readonly StoredJob[], output: Output, now: number): string[] =>
-  renderTable(
-    jobs,
-    [
-      { title: 'job', text: (job) => job.key, minColumns: 8 },
-      { title: "service's id", text: (job) => job.job_id ?? '', minColumns: 12 },
-      { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
-      { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
-      { title: 'emails', text: (job) => formatCount(job.size), number: true },
-      { title: 'created', text: (job) => relativeTime(job.created_at, now) },
-      { title: 'finished', text: (job) => formatEnd(job, now) },
-      { title: 'reason', text: (job) => job.reason ?? describeState(job, now), minColumns: 6 },
-    ],
-    output,
-  )
+  renderTable(output, jobs, [
+    { title: 'job', text: (job) => job.key, minColumns: 8 },
+    { title: "service's id", text: (job) => job.job_id ?? '', minColumns: 12 },
+    { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
+    { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
+    { title: 'emails', text: (job) => formatCount(job.size), number: true },
+    { title: 'created', text: (job) => relativeTime(job.created_at, now) },
+    { title: 'finished', text: (job) => formatEnd(job, now) },
+    { title: 'reason', text: (job) => job.reason ?? describeState(job, now), minColumns: 6 },
+  ])
 
 async function act(call: JobsCall): Promise<Answer> {
   const { stdout, stderr } = call

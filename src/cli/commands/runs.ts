@@ -54,37 +54,33 @@ export const runsCommand = defineCommand(
 type ListedRun = StoredRun & { readonly spend: SpendAmount | null }
 
 const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): string[] =>
-  renderTable(
-    runs,
-    [
-      { title: 'run', text: (run) => String(run.id), number: true },
-      {
-        title: 'state',
-        text: (run) => formatState(runOutcome(run)),
-        style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
-      },
-      { title: 'trigger', text: describeTrigger },
-      { title: 'started', text: (run) => relativeTime(run.started_at, now) },
-      { title: 'took', text: tookOf, number: true, dropOrder: 2 },
-      { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
-      { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true, dropOrder: 3 },
-      { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
-      {
-        title: 'lookups',
-        text: ({ spend }) => (spend === null || spend.calls === 0 ? '' : formatCount(spend.lookups)),
-        number: true,
-        dropOrder: 1,
-      },
-      {
-        title: 'cost',
-        text: ({ spend }) => (spend?.cost && spend.lookups > 0 ? formatMoney(spend.cost) : ''),
-        number: true,
-        dropOrder: 1,
-      },
-      { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
-    ],
-    output,
-  )
+  renderTable(output, runs, [
+    { title: 'run', text: (run) => String(run.id), number: true },
+    {
+      title: 'state',
+      text: (run) => formatState(runOutcome(run)),
+      style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
+    },
+    { title: 'trigger', text: describeTrigger },
+    { title: 'started', text: (run) => relativeTime(run.started_at, now) },
+    { title: 'took', text: tookOf, number: true, dropOrder: 2 },
+    { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
+    { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true, dropOrder: 3 },
+    { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
+    {
+      title: 'lookups',
+      text: ({ spend }) => (spend === null || spend.calls === 0 ? '' : formatCount(spend.lookups)),
+      number: true,
+      dropOrder: 1,
+    },
+    {
+      title: 'cost',
+      text: ({ spend }) => (spend?.cost && spend.lookups > 0 ? formatMoney(spend.cost) : ''),
+      number: true,
+      dropOrder: 1,
+    },
+    { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
+  ])
 
 const STATE_STYLES = {
   [Run.running]: 'type',

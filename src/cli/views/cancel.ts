@@ -23,6 +23,6 @@ export function renderCancel(report: CancelReport, output: Output): string[] {
   ])
   return [
     ...wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns),
-    ...renderSuggestions(suggestions, output),
+    ...renderSuggestions(output, suggestions),
   ]
 }

@@ -11,15 +11,11 @@ export function renderDiff(sample: readonly DiffRow[], output: Output): string[]
   const { paint } = output
   const cells = sample.flatMap((row) => row.cells)
   if (cells.length === 0) return []
-  const [head = '', ...body] = renderTable(
-    cells,
-    [
-      { title: `${INDENT}column`, text: (cell) => INDENT + cell.column, minColumns: 12 },
-      { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
-      { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8, style: () => 'good' },
-    ],
-    output,
-  )
+  const [head = '', ...body] = renderTable(output, cells, [
+    { title: `${INDENT}column`, text: (cell) => INDENT + cell.column, minColumns: 12 },
+    { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
+    { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8, style: () => 'good' },
+  ])
   const edge = output.columns ?? Number.POSITIVE_INFINITY
   return [
     head,
@@ -39,7 +35,7 @@ function renderTouchedColumns(sample: readonly DiffRow[], output: Output): strin
   return [...bySource].flatMap(([source, rows]) => {
     const columns = new Set(rows.flatMap((row) => row.touched.map((cell: DiffCell) => cell.column)))
     if (columns.size === 0) return []
-    return renderText(`Also set in each row of ${source}: ${[...columns].join(', ')}`, output, 'quiet')
+    return renderText(output, `Also set in each row of ${source}: ${[...columns].join(', ')}`, 'quiet')
   })
 }
 
@@ -50,18 +46,14 @@ export function renderDryRun({ columns, sample }: DryRunReport, output: Output):
   const several = new Set(columns.map((column) => column.source)).size > 1
   return [
     output.paint('heading', 'Cells that would be written'),
-    ...renderTable(
-      written,
-      [
-        {
-          title: '  column',
-          text: (one) => `  ${several ? `${one.source}.` : ''}${one.column}`,
-          minColumns: 12,
-        },
-        { title: 'cells', text: (one) => formatCount(one.written), number: true },
-      ],
-      output,
-    ).slice(1),
+    ...renderTable(output, written, [
+      {
+        title: '  column',
+        text: (one) => `  ${several ? `${one.source}.` : ''}${one.column}`,
+        minColumns: 12,
+      },
+      { title: 'cells', text: (one) => formatCount(one.written), number: true },
+    ]).slice(1),
     ...(sample.length === 0
       ? []
       : [

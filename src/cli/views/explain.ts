@@ -23,7 +23,7 @@ import { formatTime, pluralize, relativeTime } from '../../util/format.ts'
 /** The history of one row: its state, values, lookups, record and changes, and the next step. */
 export function renderRowHistory(history: RowHistory, output: Output, now: number): string[] {
   const { paint } = output
-  const part = (title: string, lines: readonly string[]): string[] => renderSection(title, lines, output)
+  const part = (title: string, lines: readonly string[]): string[] => renderSection(output, title, lines)
   return [
     `${paint('heading', sanitize(`${history.source} ${history.key}`))}  ${paint('quiet', `in ${history.table}`)}`,
     ...renderState(history, output, now),
@@ -49,7 +49,7 @@ function renderState({ state, row }: RowHistory, output: Output, now: number): s
     problem !== null && paint('bad', `an expression of the source fails for this row: ${problem}`),
     state?.inputs_changed === true && 'its inputs have changed since',
   ])
-  return lines.flatMap((line) => renderText(line, output))
+  return lines.flatMap((line) => renderText(output, line))
 }
 
 function formatRowState(
@@ -94,13 +94,13 @@ function renderValues({ row, source }: RowHistory, output: Output): string[] {
   if (inputs.length + columns.length === 0) return []
   return indent(
     renderTable(
+      indentedOutput(output),
       [...inputs, ...columns],
       [
         { title: 'column', text: (one) => one.name, minColumns: 8 },
         { title: 'value', text: (one) => one.value, minColumns: 10 },
         { title: 'written by', text: (one) => one.from },
       ],
-      indentedOutput(output),
     ),
   )
 }
@@ -160,7 +160,7 @@ function renderLookups(
       sanitize(one.event_id),
       `${formatState(one.state)}, received ${relativeTime(one.received_at, now)}`,
     ])
-  return list.length === 0 ? [] : renderFields(list, output)
+  return list.length === 0 ? [] : renderFields(output, list)
 }
 
 const describeRequest = ({
@@ -216,31 +216,27 @@ function describeMalformed(
 function renderRecord({ fields: list }: RowHistory, output: Output): string[] {
   if (list.length === 0) return []
   return renderFields(
+    output,
     list.map(({ field, column, value, result }) => [
       column,
       truncate(formatValue(value), MAX_VALUE_LENGTH),
       field === column ? result : `field ${field}; ${result}`,
     ]),
-    output,
   )
 }
 
 function renderChanges({ changes }: RowHistory, output: Output, now: number): string[] {
   const cells = changes.flatMap((change) => change.cells)
   if (cells.length === 0) return []
-  const [head = '', ...body] = renderTable(
-    cells,
-    [
-      { title: 'column', text: (cell) => cell.column, minColumns: 8 },
-      { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
-      { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8 },
-    ],
-    indentedOutput(output, 4),
-  )
+  const [head = '', ...body] = renderTable(indentedOutput(output, 4), cells, [
+    { title: 'column', text: (cell) => cell.column, minColumns: 8 },
+    { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
+    { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8 },
+  ])
   return [
     `    ${head.trimStart()}`,
     ...changes.flatMap((change) => [
-      ...renderText(describeChange(change, now), output),
+      ...renderText(output, describeChange(change, now)),
       ...body.splice(0, change.cells.length).map((line) => `    ${line}`),
     ]),
   ]
@@ -262,7 +258,7 @@ function describeChange(
 
 function renderNextStep({ next }: RowHistory, output: Output, now: number): string[] {
   const when = next.at === null ? '' : `${relativeTime(next.at, now)} (${formatTime(next.at)}): `
-  return renderText(`${when}${next.what}`, output)
+  return renderText(output, `${when}${next.what}`)
 }
 
 /** The output for an indented table. */

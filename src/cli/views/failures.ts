@@ -26,7 +26,7 @@ export function renderFailures(found: FailureOverview, output: Output, now: numb
   const retired = found.retired.map((one) => ({ ...one, rows: one.failed, deleted: 0 }))
   return [
     ...renderFound(found, output, now),
-    ...(retired.length === 0 ? [] : ['', ...renderFields(retiredFields(retired), output)]),
+    ...(retired.length === 0 ? [] : ['', ...renderFields(output, retiredFields(retired))]),
   ]
 }
 
@@ -43,6 +43,7 @@ function renderFound(
     '',
     // Sorted by size: only the rarest are summed up.
     ...renderTable(
+      output,
       reasons,
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
@@ -50,14 +51,13 @@ function renderFound(
         { ...SOURCE_COLUMN, ifDifferent: true },
         { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
       ],
-      output,
       { max: MAX_REASONS, describeRest: (rest) => describeRarest(rest, 'row') },
     ),
     '',
     paint('heading', 'How to fix them'),
     ...renderFields(
-      states.map((state) => [formatState(state), FAILURE_ADVICE[state]]),
       output,
+      states.map((state) => [formatState(state), FAILURE_ADVICE[state]]),
     ),
     ...renderSkippedCells(cells, output),
     '',
@@ -65,22 +65,18 @@ function renderFound(
       'heading',
       rows.length < total ? `Latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'Rows',
     ),
-    ...renderTable(
-      rows,
-      [
-        { title: 'source', text: (row) => row.source, minColumns: 4 },
-        { title: 'key', text: (row) => row.key, minColumns: 4 },
-        {
-          title: 'state',
-          text: (row) => formatState(row.state),
-          style: (row) => stateStyle(row.state),
-          minColumns: 6,
-        },
-        { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
-        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
-      ],
-      output,
-    ),
+    ...renderTable(output, rows, [
+      { title: 'source', text: (row) => row.source, minColumns: 4 },
+      { title: 'key', text: (row) => row.key, minColumns: 4 },
+      {
+        title: 'state',
+        text: (row) => formatState(row.state),
+        style: (row) => stateStyle(row.state),
+        minColumns: 6,
+      },
+      { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
+      { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
+    ]),
     ...(rows.length < total
       ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv failures.csv')}`]
       : []),
@@ -97,7 +93,7 @@ function renderSkippedCells(cells: readonly SkippedGroup[], output: Output): str
     output.paint('heading', `${pluralize(total, 'cell')} skipped`),
     ...renderSkippedGroups(cells, output, { max: MAX_REASONS }),
     ...(advice.length === 0 ? [] : ['', output.paint('heading', 'How to fill them')]),
-    ...advice.flatMap(([, text]) => renderText(text, output)),
+    ...advice.flatMap(([, text]) => renderText(output, text)),
   ]
 }
 

@@ -38,13 +38,10 @@ export function renderForget(
       ? `${paint('good', '✓')} No stored data found${dry ? '.' : '; further lookups are suppressed.'}`
       : `${paint('good', '✓')} ${fate}`,
     '',
-    ...renderFields(
-      [
-        ...(nothing ? [] : erasedFields(erased)),
-        ['Searched', places, found === 0 ? 'nothing left' : `found in ${pluralize(found, 'row')}`],
-      ],
-      output,
-    ),
+    ...renderFields(output, [
+      ...(nothing ? [] : erasedFields(erased)),
+      ['Searched', places, found === 0 ? 'nothing left' : `found in ${pluralize(found, 'row')}`],
+    ]),
     ...remaining.map((one) =>
       paint('bad', `  still in ${pluralize(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),
@@ -56,8 +53,8 @@ export function renderForget(
         ]),
     ...renderOwnRows(report, output),
     ...renderSuggestions(
-      dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
       output,
+      dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
     ),
   ]
 }
@@ -76,23 +73,20 @@ export function renderForgetDeleted(
   return [
     `${paint('good', '✓')} ${gone}. Erased; nothing is suppressed:`,
     '',
-    ...renderFields(
+    ...renderFields(output, [
       [
-        [
-          'Rows',
-          formatCount(erased.rows),
-          left > 0 ? `${formatCount(left)} are back, or wait for an answer` : '',
-        ],
-        [
-          'Lookups',
-          formatCount(erased.lookups),
-          `${pluralize(erased.records, 'record')} among them; those that other rows need stay`,
-        ],
-        ['Changes', formatCount(erased.changes), 'previous and written values'],
-        ['Deliveries', pluralize(erased.results, 'result')],
+        'Rows',
+        formatCount(erased.rows),
+        left > 0 ? `${formatCount(left)} are back, or wait for an answer` : '',
       ],
-      output,
-    ),
+      [
+        'Lookups',
+        formatCount(erased.lookups),
+        `${pluralize(erased.records, 'record')} among them; those that other rows need stay`,
+      ],
+      ['Changes', formatCount(erased.changes), 'previous and written values'],
+      ['Deliveries', pluralize(erased.results, 'result')],
+    ]),
   ]
 }
 
@@ -100,15 +94,11 @@ export function renderForgetDeleted(
 export function renderSuppressions(suppressions: readonly StoredSuppression[], output: Output): string[] {
   if (suppressions.length === 0) return ['Nothing is suppressed.']
   return [
-    ...renderTable(
-      suppressions,
-      [
-        { title: 'since', text: ({ since }) => since.toISOString(), minColumns: 24 },
-        { title: 'kind', text: ({ kind }) => kind, minColumns: 12 },
-        { title: 'hash', text: ({ hash }) => hash, minColumns: 64 },
-      ],
-      output,
-    ),
+    ...renderTable(output, suppressions, [
+      { title: 'since', text: ({ since }) => since.toISOString(), minColumns: 24 },
+      { title: 'kind', text: ({ kind }) => kind, minColumns: 12 },
+      { title: 'hash', text: ({ hash }) => hash, minColumns: 64 },
+    ]),
     '',
     `${pluralize(suppressions.length, 'suppression')}; the identifiers themselves are erased. \`fillrate forget --email … --allow-again\` takes one back.`,
   ]
@@ -131,9 +121,9 @@ const erasedFields = (erased: ForgetReport['erased']): LabeledText[] => [
 
 function renderOwnRows({ rows }: ForgetReport, output: Output): string[] {
   if (rows.length === 0) return []
-  const lines = renderTable(rows, [SOURCE_COLUMN, KEY_COLUMN], output, {
+  const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN], {
     max: MAX_ROWS,
     describeRest: (rest) => `and ${formatCount(rest.length)} more; see --json`,
   })
-  return renderSection('Your own rows, not changed by Fillrate', lines, output)
+  return renderSection(output, 'Your own rows, not changed by Fillrate', lines)
 }

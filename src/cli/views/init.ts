@@ -11,26 +11,22 @@ export function renderFoundSources({ sources, examined }: Proposal, output: Outp
   return [
     `Examined ${describeExamined(examined)}.`,
     '',
-    ...renderTable(
-      numbered,
-      [
-        { title: '', text: (one) => String(one.n), number: true },
-        { title: 'table', text: (one) => one.table, minColumns: 12 },
-        {
-          title: 'rows (estimate)',
-          text: (one) => (one.rows === null ? '?' : formatCount(one.rows)),
-          number: true,
-        },
-        { title: 'holds', text: (one) => describeKind(one) },
-        {
-          title: 'looked up by',
-          text: (one) => one.inputs.map(({ input }) => input).join(', '),
-          minColumns: 10,
-        },
-        { title: 'fills', text: (one) => String(one.outputs.length), number: true },
-      ],
-      output,
-    ),
+    ...renderTable(output, numbered, [
+      { title: '', text: (one) => String(one.n), number: true },
+      { title: 'table', text: (one) => one.table, minColumns: 12 },
+      {
+        title: 'rows (estimate)',
+        text: (one) => (one.rows === null ? '?' : formatCount(one.rows)),
+        number: true,
+      },
+      { title: 'holds', text: (one) => describeKind(one) },
+      {
+        title: 'looked up by',
+        text: (one) => one.inputs.map(({ input }) => input).join(', '),
+        minColumns: 10,
+      },
+      { title: 'fills', text: (one) => String(one.outputs.length), number: true },
+    ]),
   ]
 }
 
@@ -54,7 +50,7 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
     '',
     ...renderOutputs({ source, coverage }, output),
     ...source.skippedColumns.flatMap(({ column, reason }) =>
-      renderText(`${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`, output),
+      renderText(output, `${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`),
     ),
     ...source.notes.flatMap((note) => placeBeside('  ! ', wrapText(note, textColumns - 4))),
   ]

@@ -40,9 +40,9 @@ const COLUMN_GAP = 2
  * @param limit the rows after the first `max` are summed up in a line
  */
 export function renderTable<Row>(
+  output: Pick<Output, 'columns' | 'paint'>,
   given: readonly Row[],
   all: readonly TableColumn<Row>[],
-  output: Pick<Output, 'columns' | 'paint'>,
   limit: { readonly max: number; readonly describeRest: (rest: readonly Row[]) => string } | null = null,
 ): string[] {
   const rows = limit === null ? given : given.slice(0, limit.max)
@@ -150,8 +150,8 @@ export const compact = <Entry>(entries: readonly (Entry | false | null)[]): Entr
 
 /** Running text, indented by two columns. */
 export const renderText = (
-  text: string,
   { paint, textColumns }: Output,
+  text: string,
   style: TextStyle | null = null,
 ): string[] =>
   wrapText(text, textColumns - INDENT).map((line) => `  ${style === null ? line : paint(style, line)}`)
@@ -163,11 +163,8 @@ export function placeBeside(start: string, lines: readonly string[]): string[] {
 }
 
 /** A heading and the lines below it, after a blank line; empty without lines. */
-export const renderSection = (
-  title: string,
-  lines: readonly string[],
-  { paint }: Pick<Output, 'paint'>,
-): string[] => (lines.length === 0 ? [] : ['', paint('heading', title), ...lines])
+export const renderSection = ({ paint }: Output, title: string, lines: readonly string[]): string[] =>
+  lines.length === 0 ? [] : ['', paint('heading', title), ...lines]
 
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 
@@ -187,11 +184,10 @@ export function renderBar(share: number, columns: number, paint: Paint): string 
 
 /** Numbers with labels, one per line, and their sum. Zeros are left out. */
 export function renderCounts(
-  list: readonly (readonly [n: number, words: string])[],
+  { paint, textColumns }: Output,
   [sum, total]: readonly [n: number, words: string],
-  output: Output,
+  list: readonly (readonly [n: number, words: string])[],
 ): string[] {
-  const { paint, textColumns } = output
   const columns = formatCount(sum).length
   const lines = list
     .filter(([n]) => n > 0)
@@ -215,8 +211,7 @@ const LABEL_GAP = 3
 const MIN_FIELD_COLUMNS = 22
 
 /** Labels with wrapped texts beside them. */
-export function renderFields(list: readonly LabeledText[], output: Output): string[] {
-  const { paint, textColumns } = output
+export function renderFields({ paint, textColumns }: Output, list: readonly LabeledText[]): string[] {
   const labels = Math.max(...list.map(([label]) => textWidth(label)))
   const beside = textColumns - INDENT - labels - LABEL_GAP
   const isNarrow = beside < MIN_FIELD_COLUMNS
@@ -237,14 +232,14 @@ export function renderFields(list: readonly LabeledText[], output: Output): stri
 export type SuggestedCommand = readonly [type: string, why: string]
 
 /** The suggested commands under a heading. Empty without any. */
-export function renderSuggestions(suggestions: readonly SuggestedCommand[], output: Output): string[] {
-  return renderSection('Next', renderCommands(suggestions, output), output)
+export function renderSuggestions(output: Output, suggestions: readonly SuggestedCommand[]): string[] {
+  return renderSection(output, 'Next', renderCommands(output, suggestions))
 }
 
 /** Commands with their purposes beside them. */
 export function renderCommands(
-  commands: readonly SuggestedCommand[],
   { paint, textColumns }: Output,
+  commands: readonly SuggestedCommand[],
 ): string[] {
   const longest = Math.max(...commands.map(([type]) => textWidth(type)))
   const room = Math.max(20, textColumns - longest - 5)

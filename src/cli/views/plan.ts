@@ -34,7 +34,7 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
       '',
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
-    ...renderFields([...lookupFields(plan, settings), ...costFields(plan, settings)], output),
+    ...renderFields(output, [...lookupFields(plan, settings), ...costFields(plan, settings)]),
     ...(plan.sample === undefined ? [] : ['', ...renderSample(plan.sample, output)]),
   ]
 }

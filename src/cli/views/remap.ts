@@ -24,6 +24,8 @@ export function renderRemap(
         ]
       : []),
     ...renderCounts(
+      output,
+      [examined.rows, `rows of ${source} with a stored record`],
       [
         [examined.changed, `${dry ? 'would be written' : 'to write'}: ${cells}${undone}`],
         [examined.unchanged, 'unchanged'],
@@ -31,17 +33,15 @@ export function renderRemap(
         [examined.inputs_changed, 'with changed inputs: the next run picks them'],
         [examined.row_missing, 'no longer in the source'],
       ],
-      [examined.rows, `rows of ${source} with a stored record`],
-      output,
     ),
     ...(dry ? renderSkippedSection('Cells that would be skipped', skipped, output) : []),
     ...(cellLines.length > 0 ? ['', ...cellLines] : []),
     ...(dry && examined.changed > 0
-      ? renderSuggestions([[`fillrate remap ${source}`, 'writes these rows, without a call']], output)
+      ? renderSuggestions(output, [[`fillrate remap ${source}`, 'writes these rows, without a call']])
       : []),
     ...(report === null || report.rows.picked === 0 ? [] : ['', ...renderReport(report, output)]),
     ...(report !== null && report.cells.written > 0
-      ? renderSuggestions([[`fillrate undo ${report.run}`, 'undoes this remap']], output)
+      ? renderSuggestions(output, [[`fillrate undo ${report.run}`, 'undoes this remap']])
       : []),
   ]
 }

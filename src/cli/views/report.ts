@@ -56,23 +56,23 @@ export function renderReport(report: RunReport, output: Output): string[] {
   return [
     `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
     ...renderLeftOut(report.left_out ?? [], output),
-    ...compact([reason, report.dry_run ? DRY_RUN_NOTICE : null]).flatMap((text) => renderText(text, output)),
+    ...compact([reason, report.dry_run ? DRY_RUN_NOTICE : null]).flatMap((text) => renderText(output, text)),
     '',
     ...(report.rows.picked === 0 ? [describeNothingPicked(report)] : renderDetails(report, output)),
-    ...renderSuggestions(suggestAfterRun(report), output),
+    ...renderSuggestions(output, suggestAfterRun(report)),
   ]
 }
 
 /** The sources that are left out because they are broken, and what to do about each. */
 export const renderLeftOut = (leftOut: NonNullable<RunReport['left_out']>, output: Output): string[] =>
   leftOut.flatMap(({ source, problem, mend }) =>
-    renderText(`${source} is left out: ${problem}. ${mend}`, output, 'bad'),
+    renderText(output, `${source} is left out: ${problem}. ${mend}`, 'bad'),
   )
 
 const renderDetails = (report: RunReport, output: Output): string[] => [
   ...renderRowStates(report.rows, output),
   '',
-  ...renderFields([...lookupFields(report), ...cellFields(report), ...rateFields(report)], output),
+  ...renderFields(output, [...lookupFields(report), ...cellFields(report), ...rateFields(report)]),
   ...renderSkippedSection(
     report.dry_run ? 'Cells that would be skipped' : 'Skipped cells',
     report.skipped_cells,

@@ -34,6 +34,7 @@ export function renderRetry(report: RetryReport, output: Output): string[] {
     paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
     '',
     ...renderTable(
+      output,
       reasons,
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
@@ -41,19 +42,18 @@ export function renderRetry(report: RetryReport, output: Output): string[] {
         { ...SOURCE_COLUMN, ifDifferent: true },
         { title: 'reason', text: (one) => one.reason, minColumns: 12 },
       ],
-      output,
       { max: MAX_REASONS, describeRest: (rest) => `and ${formatCount(rest.length)} more reasons` },
     ),
     '',
-    ...renderFields(costs, output),
+    ...renderFields(output, costs),
     ...renderSuggestions(
+      output,
       dry
         ? [['fillrate retry', 'queues them; use the same options']]
         : [
             [`fillrate run ${sources}`, 'picks them, and all other rows that are due'],
             [`fillrate plan ${sources}`, 'estimates lookups and cost'],
           ],
-      output,
     ),
   ]
 }

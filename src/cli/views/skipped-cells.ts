@@ -17,7 +17,7 @@ export function renderSkippedSection(
   groups: readonly SkippedGroup[],
   output: Output,
 ): string[] {
-  return renderSection(title, renderSkippedGroups(groups, output, { max: MAX_REPORTED }), output)
+  return renderSection(output, title, renderSkippedGroups(groups, output, { max: MAX_REPORTED }))
 }
 
 /**

@@ -47,22 +47,19 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
     ]),
     ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
     ...Object.entries(backfills).flatMap(([name, one]) => [
-      ...renderFields([toBackfillField(name, one)], output),
+      ...renderFields(output, [toBackfillField(name, one)]),
       '',
     ]),
-    ...report.deleted.flatMap((one) => [...renderFields([toDeletedField(one, now)], output), '']),
+    ...report.deleted.flatMap((one) => [...renderFields(output, [toDeletedField(one, now)]), '']),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
-    ...renderFields(
-      [
-        ...retiredFields(report.retired),
-        ...workFields(report, now),
-        ...spendFields(report.spend),
-        ...limits
-          .slice(0, 3)
-          .flatMap((limit) => [limitField(limit, now), ...rateStatusFields(limit.status, now)]),
-      ],
-      output,
-    ),
+    ...renderFields(output, [
+      ...retiredFields(report.retired),
+      ...workFields(report, now),
+      ...spendFields(report.spend),
+      ...limits
+        .slice(0, 3)
+        .flatMap((limit) => [limitField(limit, now), ...rateStatusFields(limit.status, now)]),
+    ]),
   ]
 }
 
@@ -91,18 +88,14 @@ function byNeed(report: StatusReport): (a: string, b: string) => number {
 
 const renderFolded = (names: readonly string[], report: StatusReport, output: Output): string[] => [
   output.paint('heading', `${pluralize(names.length, 'more source')}`),
-  ...renderTable(
-    names,
-    [
-      { title: 'source', text: (name) => name, minColumns: 8 },
-      { title: 'picked', text: (name) => formatCount(report.rows[name]?.total ?? 0), number: true },
-      { title: 'waiting', text: (name) => formatCount(report.rows[name]?.waiting ?? 0), number: true },
-      { title: 'not enriched', text: (name) => formatCount(countFailed(report.rows[name])), number: true },
-      { title: 'filled', text: (name) => formatFilled(report.fill_rate[name]), number: true },
-      { title: '', text: (name) => findHold(report, name) ?? '' },
-    ],
-    output,
-  ),
+  ...renderTable(output, names, [
+    { title: 'source', text: (name) => name, minColumns: 8 },
+    { title: 'picked', text: (name) => formatCount(report.rows[name]?.total ?? 0), number: true },
+    { title: 'waiting', text: (name) => formatCount(report.rows[name]?.waiting ?? 0), number: true },
+    { title: 'not enriched', text: (name) => formatCount(countFailed(report.rows[name])), number: true },
+    { title: 'filled', text: (name) => formatFilled(report.fill_rate[name]), number: true },
+    { title: '', text: (name) => findHold(report, name) ?? '' },
+  ]),
 ]
 
 /** The share of all cells that hold a value. */
@@ -126,8 +119,8 @@ function renderTrouble(
   const head = `${title}, since ${formatTime(since)} (${relativeTime(since, now)})`
   return [
     ...placeBeside(`${sign} `, wrapText(head, textColumns - 2)).map((line) => paint(style, line)),
-    ...renderText(meaning, output),
-    ...renderText(action, output, 'quiet'),
+    ...renderText(output, meaning),
+    ...renderText(output, action, 'quiet'),
   ]
 }
 
@@ -143,7 +136,7 @@ function renderSource(
   const lines = [`${paint('heading', name)}${hold === null ? '' : `  ${paint('warn', hold)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...renderRowStates({ ...rows, picked: rows.total }, output, 'ever picked'))
-  if (typeof fillRate === 'string') lines.push('', ...renderFields([['fill rate', fillRate]], output))
+  if (typeof fillRate === 'string') lines.push('', ...renderFields(output, [['fill rate', fillRate]]))
   else if (fillRate !== undefined) lines.push('', ...renderFillRates(fillRate, output, now))
   return lines
 }

@@ -35,6 +35,8 @@ export function renderUndo(
     ...renderLeftOut(report.left_out, output),
     '',
     ...renderCounts(
+      output,
+      [changes.total, `writes of run ${undoes}`],
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
         [undone_before, `undone before${byRuns(report.undone_by)}`],
@@ -49,13 +51,11 @@ export function renderUndo(
             : `postponed: the row is locked by another transaction${report.left_out.length > 0 ? ', or its source is left out' : ''}`,
         ],
       ],
-      [changes.total, `writes of run ${undoes}`],
-      output,
     ),
     ...renderColumns(report, output),
     ...renderKeptRows(report, output),
     ...renderFailedRows(report, output),
-    ...(isQuestion ? [] : renderSuggestions(suggestAfterUndo(report), output)),
+    ...(isQuestion ? [] : renderSuggestions(output, suggestAfterUndo(report))),
   ]
 }
 
@@ -80,20 +80,16 @@ function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Out
   if (columns.length === 0) return []
   return [
     '',
-    ...renderTable(
-      columns,
-      [
-        { ...SOURCE_COLUMN, ifDifferent: true },
-        { title: 'column', text: (one) => one.column, minColumns: 8 },
-        {
-          title: dry ? 'would be restored' : 'restored',
-          text: (one) => formatCount(one.restored),
-          number: true,
-        },
-        { title: 'kept', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
-      ],
-      output,
-    ),
+    ...renderTable(output, columns, [
+      { ...SOURCE_COLUMN, ifDifferent: true },
+      { title: 'column', text: (one) => one.column, minColumns: 8 },
+      {
+        title: dry ? 'would be restored' : 'restored',
+        text: (one) => formatCount(one.restored),
+        number: true,
+      },
+      { title: 'kept', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
+    ]),
     ...(cells.touched > 0
       ? [output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`)]
       : []),
@@ -132,11 +128,11 @@ function renderRows<Row extends { readonly source: string; readonly key: string 
   output: Output,
 ): string[] {
   if (rows.length === 0) return []
-  const lines = renderTable(rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], output, {
+  const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], {
     max: MAX_ROWS,
     describeRest: (rest) => `and ${formatCount(rest.length)} more; --json has them`,
   })
-  return renderSection(`${pluralize(rows.length, 'row')} ${which}`, lines, output)
+  return renderSection(output, `${pluralize(rows.length, 'row')} ${which}`, lines)
 }
 
 /** The commands that deal with what an undo has left. */

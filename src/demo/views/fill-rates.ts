@@ -20,6 +20,7 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
   return [
     ...all.flatMap(({ source, eligible, columns }) => [
       ...renderTable(
+        output,
         columns.map(({ column, before, after }) => ({
           column,
           before: share(before, eligible.before),
@@ -41,7 +42,6 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
             minColumns: 8,
           },
         ],
-        output,
       ),
       '',
     ]),

@@ -104,15 +104,12 @@ export function showKept(
   const { output } = presenter
   const { variables, dashboard, folder } = kept
   presenter.section('It keeps running', null, [
-    ...renderFields(
-      [
-        ['Dashboard', `${dashboard}/`],
-        // PGSSLMODE may be set for another server: the variable has more than a person needs.
-        ['Database', variables.DATABASE_URL.replace(/\?.*$/, '')],
-        ['Service', variables.FILLRATE_BASE_URL],
-      ],
-      output,
-    ),
+    ...renderFields(output, [
+      ['Dashboard', `${dashboard}/`],
+      // PGSSLMODE may be set for another server: the variable has more than a person needs.
+      ['Database', variables.DATABASE_URL.replace(/\?.*$/, '')],
+      ['Service', variables.FILLRATE_BASE_URL],
+    ]),
     '',
     '  Next, in another terminal: your first configuration, for this CRM',
     '',
@@ -165,7 +162,7 @@ export function serviceStatsLines(
         { early: 'arrived before the job was accepted', failed: 'reported a failed job' },
       ),
     ])
-  return renderFields(list, output)
+  return renderFields(output, list)
 }
 
 /** Why lookups were repeated: the service had not answered them. */
@@ -192,20 +189,16 @@ export function exampleLines(examples: readonly ContactExample[], output: Output
       kept: before === after,
     })),
   )
-  const [head = '', ...body] = renderTable(
-    lines,
-    [
-      { title: `${INDENT}column`, text: (line) => INDENT + line.column },
-      { title: 'before', text: (line) => line.before, minColumns: 8 },
-      {
-        title: 'after',
-        text: (line) => (line.kept ? `${line.after}  (unchanged)` : line.after),
-        minColumns: 8,
-        style: (line) => (line.kept ? null : 'good'),
-      },
-    ],
-    output,
-  )
+  const [head = '', ...body] = renderTable(output, lines, [
+    { title: `${INDENT}column`, text: (line) => INDENT + line.column },
+    { title: 'before', text: (line) => line.before, minColumns: 8 },
+    {
+      title: 'after',
+      text: (line) => (line.kept ? `${line.after}  (unchanged)` : line.after),
+      minColumns: 8,
+      style: (line) => (line.kept ? null : 'good'),
+    },
+  ])
   const edge = output.columns ?? Number.POSITIVE_INFINITY
   return [
     head,

@@ -18,7 +18,7 @@ const row = (key: string, rows: number, reason: string): Row => ({ key, rows, re
 
 test('columns are aligned: text on the left, numbers on the right', () => {
   const { output } = onTerminal(80)
-  expect(renderTable([row('a', 5, 'short'), row('longer', 1_200, 'no')], columns, output)).toEqual([
+  expect(renderTable(output, [row('a', 5, 'short'), row('longer', 1_200, 'no')], columns)).toEqual([
     'key     rows  reason',
     'a          5  short',
     'longer  1200  no',
@@ -27,7 +27,7 @@ test('columns are aligned: text on the left, numbers on the right', () => {
 
 test('wide characters count as two', () => {
   const { output } = onTerminal(80)
-  expect(renderTable([row('山田', 1, 'x'), row('abcd', 2, 'y')], columns, output)).toEqual([
+  expect(renderTable(output, [row('山田', 1, 'x'), row('abcd', 2, 'y')], columns)).toEqual([
     'key   rows  reason',
     '山田     1  x',
     'abcd     2  y',
@@ -36,25 +36,25 @@ test('wide characters count as two', () => {
 
 test('on a narrow terminal the widest column is cut first, down to its minimum', () => {
   const rows = [row('a-key-of-some-length', 5, 'a reason that goes on and on, and on')]
-  expect(renderTable(rows, columns, onTerminal(44).output)[1]).toBe(
+  expect(renderTable(onTerminal(44).output, rows, columns)[1]).toBe(
     'a-key-of-some-len…     5  a reason that goe…',
   )
-  expect(renderTable(rows, columns, onTerminal(20).output)[1]).toBe('a-key…     5  a rea…')
+  expect(renderTable(onTerminal(20).output, rows, columns)[1]).toBe('a-key…     5  a rea…')
 })
 
 test('in a file nothing is cut', () => {
   const long = 'x'.repeat(500)
-  expect(renderTable([row('a', 5, long)], columns, intoFile().output)[1]).toBe(`a       5  ${long}`)
+  expect(renderTable(intoFile().output, [row('a', 5, long)], columns)[1]).toBe(`a       5  ${long}`)
 })
 
 test('a column without any text is left out', () => {
-  expect(renderTable([row('a', 5, '')], columns, onTerminal(80).output)).toEqual(['key  rows', 'a       5'])
+  expect(renderTable(onTerminal(80).output, [row('a', 5, '')], columns)).toEqual(['key  rows', 'a       5'])
 })
 
 test('colours change no column', () => {
   const rows = [row('a', 5, 'short'), row('longer', 1_200, 'no')]
   const [plain, colored] = [onTerminal(30).output, onTerminal(30, true).output].map((output) =>
-    renderTable(rows, columns, output),
+    renderTable(output, rows, columns),
   )
   expect(colored?.map(unstyled)).toEqual(plain)
   expect(colored).not.toEqual(plain)
@@ -71,7 +71,7 @@ test('no line is wider than the terminal', () => {
       fc.array(rows, { minLength: 1, maxLength: 5 }),
       fc.integer({ min: 24, max: 120 }),
       (list, edge) => {
-        for (const line of renderTable(list, columns, onTerminal(edge).output)) {
+        for (const line of renderTable(onTerminal(edge).output, list, columns)) {
           expect(textWidth(line)).toBeLessThanOrEqual(edge)
           expect(line).not.toMatch(/\n/)
         }
