@@ -1,19 +1,15 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from './command-line.ts'
 
 const EXAMPLES = resolve(import.meta.dirname, '../../../examples/services')
 const LIBRARY = resolve(import.meta.dirname, '../../../src/index.ts')
 
-let database: TestDatabase
-let folder: string
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await database.pool.query(`
+const { cli, here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
     create table contacts (
       id int primary key, email text, linkedin_url text, first_name text, last_name text, company_name text,
       job_title text, seniority text, mobile_phone text);
@@ -22,12 +18,7 @@ beforeAll(async () => {
     insert into contacts (id, email, linkedin_url, first_name, last_name, company_name)
     select n, 'p' || n || '@company.example', 'https://www.linkedin.com/in/p' || n, 'Ada', 'L' || n, 'Company ' || n
       from generate_series(1, 60) n;
-    insert into accounts (id, website) select n, 'https://company' || n || '.example' from generate_series(1, 60) n`)
-  folder = await mkdtemp(join(tmpdir(), 'fillrate-own-service-'))
-})
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true })
-  await database.drop()
+    insert into accounts (id, website) select n, 'https://company' || n || '.example' from generate_series(1, 60) n`),
 })
 
 /** An example in the folder of a user, with changes. */
@@ -44,23 +35,12 @@ async function copyExample(
     text = text.replace(from, to)
   }
   const file = `${name}-${Math.random().toString(36).slice(2)}.ts`
-  await writeFile(join(folder, file), text)
+  await writeFile(join(cli.folder, file), text)
   return `./${file}`
 }
 
-const run = (...words: string[]): Promise<Ended> =>
-  runProgram(
-    {
-      cwd: folder,
-      env: {
-        DATABASE_URL: database.url,
-        FILLRATE_BASE_URL: 'http://127.0.0.1:1',
-        FILLRATE_API_KEY: 'key',
-        FILLRATE_WEBHOOK_SECRET: 'secret',
-      },
-    },
-    ...words,
-  )
+/** Nothing listens at the address. */
+const run = (...words: string[]): Promise<Ended> => here(words, { FILLRATE_BASE_URL: 'http://127.0.0.1:1' })
 
 interface Checked {
   readonly checks: {
@@ -86,7 +66,7 @@ describe.each([
     const out = `${name}.json`
     const ended = await run('init', '--yes', '--service', module, '--out', out)
     expect(ended).toMatchObject({ code: 0, stderr: '' })
-    const config = JSON.parse(await readFile(join(folder, out), 'utf8')) as {
+    const config = JSON.parse(await readFile(join(cli.folder, out), 'utf8')) as {
       service: object
       sources: Record<string, { kind: string; inputs: object; outputs: object }>
     }
@@ -99,7 +79,6 @@ describe.each([
     expect(outputs).toEqual(company && { ...outputs, ...company })
     expect(/accounts[\s\S]*has no endpoint for a company/.test(ended.stdout)).toBe(company === null)
     const wrong = (await check(out)).filter(({ verdict }) => verdict === 'error')
-    // Nothing listens at the address.
     expect(wrong.map(({ name: of }) => of)).toEqual(['service'])
   })
 
@@ -113,7 +92,7 @@ describe.each([
     const outputs = { job_title: 'jobtitel' }
     const source = { kind: 'person', table: 'contacts', inputs: { email: 't.email' }, outputs }
     await writeFile(
-      join(folder, 'wrong.json'),
+      join(cli.folder, 'wrong.json'),
       JSON.stringify({ service: module, sources: { contacts: source } }),
     )
     const [path] = await check('wrong.json')
@@ -122,7 +101,7 @@ describe.each([
 
     const right = await copyExample(name)
     await writeFile(
-      join(folder, 'wrong.json'),
+      join(cli.folder, 'wrong.json'),
       JSON.stringify({ service: right, sources: { contacts: source } }),
     )
     const [field] = await check('wrong.json')
@@ -133,7 +112,7 @@ describe.each([
 
 test('check names a signature in another encoding, with the nearest one', async () => {
   const module = await copyExample('fullenrich', ["encoding: 'hex'", "encoding: 'hexx'"])
-  await writeFile(join(folder, 'signature.json'), JSON.stringify({ service: module, sources: {} }))
+  await writeFile(join(cli.folder, 'signature.json'), JSON.stringify({ service: module, sources: {} }))
   const [finding, ...others] = await check('signature.json')
   // Nothing is said about a service that is not known.
   expect(others.filter(({ name }) => ['key', 'bulk'].includes(name)).map(({ verdict }) => verdict)).toEqual([

@@ -1,57 +1,18 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { afterAll, beforeEach, expect, inject, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { rejectProtectedRows } from '../../../src/sources/row-security.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import type { Ended } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
 import { onServer } from '../../support/server.ts'
+import { openCommandLine } from './command-line.ts'
 
 const ROLE = 'fillrate_row_security'
 const REASON = `row-level security: its policies let the role ${ROLE} read the row, and not update it`
 /** SELECT on single columns, too. */
 const GRANTS = `grant select (id, tenant, email, title, phone), update (title, phone) on people to ${ROLE}`
-let database: TestDatabase
-let sandbox: Sandbox
-let folder: string
-let url: string
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await onServer(inject('postgresUrl'), (client) =>
-    client.query(`drop role if exists ${ROLE}`).catch(() => {}),
-  )
-  await database.pool.query(`
-    create role ${ROLE} login password 'secured';
-    create table people (id int primary key, tenant int not null, email text, title text, phone text, secret text);
-    create table tenants (id int primary key, is_active boolean not null);
-    insert into tenants values (1, true), (2, true);
-    grant usage on schema fillrate to ${ROLE};
-    grant select, insert, update, delete on all tables in schema fillrate to ${ROLE};
-    ${GRANTS};
-    grant select on tenants to ${ROLE}`)
-  const own = new URL(database.url)
-  own.username = ROLE
-  own.password = 'secured'
-  url = own.href
-  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
-  folder = await mkdtemp(join(tmpdir(), 'fillrate-rls-'))
-  await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(config()))
-})
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true })
-  await sandbox.close()
-  await database.pool.query(`drop owned by ${ROLE} cascade; drop role ${ROLE}`)
-  await database.drop()
-})
-
 const config = (): object => ({
   sources: {
     people: {
@@ -65,6 +26,24 @@ const config = (): object => ({
   },
   budget: 'unlimited',
 })
+
+await onServer(inject('postgresUrl'), (client) => client.query(`drop role if exists ${ROLE}`).catch(() => {}))
+const { database, sandbox, here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
+      create role ${ROLE} login password 'secured';
+      create table people (id int primary key, tenant int not null, email text, title text, phone text, secret text);
+      create table tenants (id int primary key, is_active boolean not null);
+      insert into tenants values (1, true), (2, true);
+      grant usage on schema fillrate to ${ROLE};
+      grant select, insert, update, delete on all tables in schema fillrate to ${ROLE};
+      ${GRANTS};
+      grant select on tenants to ${ROLE}`),
+  service: { notFoundShare: 0, missingShare: 0 },
+  config: config(),
+})
+const url = Object.assign(new URL(database.url), { username: ROLE, password: 'secured' }).href
+afterAll(() => database.pool.query(`drop owned by ${ROLE} cascade; drop role ${ROLE}`))
 
 /** New rows, of which Fillrate knows nothing, without a policy. */
 beforeEach(async () => {
@@ -82,18 +61,11 @@ beforeEach(async () => {
 
 /** Ends a command; its output without line breaks. */
 async function fillrateOn(databaseUrl: string, ...args: string[]): Promise<Ended> {
-  const { code, stdout, stderr } = await runProgram(
-    {
-      cwd: folder,
-      env: {
-        DATABASE_URL: databaseUrl,
-        FILLRATE_BASE_URL: sandbox.url,
-        FILLRATE_API_KEY: sandbox.keys.join(','),
-        LOG_LEVEL: 'silent',
-      },
-    },
-    ...args,
-  )
+  const { code, stdout, stderr } = await here(args, {
+    DATABASE_URL: databaseUrl,
+    FILLRATE_WEBHOOK_SECRET: undefined,
+    LOG_LEVEL: 'silent',
+  })
   return { code, stdout: stdout.replaceAll(/\s+/g, ' '), stderr: stderr.replaceAll(/\s+/g, ' ') }
 }
 
