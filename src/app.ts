@@ -18,7 +18,8 @@ import {
   requireBudget,
   toBudgetLimit,
 } from './actions/validate-request.ts'
-import type { Config, LookupBudget } from './config/config.ts'
+import type { Config } from './config/config.ts'
+import type { LookupBudget } from './domain/spend.ts'
 import { requireDatabaseUrl, type Environment } from './config/environment.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { Notifier } from './daemon/notifier.ts'

@@ -1,9 +1,10 @@
-import type { Config, LookupBudget } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { runOutcome, type RunState, type Trigger } from '../domain/run.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import {
   forecastDay,
   foreseeExhaustion,
+  type LookupBudget,
   type Money,
   resolveSourceBudgets,
   type SpendAmount,

@@ -3,11 +3,10 @@ import type { RouteOption } from '../domain/route.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import type { Source } from '../sources/source.ts'
+import type { LookupBudget } from '../domain/spend.ts'
 import { didYouMean, listNames } from '../util/text.ts'
 
 /** Validation of requests against the configuration. All functions throw ConfigProblems. */
-
-type BudgetOption = number | 'unlimited'
 
 type OpenedSources = Pick<Deps, 'sources' | 'brokenSources'>
 
@@ -40,8 +39,8 @@ export function refuseSource(name: string, found: string, expected: string, todo
 
 /** Requires an explicit budget: a run never spends by surprise. */
 export function requireBudget(
-  request: { readonly budget?: BudgetOption | undefined },
-  config: { readonly budget: BudgetOption | null },
+  request: { readonly budget?: LookupBudget | undefined },
+  config: { readonly budget: LookupBudget | null },
 ): number | null {
   const budget = request.budget ?? config.budget
   if (budget === null)
@@ -55,7 +54,7 @@ export function requireBudget(
 }
 
 /** @returns lookups; null for unlimited or none */
-export const toBudgetLimit = (budget: BudgetOption | null): number | null =>
+export const toBudgetLimit = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' ? null : budget
 
 /** @throws ConfigProblems if bulk is requested although it is off */

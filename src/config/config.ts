@@ -7,9 +7,6 @@ export type Config = z.output<ConfigSchema> & {
   readonly path: string | null
 }
 
-/** The maximum number of lookups of a run. */
-export type LookupBudget = NonNullable<Config['budget']>
-
 /** An entry of the schedule: when to run which sources. */
 export type ScheduleEntry = Config['schedule'][number]
 

@@ -1,10 +1,9 @@
 import type { OnDelete } from '../domain/deleted-row.ts'
-import type { WritePolicy, SourceKind } from '../domain/mapping.ts'
+import type { TooLong, WritePolicy, SourceKind } from '../domain/mapping.ts'
 import type { RecordField } from '../domain/record-fields.ts'
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
-import type { SourceBudget } from '../domain/spend.ts'
-import type { NotificationTopic } from '../domain/notification.ts'
-import type { LookupBudget } from './config.ts'
+import type { LookupBudget, SourceBudget } from '../domain/spend.ts'
+import type { NotificationForm, NotificationTopic } from '../domain/notification.ts'
 
 /** A number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */
 export type Duration = `${number}${'' | ' '}${DurationUnit}`
@@ -32,7 +31,7 @@ interface OutputOptions {
   /** Only matching values are written. A string is a regular expression without its slashes. */
   readonly matches?: RegExp | string
   /** What happens to text that is longer than the column. Default: `skip`. */
-  readonly tooLong?: 'skip' | 'truncate'
+  readonly tooLong?: TooLong
   /** `json`: an array or object is written into a text column as JSON. */
   readonly as?: 'json'
 }
@@ -167,7 +166,7 @@ interface NotifyConfig {
   /** Default: FILLRATE_NOTIFY_URL, for URLs that are secret. */
   readonly url?: string
   /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json. */
-  readonly form?: 'json' | 'slack'
+  readonly form?: NotificationForm
   /**
    * What to report: `error` (failed runs, late schedules and other troubles that need a person, and their end), `warning`
    * (other troubles), `completed` (runs, live sync apart), `no_matches` (those that enriched nothing). Default: `error`.

@@ -12,7 +12,7 @@ import {
   requiredString,
 } from './primitives.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { DEFAULT_TOPICS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
+import { DEFAULT_TOPICS, NOTIFICATION_FORMS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
 import { defaultBulkMinimum } from '../domain/route.ts'
 import type { Service } from '../domain/service/service.ts'
 import type { Price } from '../domain/spend.ts'
@@ -86,7 +86,7 @@ const httpUrl = z
 const notifyTarget = z.strictObject(
   {
     url: orNull(httpUrl),
-    form: oneOfStrings(['json', 'slack']).prefault('json'),
+    form: oneOfStrings(NOTIFICATION_FORMS).prefault('json'),
     on: z
       .array(oneOfStrings(NOTIFICATION_TOPICS), { error: 'a list of topics' })
       .min(1, { error: 'at least one topic; leave `on` out for errors alone' })

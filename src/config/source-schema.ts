@@ -1,6 +1,12 @@
 import { z } from 'zod'
 import { ON_DELETE } from '../domain/deleted-row.ts'
-import type { OutputMapping, SourceKind, SourceMapping } from '../domain/mapping.ts'
+import {
+  type OutputMapping,
+  type SourceKind,
+  type SourceMapping,
+  TOO_LONG,
+  WRITE_POLICIES,
+} from '../domain/mapping.ts'
 import { type ServiceFields, describeFields } from './fields.ts'
 import {
   booleanFlag,
@@ -22,7 +28,7 @@ const mappedValue = z.union([z.string(), z.number(), z.boolean()], {
 })
 
 const outputOptions = {
-  policy: oneOfStrings(['blank', 'tracked', 'always']).prefault('blank'),
+  policy: oneOfStrings(WRITE_POLICIES).prefault('blank'),
   minConfidence: orNull(fraction(1)),
   map: orNull(z.record(z.string(), mappedValue, { error: EXPECTED_MAP })),
   sql: orNull(sqlExpression('upper($value)')),
@@ -31,7 +37,7 @@ const outputOptions = {
     z.array(columnNameText, { error: "a list of columns of the table, such as ['account_id']" }),
   ),
   matches: orNull(regularExpression),
-  tooLong: oneOfStrings(['skip', 'truncate']).prefault('skip'),
+  tooLong: oneOfStrings(TOO_LONG).prefault('skip'),
   as: orNull(oneOfStrings(['json'])),
 }
 

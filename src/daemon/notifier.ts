@@ -2,8 +2,10 @@ import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
 import {
+  type FillrateNotification,
   type NotificationOrigin,
   withDetails,
+  type NotificationForm,
   type NotificationTopic,
   notificationDelayMs,
   notificationRetryMs,
@@ -199,10 +201,8 @@ export class Notifier {
     if (target === undefined) return { id, token, retryMs, reason: 'the target is not configured' }
     const { log, secrets, proxies } = this.#options
     const notice = details === null ? queued : withDetails(queued, details, this.#options, Date.now())
-    const body = JSON.stringify(target.form === 'slack' ? { text: toSlackText(notice) } : notice)
-    const now = Math.floor(Date.now() / 1_000)
-    const signature = target.form === 'json' ? signNotification(body, notice.event_id, now, secrets) : {}
-    const reason = await postNotification(target.url, signature, body, proxies)
+    const { body, headers } = NOTIFICATION_FORMATS[target.form](notice, secrets)
+    const reason = await postNotification(target.url, headers, body, proxies)
     // Not the URL: it may be a secret.
     if (reason !== null)
       log.warn(
@@ -211,6 +211,24 @@ export class Notifier {
       )
     return { id, token, retryMs, reason }
   }
+}
+
+/** What is sent of a notification, by its target's form. */
+const NOTIFICATION_FORMATS: Readonly<
+  Record<
+    NotificationForm,
+    (
+      notice: FillrateNotification,
+      secrets: readonly string[],
+    ) => { readonly body: string; readonly headers: Readonly<Record<string, string>> }
+  >
+> = {
+  json: (notice, secrets) => {
+    const body = JSON.stringify(notice)
+    const now = Math.floor(Date.now() / 1_000)
+    return { body, headers: signNotification(body, notice.event_id, now, secrets) }
+  },
+  slack: (notice) => ({ body: JSON.stringify({ text: toSlackText(notice) }), headers: {} }),
 }
 
 const logGivenUp = (log: Log, { host, event, attempts, reason }: outbox.GivenUpNotification): void =>

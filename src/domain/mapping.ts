@@ -18,7 +18,28 @@ export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain'
  * - `tracked`: it is kept, unless Fillrate wrote it and it has not changed since
  * - `always`: it is overwritten
  */
-export type WritePolicy = 'blank' | 'tracked' | 'always'
+export const WRITE_POLICIES = ['blank', 'tracked', 'always'] as const
+export type WritePolicy = (typeof WRITE_POLICIES)[number]
+
+/** What a policy asks of a cell. Its condition in SQL is in `sources/write/cell-sql.ts:isWritableSql`. */
+export interface PolicyRules {
+  /** It may replace a value that Fillrate did not write. */
+  readonly replacesOthers: boolean
+  /** It replaces what Fillrate wrote last, so that the write has to know it. */
+  readonly readsLastWritten: boolean
+  /** It replaces what Fillrate wrote for earlier inputs of the row, so that the write has to know it. */
+  readonly readsEarlier: boolean
+}
+
+export const POLICY_RULES: Readonly<Record<WritePolicy, PolicyRules>> = {
+  blank: { replacesOthers: false, readsLastWritten: false, readsEarlier: true },
+  tracked: { replacesOthers: false, readsLastWritten: true, readsEarlier: false },
+  always: { replacesOthers: true, readsLastWritten: false, readsEarlier: false },
+}
+
+/** What happens to text that is longer than its column. */
+export const TOO_LONG = ['skip', 'truncate'] as const
+export type TooLong = (typeof TOO_LONG)[number]
 
 export interface OutputMapping {
   /** As configured: `title`, or `attributes.department` for a key inside a jsonb column. */
@@ -38,7 +59,7 @@ export interface OutputMapping {
   readonly unique: readonly string[] | null
   /** A regular expression, by its source text and flags, that a value must match to be written. */
   readonly matches: { readonly source: string; readonly flags: string } | null
-  readonly tooLong: 'skip' | 'truncate'
+  readonly tooLong: TooLong
   /** `json`: an array or object is written into a text column as JSON. */
   readonly as: 'json' | null
 }

@@ -20,6 +20,10 @@ import {
 export const NOTIFICATION_TOPICS = ['error', 'warning', 'completed', 'no_matches'] as const
 export type NotificationTopic = (typeof NOTIFICATION_TOPICS)[number]
 
+/** The forms of its body: `FillrateNotification`, signed; `{ text }`, for Slack and compatible services. */
+export const NOTIFICATION_FORMS = ['json', 'slack'] as const
+export type NotificationForm = (typeof NOTIFICATION_FORMS)[number]
+
 /** Only what needs a person: a target that reports every run is muted. */
 export const DEFAULT_TOPICS: readonly NotificationTopic[] = ['error']
 

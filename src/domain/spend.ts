@@ -19,6 +19,9 @@ export interface SpendCounts {
   readonly credits_in_doubt?: number
 }
 
+/** The maximum number of lookups of a run. */
+export type LookupBudget = number | 'unlimited'
+
 /** The price of a lookup, or of a credit where a lookup does not cost one, by what it is about, in units of the currency. */
 export interface Price {
   /** ISO 4217: `EUR`. */

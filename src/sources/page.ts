@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { InputName } from '../domain/mapping.ts'
+import { type InputName, POLICY_RULES } from '../domain/mapping.ts'
 import { NON_ROW_STATES } from '../util/sqlstates.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
 import { type Db, query, tryQuery } from './db.ts'
@@ -164,7 +164,9 @@ function pageRelation(
   written: LastWrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
 ): PageRelation {
-  const tracked = written ? source.outputs.filter((output) => output.mapping.policy === 'tracked') : []
+  const tracked = written
+    ? source.outputs.filter((output) => POLICY_RULES[output.mapping.policy].readsLastWritten)
+    : []
   const inputs = rowInputsSql(source)
   const values: Readonly<Record<keyof PageRow, string>> = {
     key: keyTextSql(source),
@@ -215,10 +217,10 @@ function pageRelation(
  */
 function isIncompleteSql(source: Source): string {
   const nulls = source.outputs
-    .filter(({ path, mapping }) => path.length === 0 && mapping.policy !== 'always')
+    .filter(({ path, mapping }) => path.length === 0 && !POLICY_RULES[mapping.policy].replacesOthers)
     .map((output) => `${currentCellSql(output)} is null`)
   const cells = source.outputs.map((output) => {
-    const open = output.mapping.policy === 'always' ? 'true' : isBlankSql(output)
+    const open = POLICY_RULES[output.mapping.policy].replacesOthers ? 'true' : isBlankSql(output)
     return output.path.length > 0 ? `(${open} and ${isReachableSql(output)})` : open
   })
   return cells.length === 0 ? 'false' : `(${[...nulls, ...cells].join(' or ')})`

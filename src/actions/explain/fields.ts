@@ -1,3 +1,4 @@
+import { POLICY_RULES } from '../../domain/mapping.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { Row } from '../../domain/row.ts'
 import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
@@ -70,10 +71,11 @@ function describeField(
   if (current === undefined) return 'not written: the row does not exist'
   const { blank, policy, written_by_fillrate: isOurs, written_by_source: other, written_by: writer } = current
   const isElsewhere = other !== null && other !== source
+  const replacesOthers = policy !== null && POLICY_RULES[policy].replacesOthers
   const by = `${writer === null ? 'Fillrate' : `run ${writer}`}${isElsewhere ? ` (source ${other})` : ''}`
   if (stored !== undefined)
     return `not written: ${describeSkip(stored)}${isOurs ? `; the column holds the value of ${by}` : ''}`
-  if (isElsewhere && policy !== 'always') return `not written: the column holds the value of ${by}`
+  if (isElsewhere && !replacesOthers) return `not written: the column holds the value of ${by}`
   if (isOurs && !isElsewhere) {
     const origin = changes.find(({ after }) => isDeepStrictEqual(after[column], current.value))
     const isSame = isDeepStrictEqual(current.value, value) || !isEarlier(origin, lookup)
@@ -84,10 +86,10 @@ function describeField(
   if (misfit?.reason === 'absent') return `not written: ${describeSkip(misfit)}`
   if (!blank && value !== undefined && isDeepStrictEqual(current.value, value))
     return 'not written: the column holds the same value'
-  if (!blank && policy !== 'always')
+  if (!blank && !replacesOthers)
     return `not written: the column holds a value, which the policy \`${policy}\` protects`
   if (misfit !== undefined) return `not written: ${describeSkip(misfit)}`
-  if (!blank) return 'not written yet: the policy `always` overwrites the value at the next write'
+  if (!blank) return `not written yet: the policy \`${policy}\` overwrites the value at the next write`
   const change = changes.find(({ after, undoes }) => undoes === null && Object.hasOwn(after, column))
   if (change?.undone_by != null && change.undone.includes(column))
     return `written${change.run === null ? '' : ` by run ${change.run}`}, undone by run ${change.undone_by}`

@@ -1,3 +1,4 @@
+import { POLICY_RULES } from '../../domain/mapping.ts'
 import type {
   ColumnState,
   LookupSummary,
@@ -114,7 +115,7 @@ function describeOrigin(
     return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
   if (written_by_fillrate === null) return 'not known any more: erased'
-  return policy === 'always' ? 'not Fillrate, overwritten' : 'not Fillrate, protected'
+  return POLICY_RULES[policy].replacesOthers ? 'not Fillrate, overwritten' : 'not Fillrate, protected'
 }
 
 function renderLookups(

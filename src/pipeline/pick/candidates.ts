@@ -10,6 +10,7 @@ import {
   pageOrderSql,
   type PageRow,
 } from '../../sources/page.ts'
+import { readsLastWritten } from '../../sources/write/batch.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
@@ -278,9 +279,9 @@ function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLoo
     having count(*) > 0) end`
 }
 
-/** What Fillrate wrote last; only a source with a tracked output needs it. */
+/** What Fillrate wrote last, for the policies that ask for it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
-  if (source.outputs.every((output) => output.mapping.policy !== 'tracked')) return {}
+  if (!readsLastWritten(source)) return {}
   return {
     lastWritten: sql`select key, input_hash, last_written as written from fillrate.rows where source = ${source.name}`,
   }

@@ -1,3 +1,4 @@
+import type { TooLong } from '../../domain/mapping.ts'
 import { toNumberText } from '../../domain/json.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import type { Fit } from '../column-type.ts'
@@ -96,7 +97,7 @@ export function toText(value: unknown): string | null {
 export function coerceText(
   value: unknown,
   { maxLength, maxBytes }: Pick<Extract<Fit, { kind: 'text' }>, 'maxLength' | 'maxBytes'>,
-  tooLong: 'skip' | 'truncate',
+  tooLong: TooLong,
 ): Coercion {
   const text = toText(value)
   if (text === null) return notCoerced('not_a_text')
@@ -127,7 +128,7 @@ function firstBytes(text: string, limit: number): string {
 export function coerceBits(
   value: unknown,
   { length, exact }: Pick<Extract<Fit, { kind: 'bits' }>, 'length' | 'exact'>,
-  tooLong: 'skip' | 'truncate',
+  tooLong: TooLong,
 ): Coercion {
   const bits = /^b?([01]*)$/i.exec(toText(value)?.trim() ?? '-')?.[1]
   if (bits === undefined) return notCoerced('not_a_bit_string')

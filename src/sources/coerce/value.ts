@@ -1,3 +1,4 @@
+import type { TooLong } from '../../domain/mapping.ts'
 import { toPlainNumbers } from '../../domain/json.ts'
 import type { Fit } from '../column-type.ts'
 import {
@@ -16,7 +17,7 @@ import {
 } from './scalars.ts'
 
 /** Coerces a value to what a column holds, or returns why it cannot be. */
-export function coerceValue(value: unknown, fit: Fit, tooLong: 'skip' | 'truncate'): Coercion {
+export function coerceValue(value: unknown, fit: Fit, tooLong: TooLong): Coercion {
   switch (fit.kind) {
     case 'text':
       return coerceText(value, fit, tooLong)
@@ -77,7 +78,7 @@ function coerceLabel(value: unknown, labels: readonly string[]): Coercion {
 }
 
 /** A single value becomes an array of one; nulls are dropped. One element that does not fit rejects the whole array. */
-function coerceArray(value: unknown, element: Fit, tooLong: 'skip' | 'truncate'): Coercion {
+function coerceArray(value: unknown, element: Fit, tooLong: TooLong): Coercion {
   const fitted: unknown[] = []
   for (const item of Array.isArray(value) ? (value as unknown[]) : [value]) {
     if (item === null || item === undefined) continue

@@ -1,3 +1,4 @@
+import { POLICY_RULES } from '../../domain/mapping.ts'
 import { postgresArray } from '../../util/postgres-array.ts'
 import { renderExpression } from '../expression.ts'
 import { toText } from '../coerce/scalars.ts'
@@ -29,13 +30,13 @@ export interface BatchRow {
 export const isSentAsJson = ({ mapping, fit }: MappedOutput): boolean =>
   mapping.sql !== null || fit.kind === 'json' || fit.kind === 'jsonb' || fit.kind === 'array'
 
-/** Only this policy takes a cell over from earlier inputs. */
+/** Whether a cell may be taken over from earlier inputs. */
 export const readsEarlier = (source: Source): boolean =>
-  source.outputs.some(({ mapping }) => mapping.policy === 'blank')
+  source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsEarlier)
 
-/** Only this policy compares a cell with what was last written. */
-const readsLastWritten = (source: Source): boolean =>
-  source.outputs.some(({ mapping }) => mapping.policy === 'tracked')
+/** Whether a cell is compared with what was last written. */
+export const readsLastWritten = (source: Source): boolean =>
+  source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
 
 const readsConfidence = (source: Source): boolean =>
   [...source.outputs.map(({ mapping }) => mapping.sql), ...source.touches.map(({ expression }) => expression)]

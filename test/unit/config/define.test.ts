@@ -22,6 +22,29 @@ type Writable<T> = T extends RegExp
       ? { -readonly [Key in keyof T]: Writable<T[Key]> }
       : T
 
+/**
+ * Each value that a configuration may have, with the path of its key: `.sources.*.outputs.*.policy: blank`. Texts of a
+ * pattern, such as a duration, are texts.
+ */
+type Paths<T, At extends string = ''> = T extends string
+  ? {} extends Record<T, 1>
+    ? `${At}: text`
+    : `${At}: ${T}`
+  : T extends boolean
+    ? `${At}: ${T}`
+    : T extends number
+      ? `${At}: number`
+      : T extends RegExp
+        ? `${At}: pattern`
+        : T extends ReadonlyArray<infer Item>
+          ? Paths<Item, `${At}[]`>
+          : {
+              [Key in keyof T & string]-?: Paths<
+                Exclude<T[Key], undefined>,
+                `${At}.${string extends Key ? '*' : Key}`
+              >
+            }[keyof T & string]
+
 /*
  * tsc checks this file: an expected error that does not come is an error itself. Each mistake is held against
  * the schema too, so that what one of them rejects the other does not accept.
@@ -50,6 +73,11 @@ describe('defineConfig', () => {
 
   test('accepts what the schema accepts', () => {
     expectTypeOf<Writable<ConfigInput>>().toExtend<z.input<ConfigSchema>>()
+    // Fields of records are the service's: the schema is made for it.
+    type Described = Paths<ConfigInput<string, string, string, never>>
+    type Accepted = Paths<z.input<ConfigSchema>>
+    expectTypeOf<Exclude<Accepted, Described>>().toBeNever()
+    expectTypeOf<Exclude<Described, Accepted>>().toBeNever()
     const config = defineConfig({
       sources: {
         contacts: {

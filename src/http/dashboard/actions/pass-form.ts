@@ -1,6 +1,6 @@
 import type { RequestedPass } from '../../../domain/requested-run.ts'
 import type { RouteOption } from '../../../domain/route.ts'
-import type { LookupBudget } from '../../../config/config.ts'
+import type { LookupBudget } from '../../../domain/spend.ts'
 import { formatCount } from '../../../util/format.ts'
 import { badge, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'

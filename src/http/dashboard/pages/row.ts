@@ -7,7 +7,7 @@ import type {
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../../domain/row.ts'
-import type { InputName } from '../../../domain/mapping.ts'
+import { type InputName, POLICY_RULES } from '../../../domain/mapping.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import {
   breakable,
@@ -121,7 +121,7 @@ function describeOwner(
     return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
   if (written_by_fillrate === null) return 'not known any more: erased'
-  return policy === 'always' ? 'others, overwritten by policy' : 'others, protected'
+  return POLICY_RULES[policy].replacesOthers ? 'others, overwritten by policy' : 'others, protected'
 }
 
 function lookupSection(history: RowHistory, now: number): HtmlPart {
