@@ -1,5 +1,15 @@
 import { z } from 'zod'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
+import {
+  BULK_RESULTS,
+  CALL_METHODS,
+  FIELD_FORMS,
+  FIELD_TYPES,
+  SIGNATURE_ALGORITHMS,
+  SIGNATURE_ENCODINGS,
+  STATUS_MEANINGS,
+  TAKEN_INPUTS,
+} from '../domain/service/adapter.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
 import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
@@ -39,7 +49,7 @@ const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
 const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
 const EXPECTED_AUTH = "'bearer', 'basic', { header: 'x-api-key' } or { query: 'api_key' }"
 
-const method = oneOfStrings(['GET', 'POST']).optional()
+const method = oneOfStrings(CALL_METHODS).optional()
 const positive = (most: number) =>
   z
     .int({ error: `a whole number from 1 to ${most}` })
@@ -55,7 +65,10 @@ const recordPlace = z.strictObject(
   { error: objectLike("{ confidence: 'likelihood', confidenceMax: 10 }") },
 )
 
-function lookupEndpoint(placeholders: readonly string[], inputs: readonly [string, ...string[]]) {
+function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
+  placeholders: readonly string[],
+  inputs: Inputs,
+) {
   return z.strictObject(
     {
       method,
@@ -74,18 +87,17 @@ function lookupEndpoint(placeholders: readonly string[], inputs: readonly [strin
 }
 
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
-const fieldTypes = ['text', 'number', 'list', 'object'] as const
 const fields = z
   .record(
     z.string().regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: "a field's path, such as 'company.name'" }),
     z.union(
       [
-        oneOfStrings(fieldTypes),
+        oneOfStrings(FIELD_TYPES),
         z.strictObject({
-          type: oneOfStrings(fieldTypes),
+          type: oneOfStrings(FIELD_TYPES),
           description: z.string().optional(),
           examples: z.array(z.unknown()).optional(),
-          form: oneOfStrings(['fixed', 'open', 'unknown']).optional(),
+          form: oneOfStrings(FIELD_FORMS).optional(),
           isAtomic: z.boolean().optional(),
         }),
       ],
@@ -142,9 +154,9 @@ export const serviceSchema = z
       headers: z
         .record(headerName, z.string(), { error: objectLike("{ accept: 'application/json' }") })
         .optional(),
-      person: lookupEndpoint(PERSON_PLACEHOLDERS, ['email', 'linkedin_url', 'name_company']).optional(),
+      person: lookupEndpoint(PERSON_PLACEHOLDERS, TAKEN_INPUTS.person).optional(),
       personByEmail: lookupEndpoint(['email'], ['email']).optional(),
-      company: lookupEndpoint(COMPANY_PLACEHOLDERS, ['domain']).optional(),
+      company: lookupEndpoint(COMPANY_PLACEHOLDERS, TAKEN_INPUTS.company).optional(),
       bulk: z
         .strictObject(
           {
@@ -152,7 +164,7 @@ export const serviceSchema = z
             path: pathWith([]),
             size: positive(MAX_JOB_SIZE).optional(),
             body: aFunction.optional(),
-            results: oneOfStrings(['webhook', 'answer', 'poll']).optional(),
+            results: oneOfStrings(BULK_RESULTS).optional(),
             readAcceptance: aFunction.optional(),
             ordered: z.boolean().optional(),
             readResults: aFunction.optional(),
@@ -163,15 +175,7 @@ export const serviceSchema = z
       statuses: z
         .record(
           z.string().regex(/^[2-5]\d\d$/, { error: 'a status, such as 402' }),
-          oneOfStrings([
-            'accepted',
-            'not_found',
-            'rejected',
-            'transient',
-            'unauthorized',
-            'rate_limited',
-            'banned',
-          ]),
+          oneOfStrings(STATUS_MEANINGS),
           { error: objectLike("{ 402: 'unauthorized' }") },
         )
         .optional(),
@@ -181,8 +185,8 @@ export const serviceSchema = z
             signature: z.strictObject(
               {
                 header: headerName,
-                algorithm: oneOfStrings(['sha1', 'sha256', 'sha512']).optional(),
-                encoding: oneOfStrings(['hex', 'base64']).optional(),
+                algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
+                encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
                 prefix: z.string().optional(),
                 payload: aFunction.optional(),
               },

@@ -51,27 +51,38 @@ export type ServiceReading =
   /** `retryAfterMs`: how long to wait, if the body says so. */
   | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
 
-/** What identifies whom a lookup is about, as a service takes it. */
-type TakenInput = 'email' | 'linkedin_url' | 'name_company' | 'domain'
+/** What identifies a person, and a company, as a service takes it. */
+export const TAKEN_INPUTS = {
+  person: ['email', 'linkedin_url', 'name_company'],
+  company: ['domain'],
+} as const
+type TakenByPerson = (typeof TAKEN_INPUTS)['person'][number]
+type TakenByCompany = (typeof TAKEN_INPUTS)['company'][number]
+type TakenInput = TakenByPerson | TakenByCompany
 
+export const STATUS_MEANINGS = [
+  'accepted',
+  'not_found',
+  'rejected',
+  'transient',
+  'unauthorized',
+  'rate_limited',
+  'banned',
+] as const
 /** What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. */
-export type StatusMeaning =
-  | 'accepted'
-  | 'not_found'
-  | 'rejected'
-  | 'transient'
-  | 'unauthorized'
-  | 'rate_limited'
-  | 'banned'
+export type StatusMeaning = (typeof STATUS_MEANINGS)[number]
+
+export const CALL_METHODS = ['GET', 'POST'] as const
+type CallMethod = (typeof CALL_METHODS)[number]
 
 /**
  * How one lookup is requested. Every function is pure: the same input is the same request.
  * @example
  * const person: LookupEndpoint<PersonInput> = { method: 'GET', path: '/v5/person/enrich', query: (input) => ({ ...input }) }
  */
-export interface LookupEndpoint<Input> {
+export interface LookupEndpoint<Input, Taken extends TakenInput = TakenInput> {
   /** Default: POST for a person, GET for a company. */
-  readonly method?: 'GET' | 'POST'
+  readonly method?: CallMethod
   /** Below the base URL. `{email}` and the like stand for a field of the input, encoded. */
   readonly path: string
   /** Default: the input's fields, for GET. */
@@ -79,7 +90,7 @@ export interface LookupEndpoint<Input> {
   /** Sent as JSON. Default: the input's fields (`email`, `linkedin_url`, `name`, `company`, `domain`), for POST. */
   readonly body?: (input: Input) => unknown
   /** What the service takes. Default: all. */
-  readonly inputs?: readonly TakenInput[]
+  readonly inputs?: readonly Taken[]
   /** Where the record is. Default: see `RecordPlace`. */
   readonly record?: RecordPlace
   /** Reads a response. Undefined: it is read in the usual way, by status and by `record`. */
@@ -96,6 +107,9 @@ export interface RecordPlace {
   readonly confidenceMax?: number
 }
 
+export const SIGNATURE_ALGORITHMS = ['sha1', 'sha256', 'sha512'] as const
+export const SIGNATURE_ENCODINGS = ['hex', 'base64'] as const
+
 /**
  * How a delivery is signed: an HMAC over the bytes of the body, or over what `payload` makes of it.
  * @example
@@ -104,9 +118,9 @@ export interface RecordPlace {
 export interface WebhookSignature {
   readonly header: string
   /** Default: sha256. */
-  readonly algorithm?: 'sha1' | 'sha256' | 'sha512'
+  readonly algorithm?: (typeof SIGNATURE_ALGORITHMS)[number]
   /** Default: hex, in lower case. */
-  readonly encoding?: 'hex' | 'base64'
+  readonly encoding?: (typeof SIGNATURE_ENCODINGS)[number]
   /** What stands before the signature, such as `sha256=`. */
   readonly prefix?: string
   /** What is signed, if not the body alone. `header` reads a header of the delivery. */
@@ -163,9 +177,12 @@ export interface CreditsDefinition {
 /** The same for every lookup, or by what identifies it; 1 for what is left out. */
 type CreditsByInput = number | { readonly [Kind in TakenInput]?: number }
 
+export const FIELD_TYPES = ['text', 'number', 'list', 'object'] as const
+export const FIELD_FORMS = ['fixed', 'open', 'unknown'] as const
+
 /** What the values of a field look like, as far as it can be known before the first answer. */
 export interface FieldShape {
-  readonly type: 'text' | 'number' | 'list' | 'object'
+  readonly type: (typeof FIELD_TYPES)[number]
   /** For a message: `a range such as 51-200`. */
   readonly description: string
   /** Usual values, from the shortest or smallest to the longest or largest. */
@@ -175,7 +192,7 @@ export interface FieldShape {
    * - `open`: a text that the service documents no values of; the examples are the usual ones
    * - `unknown`: the service does not document the form
    */
-  readonly form: 'fixed' | 'open' | 'unknown'
+  readonly form: (typeof FIELD_FORMS)[number]
   /** Whether the first characters of a value are worth nothing: half a URL leads nowhere. */
   readonly isAtomic: boolean
 }
@@ -200,10 +217,10 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly auth?: ServiceAuth
   /** Sent with each call. No secrets: the key comes from FILLRATE_API_KEY. */
   readonly headers?: Readonly<Record<string, string>>
-  readonly person?: LookupEndpoint<PersonInput>
+  readonly person?: LookupEndpoint<PersonInput, TakenByPerson>
   /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
-  readonly personByEmail?: LookupEndpoint<PersonInput>
-  readonly company?: LookupEndpoint<CompanyInput>
+  readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
+  readonly company?: LookupEndpoint<CompanyInput, TakenByCompany>
   /** Many people by email with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint
   /** By status, what an answer means if it is not what HTTP says: `{ 402: 'rate_limited' }`. */
@@ -237,10 +254,12 @@ export function defineService<const Person extends string, const Company extends
   return definition
 }
 
+export const BULK_RESULTS = ['webhook', 'answer', 'poll'] as const
+
 /** How many emails are requested with one call. */
 export interface BulkEndpoint {
   /** Default: POST. */
-  readonly method?: 'GET' | 'POST'
+  readonly method?: CallMethod
   readonly path: string
   /** The most inputs of a call, up to 1,000. Default: 100. */
   readonly size?: number
@@ -250,7 +269,7 @@ export interface BulkEndpoint {
    * Whether the results come by webhook, come in the answer, or are fetched with `poll`. A job whose delivery is lost is
    * fetched too, if there is `poll`. Default: by webhook; without `webhook`, fetched.
    */
-  readonly results?: 'webhook' | 'answer' | 'poll'
+  readonly results?: (typeof BULK_RESULTS)[number]
   /** Reads the answer that accepts a job. Default: every common shape (`job_id`, `id`, `request_ids`, …). */
   readonly readAcceptance?: (body: unknown) => BulkAcceptance
   /**
@@ -273,7 +292,7 @@ export interface BulkEndpoint {
  */
 export interface PollEndpoint {
   /** Default: GET. */
-  readonly method?: 'GET' | 'POST'
+  readonly method?: CallMethod
   /** `{job_id}` stands for the identifier, encoded. */
   readonly path: string
   readonly query?: (jobId: string) => QueryValues

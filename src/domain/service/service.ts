@@ -2,18 +2,19 @@ import { JOB_SIZE } from '../job.ts'
 import type { SourceKind } from '../mapping.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
 import { completeShape, type RecordShapes } from '../record-fields.ts'
-import type {
-  BulkEndpoint,
-  CompanyInput,
-  LookupEndpoint,
-  PersonInput,
-  PollEndpoint,
-  RecordPlace,
-  ServiceAuth,
-  ServiceDefinition,
-  ServiceReading,
-  WebhookDefinition,
-  WebhookSignature,
+import {
+  type BulkEndpoint,
+  type CompanyInput,
+  type LookupEndpoint,
+  type PersonInput,
+  type PollEndpoint,
+  type RecordPlace,
+  type ServiceAuth,
+  type ServiceDefinition,
+  type ServiceReading,
+  type WebhookDefinition,
+  type WebhookSignature,
+  TAKEN_INPUTS,
 } from './adapter.ts'
 import type { QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
@@ -46,7 +47,7 @@ export interface LookupCall<Input> {
 export interface BulkCall {
   readonly endpoint: ServiceEndpoint
   readonly size: number
-  readonly results: 'webhook' | 'answer' | 'poll'
+  readonly results: NonNullable<BulkEndpoint['results']>
   /** Nothing but a delivery brings the results. */
   readonly needsWebhook: boolean
   /** Identifiers and results are in the order of the inputs. */
@@ -166,7 +167,7 @@ function createLookupCall<Input extends object>(
   const hasPlaceholders = endpoint.path.includes('{')
   return {
     endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
-    inputs: new Set(endpoint.inputs ?? ['email', 'linkedin_url', 'name_company', 'domain']),
+    inputs: new Set<string>(endpoint.inputs ?? Object.values(TAKEN_INPUTS).flat()),
     readRecord,
     read: endpoint.read ?? null,
     build: (input) => ({

@@ -11,6 +11,8 @@ import type {
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { ConfigSchema } from '../../../src/config/schema.ts'
+import type { serviceSchema } from '../../../src/config/service-schema.ts'
+import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { good } from './valid-config.ts'
 
 /** Without `readonly`, which zod's types leave out and which makes no difference to what may be written. */
@@ -36,14 +38,16 @@ type Paths<T, At extends string = ''> = T extends string
       ? `${At}: number`
       : T extends RegExp
         ? `${At}: pattern`
-        : T extends ReadonlyArray<infer Item>
-          ? Paths<Item, `${At}[]`>
-          : {
-              [Key in keyof T & string]-?: Paths<
-                Exclude<T[Key], undefined>,
-                `${At}.${string extends Key ? '*' : Key}`
-              >
-            }[keyof T & string]
+        : T extends (...values: never[]) => unknown
+          ? `${At}: function`
+          : T extends ReadonlyArray<infer Item>
+            ? Paths<Item, `${At}[]`>
+            : {
+                [Key in keyof T & (string | number)]-?: Paths<
+                  Exclude<T[Key], undefined>,
+                  `${At}.${string extends Key ? '*' : number extends Key ? '*' : Key}`
+                >
+              }[keyof T & (string | number)]
 
 /*
  * tsc checks this file: an expected error that does not come is an error itself. Each mistake is held against
@@ -96,6 +100,13 @@ describe('defineConfig', () => {
       schedule: [{ cron: '@daily', sources: ['contacts'], budget: 'unlimited' }],
     })
     expect(parseConfig(config, null).schedule[0]?.sources).toEqual(['contacts'])
+  })
+
+  test('a service is described as it is checked', () => {
+    type Described = Paths<ServiceDefinition>
+    type Accepted = Paths<z.input<typeof serviceSchema>>
+    expectTypeOf<Exclude<Accepted, Described>>().toBeNever()
+    expectTypeOf<Exclude<Described, Accepted>>().toBeNever()
   })
 
   test('completes the fields of each kind', () => {
