@@ -1,15 +1,14 @@
 import { z } from 'zod'
+import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
 import {
   BULK_RESULTS,
   CALL_METHODS,
-  FIELD_FORMS,
-  FIELD_TYPES,
   SIGNATURE_ALGORITHMS,
   SIGNATURE_ENCODINGS,
   STATUS_MEANINGS,
-  TAKEN_INPUTS,
 } from '../domain/service/adapter.ts'
+import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
 import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
@@ -154,9 +153,9 @@ export const serviceSchema = z
       headers: z
         .record(headerName, z.string(), { error: objectLike("{ accept: 'application/json' }") })
         .optional(),
-      person: lookupEndpoint(PERSON_PLACEHOLDERS, TAKEN_INPUTS.person).optional(),
+      person: lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.person).optional(),
       personByEmail: lookupEndpoint(['email'], ['email']).optional(),
-      company: lookupEndpoint(COMPANY_PLACEHOLDERS, TAKEN_INPUTS.company).optional(),
+      company: lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company).optional(),
       bulk: z
         .strictObject(
           {

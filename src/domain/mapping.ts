@@ -1,5 +1,5 @@
 import type { OnDelete } from './deleted-row.ts'
-import type { FieldShape } from './service/adapter.ts'
+import type { FieldShape } from './service/field-shape.ts'
 import type { SourceBudget } from './spend.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { FieldDefinition, FieldShape } from './service/adapter.ts'
+import type { FieldDefinition, FieldShape } from './service/field-shape.ts'
 import type { SourceKind } from './mapping.ts'
 
 /** The fields of a record of each kind, as the service's interface lists them. A dot leads into an object. */

@@ -1,7 +1,13 @@
 import type { InputName, SourceKind } from '../mapping.ts'
 
+/** The kinds that can identify a row of a source, in the order in which they are tried. */
+export const LOOKUP_KINDS = {
+  person: ['email', 'linkedin_url', 'name_company'],
+  company: ['domain'],
+} as const satisfies Record<SourceKind, readonly string[]>
+
 /** What identifies a lookup. A lookup is one (kind, key) and may be shared by many rows. */
-export type LookupKind = 'email' | 'linkedin_url' | 'name_company' | 'domain'
+export type LookupKind = (typeof LOOKUP_KINDS)[SourceKind][number]
 
 /** What a lookup sends, in the service's field names (E1 for a person, E3 for a company). */
 export type LookupInput =
@@ -18,12 +24,6 @@ export type NormalizedInput<Input extends LookupInput> =
   | { readonly ok: true; readonly key: string; readonly input: Input }
   | { readonly ok: false; readonly reason: string; readonly input: InputName }
   | null
-
-/** The kinds that can identify a row of a source, in the order in which they are tried. */
-export const LOOKUP_KINDS: Readonly<Record<SourceKind, readonly LookupKind[]>> = {
-  person: ['email', 'linkedin_url', 'name_company'],
-  company: ['domain'],
-}
 
 /** Whether a row of the source continues with its next identifier after a miss. */
 export const hasCascade = (source: { readonly kind: SourceKind; readonly cascade: boolean }): boolean =>

@@ -1,5 +1,7 @@
 import type { JsonObject } from '../json.ts'
+import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
 import type { CalledEndpoint } from '../spend.ts'
+import type { FieldDefinition } from './field-shape.ts'
 import type {
   BulkAcceptance,
   BulkInput,
@@ -51,15 +53,6 @@ export type ServiceReading =
   /** `retryAfterMs`: how long to wait, if the body says so. */
   | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
 
-/** What identifies a person, and a company, as a service takes it. */
-export const TAKEN_INPUTS = {
-  person: ['email', 'linkedin_url', 'name_company'],
-  company: ['domain'],
-} as const
-type TakenByPerson = (typeof TAKEN_INPUTS)['person'][number]
-type TakenByCompany = (typeof TAKEN_INPUTS)['company'][number]
-type TakenInput = TakenByPerson | TakenByCompany
-
 export const STATUS_MEANINGS = [
   'accepted',
   'not_found',
@@ -80,7 +73,7 @@ type CallMethod = (typeof CALL_METHODS)[number]
  * @example
  * const person: LookupEndpoint<PersonInput> = { method: 'GET', path: '/v5/person/enrich', query: (input) => ({ ...input }) }
  */
-export interface LookupEndpoint<Input, Taken extends TakenInput = TakenInput> {
+export interface LookupEndpoint<Input, Kind extends LookupKind = LookupKind> {
   /** Default: POST for a person, GET for a company. */
   readonly method?: CallMethod
   /** Below the base URL. `{email}` and the like stand for a field of the input, encoded. */
@@ -90,7 +83,7 @@ export interface LookupEndpoint<Input, Taken extends TakenInput = TakenInput> {
   /** Sent as JSON. Default: the input's fields (`email`, `linkedin_url`, `name`, `company`, `domain`), for POST. */
   readonly body?: (input: Input) => unknown
   /** What the service takes. Default: all. */
-  readonly inputs?: readonly Taken[]
+  readonly inputs?: readonly Kind[]
   /** Where the record is. Default: see `RecordPlace`. */
   readonly record?: RecordPlace
   /** Reads a response. Undefined: it is read in the usual way, by status and by `record`. */
@@ -175,30 +168,7 @@ export interface CreditsDefinition {
 }
 
 /** The same for every lookup, or by what identifies it; 1 for what is left out. */
-type CreditsByInput = number | { readonly [Kind in TakenInput]?: number }
-
-export const FIELD_TYPES = ['text', 'number', 'list', 'object'] as const
-export const FIELD_FORMS = ['fixed', 'open', 'unknown'] as const
-
-/** What the values of a field look like, as far as it can be known before the first answer. */
-export interface FieldShape {
-  readonly type: (typeof FIELD_TYPES)[number]
-  /** For a message: `a range such as 51-200`. */
-  readonly description: string
-  /** Usual values, from the shortest or smallest to the longest or largest. */
-  readonly examples: readonly unknown[]
-  /**
-   * - `fixed`: every value has the form of the examples
-   * - `open`: a text that the service documents no values of; the examples are the usual ones
-   * - `unknown`: the service does not document the form
-   */
-  readonly form: (typeof FIELD_FORMS)[number]
-  /** Whether the first characters of a value are worth nothing: half a URL leads nowhere. */
-  readonly isAtomic: boolean
-}
-
-/** A field: its type, or what more is known of it. */
-export type FieldDefinition = FieldShape['type'] | (Pick<FieldShape, 'type'> & Partial<FieldShape>)
+type CreditsByInput = number | { readonly [Kind in LookupKind]?: number }
 
 /**
  * An enrichment service: how it is called, and how its answers are read. Only `name` and one of `person` and `company`
@@ -217,10 +187,10 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly auth?: ServiceAuth
   /** Sent with each call. No secrets: the key comes from FILLRATE_API_KEY. */
   readonly headers?: Readonly<Record<string, string>>
-  readonly person?: LookupEndpoint<PersonInput, TakenByPerson>
+  readonly person?: LookupEndpoint<PersonInput, (typeof LOOKUP_KINDS)['person'][number]>
   /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
   readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
-  readonly company?: LookupEndpoint<CompanyInput, TakenByCompany>
+  readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people by email with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint
   /** By status, what an answer means if it is not what HTTP says: `{ 402: 'rate_limited' }`. */

@@ -1,3 +1,4 @@
+import { LOOKUP_KINDS } from '../identifiers/kind.ts'
 import { JOB_SIZE } from '../job.ts'
 import type { SourceKind } from '../mapping.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
@@ -14,7 +15,6 @@ import {
   type ServiceReading,
   type WebhookDefinition,
   type WebhookSignature,
-  TAKEN_INPUTS,
 } from './adapter.ts'
 import type { QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
@@ -167,7 +167,7 @@ function createLookupCall<Input extends object>(
   const hasPlaceholders = endpoint.path.includes('{')
   return {
     endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
-    inputs: new Set<string>(endpoint.inputs ?? Object.values(TAKEN_INPUTS).flat()),
+    inputs: new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind]),
     readRecord,
     read: endpoint.read ?? null,
     build: (input) => ({

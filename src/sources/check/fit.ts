@@ -1,5 +1,5 @@
 import { shapeOfField } from '../../domain/record-fields.ts'
-import type { FieldShape } from '../../domain/service/adapter.ts'
+import type { FieldShape } from '../../domain/service/field-shape.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { listNames } from '../../util/text.ts'
 import { coerceField } from '../coerce/record.ts'

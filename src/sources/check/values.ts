@@ -1,5 +1,5 @@
 import { shapeOfField } from '../../domain/record-fields.ts'
-import type { FieldShape } from '../../domain/service/adapter.ts'
+import type { FieldShape } from '../../domain/service/field-shape.ts'
 import { castJsonSql } from '../cell.ts'
 import { coerceField } from '../coerce/record.ts'
 import type { Fit } from '../column-type.ts'
