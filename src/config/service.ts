@@ -1,4 +1,6 @@
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
+import { toLookupKind } from '../domain/identifiers/kind.ts'
+import type { InputName } from '../domain/mapping.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
 import { describeValue, listNames } from '../util/text.ts'
@@ -73,18 +75,9 @@ export function checkSources({ sources, adapter: service }: Config): Problem[] {
           todo: `Describe \`${source.kind}\` in the service, or remove the source.`,
         },
       ]
-    const { inputs } = source
-    const kinds: readonly (readonly [string, string])[] = [
-      ...('email' in inputs && inputs.email !== undefined ? [['email', 'email'] as const] : []),
-      ...('linkedin_url' in inputs && inputs.linkedin_url !== undefined
-        ? [['linkedin_url', 'linkedin_url'] as const]
-        : []),
-      ...('name' in inputs && inputs.name !== undefined ? [['name', 'name_company'] as const] : []),
-      ...('domain' in inputs ? [['domain', 'domain'] as const] : []),
-    ]
-    return kinds
-      .filter(([, kind]) => !call.inputs.has(kind))
-      .map(([input]) => ({
+    return (Object.keys(source.inputs) as InputName[])
+      .filter((input) => input !== 'company' && !call.inputs.has(toLookupKind(input)))
+      .map((input) => ({
         place: `sources.${name}.inputs.${input}`,
         found: 'an input that the service does not take',
         expected: `what ${service.name} takes: ${listNames([...call.inputs])}`,

@@ -1,3 +1,4 @@
+import { toLookupKind } from '../domain/identifiers/kind.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { LookupCall, Service } from '../domain/service/service.ts'
 import { listNames } from '../util/text.ts'
@@ -50,7 +51,7 @@ function adaptSource(source: ProposedSource, service: Service): ProposedSource |
   const skip = (reason: string): SkippedTable => ({ table: source.table, reason })
   if (call === null) return skip(`${service.name} has no endpoint for a ${source.kind}`)
   const isTaken = ({ input }: ProposedSource['inputs'][number]): boolean =>
-    call.inputs.has(input === 'name' || input === 'company' ? 'name_company' : input)
+    call.inputs.has(toLookupKind(input))
   const inputs = source.inputs.filter(isTaken)
   if (inputs.length === 0)
     return skip(`${service.name} takes ${listNames([...call.inputs])}, and the table has none of these`)

@@ -9,6 +9,10 @@ export const LOOKUP_KINDS = {
 /** What identifies a lookup. A lookup is one (kind, key) and may be shared by many rows. */
 export type LookupKind = (typeof LOOKUP_KINDS)[SourceKind][number]
 
+/** What an input of a source identifies a row by, alone or with its partner. */
+export const toLookupKind = (input: InputName): LookupKind =>
+  input === 'name' || input === 'company' ? 'name_company' : input
+
 /** What a lookup sends, in the service's field names (E1 for a person, E3 for a company). */
 export type LookupInput =
   | { readonly email: string }
