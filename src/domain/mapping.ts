@@ -21,7 +21,7 @@ export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain'
 export const WRITE_POLICIES = ['blank', 'tracked', 'always'] as const
 export type WritePolicy = (typeof WRITE_POLICIES)[number]
 
-/** What a policy asks of a cell. Its condition in SQL is in `sources/write/cell-sql.ts:isWritableSql`. */
+/** What a policy requires of a cell. Its condition in SQL is in `sources/write/cell-sql.ts:isWritableSql`. */
 export interface PolicyRules {
   /** It may replace a value that Fillrate did not write. */
   readonly replacesOthers: boolean

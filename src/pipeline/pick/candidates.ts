@@ -279,7 +279,7 @@ function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLoo
     having count(*) > 0) end`
 }
 
-/** What Fillrate wrote last, for the policies that ask for it. */
+/** What Fillrate wrote last, for the policies that need it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
   if (!readsLastWritten(source)) return {}
   return {
