@@ -1,33 +1,10 @@
 import { toWordSet } from './identifier-words.ts'
 
-/** What a column seems to hold: roles of people first, then of companies. */
-export type ColumnRole =
-  | 'email'
-  | 'profile'
-  | 'first_name'
-  | 'last_name'
-  | 'name'
-  | 'company_name'
-  | 'company_domain'
-  | 'title'
-  | 'seniority'
-  | 'department'
-  | 'phone'
-  | 'domain'
-  | 'industry'
-  | 'sub_industry'
-  | 'employees'
-  | 'revenue'
-  | 'founded'
-  | 'city'
-  | 'state'
-  | 'country'
-  | 'technologies'
-  | 'twitter'
-  | 'legal_name'
-
-/** Phrases that name a role, with up to 110 points. The words of a phrase must be adjacent. */
-const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>>> = {
+/**
+ * Phrases that name a role, with up to 110 points. The words of a phrase must be adjacent. Roles of people first, then of
+ * companies.
+ */
+const ROLE_PHRASES = {
   email: { email: 100, emails: 95, mail: 75, 'email id': 80 },
   profile: { linkedin: 100, 'profile url': 60, 'social url': 50 },
   first_name: { 'first name': 100, 'given name': 100, 'name first': 95 },
@@ -118,7 +95,10 @@ const ROLE_PHRASES: Readonly<Record<ColumnRole, Readonly<Record<string, number>>
   technologies: { technologies: 100, technology: 80, tech: 66, 'technology stack': 100 },
   twitter: { twitter: 100, 'x link': 90, 'x url': 90, 'x profile': 90 },
   legal_name: { 'legal name': 110, 'registered name': 105, 'legal entity name': 110 },
-}
+} satisfies Readonly<Record<string, Readonly<Record<string, number>>>>
+
+/** What a column seems to hold. */
+export type ColumnRole = keyof typeof ROLE_PHRASES
 
 /**
  * How strongly the words of a name indicate a role, 0 to 110. Pure.

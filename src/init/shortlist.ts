@@ -1,4 +1,3 @@
-import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
 import { nameHint } from './classify.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './identifier-words.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
@@ -11,7 +10,7 @@ import { isSuppressionName } from './suppression.ts'
 const MAX_TABLES = 60
 
 /** Roles whose names among a table's columns justify a closer look. */
-const TELLING_ROLES: ReadonlySet<ColumnRole> = new Set([
+const TELLING_ROLES: readonly ColumnRole[] = [
   'email',
   'profile',
   'first_name',
@@ -25,11 +24,7 @@ const TELLING_ROLES: ReadonlySet<ColumnRole> = new Set([
   'employees',
   'revenue',
   'city',
-])
-
-const SCORED_ROLES = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((role) =>
-  TELLING_ROLES.has(role),
-)
+]
 
 /**
  * The tables that may hold people, companies, their addresses or links between them, most likely first, then those
@@ -89,7 +84,7 @@ const LIST_ROLES = ['country', 'industry', 'department', 'seniority', 'sector']
 /** Points for a table's name and its columns' names. */
 function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
   const own = toOwnWords(name)
-  const roles = SCORED_ROLES.filter((role) =>
+  const roles = TELLING_ROLES.filter((role) =>
     columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
   )
   const hints = (['person', 'company'] as const).map(
