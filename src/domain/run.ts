@@ -13,6 +13,26 @@ export type RunState = (typeof Run)[keyof typeof Run]
 /** What started a run; decides its priority at the limiter. */
 export type Trigger = 'manual' | 'schedule' | 'follow' | 'backfill'
 
+/** What a run was asked for, as it is stored. */
+export interface StoredRunOptions {
+  readonly limit: number | null
+  readonly budget: number | null
+  readonly where: string | null
+  readonly route: 'auto' | 'sync' | 'bulk'
+  /** Reports what it would write, and writes nothing. */
+  readonly dry?: boolean
+  /** The run that this one undoes. */
+  readonly undoes?: number
+  /** It undoes an undo, and so writes again what was undone. */
+  readonly writes_again?: boolean
+  /** A live-sync run: its rows come by their keys. */
+  readonly follow?: boolean
+  /** The parts of the budget that some of its sources may use, in lookups. */
+  readonly source_budgets?: Readonly<Record<string, number>>
+  /** Makes no calls, and writes stored records again. */
+  readonly remap?: boolean
+}
+
 /** Live sync goes before scheduled and manual runs, and these before a backfill. */
 export function toPriority(trigger: Trigger): 'urgent' | 'normal' | 'low' {
   if (trigger === 'follow') return 'urgent'

@@ -1,7 +1,13 @@
 import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describeInterruption, LeaseLostError, Run, type RunState } from '../domain/run.ts'
+import {
+  describeInterruption,
+  LeaseLostError,
+  Run,
+  type RunState,
+  type StoredRunOptions,
+} from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
@@ -29,7 +35,7 @@ export interface MaintenanceRun {
  */
 export async function runMaintenance<Report extends { readonly status: RunStatus }>(
   deps: Pick<MaintenanceDeps, 'db' | 'log' | 'owner'>,
-  run: { readonly sources: readonly string[]; readonly options: Partial<runs.StoredRunOptions> },
+  run: { readonly sources: readonly string[]; readonly options: Partial<StoredRunOptions> },
   signal: AbortSignal,
   act: (run: MaintenanceRun) => Promise<Report>,
 ): Promise<Report> {

@@ -1,6 +1,9 @@
 import type { Generated, JSONColumnType } from 'kysely'
+import type { FillrateNotification } from '../domain/notification.ts'
+import type { CalledEndpoint } from '../domain/spend.ts'
+import type { Trouble, TroubleCode, TroubleDetails } from '../domain/trouble.ts'
 
-type Json = JSONColumnType<object, string, string>
+type Json<Value extends object> = JSONColumnType<Value, string, string>
 
 /** Tables of what was observed, for display and notifications: no step reads them. */
 export interface ObservationTables {
@@ -8,16 +11,16 @@ export interface ObservationTables {
     source: string
     at: Generated<Date>
     eligible: number
-    filled: Json
+    filled: Json<Record<string, number>>
     took_ms: number
     table_node: string | null
   }
   'fillrate.troubles': {
     id: Generated<number>
-    code: string
+    code: TroubleCode
     subject: string
-    severity: string
-    details: Generated<Json>
+    severity: Trouble['severity']
+    details: JSONColumnType<TroubleDetails, string | undefined, string>
     began_at: Date
     seen_at: Date
     known_at: Date
@@ -25,9 +28,26 @@ export interface ObservationTables {
     reported_by: string
     notified: Generated<'none' | 'begin' | 'end'>
   }
+  'fillrate.notifications': {
+    id: Generated<number>
+    event_id: string
+    event: string
+    about: string
+    target: string
+    host: string
+    body: Json<FillrateNotification>
+    state: Generated<'pending' | 'delivered' | 'given_up'>
+    reason: string | null
+    attempts: Generated<number>
+    created_at: Generated<Date>
+    not_before: Date
+    lease_token: string | null
+    leased_until: Date | null
+    finished_at: Date | null
+  }
   'fillrate.request_counts': {
     at: Date
-    endpoint: string
+    endpoint: CalledEndpoint
     status: string
     calls: number
     durations: Generated<number[]>

@@ -1,27 +1,8 @@
 import { sql } from 'kysely'
-import { type RunState, type Trigger } from '../domain/run.ts'
+import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection } from './transaction.ts'
-
-export interface StoredRunOptions {
-  readonly limit: number | null
-  readonly budget: number | null
-  readonly where: string | null
-  readonly route: 'auto' | 'sync' | 'bulk'
-  /** Reports what it would write, and writes nothing. */
-  readonly dry?: boolean
-  /** The run that this one undoes. */
-  readonly undoes?: number
-  /** It undoes an undo, and so writes again what was undone. */
-  readonly writes_again?: boolean
-  /** A live-sync run: its rows come by their keys. */
-  readonly follow?: boolean
-  /** The parts of the budget that some of its sources may use, in lookups. */
-  readonly source_budgets?: Readonly<Record<string, number>>
-  /** Makes no calls, and writes stored records again. */
-  readonly remap?: boolean
-}
 
 export interface StoredRun {
   readonly id: number

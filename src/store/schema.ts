@@ -2,38 +2,29 @@ import type { Generated, GeneratedAlways, JSONColumnType } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
+import type { LimitUsage, RateStatus } from '../domain/rate-status.ts'
+import type { RequestedRun } from '../domain/requested-run.ts'
 import type { RowState } from '../domain/row.ts'
-import type { RunState, Trigger } from '../domain/run.ts'
+import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
+import type { CalledEndpoint } from '../domain/spend.ts'
+import type { TroubleCode } from '../domain/trouble.ts'
 import type { ObservationTables } from './observation-tables.ts'
 
-/** JSON read from Postgres is `unknown` until it is validated. */
-type Json = JSONColumnType<object, string, string>
-
-interface SpendColumns {
-  run_id: number
-  source: string
-  endpoint: 'person' | 'company' | 'bulk'
-  calls: number
-  retried: number
-  throttled: number
-  lookups: number
-  in_doubt: number
-  credits: number | null
-  credits_in_doubt: number | null
-  returned: Generated<number>
-}
+/** JSON of which no type is given is validated where it is read. It is written as text. */
+type Json<Value extends object = object> = JSONColumnType<Value, string, string>
+type DefaultJson<Value extends object = object> = JSONColumnType<Value, string | undefined, string>
 
 export interface Schema extends ObservationTables {
   'fillrate.runs': {
     id: Generated<number>
     trigger: Trigger
     sources: string[]
-    options: Json
+    options: DefaultJson<StoredRunOptions>
     state: RunState
     reason: string | null
-    failed_for: string | null
+    failed_for: TroubleCode | null
     owner: string
     lease_token: string
     leased_until: Date
@@ -44,7 +35,7 @@ export interface Schema extends ObservationTables {
     cancelled_by: string | null
     totals: Json | null
     lookups_spent: Generated<number>
-    spent_by_source: Json
+    spent_by_source: DefaultJson<Record<string, number>>
     budget_name: string | null
     scope: string | null
     service_id: Generated<number>
@@ -53,7 +44,7 @@ export interface Schema extends ObservationTables {
   'fillrate.budgets': {
     name: string
     lookups_spent: Generated<number>
-    spent_by_source: Json
+    spent_by_source: DefaultJson<Record<string, number>>
     created_at: Generated<Date>
   }
   'fillrate.lookups': {
@@ -141,7 +132,7 @@ export interface Schema extends ObservationTables {
     run_id: number | null
     scope: string | null
     lookup_ids: number[]
-    members_by_source: Json
+    members_by_source: DefaultJson
     credits_by_source: Json | null
     request_ids: Json | null
     not_before: Date | null
@@ -156,8 +147,35 @@ export interface Schema extends ObservationTables {
     polls: Generated<number>
     is_async_answer: Generated<boolean>
   }
-  'fillrate.spend': SpendColumns & { day: string }
-  'fillrate.spend_entries': SpendColumns & { day: Generated<string> }
+  'fillrate.spend': {
+    run_id: number
+    day: Date
+    source: string
+    endpoint: CalledEndpoint
+    calls: number
+    retried: number
+    throttled: number
+    lookups: number
+    in_doubt: number
+    credits: number
+    credits_in_doubt: number
+    returned: number
+  }
+  /** What `foldSpend` adds up. Credits null: as many as lookups. */
+  'fillrate.spend_entries': {
+    run_id: number
+    day: Generated<Date>
+    source: string
+    endpoint: CalledEndpoint
+    calls: Generated<number>
+    retried: Generated<number>
+    throttled: Generated<number>
+    lookups: Generated<number>
+    in_doubt: Generated<number>
+    credits: number | null
+    credits_in_doubt: number | null
+    returned: Generated<number>
+  }
   'fillrate.deliveries': {
     id: Generated<string>
     event_id: string
@@ -216,9 +234,9 @@ export interface Schema extends ObservationTables {
     window_ms: number | null
     observed_at: Date
     exhausted_until: Json | null
-    usage: Json | null
+    usage: Json<LimitUsage> | null
     usage_at: Date | null
-    status: Json | null
+    status: Json<RateStatus> | null
     reported_at: Date | null
   }
   'fillrate.rate_limit_history': { scope: string; at: Date; limit: number; window_ms: number | null }
@@ -258,7 +276,7 @@ export interface Schema extends ObservationTables {
     lease_token: string | null
     leased_until: Date | null
     finished_at: Date | null
-    request: Json | null
+    request: Json<{ id: string; work: RequestedRun; by: string }> | null
   }
   'fillrate.circuit_breakers': {
     scope: string
@@ -287,10 +305,10 @@ export interface Schema extends ObservationTables {
     id: Generated<number>
     at: Generated<Date>
     actor: string
-    origin: string
+    origin: 'dashboard' | 'command line' | 'library'
     action: string
-    parameters: Json
-    outcome: string | null
+    parameters: DefaultJson<Record<string, unknown>>
+    outcome: 'done' | 'interrupted' | 'failed' | null
     detail: string | null
     run_id: number | null
     request_id: string | null

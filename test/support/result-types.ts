@@ -1,7 +1,7 @@
 import { join, relative } from 'node:path'
 import { type Node, type TaggedTemplateExpression } from 'typescript/unstable/ast'
-import { isTaggedTemplateExpression } from 'typescript/unstable/ast/is'
-import { API, type Checker, TypeFlags, type Type } from 'typescript/unstable/sync'
+import { isInterfaceDeclaration, isTaggedTemplateExpression } from 'typescript/unstable/ast/is'
+import { API, type Checker, type Project, TypeFlags, type Type } from 'typescript/unstable/sync'
 
 // The types that `src` gives to results of SQL, `sql<Row>`, read by the compiler: nothing else holds them against Postgres.
 
@@ -23,24 +23,41 @@ export type ResultTypes = Readonly<Record<string, ValueShape>>
 export const ROOT = join(import.meta.dirname, '../..')
 
 export function readResultTypes(): ResultTypes {
+  return inProject(({ program, checker }) => {
+    const types: Record<string, ValueShape> = {}
+    for (const name of program.getSourceFileNames()) {
+      const path = relative(ROOT, name)
+      if (!path.startsWith('src/')) continue
+      const file = program.getSourceFile(name)
+      if (file === undefined || !file.text.includes('sql<')) continue
+      for (const { tag, typeArguments } of listTemplates(file)) {
+        const type = typeArguments?.[0] && checker.getTypeFromTypeNode(typeArguments[0])
+        const line = file.text.slice(0, tag.end).split('\n').length
+        if (tag.getText(file) === 'sql' && type) types[`${path}:${line}`] = toShape(checker, type)
+      }
+    }
+    return types
+  })
+}
+
+/** The shape of an interface that a file declares. */
+export function readInterface(path: string, name: string): ValueShape {
+  return inProject(({ program, checker }) => {
+    const file = program.getSourceFile(join(ROOT, path))
+    const declared = file?.statements.find((one) => isInterfaceDeclaration(one) && one.name.text === name)
+    const symbol = declared && isInterfaceDeclaration(declared) && checker.getSymbolAtLocation(declared.name)
+    if (!symbol) throw new Error(`${path} declares no interface ${name}.`)
+    return toShape(checker, checker.getDeclaredTypeOfSymbol(symbol))
+  })
+}
+
+function inProject<T>(act: (project: Project) => T): T {
   const api = new API({ cwd: ROOT })
   try {
     const snapshot = api.updateSnapshot({ openProject: join(ROOT, 'tsconfig.json') })
     const project = snapshot.getProject(join(ROOT, 'tsconfig.json'))
     if (project === undefined) throw new Error('The project of tsconfig.json cannot be opened.')
-    const types: Record<string, ValueShape> = {}
-    for (const name of project.program.getSourceFileNames()) {
-      const path = relative(ROOT, name)
-      if (!path.startsWith('src/')) continue
-      const file = project.program.getSourceFile(name)
-      if (file === undefined || !file.text.includes('sql<')) continue
-      for (const { tag, typeArguments } of listTemplates(file)) {
-        const type = typeArguments?.[0] && project.checker.getTypeFromTypeNode(typeArguments[0])
-        const line = file.text.slice(0, tag.end).split('\n').length
-        if (tag.getText(file) === 'sql' && type) types[`${path}:${line}`] = toShape(project.checker, type)
-      }
-    }
-    return types
+    return act(project)
   } finally {
     api.close()
   }
@@ -55,6 +72,7 @@ function listTemplates(node: Node): TaggedTemplateExpression[] {
 }
 
 const PRIMITIVES: ReadonlyArray<[flags: number, kind: string]> = [
+  [TypeFlags.Never, 'never'],
   [TypeFlags.Null, 'null'],
   [TypeFlags.Undefined, 'undefined'],
   [TypeFlags.String | TypeFlags.StringLiteral | TypeFlags.TemplateLiteral, 'string'],
