@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
-import { intervalSql } from './sql.ts'
+import type { Schema } from './schema.ts'
+import { intervalSql, NOW } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the audit list records. */
@@ -24,10 +25,10 @@ export type AuditAction =
 export interface Actor {
   /** The name of a dashboard token, or `user@host` on the command line. */
   readonly name: string
-  readonly origin: 'dashboard' | 'command line' | 'library'
+  readonly origin: Schema['fillrate.audit_events']['origin']
 }
 
-export type AuditOutcome = 'done' | 'interrupted' | 'failed'
+export type AuditOutcome = NonNullable<Schema['fillrate.audit_events']['outcome']>
 
 export interface AuditEvent {
   readonly id: number
@@ -73,16 +74,14 @@ export async function finishAuditEvent(
   id: number,
   end: { readonly outcome: AuditOutcome; readonly detail: string | null; readonly run?: number | null },
 ): Promise<void> {
-  await sql`
-    update fillrate.audit_events
-       set outcome = ${end.outcome}, detail = ${end.detail}, finished_at = now(),
-           run_id = coalesce(${end.run ?? null}::bigint, run_id)
-     where id = ${id}`.execute(db)
+  const { outcome, detail, run = null } = end
+  const set = { outcome, detail, finished_at: NOW, ...(run !== null && { run_id: run }) }
+  await db.updateTable('fillrate.audit_events').set(set).where('id', '=', id).execute()
 }
 
 /** Records the run of an action that is under way. */
 export async function attachAuditRun(db: Connection, id: number, run: number): Promise<void> {
-  await sql`update fillrate.audit_events set run_id = ${run} where id = ${id}`.execute(db)
+  await db.updateTable('fillrate.audit_events').set({ run_id: run }).where('id', '=', id).execute()
 }
 
 /** The latest events, newest first. @param beforeId keyset: older ones than this; null: from the newest */

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
-import { PREPARED } from './sql.ts'
+import { PREPARED, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
 import { type KnownLookups, knownLookupsSql, type LookupSpec } from './upsert-lookups.ts'
@@ -177,13 +177,12 @@ export interface DayBudget {
 
 /** Today's budget, in UTC: one row a day, charged in the transaction that claims lookups. */
 export async function readDayBudget(db: Connection, kind: DayBudgetKind = 'follow'): Promise<DayBudget> {
-  const { rows } = await sql<StoredUsage & Pick<DayBudget, 'name'>>`
+  const budget = sql<StoredUsage & Pick<DayBudget, 'name'>>`
     select today.name, coalesce(b.lookups_spent, 0) as lookups, coalesce(b.spent_by_source, '{}') as "bySource",
            ${returnedBySourceSql(ofBudgetSql(sql`today.name`))} as returned
       from (select ${`${kind} `}::text || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
-      left join fillrate.budgets b on b.name = today.name`.execute(db)
-  const [today] = rows
-  if (!today) throw new Error('reading the budget of today returned no row')
+      left join fillrate.budgets b on b.name = today.name`
+  const today = await readOne(db, budget)
   const { lookups, bySource } = toNetUsage(today)
   return { name: today.name, spent: lookups, bySource }
 }

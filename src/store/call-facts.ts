@@ -8,7 +8,7 @@ import {
   type RequestCount,
 } from './metrics.ts'
 import type { Database } from './open.ts'
-import { intervalSql } from './sql.ts'
+import { intervalSql, readOne } from './sql.ts'
 
 /** Calls of this long count for how fast the service is, in milliseconds. */
 const CALLS_MS = 120_000
@@ -70,11 +70,9 @@ async function readUsualDuration(db: Database): Promise<number | null> {
       .map((ms, slot) => `coalesce(durations[${slot + 1}], 0) * ${ms}`)
       .join(' + '),
   )
-  const { rows } = await sql<{ ms: number | null }>`
+  const usual = sql<{ ms: number | null }>`
     select case when count(*) >= ${MIN_USUAL_STEPS} then percentile_cont(0.25) within group (order by ms) end::float8 as ms
       from (select sum(${busyMs}) / sum(calls) as ms from fillrate.request_counts
-             where endpoint <> 'bulk' and calls > 0 and at < now() - ${intervalSql(IN_QUESTION_MS)} group by at) steps`.execute(
-    db,
-  )
-  return rows[0]?.ms ?? null
+             where endpoint <> 'bulk' and calls > 0 and at < now() - ${intervalSql(IN_QUESTION_MS)} group by at) steps`
+  return (await readOne(db, usual)).ms
 }

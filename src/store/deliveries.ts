@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type DeliveryState } from '../domain/job.ts'
-import { jsonBatch } from './sql.ts'
+import { isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -55,11 +55,8 @@ const isReceivedSql = (service: number | undefined): RawBuilder<boolean> => sql<
   state = 'received' and ${service === undefined ? sql`true` : sql`coalesce(service_id = ${service}, true)`})`
 
 /** Whether any delivery is to be settled: a poll that finds nothing needs no transaction. */
-export async function hasReceived(db: Connection, service: number | undefined): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.deliveries where ${isReceivedSql(service)}) as any`.execute(db)
-  return rows[0]?.any ?? false
-}
+export const hasReceived = (db: Connection, service: number | undefined): Promise<boolean> =>
+  isTrue(db, sql`exists (select from fillrate.deliveries where ${isReceivedSql(service)})`)
 
 export interface ClaimedDelivery {
   readonly id: string
@@ -129,17 +126,16 @@ export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuild
 
 /** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
 export async function quarantineDelivery(db: Connection, id: string, reason: string): Promise<void> {
-  await sql`
-    update fillrate.deliveries set state = 'quarantined', reason = ${reason}, settled_at = now()
-     where id = ${id} and state = 'received'`.execute(db)
+  const received = db.updateTable('fillrate.deliveries').where('id', '=', id).where('state', '=', 'received')
+  await received.set({ state: 'quarantined', reason, settled_at: NOW }).execute()
 }
 
 /** Results of settled and quarantined deliveries that matched no member of their job and were not used. */
 export async function countQuarantinedResults(db: Connection): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
+  const counted = sql<{ count: number }>`
     select coalesce(sum(quarantined_results), 0)::bigint as count from fillrate.deliveries
-     where quarantined_results > 0`.execute(db)
-  return rows[0]?.count ?? 0
+     where quarantined_results > 0`
+  return (await readOne(db, counted)).count
 }
 
 /** Replaces the bodies of deliveries by redacted ones. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { opaque, unnestByRow } from './sql.ts'
+import { opaque, readOne, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // Finished rows that may be picked again from a time on. `due_rows` lists their keys by hour, so that `rows` needs no index
@@ -20,10 +20,10 @@ export async function listDueRows(
   limit: number,
   most = MANY_KEYS,
 ): Promise<string[]> {
-  const { rows: counted } = await sql<{ listed: number }>`
+  const counted = sql<{ listed: number }>`
     select coalesce(sum(cardinality(keys)), 0)::bigint as listed from fillrate.due_rows
-     where source = ${source} and due_at <= now()`.execute(db)
-  const listed = counted[0]?.listed ?? 0
+     where source = ${source} and due_at <= now()`
+  const { listed } = await readOne(db, counted)
   if (listed === 0) return []
   const isDue = opaque(sql`due_at <= now() and state <> 'waiting'`)
   const { rows } = await (

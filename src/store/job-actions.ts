@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
 import { isOpenMemberSql } from './lookups.ts'
+import { NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // What an operator sees of jobs, and does with one.
@@ -63,5 +64,5 @@ export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<
 
 /** Makes a job that the service did not accept due now, without the rest of its backoff. */
 export async function submitJobNow(tx: Tx, id: string): Promise<void> {
-  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
+  await tx.updateTable('fillrate.jobs').set({ not_before: NOW }).where('key', '=', id).execute()
 }

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
@@ -10,13 +10,11 @@ const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
 
 /** How many jobs of a scope are to be fetched now, up to a limit. */
 export async function countDueJobs(db: Connection, scope: string, limit: number): Promise<number> {
-  const { rows } = await sql<{ due: number }>`
+  const counted = sql<{ due: number }>`
     select count(*) as due from (
       select from fillrate.jobs j
-       where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(scope)} limit ${limit}) jobs`.execute(
-    db,
-  )
-  return rows[0]?.due ?? 0
+       where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(scope)} limit ${limit}) jobs`
+  return (await readOne(db, counted)).due
 }
 
 export interface PolledJob {

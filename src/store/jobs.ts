@@ -3,7 +3,7 @@ import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql, openPendingSql } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 export interface Submittable {
@@ -14,14 +14,12 @@ export interface Submittable {
 }
 
 /** What a run has to submit. @param least pending emails that count as enough */
-export async function findSubmittable(db: Connection, run: number, least: number): Promise<Submittable> {
-  const { rows } = await sql<Submittable>`
+export function findSubmittable(db: Connection, run: number, least: number): Promise<Submittable> {
+  const submittable = sql<Submittable>`
     select ${hasPendingEmailsSql(run, least)} as "hasNew",
            exists (select from fillrate.jobs
-                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as "hasRetries"`.execute(
-    db,
-  )
-  return rows[0] ?? { hasNew: false, hasRetries: false }
+                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as "hasRetries"`
+  return readOne(db, submittable)
 }
 
 export interface OutgoingJob {
@@ -202,22 +200,21 @@ export async function createFromAsyncAnswer(
  * Whether there may be jobs for the four functions that recover them, here and in `job-deliveries.ts`. Mostly there are none, and
  * they sent ten statements every few seconds.
  */
-export async function hasRecoverableJobs(db: Connection): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
+export const hasRecoverableJobs = (db: Connection): Promise<boolean> =>
+  isTrue(
+    db,
+    sql`exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
         or exists (select from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now())
-        or exists (select from fillrate.jobs where release_at < now()) as any`.execute(db)
-  return rows[0]?.any ?? false
-}
+        or exists (select from fillrate.jobs where release_at < now())`,
+  )
 
 /** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */
 export async function markAbandonedInDoubt(db: Connection): Promise<number> {
-  const result = await sql`
-    update fillrate.jobs
-       set state = 'in_doubt', reason = 'its process died while submitting it', lease_token = null,
-           leased_until = null
-     where state = 'submitting' and leased_until < now()`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
+  const set = { reason: 'its process died while submitting it', lease_token: null, leased_until: null }
+  const abandoned = updateSubmitting(db)
+    .set({ state: 'in_doubt', ...set })
+    .where('leased_until', '<', NOW)
+  return Number((await abandoned.executeTakeFirst()).numUpdatedRows)
 }
 
 /**
@@ -283,7 +280,8 @@ export const overdueJobsSql = sql`(
 
 /** Releases jobs under a token that were certainly not submitted: they are due at once. */
 export async function releaseJobs(db: Connection, token: string): Promise<void> {
-  await sql`
-    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
-     where state = 'submitting' and lease_token = ${token}`.execute(db)
+  const held = updateSubmitting(db).where('lease_token', '=', token)
+  await held.set({ lease_token: null, leased_until: null, not_before: NOW }).execute()
 }
+
+const updateSubmitting = (db: Connection) => db.updateTable('fillrate.jobs').where('state', '=', 'submitting')

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
-import { intervalSql } from './sql.ts'
+import { intervalSql, NOW } from './sql.ts'
 
 /**
  * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
@@ -28,12 +28,12 @@ export async function acquireLease(
 
 /** Releases the lease at once, so that the next leader need not wait until it expires. */
 export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
-  await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
+  const leases = db.deleteFrom('fillrate.leases').where('scope', '=', scope)
+  await leases.where('lease_token', '=', token).execute()
 }
 
 /** The process that holds the lease now; null if none does. */
 export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
-  const { rows } = await sql<{ owner: string }>`
-    select owner from fillrate.leases where scope = ${scope} and leased_until > now()`.execute(db)
-  return rows[0]?.owner ?? null
+  const leases = db.selectFrom('fillrate.leases').select('owner').where('scope', '=', scope)
+  return (await leases.where('leased_until', '>', NOW).executeTakeFirst())?.owner ?? null
 }

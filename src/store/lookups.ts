@@ -8,7 +8,7 @@ import {
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, opaque } from './sql.ts'
+import { intervalSql, isTrue, opaque, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
@@ -57,7 +57,7 @@ export async function requeueSingly(
 ): Promise<number> {
   if (jobs.length === 0) return 0
   const isFailed = sql`l.attempts >= ${retry.attempts}::integer`
-  const { rows } = await sql<{ count: number }>`
+  const queued = sql<{ count: number }>`
     with stored as (
       update fillrate.lookups l
          set state = case when ${isFailed} then 'failed' else 'pending' end, sync_only = true, ${LEFT_JOB},
@@ -69,8 +69,8 @@ export async function requeueSingly(
        where l.id = member.id and ${isOpenMemberSql('member.job_key')}
       returning ${QUEUED_COLUMNS}
     ), ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
-    select count(*) as count from stored`.execute(tx)
-  return rows[0]?.count ?? 0
+    select count(*) as count from stored`
+  return (await readOne(tx, queued)).count
 }
 
 /** Queues members of jobs that the service never accepted again, on any route. @returns how many */
@@ -80,15 +80,15 @@ export async function requeueMembers(
   reason: string,
 ): Promise<number> {
   if (jobs.length === 0) return 0
-  const { rows } = await sql<{ count: number }>`
+  const queued = sql<{ count: number }>`
     with stored as (
       update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null, ${LEFT_JOB}
         from ${membersSql(jobs)}
        where l.id = member.id and ${isOpenMemberSql('member.job_key')}
       returning ${QUEUED_COLUMNS}
     ), ${enqueuePendingSql('stored')}
-    select count(*) as count from stored`.execute(tx)
-  return rows[0]?.count ?? 0
+    select count(*) as count from stored`
+  return (await readOne(tx, queued)).count
 }
 
 /** SQL: the members of jobs. One may belong to another job since. */
@@ -116,17 +116,15 @@ export interface ExpiredLeases {
 }
 
 /** Whether there are lists of leases, or marks of their calls, from any process. */
-export async function hasLeases(db: Connection): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.lookup_leases) or exists (select from fillrate.in_flight_marks) as any`.execute(
+export const hasLeases = (db: Connection): Promise<boolean> =>
+  isTrue(
     db,
+    sql`exists (select from fillrate.lookup_leases) or exists (select from fillrate.in_flight_marks)`,
   )
-  return rows[0]?.any ?? false
-}
 
 /** Returns lookups with an expired lease to the queue. */
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
-  const { rows } = await sql<ExpiredLeases>`
+  const released = sql<ExpiredLeases>`
     with expired as materialized (
       select l.id, l.token from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
        cross join lateral (
@@ -151,8 +149,8 @@ export async function releaseExpiredLookups(db: Connection, limit: number): Prom
     ), stored as (
       select * from returned
     ), ${countCreditsSql}, ${enqueuePendingSql('returned')}
-    select count(at) as "inDoubt", count(*) - count(at) as uncalled from returned`.execute(db)
-  return rows[0] ?? { inDoubt: 0, uncalled: 0 }
+    select count(at) as "inDoubt", count(*) - count(at) as uncalled from returned`
+  return readOne(db, released)
 }
 
 /** Deletes the lists of tokens that hold no lease any more, and their in-flight marks after a grace period of one minute. */

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { listQueuedChanges, type QueuedChanges } from './changed-rows.ts'
 import type { MetricCounter } from './metrics.ts'
+import { readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 export type { MetricCounter } from './metrics.ts'
@@ -26,20 +27,20 @@ export interface StoredMetrics {
 }
 
 export async function readStoredMetrics(db: Connection): Promise<StoredMetrics> {
-  const { rows: counters } = await sql<MetricCounter>`
-    select name, labels, value from fillrate.metric_counters order by name, labels`.execute(db)
+  const unordered = db.selectFrom('fillrate.metric_counters').selectAll()
+  const counters = await unordered.orderBy('name').orderBy('labels').execute()
   const { rows: runEnds } = await sql<RunEnd>`
     select trigger, coalesce(totals ->> 'status', state) as status, max(finished_at) as at
       from fillrate.runs where finished_at is not null group by 1, 2 order by 1, 2`.execute(db)
-  const { rows: deliveries } = await sql<{ seconds: number }>`
+  const oldest = sql<{ seconds: number }>`
     select coalesce(extract(epoch from now() - min(received_at)), 0)::float8 as seconds
-      from fillrate.deliveries where state = 'received'`.execute(db)
-  const { rows: circuits } = await sql<{ scope: string }>`
-    select scope from fillrate.circuit_breakers`.execute(db)
+      from fillrate.deliveries where state = 'received'`
+  const oldestDeliverySeconds = (await readOne(db, oldest)).seconds
+  const circuits = await db.selectFrom('fillrate.circuit_breakers').select('scope').execute()
   return {
     counters,
     runEnds,
-    oldestDeliverySeconds: deliveries[0]?.seconds ?? 0,
+    oldestDeliverySeconds,
     backlogs: await listQueuedChanges(db),
     openCircuits: circuits.map(({ scope }) => scope),
   }

@@ -3,7 +3,7 @@ import type { JobState } from '../domain/job.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { fromNow, intervalSql, jsonBatch, readOne } from './sql.ts'
 
 export interface RequestCount {
   /** The start of its 10-second step, in milliseconds since the epoch. */
@@ -66,9 +66,9 @@ export async function addMetrics(
 
 /** Request counts of the last `ms` milliseconds, by step. */
 export async function listRequestCounts(db: Database, ms: number): Promise<RequestCount[]> {
-  const { rows } = await sql<Omit<RequestCount, 'at'> & { at: Date }>`
-    select at, endpoint, status, calls, durations, max_ms as "maxMs" from fillrate.request_counts
-     where at > now() - ${intervalSql(ms)} order by at`.execute(db)
+  const counts = db.selectFrom('fillrate.request_counts').where('at', '>', fromNow(-ms)).orderBy('at')
+  const described = counts.select(['at', 'endpoint', 'status', 'calls', 'durations', 'max_ms as maxMs'])
+  const rows = await described.execute()
   return rows.map((row) => ({ ...row, at: row.at.getTime() }))
 }
 
@@ -119,10 +119,8 @@ export async function saveFillRateSample(
 
 /** The latest sample of a source. */
 export async function latestFillRateSample(db: Database, source: string): Promise<FillRateSample | null> {
-  const { rows } = await sql<FillRateSample>`
-    select source, at, eligible, filled, took_ms, table_node from fillrate.fill_rate_samples
-     where source = ${source} order by at desc limit 1`.execute(db)
-  return rows[0] ?? null
+  const samples = db.selectFrom('fillrate.fill_rate_samples').selectAll().where('source', '=', source)
+  return (await samples.orderBy('at', 'desc').limit(1).executeTakeFirst()) ?? null
 }
 
 /** A source's samples, oldest first: the first one of all, then the latest `limit`. */
@@ -170,7 +168,7 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
  * their undos, and of a run in progress by its rows.
  */
 export async function countWrittenCells(db: Database, ms: number): Promise<number> {
-  const { rows } = await sql<{ written: number }>`
+  const counted = sql<{ written: number }>`
     with recursive counted as (
       select id, 1 as sign,
              case when state = 'running' then (select sum(cells_written) from fillrate.rows where run_id = r.id)
@@ -181,6 +179,6 @@ export async function countWrittenCells(db: Database, ms: number): Promise<numbe
       select u.id, -c.sign, (u.totals #>> '{cells,restored}')::bigint
         from counted c join fillrate.runs u on (u.options ->> 'undoes')::bigint = c.id
     )
-    select coalesce(sum(sign * cells), 0)::bigint as written from counted`.execute(db)
-  return rows[0]?.written ?? 0
+    select coalesce(sum(sign * cells), 0)::bigint as written from counted`
+  return (await readOne(db, counted)).written
 }

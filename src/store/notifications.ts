@@ -188,23 +188,13 @@ export async function listFailingTargets(db: Connection): Promise<FailingTarget[
 }
 
 /** A notification in the list that people see. */
-export interface ListedNotification {
-  readonly id: number
-  readonly host: string
-  readonly state: 'pending' | 'delivered' | 'given_up'
-  readonly body: FillrateNotification
-  readonly attempts: number
-  readonly reason: string | null
-  readonly created_at: Date
-  readonly finished_at: Date | null
-}
+export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]
 
 /** The latest notifications, the latest first. */
-export async function listNotifications(db: Connection, limit: number): Promise<ListedNotification[]> {
-  const { rows } = await sql<ListedNotification>`
-    select id, host, state, body, attempts, reason, created_at, finished_at
-      from fillrate.notifications order by id desc limit ${limit}`.execute(db)
-  return rows
+export function listNotifications(db: Connection, limit: number) {
+  const latest = db.selectFrom('fillrate.notifications').orderBy('id', 'desc').limit(limit)
+  const sent = latest.select(['id', 'host', 'state', 'body', 'attempts'])
+  return sent.select(['reason', 'created_at', 'finished_at']).execute()
 }
 
 /** Deletes notifications that are finished. @returns how many were deleted */

@@ -1,17 +1,10 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
+import type { Schema } from './schema.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** A source that no run picks from until it is resumed. */
-export interface PausedSource {
-  readonly source: string
-  readonly paused_at: Date
-  /** Who paused it: a user of the command line, or the name of a dashboard token. */
-  readonly paused_by: string
-  readonly reason: string | null
-  /** When the pause ends by itself; null: when the source is resumed. */
-  readonly resume_at: Date | null
-}
+export type PausedSource = Selectable<Schema['fillrate.paused_sources']>
 
 /** SQL: a pause that has not ended by itself. */
 export const isPauseActiveSql = (pause: RawBuilder<unknown>): RawBuilder<boolean> =>
@@ -19,18 +12,14 @@ export const isPauseActiveSql = (pause: RawBuilder<unknown>): RawBuilder<boolean
 
 /** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {
-  const { rows } = await sql<PausedSource>`
-    select source, paused_at, paused_by, reason, resume_at from fillrate.paused_sources p
-     where ${isPauseActiveSql(sql`p`)} order by source`.execute(db)
-  return rows
+  const paused = db.selectFrom('fillrate.paused_sources as p').where(isPauseActiveSql(sql`p`))
+  return paused.selectAll().orderBy('source').execute()
 }
 
 /** Which of these sources are paused, in order. */
 export async function filterPaused(db: Connection, sources: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ source: string }>`
-    select source from fillrate.paused_sources p
-     where source = any(${[...sources]}::text[]) and ${isPauseActiveSql(sql`p`)} order by source`.execute(db)
-  return rows.map((row) => row.source)
+  const paused = await listPaused(db)
+  return paused.map(({ source }) => source).filter((source) => sources.includes(source))
 }
 
 export interface PauseDetails {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
+import { fromNow, NOW } from './sql.ts'
 
 /** The command that a process runs. */
 export type ProcessRole = Schema['fillrate.processes']['role']
@@ -33,34 +34,36 @@ export interface ListedProcess extends FillrateProcess {
 /** A process is gone when it has not reported for this long: three reports. */
 export const ALIVE_FOR = sql`interval '30 seconds'`
 /** How long a killed process stays listed. */
-const LISTED_FOR = sql`interval '1 hour'`
+const LISTED_MS = 3_600_000
 
 /** Registers a process, and deletes those that were killed long ago. */
 export async function registerProcess(db: Database, one: FillrateProcess): Promise<void> {
-  await sql`
-    with gone as (
-      delete from fillrate.processes where seen_at < now() - ${LISTED_FOR}
-    )
-    insert into fillrate.processes
-           (owner, role, host, pid, version, node_version, config, config_path, started_at)
-    values (${one.owner}, ${one.role}, ${one.host}, ${one.pid}, ${one.version}, ${one.nodeVersion},
-            ${JSON.stringify(one.config)}::jsonb, ${one.configPath}, ${one.startedAt})
-    on conflict (owner) do update set role = excluded.role, seen_at = now()`.execute(db)
+  const { nodeVersion, config, configPath, startedAt, ...stored } = one
+  const renamed = { node_version: nodeVersion, config_path: configPath, started_at: startedAt }
+  await db
+    .with('gone', (gone) => gone.deleteFrom('fillrate.processes').where('seen_at', '<', fromNow(-LISTED_MS)))
+    .insertInto('fillrate.processes')
+    .values({ ...stored, config: JSON.stringify(config), ...renamed })
+    .onConflict((on) => on.column('owner').doUpdateSet({ role: one.role, seen_at: NOW }))
+    .execute()
 }
 
 /** Reports that a process is alive. @returns false if it is not registered */
 export async function touchProcess(db: Database, owner: string): Promise<boolean> {
-  const result = await sql`update fillrate.processes set seen_at = now() where owner = ${owner}`.execute(db)
-  return result.numAffectedRows === 1n
+  const touched = await updateProcess(db, owner).set({ seen_at: NOW }).executeTakeFirst()
+  return touched.numUpdatedRows === 1n
 }
 
 /** Reports that Postgres refuses statements. Replaces a row in its page, so that a full disk does not forbid it. */
 export async function reportRefusal(db: Database, owner: string): Promise<void> {
-  await sql`update fillrate.processes set refused_at = now() where owner = ${owner}`.execute(db)
+  await updateProcess(db, owner).set({ refused_at: NOW }).execute()
 }
 
+const updateProcess = (db: Database, owner: string) =>
+  db.updateTable('fillrate.processes').where('owner', '=', owner)
+
 export async function deleteProcess(db: Database, owner: string): Promise<void> {
-  await sql`delete from fillrate.processes where owner = ${owner}`.execute(db)
+  await db.deleteFrom('fillrate.processes').where('owner', '=', owner).execute()
 }
 
 /** All processes, the longest-running first, with the leases that each holds. */

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type {
   CircuitSnapshot,
   ExhaustedFor,
@@ -9,7 +9,8 @@ import type {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
-import { intervalSql } from './sql.ts'
+import type { Schema } from './schema.ts'
+import { intervalSql, NOW } from './sql.ts'
 
 const LIMIT_HISTORY_TTL = sql`interval '90 days'`
 
@@ -41,47 +42,37 @@ export async function saveRateLimit(db: Database, scope: string, known: KnownLim
 }
 
 /** What the limit of a scope was since `at`. */
-export interface LimitChange {
-  readonly scope: string
-  readonly at: Date
-  readonly limit: number
-  /** Milliseconds; null: not known. */
-  readonly windowMs: number | null
-}
+export type LimitChange = Omit<Selectable<Schema['fillrate.rate_limit_history']>, 'window_ms'> &
+  Pick<KnownLimit, 'windowMs'>
 
 /** The latest changes of all limits, newest first. */
 export async function listLimitChanges(db: Database, max: number): Promise<LimitChange[]> {
-  const { rows } = await sql<LimitChange>`
-    select scope, at, "limit", window_ms as "windowMs" from fillrate.rate_limit_history
-     order by at desc, scope limit ${max}`.execute(db)
-  return rows
+  const latest = db.selectFrom('fillrate.rate_limit_history').orderBy('at', 'desc').limit(max)
+  return latest.orderBy('scope').select(['scope', 'at', 'limit', 'window_ms as windowMs']).execute()
 }
 
 /** The last known limit of a scope. */
 export async function readRateLimit(db: Database, scope: string): Promise<KnownLimit | null> {
-  const { rows } = await sql<{ limit: number; window_ms: number | null; observed_at: Date }>`
-    select "limit", window_ms, observed_at from fillrate.rate_limits where scope = ${scope}`.execute(db)
-  const row = rows[0]
-  return row ? { limit: row.limit, windowMs: row.window_ms, observedAt: row.observed_at.getTime() } : null
+  const row = await selectLimits(db).where('scope', '=', scope).executeTakeFirst()
+  return row ? toKnownLimit(row) : null
 }
 
 /** Every known limit, the latest first. */
 export async function listRateLimits(db: Database): Promise<(KnownLimit & { readonly scope: string })[]> {
-  const { rows } = await sql<{ scope: string; limit: number; window_ms: number | null; observed_at: Date }>`
-    select scope, "limit", window_ms, observed_at from fillrate.rate_limits order by observed_at desc`.execute(
-    db,
-  )
-  return rows.map((row) => ({
-    scope: row.scope,
-    limit: row.limit,
-    windowMs: row.window_ms,
-    observedAt: row.observed_at.getTime(),
-  }))
+  return (await selectLimits(db).select('scope').orderBy('observed_at', 'desc').execute()).map(toKnownLimit)
 }
+
+const selectLimits = (db: Database) =>
+  db.selectFrom('fillrate.rate_limits').select(['limit', 'window_ms as windowMs', 'observed_at'])
+
+const toKnownLimit = <Row extends { readonly observed_at: Date }>({ observed_at: at, ...known }: Row) => ({
+  ...known,
+  observedAt: at.getTime(),
+})
 
 /** SQL: whether the leader with this token still holds its lease: only the leader may write. */
 const holdsLeaseSql = (scope: string, token: string) =>
-  sql`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
+  sql<boolean>`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
 
 /**
  * Persists for how long limits may be exhausted, in place of what was persisted before: the next leader waits that long
@@ -154,9 +145,9 @@ export async function saveRateStatus(
   { scope, token }: { readonly scope: string; readonly token: string },
   status: RateStatus,
 ): Promise<void> {
-  await sql`
-    update fillrate.rate_limits set status = ${JSON.stringify(status)}::jsonb, reported_at = now()
-     where scope = ${scope} and ${holdsLeaseSql(scope, token)}`.execute(db)
+  const set = { status: JSON.stringify(status), reported_at: NOW }
+  const limit = db.updateTable('fillrate.rate_limits').set(set).where('scope', '=', scope)
+  await limit.where(holdsLeaseSql(scope, token)).execute()
 }
 
 /** The latest reported status of each scope, and whether the leader that reported it still holds its lease. */
@@ -181,7 +172,7 @@ export async function saveCircuit(
 ): Promise<void> {
   const holdsLease = holdsLeaseSql(scope, token)
   if (circuit === null) {
-    await sql`delete from fillrate.circuit_breakers where scope = ${scope} and ${holdsLease}`.execute(db)
+    await db.deleteFrom('fillrate.circuit_breakers').where('scope', '=', scope).where(holdsLease).execute()
     return
   }
   await sql`

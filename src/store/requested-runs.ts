@@ -53,11 +53,10 @@ export async function insertRequest(
 
 /** A request by its id. Null if there is none. */
 export async function findRequest(db: Connection, id: string): Promise<RequestState | null> {
-  const { rows } = await sql<{ request: StoredRequest } & Omit<RequestState, keyof StoredRequest>>`
-    select request, state, reason, run_id, at as requested_at
-      from fillrate.scheduled_runs where schedule = ${scheduleOf(id)} and request is not null`.execute(db)
-  const [row] = rows
-  if (row === undefined) return null
+  const runs = db.selectFrom('fillrate.scheduled_runs').where('schedule', '=', scheduleOf(id))
+  const requests = runs.select(['request', 'state', 'reason', 'run_id', 'at as requested_at'])
+  const row = await requests.where('request', 'is not', null).executeTakeFirst()
+  if (!row?.request) return null
   const { request, ...rest } = row
   return { id: request.id, work: request.work, by: request.by, ...rest }
 }

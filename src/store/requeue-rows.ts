@@ -6,7 +6,7 @@ import {
   type RowState,
   UNDONE_NOTE,
 } from '../domain/row.ts'
-import { opaque, unnestByRow } from './sql.ts'
+import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
 import { parseRows, type Unparsed } from './write-back-queue.ts'
 
@@ -130,11 +130,11 @@ export async function countRemapRows(
   source: string,
   service: number | null,
 ): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
+  const counted = sql<{ count: number }>`
     select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.state <> 'waiting' and r.input_hash is not null and l.state = 'found'
-       and ${ofServiceSql(service)}`.execute(db)
-  return rows[0]?.count ?? 0
+       and ${ofServiceSql(service)}`
+  return (await readOne(db, counted)).count
 }
 
 /**
@@ -166,23 +166,23 @@ export async function requeueRowsForWrite(
   )
   if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
     throw new ConflictError('rows have changed since they were read')
-  await sql`insert into fillrate.write_back_queue (lookup_ids) values (${lookups}::bigint[])`.execute(tx)
+  await tx.insertInto('fillrate.write_back_queue').values({ lookup_ids: lookups }).execute()
 }
 
 /** Whether rows of a run wait to be written from a stored record. @param options.left include postponed rows */
-export async function hasRowsToWrite(
+export const hasRowsToWrite = (
   db: Connection,
   source: string,
   run: number,
   { left }: { readonly left: boolean },
-): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (
+): Promise<boolean> =>
+  isTrue(
+    db,
+    sql`exists (
       select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
        cross join lateral (
          select from fillrate.rows r
           where r.lookup_id = q.lookup_id
             and ${opaque(sql`r.source = ${source} and r.state = 'waiting' and r.run_id = ${run} and (${left} or r.due_at is null)`)}
-         offset 0) r) as any`.execute(db)
-  return rows[0]?.any ?? false
-}
+         offset 0) r)`,
+  )

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { isOpenMemberSql } from './lookups.ts'
-import { intervalSql, opaque } from './sql.ts'
+import { intervalSql, opaque, readOne } from './sql.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
 // another index for this.
@@ -16,7 +16,7 @@ export async function deleteRecords(
   after: number,
   batch: number,
 ): Promise<{ readonly dropped: number; readonly next: number | null }> {
-  const { rows } = await sql<{ looked: number; last: number | null; dropped: number }>`
+  const deleted = sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
       select id, resolved_at < now() - ${intervalSql(keepMs)} as old from fillrate.lookups
        where id > ${after} order by id limit ${batch}
@@ -29,8 +29,8 @@ export async function deleteRecords(
       delete from fillrate.lookups l using chosen where l.id = chosen.id returning 1
     )
     select (select count(*) from page) as looked, (select max(id) from page) as last,
-           (select count(*) from dropped) as dropped`.execute(db)
-  const { looked = 0, last = null, dropped = 0 } = rows[0] ?? {}
+           (select count(*) from dropped) as dropped`
+  const { looked, last, dropped } = await readOne(db, deleted)
   return { dropped, next: looked === batch ? last : null }
 }
 

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { FAILURE_STATES } from '../domain/row.ts'
 import { findRangeEnd, listRowKeys, setRowsAside } from './deleted-rows.ts'
 import { ALIVE_FOR } from './processes.ts'
+import { anyOf, NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
@@ -39,10 +40,12 @@ export async function listRetiredSources(
 
 /** The run of a living process that works on a source; null: none does. */
 export async function findRunOf(db: Connection, source: string): Promise<number | null> {
-  const { rows } = await sql<{ id: number }>`
-    select id from fillrate.runs where state = 'running' and leased_until > now() and ${source} = any(sources)
-     order by id limit 1`.execute(db)
-  return rows[0]?.id ?? null
+  const runs = db
+    .selectFrom('fillrate.runs')
+    .select('id')
+    .where(sql<boolean>`${source} = any(sources)`)
+  const alive = runs.where('state', '=', 'running').where('leased_until', '>', NOW)
+  return (await alive.orderBy('id').limit(1).executeTakeFirst())?.id ?? null
 }
 
 /** A process that still has a source in its configuration, as `host (pid)`; null: none has. */
@@ -66,36 +69,31 @@ export async function forgetSomeRows(tx: Tx, source: string): Promise<number> {
   const until = await findRangeEnd(tx, 'rows', source, '', FORGOTTEN_ROWS)
   const keys = await listRowKeys(tx, source, { after: '', until })
   const forgotten = await setRowsAside(tx, source, keys, { isKept: true, mayBeHidden: false })
-  await sql`
-    delete from fillrate.deleted_rows where source = ${source} and key = any(${forgotten}::text[])`.execute(
-    tx,
-  )
+  const rows = tx.deleteFrom('fillrate.deleted_rows').where('source', '=', source)
+  await rows.where('key', '=', anyOf(forgotten)).execute()
   return keys.length
 }
 
 const BY_SOURCE = [
-  'deleted_rows',
-  'due_rows',
-  'skipped_cells',
-  'changed_rows',
-  'changed_rows_spare',
-  'source_cursors',
-  'paused_sources',
-  'fill_rate_samples',
-]
+  'fillrate.deleted_rows',
+  'fillrate.due_rows',
+  'fillrate.skipped_cells',
+  'fillrate.changed_rows',
+  'fillrate.changed_rows_spare',
+  'fillrate.source_cursors',
+  'fillrate.paused_sources',
+  'fillrate.fill_rate_samples',
+] as const
 
 /** Forgets what else is kept to work on a source. Changes, runs and spend stay: they explain and undo what was written. */
 export async function forgetSource(tx: Tx, source: string): Promise<void> {
-  for (const table of BY_SOURCE)
-    await sql`delete from ${sql.id('fillrate', table)} where source = ${source}`.execute(tx)
-  await sql`delete from fillrate.metric_counters where labels = 'source="' || ${source}::text || '"'`.execute(
-    tx,
-  )
+  for (const table of BY_SOURCE) await tx.deleteFrom(table).where('source', '=', source).execute()
+  await tx.deleteFrom('fillrate.metric_counters').where('labels', '=', `source="${source}"`).execute()
   await sql`
     update fillrate.troubles set ended_at = greatest(now(), began_at) where subject = ${source} and ended_at is null`.execute(
     tx,
   )
-  await sql`
-    update fillrate.scheduled_runs set state = 'skipped', finished_at = now(), reason = 'its source was retired'
-     where state = 'waiting' and sources = array[${source}::text]`.execute(tx)
+  const waiting = tx.updateTable('fillrate.scheduled_runs').where('state', '=', 'waiting')
+  const skipped = waiting.set({ state: 'skipped', finished_at: NOW, reason: 'its source was retired' })
+  await skipped.where('sources', '=', [source]).execute()
 }

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import { isSubmittedSql } from './lookups.ts'
@@ -54,26 +53,9 @@ export interface LookupHistory {
   } | null
 }
 
-export interface JobHistory {
-  readonly key: string
-  readonly job_id: string | null
-  readonly state: JobState
-  readonly reason: string | null
-  readonly size: number
-  readonly run: number | null
-  readonly created_at: Date
-  readonly submitted_at: Date | null
-  readonly deadline_at: Date
-  readonly finished_at: Date | null
-}
+export type JobHistory = NonNullable<Awaited<ReturnType<typeof findJobHistory>>>
 
-export interface DeliveryHistory {
-  readonly event_id: string
-  readonly state: DeliveryState
-  readonly reason: string | null
-  readonly received_at: Date
-  readonly settled_at: Date | null
-}
+export type DeliveryHistory = Awaited<ReturnType<typeof listDeliveryHistory>>[number]
 
 export interface ChangeHistory {
   readonly id: number
@@ -122,20 +104,19 @@ export async function listLookupHistory(db: Database, ids: readonly number[]): P
 }
 
 /** A job by its key; null if there is none. */
-export async function findJobHistory(db: Database, id: string): Promise<JobHistory | null> {
-  const { rows } = await sql<JobHistory>`
-    select key, job_id, state, reason, size, run_id as run, created_at, submitted_at, deadline_at, finished_at
-      from fillrate.jobs where key = ${id}`.execute(db)
-  return rows[0] ?? null
+export async function findJobHistory(db: Database, id: string) {
+  const job = db.selectFrom('fillrate.jobs').where('key', '=', id)
+  const described = job.select(['key', 'job_id', 'state', 'reason', 'size', 'run_id as run', 'created_at'])
+  return (await described.select(['submitted_at', 'deadline_at', 'finished_at']).executeTakeFirst()) ?? null
 }
 
 /** The deliveries of a job, by our key or by the service's id. */
-export async function listDeliveryHistory(db: Database, job: JobHistory): Promise<DeliveryHistory[]> {
-  const { rows } = await sql<DeliveryHistory>`
-    select event_id, state, reason, received_at, settled_at from fillrate.deliveries
-     where job_key = ${job.key} or (job_id is not null and job_id = ${job.job_id})
-     order by received_at`.execute(db)
-  return rows
+export function listDeliveryHistory(db: Database, { key, job_id: jobId }: JobHistory) {
+  const deliveries = db.selectFrom('fillrate.deliveries').orderBy('received_at')
+  const ofJob = deliveries.where(
+    sql<boolean>`(job_key = ${key} or (job_id is not null and job_id = ${jobId}))`,
+  )
+  return ofJob.select(['event_id', 'state', 'reason', 'received_at', 'settled_at']).execute()
 }
 
 /** All changes of a row, newest first. */

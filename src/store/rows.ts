@@ -3,7 +3,7 @@ import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { recordBatch } from './sql.ts'
+import { readOne, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -157,18 +157,18 @@ export async function recountRows(db: Connection): Promise<number> {
 
 /** How many rows of a source a run has claimed. */
 export async function countRunRows(db: Connection, source: string, run: number): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`.execute(db)
-  return rows[0]?.count ?? 0
+  const counted = sql<{ count: number }>`
+    select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`
+  return (await readOne(db, counted)).count
 }
 
 /** Cell counts of a run's rows, summed. */
-export async function countCells(db: Connection, run: number): Promise<CellCounts> {
-  const { rows } = await sql<CellCounts>`
+export function countCells(db: Connection, run: number): Promise<CellCounts> {
+  const counted = sql<CellCounts>`
     select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_protected), 0)::bigint as protected,
            coalesce(sum(cells_skipped), 0)::bigint as skipped
-      from fillrate.rows where run_id = ${run}`.execute(db)
-  return rows[0] ?? { written: 0, protected: 0, skipped: 0 }
+      from fillrate.rows where run_id = ${run}`
+  return readOne(db, counted)
 }
 
 /** Every source that has rows. Jumps along the index from one name to the next, so that the table's size does not matter. */

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { RunState, Trigger } from '../domain/run.ts'
 import type { Database } from './open.ts'
-import type { StoredRun } from './runs.ts'
+import { type LivingRun, selectLivingRuns, type StoredRun } from './runs.ts'
 import type { RowStateCounts } from './rows.ts'
 
 /** Which runs; null is any. */
@@ -18,17 +18,13 @@ export async function listRunPage(
   { source, state, trigger }: RunFilter,
   before: number | null,
   limit: number,
-): Promise<(StoredRun & { readonly alive: boolean })[]> {
-  const { rows } = await sql<StoredRun & { alive: boolean }>`
-    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals,
-           state = 'running' and leased_until > now() as alive
-      from fillrate.runs
-     where ${before === null ? sql`true` : sql`id < ${before}`}
-       and ${state === null ? sql`true` : sql`state = ${state}`}
-       and ${trigger === null ? sql`true` : sql`trigger = ${trigger}`}
-       and ${source === null ? sql`true` : sql`${source} = any(sources)`}
-     order by id desc limit ${limit}`.execute(db)
-  return rows
+): Promise<LivingRun[]> {
+  let runs = selectLivingRuns(db).limit(limit)
+  if (before !== null) runs = runs.where('id', '<', before)
+  if (state !== null) runs = runs.where('state', '=', state)
+  if (trigger !== null) runs = runs.where('trigger', '=', trigger)
+  if (source !== null) runs = runs.where(sql<boolean>`${source} = any(sources)`)
+  return runs.execute()
 }
 
 /** When the phases of a run began and ended; null: not yet, or it had none. */

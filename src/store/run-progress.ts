@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { ANSWERED_STATES, isOpenMemberSql, isSubmittedSql } from './lookups.ts'
-import { intervalSql, opaque } from './sql.ts'
+import { intervalSql, isTrue, opaque, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
 
@@ -13,44 +13,38 @@ const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
       where l.id = q.id and ${opaque(sql`l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run}`)} offset 0) l)`
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
-export async function hasWorkUnderWay(db: Connection, run: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select ${hasLeasesSql(run)}
+export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>
+  isTrue(
+    db,
+    sql`${hasLeasesSql(run)}
         or exists (select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
                     cross join lateral (
                       select from fillrate.rows r
-                       where r.lookup_id = q.lookup_id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r) as any`.execute(
-    db,
+                       where r.lookup_id = q.lookup_id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`,
   )
-  return rows[0]?.any ?? false
-}
 
 /** Whether lookups of a run are requested, or will be soon: what they cost less than was charged comes back. */
-export async function awaitsAnswers(db: Connection, run: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.pending_lookups
+export const awaitsAnswers = (db: Connection, run: number): Promise<boolean> =>
+  isTrue(
+    db,
+    sql`exists (select from fillrate.pending_lookups
                     where run_id = ${run} and (not_before is null or not_before < now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}))
         or ${hasLeasesSql(run)}
         or exists (select from fillrate.jobs
-                    where run_id = ${run} and (state in ('submitting', 'submitted', 'in_doubt') or release_at is not null)) as any`.execute(
-    db,
+                    where run_id = ${run} and (state in ('submitting', 'submitted', 'in_doubt') or release_at is not null))`,
   )
-  return rows[0]?.any ?? false
-}
 
 /** Whether any row of a run waits, and whether one of them is to be picked again; cheap enough to poll. */
-export async function findWaitingRows(
+export function findWaitingRows(
   db: Connection,
   run: number,
   sources: readonly string[],
 ): Promise<{ readonly hasWaiting: boolean; readonly hasRequeued: boolean }> {
-  const { rows } = await sql<{ hasWaiting: boolean; hasRequeued: boolean }>`
+  const found = sql<{ hasWaiting: boolean; hasRequeued: boolean }>`
     select ${waitingOfRunSql(run)} > 0 as "hasWaiting",
            exists (select from fillrate.rows
-                    where source = any(${[...sources]}::text[]) and is_requeued and ${opaque(sql`run_id = ${run}`)}) as "hasRequeued"`.execute(
-    db,
-  )
-  return rows[0] ?? { hasWaiting: false, hasRequeued: false }
+                    where source = any(${[...sources]}::text[]) and is_requeued and ${opaque(sql`run_id = ${run}`)}) as "hasRequeued"`
+  return readOne(db, found)
 }
 
 /**
@@ -78,14 +72,14 @@ export async function countWaitingRows(
   run: number,
   done: DonePolicy = { isDryRun: false, cascading: [] },
 ): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
+  const counted = sql<{ count: number }>`
     select ${
       done.isDryRun
         ? sql`count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
      where r.run_id = ${run} and r.state = 'waiting' and ${isOpenSql(done)}`
         : sql`${waitingOfRunSql(run)} as count`
-    }`.execute(db)
-  return rows[0]?.count ?? 0
+    }`
+  return (await readOne(db, counted)).count
 }
 
 export interface AwaitedJobs {
@@ -98,8 +92,8 @@ export interface AwaitedJobs {
  * The number of jobs whose delivery rows of a run wait for, whichever run submitted them. Reads the members of open jobs up to
  * the first that a row waits for, and not all rows that wait.
  */
-export async function countAwaitedJobs(db: Connection, run: number): Promise<AwaitedJobs> {
-  const { rows } = await sql<AwaitedJobs>`
+export function countAwaitedJobs(db: Connection, run: number): Promise<AwaitedJobs> {
+  const counted = sql<AwaitedJobs>`
     select count(*) as all, count(*) filter (where j.finished_at is not null) as finished from fillrate.jobs j
      where (j.state in ('submitting', 'submitted', 'in_doubt') or j.release_at is not null)
        and exists (
@@ -107,10 +101,8 @@ export async function countAwaitedJobs(db: Connection, run: number): Promise<Awa
           cross join lateral (
             select from fillrate.lookups l where l.id = m.id and ${isOpenMemberSql('j.key')} offset 0) l
           cross join lateral (
-            select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`.execute(
-    db,
-  )
-  return rows[0] ?? { all: 0, finished: 0 }
+            select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`
+  return readOne(db, counted)
 }
 
 /** Moves a dry run's rows on to their next identifier after a miss: in other runs, write-back does this. */
@@ -169,7 +161,7 @@ export async function readWaitingCounts(
   const isBroken = sql`r.source = any(${[...brokenSources]}::text[]) and (l.id is null or l.state in (${ANSWERED_STATES}))`
   const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...runningRuns]}::bigint[])
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
-  const { rows } = await sql<WaitingCounts & { olderDry: number; held: number }>`
+  const counted = sql<WaitingCounts & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
            count(*) filter (where ${mine} and ${isSubmittedSql}) as "forDelivery",
            count(*) filter (where ${mine} and l.state = 'pending' and not ${isSubmittedSql}
@@ -184,21 +176,9 @@ export async function readWaitingCounts(
            count(*) filter (where ${mine}) as held
       from ${runsWithWaitingSql(sources)} u
      cross join lateral ${waitingRowsSql('u.run_id', sources)} r
-      left join fillrate.lookups l on l.id = r.lookup_id`.execute(db)
-  const { olderDry, held, ...waits } = rows[0] ?? { ...NO_WAITING, olderDry: 0, held: 0 }
+      left join fillrate.lookups l on l.id = r.lookup_id`
+  const { olderDry, held, ...waits } = await readOne(db, counted)
   return { ...waits, awaited: run.isDryRun && held > 0 ? olderDry : waits.awaited }
-}
-
-const NO_WAITING = {
-  mine: 0,
-  forDelivery: 0,
-  abandoned: 0,
-  later: 0,
-  laterAt: null,
-  locked: 0,
-  broken: 0,
-  others: 0,
-  awaited: 0,
 }
 
 /** SQL: the lookup `l` is one of a run's. Each is met once, however many entries list it. */
@@ -206,16 +186,16 @@ const isOfRunSql = (run: number): RawBuilder<boolean> => sql`(
   l.id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id = ${run})) and ${opaque(sql`l.run_id = ${run}`)})`
 
 /** Whether any call of a run has a result. Reads its lookups up to the first that has, the oldest first. */
-export async function hasAnsweredLookups(db: Connection, run: number): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (
+export const hasAnsweredLookups = (db: Connection, run: number): Promise<boolean> =>
+  isTrue(
+    db,
+    sql`exists (
       select from (select lookup_ids from fillrate.run_lookups where run_id = ${run} order by id) listed
        cross join lateral (
          select from fillrate.lookups l
           where l.id = any(listed.lookup_ids) and ${opaque(sql`l.run_id = ${run}`)} and l.state in (${ANSWERED_STATES})
-            and l.requested_at is not null offset 0) l) as any`.execute(db)
-  return rows[0]?.any ?? false
-}
+            and l.requested_at is not null offset 0) l)`,
+  )
 
 export interface LookupTotals {
   /** The distinct lookups that the run's rows needed, misses included. */
@@ -235,8 +215,8 @@ export interface LookupTotals {
  * itself, as it usually has all, is read once, and was not stored, whatever its state. Grouped, because that spills to disk at any
  * size; `except` keeps all identifiers in memory.
  */
-export async function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
-  const { rows } = await sql<LookupTotals>`
+export function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
+  const totals = sql<LookupTotals>`
     with own as materialized (
       select l.id, l.state, l.requested_at is not null or ${isSubmittedSql} as is_requested, l.unconfirmed_calls
         from fillrate.lookups l where ${isOfRunSql(run)}
@@ -259,33 +239,22 @@ export async function readLookupTotals(db: Connection, run: number): Promise<Loo
       from total cross join (
         select count(*) as distinct, count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
           from other cross join lateral (select state from fillrate.lookups where id = other.id offset 0) l
-      ) needed`.execute(db)
-  return rows[0] ?? NO_TOTALS
-}
-
-const NO_TOTALS: LookupTotals = {
-  distinct: 0,
-  stored: 0,
-  requested: 0,
-  found: 0,
-  notFound: 0,
-  rejected: 0,
-  failed: 0,
-  inDoubt: 0,
+      ) needed`
+  return readOne(db, totals)
 }
 
 /** Lookups from which the share of matches is estimated: its error is then half a percent, whatever is to come. */
 const MATCH_RATE_LOOKUPS = 10_000
 
 /** How many of the latest lookups at a service have found a record: reading all of them took a plan longer than its rows. */
-export async function readMatchRate(
+export function readMatchRate(
   db: Connection,
   service: number,
 ): Promise<{ found: number; requested: number }> {
-  const { rows } = await sql<{ found: number; requested: number }>`
+  const counted = sql<{ found: number; requested: number }>`
     select count(*) filter (where state = 'found') as found, count(*) as requested
       from (select state from fillrate.lookups
              where state in ('found', 'not_found') and service_id = ${service}
-             order by id desc limit ${MATCH_RATE_LOOKUPS}) latest`.execute(db)
-  return rows[0] ?? { found: 0, requested: 0 }
+             order by id desc limit ${MATCH_RATE_LOOKUPS}) latest`
+  return readOne(db, counted)
 }

@@ -1,22 +1,17 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
-import { intervalSql } from './sql.ts'
+import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
-export interface StoredRun {
-  readonly id: number
-  readonly trigger: Trigger
-  readonly sources: string[]
-  readonly options: StoredRunOptions
-  readonly state: RunState
-  readonly reason: string | null
-  readonly started_at: Date
-  readonly finished_at: Date | null
-  /** Who cancelled it. Null: it was not cancelled. */
-  readonly cancelled_by: string | null
-  readonly totals: unknown
+/** Runs, newest first. */
+function selectRuns(db: Connection) {
+  const runs = db.selectFrom('fillrate.runs').orderBy('id', 'desc')
+  const described = runs.select(['id', 'trigger', 'sources', 'options', 'state', 'reason'])
+  return described.select(['started_at', 'finished_at', 'cancelled_by', 'totals'])
 }
+
+export type StoredRun = InferResult<ReturnType<typeof selectRuns>>[number]
 
 /**
  * Inserts a run, leased by `token` for `leaseMs` milliseconds: while the lease is extended, other runs leave its rows
@@ -72,15 +67,16 @@ export async function extendRunLease(
   leaseMs: number,
   scope: string | null = null,
 ): Promise<{ readonly cancelledBy: string | null } | null> {
-  const { rows } = await sql<{ cancelledBy: string | null }>`
-    update fillrate.runs set leased_until = now() + ${intervalSql(leaseMs)}, scope = coalesce(${scope}, scope)
-     where id = ${run} and lease_token = ${token} and state = 'running'
-    returning cancelled_by as "cancelledBy"`.execute(db)
-  return rows[0] ?? null
+  const set = { leased_until: fromNow(leaseMs), ...(scope !== null && { scope }) }
+  const extended = updateHeld(db, run, token).where('state', '=', 'running').set(set)
+  return (await extended.returning('cancelled_by as cancelledBy').executeTakeFirst()) ?? null
 }
 
+const updateHeld = (db: Connection, run: number, token: string) =>
+  db.updateTable('fillrate.runs').where('id', '=', run).where('lease_token', '=', token)
+
 /** The reason of a run whose lease expired. */
-const EXPIRED_REASON_SQL = sql`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
+const EXPIRED_REASON_SQL = sql<string>`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
 
 /**
  * Cancels a running run: its process reads this with its next heartbeat and closes it. One whose process is dead is
@@ -101,26 +97,19 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
 
 /** Those of these runs that are cancelled. */
 export async function listCancelled(db: Connection, ids: readonly number[]): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select id from fillrate.runs where id = any(${[...ids]}::bigint[]) and cancelled_at is not null`.execute(
-    db,
-  )
-  return rows.map((row) => row.id)
+  const runs = db.selectFrom('fillrate.runs').select('id').where('id', '=', anyOf(ids))
+  return (await runs.where('cancelled_at', 'is not', null).execute()).map((row) => row.id)
 }
 
 /** Records that the process of these runs calls with another key from now on. */
 export async function updateRunScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
-  await sql`
-    update fillrate.runs set scope = ${scope}
-     where id = any(${[...ids]}::bigint[]) and state = 'running'`.execute(db)
+  const runs = db.updateTable('fillrate.runs').where('id', '=', anyOf(ids)).where('state', '=', 'running')
+  await runs.set({ scope }).execute()
 }
 
 /** Records that all rows are picked: emails that do not fill a job may go as synchronous calls now. */
 export async function markPicked(db: Connection, run: number, token: string): Promise<void> {
-  await sql`
-    update fillrate.runs set picking_finished_at = now() where id = ${run} and lease_token = ${token}`.execute(
-    db,
-  )
+  await updateHeld(db, run, token).set({ picking_finished_at: NOW }).execute()
 }
 
 /** Finishes a run. @returns false if its lease is lost */
@@ -136,12 +125,10 @@ export async function closeRun(
     readonly failedFor?: TroubleCode | null
   },
 ): Promise<boolean> {
-  const result = await sql`
-    update fillrate.runs
-       set state = ${end.state}, reason = ${end.reason}, totals = ${JSON.stringify(end.totals)}::jsonb,
-           failed_for = ${end.failedFor ?? null}, finished_at = now()
-     where id = ${run} and lease_token = ${token} and state = 'running'`.execute(db)
-  return result.numAffectedRows === 1n
+  const { state, reason, totals, failedFor: failed_for = null } = end
+  const set = { state, reason, totals: JSON.stringify(totals), failed_for, finished_at: NOW }
+  const closed = updateHeld(db, run, token).where('state', '=', 'running').set(set)
+  return (await closed.executeTakeFirst()).numUpdatedRows === 1n
 }
 
 export interface RunningRun {
@@ -172,12 +159,10 @@ export async function listRunning(db: Connection, scope: string | null = null): 
  * @returns their ids
  */
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    update fillrate.runs
-       set state = 'interrupted', reason = ${EXPIRED_REASON_SQL}, finished_at = now()
-     where state = 'running' and leased_until < now() and id <> all(${[...except]}::bigint[])
-    returning id`.execute(db)
-  return rows.map((row) => row.id)
+  const running = db.updateTable('fillrate.runs').where('state', '=', 'running').returning('id')
+  const expired = running.where('leased_until', '<', NOW).where('id', '<>', sql<number>`all(${except})`)
+  const set = { state: 'interrupted', reason: EXPIRED_REASON_SQL, finished_at: NOW } as const
+  return (await expired.set(set).execute()).map((row) => row.id)
 }
 
 /** The scopes of runs that ran at the same time as this one, with another service or key. */
@@ -195,29 +180,23 @@ export async function listRuns(
   limit: number,
   state: RunState | null = null,
 ): Promise<StoredRun[]> {
-  const { rows } = await sql<StoredRun>`
-    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals
-      from fillrate.runs where ${state === null ? sql`true` : sql`state = ${state}`}
-     order by id desc limit ${limit}`.execute(db)
-  return rows
+  const runs = selectRuns(db).limit(limit)
+  return (state === null ? runs : runs.where('state', '=', state)).execute()
 }
 
 /** Runs by their ids, newest first; those that were deleted are missing. */
-export async function findRuns(db: Connection, ids: readonly number[]): Promise<StoredRun[]> {
-  const { rows } = await sql<StoredRun>`
-    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals
-      from fillrate.runs where id = any(${[...ids]}::bigint[]) order by id desc`.execute(db)
-  return rows
-}
+export const findRuns = (db: Connection, ids: readonly number[]): Promise<StoredRun[]> =>
+  selectRuns(db).where('id', '=', anyOf(ids)).execute()
 
 /** A run by its id, and whether its process is alive. Null if there is none. */
-export async function findRun(
-  db: Connection,
-  id: number,
-): Promise<(StoredRun & { readonly alive: boolean }) | null> {
-  const { rows } = await sql<StoredRun & { alive: boolean }>`
-    select id, trigger, sources, options, state, reason, started_at, finished_at, cancelled_by, totals,
-           state = 'running' and leased_until > now() as alive
-      from fillrate.runs where id = ${id}`.execute(db)
-  return rows[0] ?? null
+export async function findRun(db: Connection, id: number): Promise<LivingRun | null> {
+  return (await selectLivingRuns(db).where('id', '=', id).executeTakeFirst()) ?? null
 }
+
+/** A run, and whether its process is alive. */
+export type LivingRun = StoredRun & { readonly alive: boolean }
+
+const IS_ALIVE_SQL = sql<boolean>`state = 'running' and leased_until > now()`
+
+export const selectLivingRuns = (db: Connection) =>
+  selectRuns(db).select((run) => run.case().when(IS_ALIVE_SQL).then(true).else(false).end().as('alive'))

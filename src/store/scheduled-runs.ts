@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { MAX_ATTEMPTS, QUEUED_REASON, type ScheduledRunState } from '../domain/schedule.ts'
+import { MAX_ATTEMPTS, QUEUED_REASON } from '../domain/schedule.ts'
 import type { Database } from './open.ts'
 import {
   EXPIRED_REQUEST_REASON,
@@ -8,14 +8,13 @@ import {
   type RequestCapability,
   type StoredRequest,
 } from './requested-runs.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { anyOf, fromNow, intervalSql, jsonBatch, readOne } from './sql.ts'
 import { inTransaction } from './transaction.ts'
 
 /** Postgres's clock in milliseconds since the epoch, which all processes share. */
 export async function readDatabaseTime(db: Database): Promise<number> {
-  const { rows } = await sql<{ now: number }>`
-    select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`.execute(db)
-  return Math.floor(rows[0]?.now ?? 0)
+  const time = sql<{ now: number }>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`
+  return Math.floor((await readOne(db, time)).now)
 }
 
 /** The latest recorded time of each schedule up to `now`; ignores later ones, recorded while a clock was wrong. */
@@ -24,9 +23,9 @@ export async function latestScheduledRuns(
   schedules: readonly string[],
   now: number,
 ): Promise<Map<string, Date>> {
-  const { rows } = await sql<{ schedule: string; at: Date }>`
-    select schedule, max(at) as at from fillrate.scheduled_runs
-     where schedule = any(${[...schedules]}::text[]) and at <= ${new Date(now)} group by schedule`.execute(db)
+  const recorded = db.selectFrom('fillrate.scheduled_runs').where('schedule', '=', anyOf(schedules))
+  const latest = recorded.where('at', '<=', new Date(now)).groupBy('schedule')
+  const rows = await latest.select(({ fn }) => ['schedule', fn.max('at').as('at')]).execute()
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
 
@@ -90,22 +89,13 @@ export async function recordScheduledRuns(
   return rows
 }
 
-export interface ListedScheduledRun {
-  readonly schedule: string
-  readonly at: Date
-  readonly state: ScheduledRunState
-  /** Why it was skipped, waits, or ended otherwise than completed. */
-  readonly reason: string | null
-  readonly run: number | null
-  readonly attempts: number
-}
+export type ListedScheduledRun = Awaited<ReturnType<typeof listScheduledRuns>>[number]
 
 /** The latest firings of all schedules, newest first. Without those that a user has requested. */
-export async function listScheduledRuns(db: Database, limit: number): Promise<ListedScheduledRun[]> {
-  const { rows } = await sql<ListedScheduledRun>`
-    select schedule, at, state, reason, run_id as run, attempts from fillrate.scheduled_runs where request is null
-     order by at desc, schedule limit ${limit}`.execute(db)
-  return rows
+export function listScheduledRuns(db: Database, limit: number) {
+  const fired = db.selectFrom('fillrate.scheduled_runs').where('request', 'is', null)
+  const latest = fired.orderBy('at', 'desc').orderBy('schedule').limit(limit)
+  return latest.select(['schedule', 'at', 'state', 'reason', 'run_id as run', 'attempts']).execute()
 }
 
 export interface ClaimedRun {
@@ -202,15 +192,13 @@ export async function claimScheduledRun(
 type HeldRun = Pick<ClaimedRun, 'schedule' | 'at' | 'token'>
 
 const isHolderSql = ({ schedule, at, token }: HeldRun) =>
-  sql`schedule = ${schedule} and at = ${at} and lease_token = ${token}`
+  sql<boolean>`schedule = ${schedule} and at = ${at} and lease_token = ${token}`
 
 /** Extends the lease of a scheduled run. @returns false if another process has claimed it */
 export async function extendScheduledRun(db: Database, run: HeldRun, leaseMs: number): Promise<boolean> {
-  const result = await sql`
-    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(run)}`.execute(
-    db,
-  )
-  return result.numAffectedRows === 1n
+  const held = db.updateTable('fillrate.scheduled_runs').where(isHolderSql(run))
+  const result = await held.set({ leased_until: fromNow(leaseMs) }).executeTakeFirst()
+  return result.numUpdatedRows === 1n
 }
 
 /** Records which run a scheduled or requested run has started. */

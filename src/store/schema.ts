@@ -32,6 +32,7 @@ export interface Schema extends ObservationTables {
     picking_finished_at: Date | null
     finished_at: Date | null
     cancelled_at: Date | null
+    /** Null: it was not cancelled. */
     cancelled_by: string | null
     totals: Json | null
     lookups_spent: Generated<number>
@@ -40,7 +41,12 @@ export interface Schema extends ObservationTables {
     scope: string | null
     service_id: Generated<number>
   }
-  'fillrate.services': { id: number; host: string; first_seen_at: Generated<Date> }
+  'fillrate.services': {
+    id: number
+    /** The host, with the path in front of `/v1` if there is one. */
+    host: string
+    first_seen_at: Generated<Date>
+  }
   'fillrate.budgets': {
     name: string
     lookups_spent: Generated<number>
@@ -269,6 +275,7 @@ export interface Schema extends ObservationTables {
     at: Date
     sources: string[]
     state: ScheduledRunState
+    /** Why it was skipped, waits, or ended otherwise than completed. */
     reason: string | null
     attempts: Generated<number>
     run_id: number | null
@@ -297,8 +304,10 @@ export interface Schema extends ObservationTables {
   'fillrate.paused_sources': {
     source: string
     paused_at: Generated<Date>
+    /** A user of the command line, or the name of a dashboard token. */
     paused_by: string
     reason: string | null
+    /** When the pause ends by itself; null: when the source is resumed. */
     resume_at: Date | null
   }
   'fillrate.audit_events': {

@@ -1,17 +1,12 @@
-import { sql } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Database } from './open.ts'
+import type { Schema } from './schema.ts'
 
-export interface KnownService {
-  readonly id: number
-  /** The host, with the path in front of `/v1` if there is one. */
-  readonly host: string
-}
+export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host'>
 
 /** The services that this database knows, the first one first. */
-export async function listServices(db: Database): Promise<KnownService[]> {
-  const { rows } = await sql<KnownService>`select id, host from fillrate.services order by id`.execute(db)
-  return rows
-}
+export const listServices = (db: Database): Promise<KnownService[]> =>
+  db.selectFrom('fillrate.services').select(['id', 'host']).orderBy('id').execute()
 
 /**
  * The id of a service, or the id that a new one would get. Writes nothing.
@@ -39,14 +34,12 @@ export async function insertService(
     const found = known.find((one) => one.host === host)
     if (found) return found.id
     // Another process may take the id, or insert the host, at the same moment: look again.
-    await sql`
-      insert into fillrate.services (id, host) values (${nextServiceId(known)}, ${host}) on conflict do nothing`.execute(
-      db,
-    )
+    const inserted = db.insertInto('fillrate.services').values({ id: nextServiceId(known), host })
+    await inserted.onConflict((on) => on.doNothing()).execute()
   }
 }
 
 /** The first service has moved: its results belong to another host from now on. */
 export async function moveService(db: Database, host: string): Promise<void> {
-  await sql`update fillrate.services set host = ${host} where id = 0`.execute(db)
+  await db.updateTable('fillrate.services').set({ host }).where('id', '=', 0).execute()
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { anyOf } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 // Sessions of the dashboard are signed, not stored. Stored are those that were signed out before their end, so that a
@@ -16,7 +17,6 @@ export async function revokeSession(db: Connection, hash: Buffer, expiresAt: Dat
 
 /** The sessions that were signed out, of these. */
 export async function findRevokedSessions(db: Connection, hashes: readonly Buffer[]): Promise<Buffer[]> {
-  const { rows } = await sql<{ hash: Buffer }>`
-    select hash from fillrate.revoked_sessions where hash = any(${hashes})`.execute(db)
-  return rows.map(({ hash }) => hash)
+  const revoked = db.selectFrom('fillrate.revoked_sessions').select('hash').where('hash', '=', anyOf(hashes))
+  return (await revoked.execute()).map(({ hash }) => hash)
 }

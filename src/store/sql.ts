@@ -121,6 +121,26 @@ export function compileOnce<Values extends object, Row>(
   }
 }
 
+/** SQL: the time of the transaction. */
+export const NOW = sql<Date>`now()`
+
+/** SQL: so many milliseconds after it, or before. */
+export const fromNow = (ms: number): RawBuilder<Date> => sql`now() + ${intervalSql(ms)}`
+
+/** SQL, to be compared with: one of these values. */
+export const anyOf = <Value>(values: readonly Value[]): RawBuilder<Value> => sql`any(${values})`
+
+/** The row of a statement that always returns one. */
+export async function readOne<Row>(db: QueryExecutorProvider, statement: RawBuilder<Row>): Promise<Row> {
+  const [row] = (await statement.execute(db)).rows
+  if (row === undefined) throw new Error('a statement that always returns a row returned none')
+  return row
+}
+
+/** Whether a condition holds in the database. */
+export const isTrue = async (db: QueryExecutorProvider, condition: RawBuilder<unknown>): Promise<boolean> =>
+  (await readOne(db, sql<{ isTrue: boolean | null }>`select ${condition} as "isTrue"`)).isTrue === true
+
 /** Milliseconds as an SQL interval. */
 export function intervalSql(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { jsonBatch } from './sql.ts'
+import { anyOf, isTrue, jsonBatch, NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The suppression hash (tombstone) of an identifier that must never be looked up again. Does not reveal it. */
@@ -22,16 +22,12 @@ const hasSuppressionsSql = sql<boolean>`exists (select from fillrate.suppression
 export const lockedHasSuppressionsSql = sql<boolean>`(${hasSuppressionsSql} and ${lockToReadSql})`
 
 /** Whether anything was ever erased. */
-export async function hasSuppressions(db: Connection): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`select ${hasSuppressionsSql} as any`.execute(db)
-  return rows[0]?.any ?? false
-}
+export const hasSuppressions = (db: Connection): Promise<boolean> => isTrue(db, hasSuppressionsSql)
 
 /** Which of these hashes are suppressed. */
 export async function findHashes(db: Connection, hashes: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ hash: string }>`
-    select hash from fillrate.suppressions where hash = any(${[...hashes]}::text[])`.execute(db)
-  return rows.map((row) => row.hash)
+  const found = db.selectFrom('fillrate.suppressions').select('hash').where('hash', '=', anyOf(hashes))
+  return (await found.execute()).map(({ hash: one }) => one)
 }
 
 /** Inserts the suppression hashes of erased lookups, each once. */
@@ -64,11 +60,11 @@ export async function deleteSuppressions(
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
 ): Promise<number> {
   const hashes = lookups.map((one) => suppressionHash(one.kind, one.key))
-  const { numAffectedRows = 0n } = await sql`
-    delete from fillrate.suppressions where hash = any(${hashes}::text[])`.execute(tx)
-  if (numAffectedRows > 0n)
-    await sql`update fillrate.rows set due_at = now() where state = 'suppressed'`.execute(tx)
-  return Number(numAffectedRows)
+  const suppressions = tx.deleteFrom('fillrate.suppressions').where('hash', '=', anyOf(hashes))
+  const { numDeletedRows } = await suppressions.executeTakeFirst()
+  if (numDeletedRows > 0n)
+    await tx.updateTable('fillrate.rows').set({ due_at: NOW }).where('state', '=', 'suppressed').execute()
+  return Number(numDeletedRows)
 }
 
 export interface StoredSuppression {
@@ -82,12 +78,10 @@ export async function listSuppressions(
   db: Connection,
   lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }> | null,
 ): Promise<StoredSuppression[]> {
+  const all = db.selectFrom('fillrate.suppressions').select(['kind', 'hash', 'created_at as since'])
   const hashes = lookups?.map((one) => suppressionHash(one.kind, one.key)) ?? null
-  const { rows } = await sql<StoredSuppression>`
-    select kind, hash, created_at as since from fillrate.suppressions
-     where ${hashes === null ? sql`true` : sql`hash = any(${hashes}::text[])`}
-     order by created_at desc, kind, hash`.execute(db)
-  return rows
+  const wanted = hashes === null ? all : all.where('hash', '=', anyOf(hashes))
+  return wanted.orderBy('created_at', 'desc').orderBy('kind').orderBy('hash').execute()
 }
 
 /** Whether each of these lookups is suppressed, in the same order. */

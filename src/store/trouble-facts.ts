@@ -10,7 +10,7 @@ import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
 import { ALIVE_FOR } from './processes.ts'
 import { listRejectedWrites } from './rejected-writes.ts'
-import { intervalSql } from './sql.ts'
+import { intervalSql, readOne } from './sql.ts'
 
 /** The latest runs that are searched for failed ones, and for how long one matters. */
 const MAX_RUNS = 200
@@ -63,7 +63,7 @@ interface FactsRow {
 export async function readTroubleFacts(
   db: Database,
 ): Promise<Omit<TroubleFacts, 'openTroubles' | 'endedCauses'>> {
-  const { rows } = await sql<FactsRow>`
+  const facts = sql<FactsRow>`
     select clock_timestamp() as now, current_setting('transaction_read_only') = 'on' as read_only,
       (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting') as waiting,
       exists (select from fillrate.processes
@@ -116,11 +116,8 @@ export async function readTroubleFacts(
                          case when later.state = 'completed' then later.finished_at end,
                          (select written_at from fillrate.changes c
                            where c.run_id = later.id and c.source = source order by id desc limit 1)) > f.finished_at))) as runs
-      from (select count(*) as jobs, min(deadline_at) as since from ${overdueJobsSql} late) overdue`.execute(
-    db,
-  )
-  const [row] = rows
-  if (!row) throw new Error('reading the facts of troubles returned no row')
+      from (select count(*) as jobs, min(deadline_at) as since from ${overdueJobsSql} late) overdue`
+  const row = await readOne(db, facts)
   const rejectedWrites = await listRejectedWrites(db)
   return { ...toFacts(row), calls: await readCallFacts(db, row.leaders, row.now.getTime()), rejectedWrites }
 }

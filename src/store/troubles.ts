@@ -1,4 +1,4 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { type Cause, CAUSE_CODES } from '../domain/causes.ts'
 import {
   decideRecord,
@@ -6,17 +6,11 @@ import {
   type RecordedTrouble,
   type TroubleReport,
 } from '../domain/trouble-record.ts'
-import {
-  type ObservedTrouble,
-  OWN_TROUBLE_TTL_MS,
-  type Trouble,
-  type TroubleCode,
-  type TroubleDetails,
-  TROUBLES,
-} from '../domain/trouble.ts'
+import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type Trouble, TROUBLES } from '../domain/trouble.ts'
 import type { Database } from './open.ts'
 import { ALIVE_FOR } from './processes.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import type { Schema } from './schema.ts'
+import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
 import { type Connection, inTransaction, type Tx } from './transaction.ts'
 
 /** What a report has changed. Each begin and each end is in one report of one process, and in no other. */
@@ -86,17 +80,17 @@ async function readRecord(
   readonly alive: ReadonlySet<string>
 }> {
   const ids = observed.map(({ code, subject }) => ({ code, subject }))
-  const { rows } = await sql<TroubleRow & { known_at: Date; reported_by: string }>`
+  const { rows } = await sql<TroubleRow>`
     select t.* from fillrate.troubles t where ended_at is null
     union all
     select last.* from jsonb_to_recordset(${jsonBatch(ids)}) as o (code text, subject text)
       cross join lateral (
         select * from fillrate.troubles t where t.code = o.code and t.subject = o.subject and ended_at is not null
          order by ended_at desc limit 1) last`.execute(tx)
-  const moment = await sql<{ now: Date; alive: string[] }>`
+  const moment = sql<{ now: Date; alive: string[] }>`
     select clock_timestamp() as now, array(
-             select owner from fillrate.processes where seen_at > now() - ${ALIVE_FOR}) as alive`.execute(tx)
-  const { now = new Date(), alive = [] } = moment.rows[0] ?? {}
+             select owner from fillrate.processes where seen_at > now() - ${ALIVE_FOR}) as alive`
+  const { now, alive } = await readOne(tx, moment)
   return {
     recorded: rows.map((row) => ({ ...toTrouble(row), knownAt: row.known_at, reporter: row.reported_by })),
     now,
@@ -163,21 +157,10 @@ async function notifyOfTroubles(tx: Tx, queueNotifications: QueueNotifications):
 }
 
 /** Whether there is a trouble whose begin or end is not queued as a notification. */
-export async function hasUnqueuedTroubles(db: Connection): Promise<boolean> {
-  const { rows } = await sql`select from fillrate.troubles where ${UNQUEUED_SQL} limit 1`.execute(db)
-  return rows.length > 0
-}
+export const hasUnqueuedTroubles = (db: Connection): Promise<boolean> =>
+  isTrue(db, sql`exists (select from fillrate.troubles where ${UNQUEUED_SQL})`)
 
-interface TroubleRow {
-  id: number
-  code: TroubleCode
-  subject: string
-  severity: Trouble['severity']
-  details: TroubleDetails
-  began_at: Date
-  seen_at: Date
-  ended_at: Date | null
-}
+type TroubleRow = Selectable<Schema['fillrate.troubles']>
 
 const toTrouble = (row: TroubleRow): StoredTrouble => ({
   id: row.id,
@@ -192,8 +175,10 @@ const toTrouble = (row: TroubleRow): StoredTrouble => ({
 })
 
 /** The troubles that hold, errors first, then the oldest first. */
-export const listOpenTroubles = (db: Connection): Promise<StoredTrouble[]> =>
-  listTroubles(db, sql`where ended_at is null order by severity, began_at, id`)
+export async function listOpenTroubles(db: Connection): Promise<StoredTrouble[]> {
+  const open = selectTroubles(db).where('ended_at', 'is', null)
+  return toKnownTroubles(await open.orderBy('severity').orderBy('began_at').orderBy('id').execute())
+}
 
 /** When causes of others were last proved to be over, in a week. What ended with its process was proved by nothing. */
 export async function listEndedCauses(db: Connection): Promise<Cause[]> {
@@ -206,14 +191,13 @@ export async function listEndedCauses(db: Connection): Promise<Cause[]> {
 }
 
 /** The latest troubles, open or over, the latest first. */
-export const listRecentTroubles = (db: Connection, limit: number): Promise<StoredTrouble[]> =>
-  listTroubles(db, sql`order by began_at desc, id desc limit ${limit}`)
+export async function listRecentTroubles(db: Connection, limit: number): Promise<StoredTrouble[]> {
+  const latest = selectTroubles(db).orderBy('began_at', 'desc').orderBy('id', 'desc').limit(limit)
+  return toKnownTroubles(await latest.execute())
+}
+
+const selectTroubles = (db: Connection) => db.selectFrom('fillrate.troubles').selectAll()
 
 /** Troubles of a code that this version does not know, written by a newer one, are left out. */
-async function listTroubles(db: Connection, which: RawBuilder<unknown>): Promise<StoredTrouble[]> {
-  const { rows } = await sql<TroubleRow>`
-    select id, code, subject, severity, details, began_at, seen_at, ended_at from fillrate.troubles ${which}`.execute(
-    db,
-  )
-  return rows.filter((row) => Object.hasOwn(TROUBLES, row.code)).map(toTrouble)
-}
+const toKnownTroubles = (rows: readonly TroubleRow[]): StoredTrouble[] =>
+  rows.filter((row) => Object.hasOwn(TROUBLES, row.code)).map(toTrouble)
