@@ -95,5 +95,5 @@ export async function forgetSource(tx: Tx, source: string): Promise<void> {
   )
   const waiting = tx.updateTable('fillrate.scheduled_runs').where('state', '=', 'waiting')
   const skipped = waiting.set({ state: 'skipped', finished_at: NOW, reason: 'its source was retired' })
-  await skipped.where('sources', '=', [source]).execute()
+  await skipped.where(sql<boolean>`sources = array[${source}::text]`).execute()
 }
