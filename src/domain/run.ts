@@ -13,7 +13,7 @@ export type RunState = (typeof Run)[keyof typeof Run]
 /** What started a run; decides its priority at the limiter. */
 export type Trigger = 'manual' | 'schedule' | 'follow' | 'backfill'
 
-/** What a run was asked for, as it is stored. */
+/** What was requested of a run, as it is stored. */
 export interface StoredRunOptions {
   readonly limit: number | null
   readonly budget: number | null

@@ -4,6 +4,7 @@ import type { CalledEndpoint } from '../domain/spend.ts'
 import type { Trouble, TroubleCode, TroubleDetails } from '../domain/trouble.ts'
 
 type Json<Value extends object> = JSONColumnType<Value, string, string>
+type DefaultJson<Value extends object> = JSONColumnType<Value, string | undefined, string>
 
 /** Tables of what was observed, for display and notifications: no step reads them. */
 export interface ObservationTables {
@@ -15,12 +16,26 @@ export interface ObservationTables {
     took_ms: number
     table_node: string | null
   }
+  'fillrate.rate_limit_history': { scope: string; at: Date; limit: number; window_ms: number | null }
+  'fillrate.audit_events': {
+    id: Generated<number>
+    at: Generated<Date>
+    actor: string
+    origin: 'dashboard' | 'command line' | 'library'
+    action: string
+    parameters: DefaultJson<Record<string, unknown>>
+    outcome: 'done' | 'interrupted' | 'failed' | null
+    detail: string | null
+    run_id: number | null
+    request_id: string | null
+    finished_at: Date | null
+  }
   'fillrate.troubles': {
     id: Generated<number>
     code: TroubleCode
     subject: string
     severity: Trouble['severity']
-    details: JSONColumnType<TroubleDetails, string | undefined, string>
+    details: DefaultJson<TroubleDetails>
     began_at: Date
     seen_at: Date
     known_at: Date

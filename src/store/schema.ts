@@ -245,7 +245,6 @@ export interface Schema extends ObservationTables {
     status: Json<RateStatus> | null
     reported_at: Date | null
   }
-  'fillrate.rate_limit_history': { scope: string; at: Date; limit: number; window_ms: number | null }
   'fillrate.processes': {
     owner: string
     role: 'start' | 'serve' | 'run'
@@ -309,19 +308,6 @@ export interface Schema extends ObservationTables {
     reason: string | null
     /** When the pause ends by itself; null: when the source is resumed. */
     resume_at: Date | null
-  }
-  'fillrate.audit_events': {
-    id: Generated<number>
-    at: Generated<Date>
-    actor: string
-    origin: 'dashboard' | 'command line' | 'library'
-    action: string
-    parameters: DefaultJson<Record<string, unknown>>
-    outcome: 'done' | 'interrupted' | 'failed' | null
-    detail: string | null
-    run_id: number | null
-    request_id: string | null
-    finished_at: Date | null
   }
   'fillrate.revoked_sessions': { hash: Buffer; expires_at: Date }
 }

@@ -124,7 +124,7 @@ export function compileOnce<Values extends object, Row>(
 /** SQL: the time of the transaction. */
 export const NOW = sql<Date>`now()`
 
-/** SQL: so many milliseconds after it, or before. */
+/** SQL: a time from now, in milliseconds; negative: before it. */
 export const fromNow = (ms: number): RawBuilder<Date> => sql`now() + ${intervalSql(ms)}`
 
 /** SQL, to be compared with: one of these values. */
