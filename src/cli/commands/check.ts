@@ -95,18 +95,18 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
   if (withoutService !== null) yield withoutService
   const inService = withoutService === null ? yield* checkService(environment, now) : null
-  if (hasInvalidService) {
+  if (hasInvalidService)
     for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
-    return yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
+  else {
+    yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment, service)
+    if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
+    yield (
+      needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
+        (await checkBulkSetup(environment, service, await openLog(call, environment)))
+    )
+    if (flags.service) yield* describeRequests(service, environment)
+    if (callInput !== null) yield* makeOneCall(service, environment, callInput)
   }
-  yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment, service)
-  if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
-  yield (
-    needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
-      (await checkBulkSetup(environment, service, await openLog(call, environment)))
-  )
-  if (flags.service) yield* describeRequests(service, environment)
-  if (callInput !== null) yield* makeOneCall(service, environment, callInput)
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 
