@@ -83,3 +83,14 @@ test('a run that starts while Postgres crashes again and again waits for it, and
   const { rows } = await database.pool.query(`select from fillrate.runs where state = 'running'`)
   expect(rows).toEqual([])
 })
+
+test('serve waits for a Postgres that crashes while it starts', async () => {
+  const port = await startLossyPort(new URL(database.url), [1, 12])
+  const { child, ended } = cli.startWith({ DATABASE_URL: port.url }, 'serve', '--port', '0', '--json')
+  child.stdout?.once('data', () => child.kill('SIGTERM'))
+  expect(await ended).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('"listens"'),
+    stderr: expect.stringContaining('"event":"postgres_waiting"'),
+  })
+})
