@@ -25,6 +25,8 @@ interface EndpointAnswers {
   latest: Answer | null
   /** Of the endpoint's answers that state its present limit the one that the fewest calls of others were counted before. */
   anchor: Answer | null
+  /** Since then each answer that states a limit has stated the present one. */
+  sameLimitSince: number
 }
 
 /** As many answers in a row must show the same: one may be another client's, or a limit that was cut and raised. */
@@ -81,6 +83,7 @@ export class EndpointEvidence {
     const other = this.#latestOther(position)
     const isComparable = anchor !== null && anchor.limit === answer.limit && isBefore(anchor, position)
     if (isComparable && other !== null) this.#compare(answer, anchor, other, own)
+    if (anchor?.limit !== answer.limit) own.sameLimitSince = receivedAt
     if (anchor === null || anchor.limit !== answer.limit || countedOthers(answer) < countedOthers(anchor))
       own.anchor = answer
     if (own.latest === null || own.latest.position.sentAt <= position.sentAt) own.latest = answer
@@ -89,7 +92,7 @@ export class EndpointEvidence {
   #compare(answer: Answer, anchor: Answer, other: Answer, own: EndpointAnswers): void {
     if (other.receivedAt <= this.#votedBy) return
     if (other.limit !== answer.limit) {
-      if (isBefore(anchor, other.position)) this.#vote(1, other)
+      if (own.sameLimitSince <= other.position.sentAt) this.#vote(1, other)
       return
     }
     if (answer.used === null || anchor.used === null || other.used === null) return
@@ -120,7 +123,7 @@ export class EndpointEvidence {
   #of(endpoint: CalledEndpoint | null): EndpointAnswers {
     const known = this.#endpoints.get(endpoint)
     if (known !== undefined) return known
-    const added = { sent: 0, completed: 0, latest: null, anchor: null }
+    const added = { sent: 0, completed: 0, latest: null, anchor: null, sameLimitSince: 0 }
     this.#endpoints.set(endpoint, added)
     return added
   }
