@@ -165,22 +165,27 @@ describe('while endpoints are undecided', () => {
   function begin(companyStatus: number, limit: number, remaining: number) {
     let now = 1_000_000
     const models = openModels({ now: () => now })
-    const call = (endpoint: 'person' | 'company', stated: readonly [number, number], status = 200): void => {
+    /** Sends a call, and returns how to answer it. */
+    const send = (endpoint: 'person' | 'company') => {
       models.onDemand(new Set([endpoint]), (now += 20))
       models.grant(endpoint, 1, now)
       const sent = models.sent(endpoint, now)
-      const headers = {
-        'x-ratelimit-limit': String(stated[0]),
-        'x-ratelimit-remaining': String(stated[1]),
-        'x-ratelimit-reset': String(HOUR_S),
-        ...(status === 429 && { 'retry-after': String(HOUR_S) }),
+      return ([limit, left]: readonly [number, number], status = 200): void => {
+        const headers = {
+          'x-ratelimit-limit': String(limit),
+          'x-ratelimit-remaining': String(left),
+          'x-ratelimit-reset': String(HOUR_S),
+          ...(status === 429 && { 'retry-after': String(HOUR_S) }),
+        }
+        models.answered(sent, { status, headers }, (now += 20))
       }
-      models.answered(sent, { status, headers }, (now += 20))
     }
+    const call = (endpoint: 'person' | 'company', stated: readonly [number, number], status = 200): void =>
+      send(endpoint)(stated, status)
     const grantable = (endpoint: 'person' | 'company'): number => models.grantable(endpoint, 10, (now += 20))
     for (let n = 1; n <= 10; n++) call('person', [100, 100 - n])
     call('company', [limit, remaining], companyStatus)
-    return { call, grantable }
+    return { models, send, call, grantable }
   }
 
   test.each([
@@ -194,6 +199,17 @@ describe('while endpoints are undecided', () => {
       call('person', [100, 100 - n])
     }
     expect(grantable('company') > 0).toBe(remaining > 0)
+  })
+
+  test('two companies that state another limit decide, whatever is in flight with them', () => {
+    const { models, send, call } = begin(200, 5, 4)
+    const answerPerson = send('person')
+    const answerCompany = send('company')
+    answerPerson([100, 99])
+    answerCompany([5, 3])
+    // In a new window each answer counts fewer calls of others than the one before.
+    for (let n = 0; n < 5; n++) call('person', [100, 99])
+    expect(models.isByEndpoint).toBe(true)
   })
 
   test('a limit that an endpoint has stated before and states no longer is a cut of it', () => {
