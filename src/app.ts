@@ -30,7 +30,7 @@ import { OwnTroubles } from './daemon/own-troubles.ts'
 import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
 import type { RouteOption } from './domain/route.ts'
-import type { DashboardApp } from './http/dashboard/actions/action.ts'
+import type { DashboardApp } from './http/dashboard/dashboard-app.ts'
 import {
   checkBulkAvailability,
   openReceiver,

@@ -15,7 +15,8 @@ import { hashSession, SESSION_COOKIE, timingSafeEqualText } from './sessions.ts'
 import { LoginThrottle, logBlocked } from './login-throttle.ts'
 import { registerAssets } from './dashboard/assets.ts'
 import { acceptsHtml, registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
-import type { PageRouteOptions } from './dashboard/page-context.ts'
+import { registerAuditApi } from './dashboard/actions/audit-page.ts'
+import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 import { registerPages } from './dashboard/page-routes.ts'
 import { SECURITY_HEADERS } from './dashboard/layout.ts'
 import { registerLogin } from './login.ts'
@@ -30,7 +31,7 @@ declare module 'fastify' {
   }
 }
 
-export interface DashboardServerOptions extends Omit<PageRouteOptions, 'isSignedIn'> {
+export interface DashboardServerOptions extends DashboardOptions {
   readonly tokens: readonly DashboardToken[]
   /** The address that the server listens on. */
   readonly host: string
@@ -67,6 +68,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       return sendFailure(request, reply, error, options.observer().own)
     })
     const read = registerPages(closed, { ...options, isSignedIn: tokens.length > 0 })
+    registerAuditApi(closed, db)
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
     // What is wrong takes two small statements, and is not kept for as long as the counts.
     const troubles = cached(() => readTroubles(options.db, options.observer()))

@@ -8,14 +8,10 @@ import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { configuredAddress } from '../pipeline/deps.ts'
 import { toKeyId } from '../service/api-keys.ts'
 import { createWebhookReceiver } from '../pipeline/receive.ts'
-import type { ObserverOptions } from '../domain/trouble-facts.ts'
-import type { RowHistory } from '../actions/explain/row-history.ts'
-import type { SpendSettings } from '../actions/spend.ts'
-import type { SourceMapping } from '../domain/mapping.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
-import type { DashboardApp } from './dashboard/actions/action.ts'
+import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 
 export interface ReceiverOptions {
   readonly db: Database
@@ -26,16 +22,7 @@ export interface ReceiverOptions {
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
-  readonly dashboard: {
-    readonly sources: () => ReadonlyMap<string, SourceMapping>
-    readonly spendSettings: () => SpendSettings
-    /** What this process knows of troubles, beside what is stored. */
-    readonly observer: () => ObserverOptions
-    /** The history of one row. */
-    readonly explain: (source: string, key: string) => Promise<RowHistory>
-    /** What the actions use of the loaded configuration; null while none is loaded. */
-    readonly app: () => DashboardApp | null
-  } | null
+  readonly dashboard: Omit<DashboardOptions, 'db' | 'log'> | null
 }
 
 export interface Receiver {

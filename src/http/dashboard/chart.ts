@@ -1,4 +1,4 @@
-import { html, type Html } from './html.ts'
+import { html, Html } from './html.ts'
 
 /** What a chart shows. The page's script draws it; without JavaScript, it is a plain picture. */
 export interface ChartData {
@@ -18,14 +18,15 @@ export interface ChartSeries {
   readonly values: ReadonlyArray<number | null>
 }
 
-/** A chart with its caption. @param id the part of the live updates that replaces its data */
-export const chartFigure = (id: string, caption: string, data: ChartData): Html =>
-  html`<figure>
+/** A chart with its caption. @param id that of the element whose data live updates replace */
+export function chartFigure(id: string, caption: string, data: ChartData): Html {
+  const content = JSON.stringify(data)
+  const { text } = html`<figure>
     <figcaption>${caption}</figcaption>
-    <div id="${id}" class="chart" aria-hidden="true" data-chart="${JSON.stringify(data)}">
-      ${staticChart(data)}
-    </div>
+    <div id="${id}" class="chart" aria-hidden="true" data-chart="${content}">${staticChart(data)}</div>
   </figure>`
+  return new Html(text, new Map([[id, { kind: 'chart', content }]]))
+}
 
 const WIDTH = 600
 const HEIGHT = 120

@@ -1,6 +1,6 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
 import { FAILED_ROW_STATES, formatState } from '../../domain/row.ts'
-import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'
+import { html, livePart, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
 export const timeAgo = (date: Date, now: number): Html =>
@@ -45,7 +45,7 @@ export const pageHead = (title: HtmlPart, actions: HtmlPart = null): Html =>
   </div>`
 
 /** Names and values in two columns; a value of null is left out. */
-export const definitionList = (fields: ReadonlyArray<readonly [name: string, value: HtmlPart]>): Html =>
+export const definitionList = (fields: ReadonlyArray<readonly [name: HtmlPart, value: HtmlPart]>): Html =>
   html`<dl class="fields">
     ${fields
       .filter(([, value]) => value !== null)
@@ -129,13 +129,16 @@ export const countLink = (n: number, url: string): HtmlPart =>
 
 /** A titled section, addressable by its id. */
 export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPart = null): Html =>
-  html`<section id="${id}" class="card" aria-labelledby="${id}-title">
-    <header class="card-head">
-      <h2 id="${id}-title">${title}</h2>
-      ${aside}
-    </header>
-    ${body}
-  </section>`
+  livePart(
+    id,
+    html`<section id="${id}" class="card" aria-labelledby="${id}-title">
+      <header class="card-head">
+        <h2 id="${id}-title">${title}</h2>
+        ${aside}
+      </header>
+      ${body}
+    </section>`,
+  )
 
 /** A key figure, with what it is about. */
 export const tile = (name: string, value: HtmlPart, more: HtmlPart): Html =>
@@ -145,11 +148,36 @@ export const tile = (name: string, value: HtmlPart, more: HtmlPart): Html =>
   </div>`
 
 export const tiles = (id: string, label: string, shown: readonly Html[]): Html =>
-  html`<section id="${id}" class="tiles" aria-label="${label}">
-    <dl>${shown}</dl>
-  </section>`
+  livePart(
+    id,
+    html`<section id="${id}" class="tiles" aria-label="${label}">
+      <dl>${shown}</dl>
+    </section>`,
+  )
 
 export const empty = (text: HtmlPart): Html => html`<p class="empty">${text}</p>`
+
+/** Links to the page before and the page after; null: there is none. */
+export const pageLinks = (before: string | null, after: string | null): HtmlPart =>
+  (before !== null || after !== null) &&
+  html`<p class="pager">
+    ${before !== null && html`<a rel="prev" href="${before}">← Previous</a>`}
+    ${after !== null && html`<a rel="next" href="${after}">Next →</a>`}
+  </p>`
+
+/** A choice of one of some values. */
+export const selectField = (
+  name: string,
+  label: string,
+  chosen: string | null,
+  options: ReadonlyArray<readonly [value: string, text: string]>,
+): Html =>
+  html`<label
+    >${label}
+    <select name="${name}">
+      ${options.map(([value, text]) => html`<option value="${value}" ${value === (chosen ?? '') && html` selected`}>${text}</option>`)}
+    </select></label
+  >`
 
 /** A text of any length on two lines at most; the whole of it on hover. */
 export const clamped = (text: string | null, link: string | null = null): HtmlPart =>

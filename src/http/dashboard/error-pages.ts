@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { OwnTrouble } from '../../domain/trouble-facts.ts'
 import { pageHead, withCode } from './components.ts'
-import { html, type Html, type HtmlPart } from './html.ts'
+import { html, type HtmlPart } from './html.ts'
 import { renderPage, SECURITY_HEADERS } from './layout.ts'
 import { describeOutage } from './pages/verdict.ts'
 
@@ -23,11 +23,9 @@ export function sendErrorPage(
     readonly advice?: HtmlPart
     /** The page loads again by itself: the reason may pass. */
     readonly isRetried?: boolean
-    /** Within the dashboard, with its navigation. */
-    readonly path?: string | null
   },
 ): FastifyReply {
-  const { status, title, reason, advice = null, isRetried = false, path = null } = error
+  const { status, title, reason, advice = null, isRetried = false } = error
   reply.code(status)
   if (!acceptsHtml(request)) return reply.send({ error: reason })
   for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
@@ -43,7 +41,7 @@ export function sendErrorPage(
   return reply
     .type('text/html; charset=utf-8')
     .header('cache-control', 'no-store')
-    .send(renderPage({ title, path, ...(isRetried && { refreshSeconds: RETRY_SECONDS }) }, body))
+    .send(renderPage({ title, ...(isRetried && { refreshSeconds: RETRY_SECONDS }) }, body))
 }
 
 /** An address that no page has. */
@@ -90,8 +88,3 @@ export function sendFailure(
 export function registerNotFound(server: FastifyInstance): void {
   server.setNotFoundHandler(sendNotFound)
 }
-
-/** What a page says of something that does not exist, or no longer does. */
-export const missingBody = (title: string, reason: HtmlPart): Html =>
-  html`${pageHead(title)}
-    <section class="card error-page"><p>${reason}</p></section>`

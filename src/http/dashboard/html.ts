@@ -1,8 +1,17 @@
+/** What live updates send of an element: its HTML, or the JSON of the chart that it shows. */
+export interface LivePart {
+  readonly kind: 'part' | 'chart'
+  readonly content: string
+}
+
 /** Safe HTML, created by `html` only. */
 export class Html {
   readonly text: string
-  constructor(text: string) {
+  /** What live updates replace in it, by the id of the element. */
+  readonly parts: ReadonlyMap<string, LivePart>
+  constructor(text: string, parts: ReadonlyMap<string, LivePart>) {
     this.text = text
+    this.parts = parts
   }
   toString(): string {
     return this.text
@@ -22,17 +31,28 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one)
 
-function render(part: HtmlPart): string {
-  if (part instanceof Html) return part.text
+function render(part: HtmlPart, parts: Map<string, LivePart>): string {
+  if (part instanceof Html) {
+    for (const [id, one] of part.parts) parts.set(id, one)
+    return part.text
+  }
   if (part === null || part === undefined || part === false) return ''
-  if (typeof part === 'object') return part.map((one) => render(one)).join('')
+  if (typeof part === 'object') return part.map((one) => render(one, parts)).join('')
   return escapeHtml(String(part))
 }
 
 /** Template tag that escapes everything except `Html`. Attribute values must be quoted. */
-export function html(texts: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
-  return new Html(texts.map((text, n) => text + render(parts[n])).join(''))
+export function html(texts: TemplateStringsArray, ...values: readonly HtmlPart[]): Html {
+  const parts = new Map<string, LivePart>()
+  return new Html(texts.map((text, n) => text + render(values[n], parts)).join(''), parts)
 }
+
+/** An element that live updates replace whole; if it holds others that they replace, only those. */
+export const livePart = (id: string, { text, parts }: Html): Html =>
+  new Html(text, parts.size > 0 ? parts : new Map([[id, { kind: 'part', content: text }]]))
+
+/** Shows nothing, until a live update has something to show there. */
+export const hiddenPart = (id: string): Html => livePart(id, html`<div id="${id}" hidden></div>`)
 
 /** A URL with an encoded query; null values are omitted. */
 export function buildUrl(path: string, query: Readonly<Record<string, string | null | undefined>>): string {

@@ -1,23 +1,15 @@
 import { html, type Html, type HtmlPart } from './html.ts'
 
-/** The pages of the navigation, by their paths. */
-const NAVIGATION = [
-  ['/', 'Overview'],
-  ['/sources', 'Sources'],
-  ['/rows', 'Rows'],
-  ['/failures', 'Failures'],
-  ['/runs', 'Runs'],
-  ['/jobs', 'Jobs'],
-  ['/service', 'Service'],
-  ['/spend', 'Spend'],
-  ['/system', 'System'],
-  ['/audit', 'Audit'],
-] as const
+/** Where a page is: its path, and the pages of the navigation, each with its name. */
+export interface PagePlace {
+  readonly path: string
+  readonly entries: ReadonlyArray<{ readonly path: string; readonly name: string }>
+}
 
 export interface HtmlPageOptions {
   readonly title: string
-  /** The path of the page, by which the navigation shows where it is. Null: beside the pages (sign-in, errors). */
-  readonly path?: string | null
+  /** Missing: it is beside the pages (sign-in, errors). */
+  readonly place?: PagePlace
   /** The page receives live updates from this path; without JavaScript, it reloads now and then. Null: it does not. */
   readonly live?: string | null
   /** The page loads itself again after this long: something that it waits for has no other news. */
@@ -30,7 +22,7 @@ export interface HtmlPageOptions {
 
 /** A complete page. It has no inline scripts or styles, which the Content-Security-Policy forbids. */
 export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
-  const { title, path = null, live = null, refreshSeconds } = options
+  const { title, place, live = null, refreshSeconds } = options
   return html`<!doctype html>
 <html lang="en">
   <head>
@@ -52,14 +44,14 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
       <div class="bar-row">
         <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
         ${live !== null && html`<p id="connection" role="status" class="sr">not live</p>`}
-        ${path !== null && [rowFinder(options), ZONE_CHOICE]}
+        ${place !== undefined && [rowFinder(options), ZONE_CHOICE]}
         ${typeof options.signedInAs === 'string' && html`<form method="post" action="/logout"><button class="quiet-button" title="signed in as ${options.signedInAs}">Sign out</button></form>`}
       </div>
-      ${path !== null && navigation(path)}
+      ${place !== undefined && navigation(place)}
     </header>
     <main id="main">${body}</main>
     ${
-      path !== null &&
+      place !== undefined &&
       html`<footer>
         <p><a href="/api/status">Status as JSON</a> · <a href="/metrics">Metrics</a></p>
       </footer>`
@@ -68,21 +60,18 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
 </html>`.text
 }
 
-const navigation = (path: string): Html =>
+const navigation = (place: PagePlace): Html =>
   html`<nav aria-label="Pages">
     <ul>
-      ${NAVIGATION.map(
-        ([to, name]) =>
-          html`<li><a href="${to}" ${isWithin(path, to) && html` aria-current="page"`}>${name}</a></li>`,
+      ${place.entries.map(
+        ({ path, name }) =>
+          html`<li><a href="${path}" ${isWithin(place, path) && html` aria-current="page"`}>${name}</a></li>`,
       )}
     </ul>
   </nav>`
 
-/** Whether a page belongs to an entry of the navigation: the page of a row belongs to the rows. */
-function isWithin(path: string, entry: string): boolean {
-  if (entry === '/') return path === '/'
-  return path === entry || path.startsWith(`${entry}/`) || (entry === '/rows' && path === '/row')
-}
+const isWithin = ({ path }: PagePlace, entry: string): boolean =>
+  path === entry || (entry !== '/' && path.startsWith(`${entry}/`))
 
 const rowFinder = ({ search = '' }: HtmlPageOptions): Html =>
   html`<form class="finder" role="search" action="/rows">

@@ -1,201 +1,165 @@
-import type { FastifyInstance } from 'fastify'
-import { type DashboardData, readDashboardData, toSourceFilter } from '../../actions/dashboard-data.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type DashboardData, readDashboardData } from '../../actions/dashboard-data.ts'
 import { readSystemData } from '../../actions/system-data.ts'
-import { countFailureReasons } from '../../store/failures.ts'
+import { ConfigProblems } from '../../config/problems.ts'
+import { SourceProblems } from '../../sources/problems.ts'
 import { findRevokedSessions } from '../../store/sessions.ts'
-import { groupSkippedCells } from '../../store/skipped-cells.ts'
 import { cached } from '../../util/cached.ts'
-import { registerActions } from './actions/routes.ts'
-import { registerCsvRoutes } from './csv-routes.ts'
-import { missingBody } from './error-pages.ts'
-import { buildUrl, html, sourceUrl } from './html.ts'
-import { SECURITY_HEADERS } from './layout.ts'
-import { canAct, createSend, type PageRouteOptions } from './page-context.ts'
-import { createReaders, findLiveReader, type Query } from './page-readers.ts'
-import { failuresPage } from './pages/failures.ts'
-import { jobsPage } from './pages/jobs.ts'
-import { overviewPage } from './pages/overview.ts'
-import { runPage } from './pages/run.ts'
-import { runsPage } from './pages/runs.ts'
-import { servicePage } from './pages/service.ts'
-import { sourcePage } from './pages/source.ts'
-import { parseSourceSort, sourcesPage } from './pages/sources.ts'
-import { spendPage } from './pages/spend.ts'
-import { systemPage } from './pages/system.ts'
-import { registerRowRoutes } from './row-routes.ts'
-import { LiveUpdates } from './sse.ts'
+import { sendCsv } from './csv.ts'
+import type { DashboardDeps, DashboardOptions } from './dashboard-app.ts'
+import { html } from './html.ts'
+import { type PagePlace, renderPage, SECURITY_HEADERS } from './layout.ts'
+import { type Page, PageRefused, type PageRequest, refused, toPageRequest } from './page.ts'
+import { ACTIONS, PAGES } from './pages.ts'
+import { type LiveContent, LiveUpdates } from './sse.ts'
+
+const ENTRIES: PagePlace['entries'] = PAGES.flatMap(({ path, name }) =>
+  name === undefined ? [] : [{ path, name }],
+)
 
 /**
- * Registers the dashboard's pages, without access control.
+ * Registers the pages and actions of the dashboard. Access control, the origin of a request and the secret of its form
+ * are checked before.
+ * @param options.isSignedIn there is a token, so there is a session to sign out of
  * @returns reads the data of the overview page
  */
 export function registerPages(
   server: FastifyInstance,
-  options: PageRouteOptions,
+  options: DashboardOptions & { readonly isSignedIn: boolean },
 ): () => Promise<DashboardData> {
-  const { db, sources, isSignedIn } = options
+  const { db } = options
   const readData = cached(() =>
-    readDashboardData(db, sources(), options.spendSettings(), options.observer(), Date.now()),
+    readDashboardData(db, options.sources(), options.spendSettings(), options.observer(), Date.now()),
   )
-  const readSystem = cached(() => readSystemData(db, Date.now()))
+  const deps: DashboardDeps = {
+    ...options,
+    readData,
+    readSystem: cached(() => readSystemData(db, Date.now())),
+  }
+  const live = registerLiveUpdates(server, deps)
+
+  /** Answers with what a page shows, or with why it does not. */
+  const answer = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    page: Omit<Page, 'show'>,
+    show: Page['show'],
+  ): Promise<FastifyReply> => {
+    const pageRequest = toPageRequest(request)
+    const shown =
+      page.isOperatorOnly === true && !pageRequest.canAct
+        ? READ_ONLY
+        : await show(pageRequest, deps).catch(toRefusal)
+    if ('redirect' in shown) return reply.redirect(shown.redirect, 303)
+    const isRefused = shown instanceof PageRefused
+    const { body, isFinal = false, ...view } = isRefused ? shown.view : shown
+    const text = renderPage(
+      {
+        title: page.name ?? 'Fillrate',
+        signedInAs: options.isSignedIn ? (request.access?.name ?? null) : null,
+        place: { path: page.within ?? page.path, entries: ENTRIES },
+        live: page.isLive === true && !isRefused && !isFinal ? request.url : null,
+        ...view,
+      },
+      body,
+    )
+    return reply
+      .code(isRefused ? shown.status : 200)
+      .type('text/html; charset=utf-8')
+      .send(text)
+  }
+
+  for (const page of PAGES) {
+    server.get(page.path, (request, reply) => answer(request, reply, page, page.show))
+    const { csv } = page
+    if (csv !== undefined)
+      server.get(csv.path, (request, reply) => sendCsv(reply, csv, toPageRequest(request), deps))
+  }
+  for (const action of ACTIONS) {
+    const page = { path: action.path, isOperatorOnly: true }
+    server.get(action.path, (request, reply) =>
+      answer(request, reply, page, async () => action.confirm(request, deps)),
+    )
+    server.post(action.path, (request, reply) =>
+      answer(request, reply, page, async () => {
+        const redirect = await action.perform(request, deps)
+        readData.invalidate()
+        live.invalidate()
+        return { redirect }
+      }),
+    )
+  }
+  return readData
+}
+
+const READ_ONLY = refused(
+  403,
+  'Read-only',
+  html`<p>Your token only reads. Changes need a token of <code>FILLRATE_DASHBOARD_TOKEN</code>.</p>`,
+)
+
+/** @throws what is not about the request */
+function toRefusal(error: unknown): PageRefused {
+  if (error instanceof PageRefused) return error
+  if (!(error instanceof ConfigProblems || error instanceof SourceProblems)) throw error
+  return refused(
+    409,
+    'Not possible',
+    error.problems.map(
+      ({ place, found, expected, todo }) =>
+        html`<p class="fault">${place}: ${found}. Expected: ${expected}. ${todo}</p>`,
+    ),
+  )
+}
+
+const LIVE_PAGES = PAGES.filter(({ isLive }) => isLive === true).map(({ path, show }) => ({
+  pattern: new RegExp(`^${path.replaceAll(/:(\w+)/g, '(?<$1>[^/]+)')}$`),
+  show,
+}))
+
+/** Registers the stream of what changes on a page, which open pages read. */
+function registerLiveUpdates(server: FastifyInstance, deps: DashboardDeps): LiveUpdates {
   const live = new LiveUpdates({
-    own: () => options.observer().own,
-    findRevoked: (hashes) => findRevokedSessions(db, hashes),
-    log: options.log,
+    own: () => deps.observer().own,
+    findRevoked: (hashes) => findRevokedSessions(deps.db, hashes),
+    log: deps.log,
   })
   server.addHook('preClose', () => live.close())
-  const send = createSend(isSignedIn)
-  const readers = createReaders({ db, sources, readData, readSystem })
-
-  server.get('/', async (request, reply) =>
-    send(
-      request,
-      reply,
-      { title: 'Overview', path: '/', live: '/' },
-      overviewPage(await readData(), await readSystem(), canAct(request)),
-    ),
-  )
-
-  server.get<{ Querystring: Query }>('/sources', async (request, reply) => {
-    const [data, system] = await readers.overview()
-    const sort = parseSourceSort(request.query['sort'])
-    return send(
-      request,
-      reply,
-      { title: 'Sources', path: '/sources', live: buildUrl('/sources', { sort }) },
-      sourcesPage(data, system.liveSync.sources, sort),
-    )
-  })
-
-  server.get<{ Params: { source: string } }>('/sources/:source', async (request, reply) => {
-    const { source: name } = request.params
-    const data = await readers.source(name, canAct(request))
-    const path = sourceUrl(name)
-    if (data === null)
-      return send(
-        request,
-        reply.code(404),
-        { title: 'No such source', path },
-        missingBody(
-          'No such source',
-          html`The configuration has no source <strong>${name}</strong>. <a href="/sources">All sources</a>`,
-        ),
-      )
-    return send(request, reply, { title: name, path, live: path }, sourcePage(data))
-  })
-
-  server.get<{ Querystring: Query }>('/runs', async (request, reply) => {
-    const data = await readers.runs(request.query, canAct(request))
-    const isLive = data.isFirstPage && Object.values(data.filter).every((one) => one === null)
-    return send(
-      request,
-      reply,
-      { title: 'Runs', path: '/runs', live: isLive ? '/runs' : null },
-      runsPage(data),
-    )
-  })
-
-  server.get<{ Params: { id: string }; Querystring: Query }>('/runs/:id', async (request, reply) => {
-    const data = await readers.run(request.params.id, request.query['after'], canAct(request))
-    if (data === null)
-      return send(
-        request,
-        reply.code(404),
-        { title: 'No such run', path: '/runs/0' },
-        missingBody(
-          'No such run',
-          html`There is no run ${request.params.id}, or it was deleted as too old.
-            <a href="/runs">All runs</a>`,
-        ),
-      )
-    const path = `/runs/${data.run.id}`
-    return send(
-      request,
-      reply,
-      { title: `Run ${data.run.id}`, path, live: data.run.alive ? path : null },
-      runPage(data),
-    )
-  })
-
-  server.get<{ Querystring: Query }>('/jobs', async (request, reply) => {
-    const data = await readers.jobs(request.query['state'])
-    return send(
-      request,
-      reply,
-      { title: 'Jobs', path: '/jobs', live: data.state === null ? '/jobs' : null },
-      jobsPage(data),
-    )
-  })
-
-  server.get<{ Querystring: Query }>('/service', async (request, reply) => {
-    const data = await readers.service(request.query['hours'])
-    return send(
-      request,
-      reply,
-      { title: 'Service', path: '/service', live: `/service?hours=${data.hours}` },
-      servicePage(data),
-    )
-  })
-
-  server.get('/spend', async (request, reply) =>
-    send(request, reply, { title: 'Spend', path: '/spend', live: '/spend' }, spendPage(await readData())),
-  )
-
-  server.get('/system', async (request, reply) =>
-    send(
-      request,
-      reply,
-      { title: 'System', path: '/system', live: '/system' },
-      systemPage(await readSystem()),
-    ),
-  )
-
-  server.get<{ Querystring: Query }>('/failures', async (request, reply) => {
-    const names = [...sources().keys()]
-    const source = names.find((name) => name === request.query['source']) ?? null
-    const reasons = await countFailureReasons(db, {
-      source: source ?? toSourceFilter(sources()),
-      states: null,
-    })
-    const skipped = await groupSkippedCells(db, { source: source ?? toSourceFilter(sources()) })
-    return send(
-      request,
-      reply,
-      { title: 'Failures', path: '/failures' },
-      failuresPage(reasons, skipped, { source, sources: names, canAct: canAct(request) }),
-    )
-  })
-
-  registerRowRoutes(server, options, send)
-  registerCsvRoutes(server, options)
-
   server.get<{ Querystring: { path?: string } }>('/events', (request, reply) => {
     const { path = '/' } = request.query
-    const isActing = canAct(request)
-    const read = findLiveReader(path, readers, isActing)
-    if (read === null) return reply.code(404).send({ error: 'this page has no live updates' })
+    const { pathname, searchParams: query } = new URL(path, 'http://dashboard.invalid')
+    const page = LIVE_PAGES.find(({ pattern }) => pattern.test(pathname))
+    if (page === undefined) return reply.code(404).send({ error: 'this page has no live updates' })
     if (!live.hasRoom)
       return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
     reply.hijack()
+    const { canAct } = toPageRequest(request)
     live.subscribe(
-      `${isActing} ${path}`,
-      read,
+      `${canAct} ${path}`,
+      async () => {
+        const params = Object.entries(page.pattern.exec(pathname)?.groups ?? {})
+        const decoded = params.map(([name, text]) => [name, decodeURIComponent(text)] as const)
+        return readParts(page.show, { params: Object.fromEntries(decoded), query, canAct }, deps)
+      },
       { response: reply.raw, session: request.access?.session ?? null },
       SECURITY_HEADERS,
     )
     return undefined
   })
+  return live
+}
 
-  registerActions(server, {
-    db,
-    sources,
-    app: options.app,
-    onChanged: () => {
-      readData.invalidate()
-      live.invalidate()
-    },
-    send: (request, reply, about, body) =>
-      send(request, reply, { path: request.url.split('?')[0] ?? '', ...about }, body),
-  })
-  return readData
+/** Nothing, once what the page is about no longer exists. */
+async function readParts(
+  show: Page['show'],
+  request: PageRequest,
+  deps: DashboardDeps,
+): Promise<LiveContent> {
+  try {
+    const shown = await show(request, deps)
+    return 'redirect' in shown ? new Map() : shown.body.parts
+  } catch (error) {
+    if (error instanceof PageRefused) return new Map()
+    throw error
+  }
 }

@@ -2,7 +2,6 @@ import { describeError } from '../../util/error-text.ts'
 import type { ServerResponse } from 'node:http'
 import type { Log } from '../../util/log.ts'
 import { type Cached, cached } from '../../util/cached.ts'
-import type { ChartData } from './chart.ts'
 import type { Html } from './html.ts'
 import { retryLogLevel } from '../../store/connectivity.ts'
 import type { Access } from '../auth.ts'
@@ -13,15 +12,8 @@ const INTERVAL_MS = 1_000
 /** Maximum number of pages with live updates; each costs a connection and a copy of its content. */
 const MAX_PAGES = 100
 
-/** What a page shows now. */
-export interface LiveContent {
-  /** Milliseconds since the epoch. */
-  readonly readAt: number
-  /** By the id of the element that each replaces. */
-  readonly parts: ReadonlyMap<string, Html>
-  /** By the id of the chart. */
-  readonly charts?: Readonly<Record<string, ChartData>>
-}
+/** What a page shows now, by the id of the element that each part replaces. */
+export type LiveContent = Html['parts']
 
 interface Page {
   /** What it received last, by the id of the part. */
@@ -132,33 +124,25 @@ export class LiveUpdates {
     topic.isSending = true
     try {
       await this.#endSessions(topic)
-      const { parts, charts = {}, readAt } = await topic.read()
-      const changes = [
-        ...[...parts].map(([id, { text }]) => ({
-          event: 'part',
-          id,
-          fingerprint: withoutTimes(text),
-          data: () => JSON.stringify({ id, html: text }),
-        })),
-        ...Object.entries(charts).map(([id, chart]) => {
-          const fingerprint = JSON.stringify(chart)
-          return {
-            event: 'chart',
-            id,
-            fingerprint,
-            data: () => `{"id":${JSON.stringify(id)},"chart":${fingerprint}}`,
-          }
-        }),
-      ]
+      const parts = await topic.read()
+      const changes = [...parts].map(([id, { kind, content }]) => ({
+        kind,
+        id,
+        fingerprint: kind === 'part' ? withoutTimes(content) : content,
+        data: () =>
+          kind === 'part'
+            ? JSON.stringify({ id, html: content })
+            : `{"id":${JSON.stringify(id)},"chart":${content}}`,
+      }))
       for (const [response, { lastSent }] of topic.pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
-        for (const { event, id, fingerprint, data } of changes)
+        for (const { kind, id, fingerprint, data } of changes)
           if (lastSent.get(id) !== fingerprint) {
             lastSent.set(id, fingerprint)
-            sendEvent(response, event, data())
+            sendEvent(response, kind, data())
           }
-        sendEvent(response, 'beat', String(readAt))
+        sendEvent(response, 'beat', String(Date.now()))
       }
     } catch (error) {
       this.#options.log[retryLogLevel(error)](

@@ -1,34 +1,34 @@
 import type { FastifyInstance } from 'fastify'
 import { listAuditEvents, type AuditEvent, type AuditOutcome } from '../../../store/audit.ts'
+import type { Database } from '../../../store/open.ts'
 import { formatCount, formatDuration } from '../../../util/format.ts'
 import { badge, card, dataTable, empty, timeAgo, type Tone } from '../components.ts'
 import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
-import type { ActionDeps } from './action.ts'
+import { type Page, parseId } from '../page.ts'
 
 const PAGE_SIZE = 50
 const MAX_API_EVENTS = 1_000
 
-/** Registers the audit list, as a page and as JSON. Readers see it too: it changes nothing. */
-export function registerAudit(server: FastifyInstance, deps: Pick<ActionDeps, 'db' | 'send'>): void {
-  server.get<{ Querystring: { before?: string } }>('/audit', async (request, reply) => {
-    const before = parsePosition(request.query.before)
-    const events = await listAuditEvents(deps.db, before, PAGE_SIZE)
-    return deps.send(request, reply, { title: 'Audit' }, auditPage(events, before, Date.now()))
-  })
+/** The audit list. Readers see it too: it changes nothing. */
+export const auditPage: Page = {
+  path: '/audit',
+  name: 'Audit',
+  show: async ({ query }, { db }) => {
+    const before = parseId(query.get('before'))
+    return { body: auditBody(await listAuditEvents(db, before, PAGE_SIZE), before, Date.now()) }
+  },
+}
 
+/** Registers the same as JSON. */
+export function registerAuditApi(server: FastifyInstance, db: Database): void {
   server.get<{ Querystring: { before?: string; limit?: string } }>('/api/audit', async (request, reply) => {
-    const limit = Math.min(MAX_API_EVENTS, parsePosition(request.query.limit) ?? PAGE_SIZE)
-    const events = await listAuditEvents(deps.db, parsePosition(request.query.before), limit)
+    const limit = Math.min(MAX_API_EVENTS, parseId(request.query.limit) ?? PAGE_SIZE)
+    const events = await listAuditEvents(db, parseId(request.query.before), limit)
     return reply.send({ events, next: events.length === limit ? (events.at(-1)?.id ?? null) : null })
   })
 }
 
-function parsePosition(text: string | undefined): number | null {
-  const position = Number(text ?? '')
-  return Number.isSafeInteger(position) && position > 0 ? position : null
-}
-
-function auditPage(events: readonly AuditEvent[], before: number | null, now: number): Html {
+function auditBody(events: readonly AuditEvent[], before: number | null, now: number): Html {
   const last = events.length === PAGE_SIZE ? events.at(-1) : undefined
   return html`<h1>Audit</h1>
     ${card('audit', 'Who changed what', [

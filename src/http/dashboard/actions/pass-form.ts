@@ -4,7 +4,7 @@ import type { LookupBudget } from '../../../domain/spend.ts'
 import { formatCount } from '../../../util/format.ts'
 import { badge, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import type { DashboardApp } from './action.ts'
+import type { DashboardApp } from '../dashboard-app.ts'
 
 const ROUTES: Readonly<Record<RouteOption, string>> = {
   auto: 'automatic: bulk for many emails',

@@ -1,64 +1,56 @@
+import { auditActionOnce } from '../../../actions/audit.ts'
 import type { RetryReport } from '../../../actions/retry.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, formatState } from '../../../domain/row.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import { clamped, dataTable, definitionList, empty, nameText, stateBadge } from '../components.ts'
 import { buildUrl, html, type Html } from '../html.ts'
-import { perform, PREVIEW_TIMEOUT_MS, requireApp, type ActionDeps, type DashboardAction } from './action.ts'
+import { defineAction, previewWithin, requireApp } from './action.ts'
 
 /** Reasons listed by name. */
 const MAX_REASONS = 20
 
 /** Queues failed rows again: all, or those of a source, a state or a reason. */
-export function createRetryAction(deps: ActionDeps): DashboardAction {
-  return {
-    path: '/retry',
-    confirm: async ({ query }) => {
-      const filter = parseRetryFilter(query)
-      const preview = await previewRetry(deps, filter)
-      const rows = preview?.rows ?? null
-      return {
-        title: 'Retry failed rows',
-        body: [
-          html`<p>
-            Makes these rows due, so that the next run picks them. Nothing is called or written now: what
-            follows is paid by a run, within its budget.
-          </p>`,
-          definitionList([
-            ['Sources', filter.sources.join(', ') || 'all'],
-            ['States', filter.states.map((state) => formatState(state)).join(', ')],
-            ['Reason contains', filter.reason],
-          ]),
-          preview === null
-            ? empty('There are too many rows to count here.')
-            : rows === 0
-              ? empty('No row has failed in this way: there is nothing to retry.')
-              : retryPreview(preview),
-        ],
-        button: rows === 0 ? null : rows === null ? 'Queue these rows' : `Queue ${pluralize(rows, 'row')}`,
-        backUrl: failuresUrl(filter),
-      }
-    },
-    perform: async (request) => {
-      const filter = parseRetryFilter(request.query)
-      const { sources, states, reason } = filter
-      await perform(
-        deps,
-        request,
-        { action: 'retry', parameters: { sources, states, reason } },
-        () =>
-          requireApp(deps).retry({
-            sources,
-            states,
-            reason,
-            dryRun: false,
-            signal: new AbortController().signal,
-          }),
-        (report) => ({ outcome: 'done', detail: `${pluralize(report.rows, 'row')} queued` }),
-      )
-      return buildUrl('/runs/new', { retried: '1', source: sources[0] ?? null })
-    },
-  }
-}
+export const retryAction = defineAction({
+  path: '/retry',
+  find: ({ query }) => parseRetryFilter(query),
+  pageOf: failuresUrl,
+  confirm: async (filter, deps) => {
+    const preview = await previewWithin((signal) =>
+      requireApp(deps).retry({ ...filter, dryRun: true, signal }),
+    )
+    const rows = preview?.rows ?? null
+    return {
+      title: 'Retry failed rows',
+      body: [
+        html`<p>
+          Makes these rows due, so that the next run picks them. Nothing is called or written now: what
+          follows is paid by a run, within its budget.
+        </p>`,
+        definitionList([
+          ['Sources', filter.sources.join(', ') || 'all'],
+          ['States', filter.states.map((state) => formatState(state)).join(', ')],
+          ['Reason contains', filter.reason],
+        ]),
+        preview === null
+          ? empty('There are too many rows to count here.')
+          : rows === 0
+            ? empty('No row has failed in this way: there is nothing to retry.')
+            : retryPreview(preview),
+      ],
+      button: rows === 0 ? null : rows === null ? 'Queue these rows' : `Queue ${pluralize(rows, 'row')}`,
+    }
+  },
+  perform: async (filter, { actor, requestId }, deps) => {
+    const { sources, states, reason } = filter
+    await auditActionOnce(
+      deps.db,
+      { actor, requestId, action: 'retry', parameters: { sources, states, reason } },
+      () => requireApp(deps).retry({ ...filter, dryRun: false, signal: new AbortController().signal }),
+      (report) => ({ outcome: 'done', detail: `${pluralize(report.rows, 'row')} queued` }),
+    )
+    return buildUrl('/runs/new', { retried: '1', source: sources[0] ?? null })
+  },
+})
 
 interface RetryChoice {
   readonly sources: readonly string[]
@@ -73,17 +65,6 @@ export function parseRetryFilter(query: URLSearchParams): RetryChoice {
     sources: query.getAll('source').filter((name) => name !== ''),
     states: states.length === 0 ? FAILED_ROW_STATES : states,
     reason: query.get('reason') || null,
-  }
-}
-
-/** Null if counting takes too long. */
-async function previewRetry(deps: ActionDeps, filter: RetryChoice): Promise<RetryReport | null> {
-  const signal = AbortSignal.timeout(PREVIEW_TIMEOUT_MS)
-  try {
-    return await requireApp(deps).retry({ ...filter, dryRun: true, signal })
-  } catch (error) {
-    if (signal.aborted) return null
-    throw error
   }
 }
 
@@ -111,9 +92,7 @@ function retryPreview({ rows, lookups, without_call: withoutCall, reasons, ...re
   }`
 }
 
-const failuresUrl = ({ sources, states, reason }: RetryChoice): string =>
-  buildUrl('/failures', {
-    source: sources[0] ?? null,
-    state: states.length === 1 ? (states[0] ?? null) : null,
-    reason,
-  })
+function failuresUrl({ sources, states, reason }: RetryChoice): string {
+  const state = states.length === 1 ? states[0] : null
+  return buildUrl('/failures', { source: sources[0], state, reason })
+}

@@ -1,6 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
-import type { Plan } from '../../../actions/plan/plan.ts'
 import { toRequestProgress, type RequestedPass, type RequestedRun } from '../../../domain/requested-run.ts'
 import type { AuditAction } from '../../../store/audit.ts'
 import { insertAuditEvent } from '../../../store/audit.ts'
@@ -12,62 +10,50 @@ import { inTransaction } from '../../../store/transaction.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import { card, definitionList, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import {
-  ActionRefused,
-  operatorOnly,
-  PREVIEW_TIMEOUT_MS,
-  requireApp,
-  toActionRequest,
-  type ActionDeps,
-  type ActionRequest,
-  type DashboardAction,
-  type DashboardPass,
-} from './action.ts'
+import type { DashboardDeps, DashboardPass } from '../dashboard-app.ts'
+import { type Page, PageRefused } from '../page.ts'
+import { type ActionRequest, defineAction, previewSignal, previewWithin, requireApp } from './action.ts'
 import { formatBudget, parsePassForm, passForm, type PassProblems } from './pass-form.ts'
 import { planCards } from './plan-view.ts'
 
-/** Registers the form of a run. */
-export function registerRunForm(server: FastifyInstance, deps: ActionDeps): void {
-  server.get('/runs/new', operatorOnly(deps), async (request, reply) => {
-    const { query } = toActionRequest(request)
-    return deps.send(request, reply, { title: 'Start a run' }, await runFormPage(deps, query, {}))
-  })
+/** The form of a run. */
+export const runFormPage: Page = {
+  path: '/runs/new',
+  isOperatorOnly: true,
+  show: async ({ query }, deps) => ({ title: 'Start a run', body: await runForm(deps, query, {}) }),
 }
 
 /** Starts a run: its preview is the confirmation. */
-export function createStartAction(deps: ActionDeps): DashboardAction {
-  return {
-    path: '/runs/start',
-    confirm: async (request) => {
-      const pass = await parsePass(deps, request.query)
-      const plan = await planWithin(deps, pass)
-      return {
-        title: pass.isDryRun ? 'Start this dry run?' : 'Start this run?',
-        body: [
-          await daemonNotice(deps.db),
-          html`<div class="grid">
-            ${card('request', 'The run', definitionList(describePass(pass, { isShort: true })))}
-            ${plan !== null && planCards(plan)}
-          </div>`,
-          plan === null &&
-            html`<p class="notice">
-              The preview takes too long for this page. <code>fillrate plan</code> reads everything.
-            </p>`,
-        ],
-        button: pass.isDryRun ? 'Start the dry run' : 'Start the run',
-        backUrl: `/runs/new?${request.query}`,
-        isWide: true,
-      }
-    },
-    perform: async (request) => {
-      const pass = await parsePass(deps, request.query)
-      const { kind: _, ...parameters } = pass
-      return requestRun(deps, request, { action: 'run', work: pass, parameters })
-    },
-  }
-}
+export const startAction = defineAction({
+  path: '/runs/start',
+  find: async ({ query }, deps) => parsePass(deps, query),
+  pageOf: (_, { query }) => `/runs/new?${query}`,
+  confirm: async (pass, deps) => {
+    const plan = await previewWithin((signal) => requireApp(deps).plan(toDashboardPass(pass, signal)))
+    return {
+      title: pass.isDryRun ? 'Start this dry run?' : 'Start this run?',
+      body: [
+        await daemonNotice(deps.db),
+        html`<div class="grid">
+          ${card('request', 'The run', definitionList(describePass(pass, { isShort: true })))}
+          ${plan !== null && planCards(plan)}
+        </div>`,
+        plan === null &&
+          html`<p class="notice">
+            The preview takes too long for this page. <code>fillrate plan</code> reads everything.
+          </p>`,
+      ],
+      button: pass.isDryRun ? 'Start the dry run' : 'Start the run',
+      isWide: true,
+    }
+  },
+  perform: async (pass, request, deps) => {
+    const { kind: _, ...parameters } = pass
+    return requestRun(deps, request, { action: 'run', work: pass, parameters })
+  },
+})
 
-async function runFormPage(deps: ActionDeps, query: URLSearchParams, problems: PassProblems): Promise<Html> {
+async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: PassProblems): Promise<Html> {
   const paused = await pauses.filterPaused(deps.db, [...deps.sources().keys()])
   const sources = [...deps.sources().keys()].map((name) => ({ name, isPaused: paused.includes(name) }))
   return html`<h1>Start a run</h1>
@@ -75,26 +61,21 @@ async function runFormPage(deps: ActionDeps, query: URLSearchParams, problems: P
     ${await daemonNotice(deps.db)} ${passForm({ query, problems, sources, app: requireApp(deps) })}`
 }
 
-/** @throws ActionRefused with the form again, and what is wrong in it */
-async function parsePass(deps: ActionDeps, query: URLSearchParams): Promise<RequestedPass> {
+/** @throws PageRefused with the form again, and what is wrong in it */
+async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<RequestedPass> {
   const app = requireApp(deps)
+  const refuse = async (problems: PassProblems): Promise<PageRefused> =>
+    new PageRefused(422, 'Start a run', await runForm(deps, query, problems))
   const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], app.defaults)
-  if (pass === null) throw await createFormRefusal(deps, query, problems)
+  if (pass === null) throw await refuse(problems)
   try {
-    await app.validate(toDashboardPass(pass, AbortSignal.timeout(PREVIEW_TIMEOUT_MS)))
+    await app.validate(toDashboardPass(pass, previewSignal()))
   } catch (error) {
     if (pass.where === null) throw error
-    throw await createFormRefusal(deps, query, { where: (error as Error).message })
+    throw await refuse({ where: (error as Error).message })
   }
   return pass
 }
-
-const createFormRefusal = async (
-  deps: ActionDeps,
-  query: URLSearchParams,
-  problems: PassProblems,
-): Promise<ActionRefused> =>
-  new ActionRefused(422, 'Start a run', await runFormPage(deps, query, problems), { isWholePage: true })
 
 const toDashboardPass = (pass: RequestedPass, signal: AbortSignal): DashboardPass => ({
   sources: pass.sources,
@@ -104,17 +85,6 @@ const toDashboardPass = (pass: RequestedPass, signal: AbortSignal): DashboardPas
   route: pass.route,
   signal,
 })
-
-/** Null if it takes too long: it ends with the page that it is reading. */
-async function planWithin(deps: ActionDeps, pass: RequestedPass): Promise<Plan | null> {
-  const signal = AbortSignal.timeout(PREVIEW_TIMEOUT_MS)
-  try {
-    return await requireApp(deps).plan(toDashboardPass(pass, signal))
-  } catch (error) {
-    if (signal.aborted) return null
-    throw error
-  }
-}
 
 const MAX_NAMED_SOURCES = 4
 
@@ -157,8 +127,8 @@ const CLAIM_POLL_MS = 100
  * @returns the page of the run, or of the request while it waits
  */
 export async function requestRun(
-  deps: ActionDeps,
-  { id, actor }: ActionRequest,
+  deps: DashboardDeps,
+  { requestId: id, actor }: ActionRequest,
   request: {
     readonly action: AuditAction
     readonly work: RequestedRun

@@ -1,15 +1,20 @@
 import { formatCount, pluralize } from '../../../util/format.ts'
 import { FAILED_ROW_STATES, FAILURE_ADVICE, FAILURE_STATES } from '../../../domain/row.ts'
 import { listValues, type SkippedGroup } from '../../../domain/skipped-cell.ts'
-import type { FailureReason } from '../../../store/failures.ts'
+import { toSourceFilter } from '../../../actions/dashboard-data.ts'
+import { countFailureReasons, type FailureReason } from '../../../store/failures.ts'
+import { groupSkippedCells } from '../../../store/skipped-cells.ts'
 import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
+import type { Page } from '../page.ts'
 import {
   card,
   clamped,
   countLink,
   dataTable,
+  definitionList,
   empty,
   pageHead,
+  selectField,
   stateBadge,
   withCode,
   nameText,
@@ -19,34 +24,30 @@ import {
 const MAX_GROUPS = 12
 
 /** Why rows were not enriched, and why cells were skipped. */
-export function failuresPage(
-  reasons: readonly FailureReason[],
-  skipped: readonly SkippedGroup[],
-  filter: {
-    readonly source: string | null
-    readonly sources: readonly string[]
-    /** Whether the page offers actions. */
-    readonly canAct: boolean
+export const failuresPage: Page = {
+  path: '/failures',
+  name: 'Failures',
+  show: async ({ query, canAct }, { db, sources }) => {
+    const names = [...sources().keys()]
+    const source = names.find((name) => name === query.get('source')) ?? null
+    const about = { source: source ?? toSourceFilter(sources()) }
+    const reasons = await countFailureReasons(db, { ...about, states: null })
+    const skipped = await groupSkippedCells(db, about)
+    const total = reasons.reduce((sum, one) => sum + one.rows, 0)
+    return {
+      body: html`${pageHead('Failures', sourceFilter(source, names))}
+      ${card('reasons', 'Rows not enriched, by reason', total === 0 ? empty('No failed rows.') : [html`<p class="sub">${pluralize(total, 'row')} for ${pluralize(reasons.length, 'reason')}</p>`, reasonsTable(reasons, { isSourceShown: source === null, canAct })], canAct && retryLink(reasons, { source }))}
+      ${total > 0 && card('advice', 'What happens next', adviceList(reasons))}
+      ${card('skipped', 'Skipped cells', skipped.length === 0 ? empty('No value was skipped: each was written, or its cell had one already.') : skippedCellsTable(skipped, skipped.length))}`,
+    }
   },
-): Html {
-  const total = reasons.reduce((sum, one) => sum + one.rows, 0)
-  return html`${pageHead('Failures', sourceFilter(filter))}
-  ${card('reasons', 'Rows not enriched, by reason', total === 0 ? empty('No failed rows.') : [html`<p class="sub">${pluralize(total, 'row')} for ${pluralize(reasons.length, 'reason')}</p>`, reasonsTable(reasons, { isSourceShown: filter.source === null, canAct: filter.canAct })], filter.canAct && retryLink(reasons, { source: filter.source }))}
-  ${total > 0 && card('advice', 'What happens next', adviceList(reasons))}
-  ${card('skipped', 'Skipped cells', skipped.length === 0 ? empty('No value was skipped: each was written, or its cell had one already.') : skippedCellsTable(skipped, skipped.length))}`
 }
 
 /** A choice of one source; without scripts, it needs its button. */
-const sourceFilter = ({ source, sources }: { source: string | null; sources: readonly string[] }): HtmlPart =>
+const sourceFilter = (source: string | null, sources: readonly string[]): HtmlPart =>
   sources.length > 1 &&
   html`<form class="inline" action="/failures">
-    <label
-      >Source
-      <select name="source">
-        <option value="">all</option>
-        ${sources.map((name) => html`<option${name === source && html` selected`}>${name}</option>`)}
-      </select></label
-    >
+    ${selectField('source', 'Source', source, [['', 'all'], ...sources.map((name) => [name, name] as const)])}
     <button class="quiet-button">Show</button>
   </form>`
 
@@ -61,15 +62,11 @@ export const retryLink = (
   html`<a class="button" href="${buildUrl('/retry', filter)}">Retry</a>`
 
 const adviceList = (reasons: readonly FailureReason[]): Html =>
-  html`<dl class="fields">
-    ${FAILURE_STATES.filter((state) => reasons.some((one) => one.state === state)).map(
-      (state) =>
-        html`<div>
-          <dt>${stateBadge(state)}</dt>
-          <dd>${withCode(FAILURE_ADVICE[state])}</dd>
-        </div>`,
-    )}
-  </dl>`
+  definitionList(
+    FAILURE_STATES.filter((state) => reasons.some((one) => one.state === state)).map(
+      (state) => [stateBadge(state), withCode(FAILURE_ADVICE[state])] as const,
+    ),
+  )
 
 /** Failures by reason, most frequent first; each leads to its rows. */
 export const reasonsTable = (

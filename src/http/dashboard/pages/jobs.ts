@@ -1,7 +1,9 @@
-import type { JobGroup } from '../../../store/metrics.ts'
-import type { StoredJob } from '../../../store/job-actions.ts'
+import { Job } from '../../../domain/job.ts'
+import { type JobGroup, listJobGroups } from '../../../store/metrics.ts'
+import { listJobs, type StoredJob } from '../../../store/job-actions.ts'
 import { formatCount } from '../../../util/format.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
+import type { Page } from '../page.ts'
 import { badge, card, clamped, dataTable, pageHead, stateBadge, timeAgo } from '../components.ts'
 
 /** What each job state means. */
@@ -15,7 +17,7 @@ const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
   completed: 'delivered',
 }
 
-export interface JobsPageData {
+interface JobsPageData {
   readonly groups: readonly JobGroup[]
   /** The latest, newest first. */
   readonly jobs: readonly StoredJob[]
@@ -24,15 +26,19 @@ export interface JobsPageData {
 }
 
 /** Bulk jobs: how many are in which state, and the latest ones. */
-export const jobsPage = (data: JobsPageData): Html =>
-  html`${pageHead('Jobs')} ${[...jobsParts(data).values()]}`
+export const jobsPage: Page = {
+  path: '/jobs',
+  name: 'Jobs',
+  isLive: true,
+  show: async ({ query }, { db }) => {
+    const state = Object.values(Job).find((one) => one === query.get('state')) ?? null
+    const jobs = await listJobs(db, MAX_LISTED, state)
+    const data = { groups: await listJobGroups(db), jobs, state, readAt: Date.now() }
+    return { body: html`${pageHead('Jobs')} ${groupsSection(data)}${jobs.length > 0 && listSection(data)}` }
+  },
+}
 
-/** The live parts, by the id of the element that each replaces. */
-export const jobsParts = (data: JobsPageData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['job-states', groupsSection(data)],
-    ...(data.jobs.length > 0 ? [['job-list', listSection(data)] as const] : []),
-  ])
+const MAX_LISTED = 50
 
 function groupsSection({ groups, readAt }: JobsPageData): Html {
   return card(

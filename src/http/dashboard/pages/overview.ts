@@ -3,8 +3,9 @@ import type { SystemData } from '../../../actions/system-data.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
 import { billedUnits } from '../../../domain/spend.ts'
 import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
-import { card, ratio, tile, tiles } from '../components.ts'
-import { html, type Html } from '../html.ts'
+import { card, countLink, ratio, tile, tiles } from '../components.ts'
+import { html, livePart, type Html } from '../html.ts'
+import type { Page } from '../page.ts'
 import { callsFigure, rateLimitStatus } from './rate-limit.ts'
 import { runsTable } from './runs.ts'
 import { scheduleSummary } from './schedule.ts'
@@ -14,34 +15,30 @@ import { healthSection } from './verdict.ts'
 /** Runs on the overview; the others are on their own page. */
 const RUNS = 6
 
-/** The overview page: whether Fillrate works, what needs attention, what it does now and next. */
-export const overviewPage = (data: DashboardData, system: SystemData, canAct: boolean): Html =>
-  html`<h1 class="sr">Overview</h1>
-    ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.liveSync.sources)}
-    ${runsSection(data, system)}
-    ${card(
-      'rate',
-      'API calls',
-      html`<div class="columns">
-        <div>${rateLimitStatus(data)}</div>
-        ${callsFigure(data)}
-      </div>`,
-      html`<a href="/service">Latency, errors, limit</a>`,
-    )}`
-
-/** The live parts, by the id of the element that each replaces. */
-export const overviewParts = (
-  data: DashboardData,
-  system: SystemData,
-  canAct: boolean,
-): ReadonlyMap<string, Html> =>
-  new Map([
-    ['verdict', healthSection(data, canAct)],
-    ['tiles', metricTiles(data)],
-    ['sources', sourcesSummary(data, system.liveSync.sources)],
-    ['runs', runsSection(data, system)],
-    ['quota', rateLimitStatus(data)],
-  ])
+/** Whether Fillrate works, what needs attention, what it does now and next. */
+export const overviewPage: Page = {
+  path: '/',
+  name: 'Overview',
+  isLive: true,
+  show: async ({ canAct }, { readData, readSystem }) => {
+    const data = await readData()
+    const system = await readSystem()
+    return {
+      body: html`<h1 class="sr">Overview</h1>
+        ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.liveSync.sources)}
+        ${runsSection(data, system)}
+        ${card(
+          'rate',
+          'API calls',
+          html`<div class="columns">
+            <div>${rateLimitStatus(data)}</div>
+            ${callsFigure(data)}
+          </div>`,
+          html`<a href="/service">Latency, errors, limit</a>`,
+        )}`,
+    }
+  },
+}
 
 const runsSection = (data: DashboardData, system: SystemData): Html =>
   card(
@@ -52,7 +49,7 @@ const runsSection = (data: DashboardData, system: SystemData): Html =>
   )
 
 /** Key figures: what was filled, what it cost, what is stuck. */
-export function metricTiles(data: DashboardData): Html {
+function metricTiles(data: DashboardData): Html {
   const states = data.sources.map((source) => source.states)
   const all = states.reduce((sum, one) => sum + Object.values(one).reduce((a, b) => a + b, 0), 0)
   const sumOf = (names: readonly string[]): number =>
@@ -94,16 +91,21 @@ export function metricTiles(data: DashboardData): Html {
 
 /** In place of six zeros. */
 const firstSteps = (): Html =>
-  html`<section id="tiles" class="card" aria-label="First steps">
-    <ol class="steps">
-      <li><code>fillrate check</code> tries the configuration, the tables and the webhook.</li>
-      <li><code>fillrate plan</code> shows what a run would request and what it costs, and calls nothing.</li>
-      <li>
-        <code>fillrate run --dry-run --sample 20</code> looks up a few rows and reports what it would write.
-      </li>
-      <li><code>fillrate start</code> runs the schedule, live sync, and what is started here.</li>
-    </ol>
-  </section>`
+  livePart(
+    'tiles',
+    html`<section id="tiles" class="card" aria-label="First steps">
+      <ol class="steps">
+        <li><code>fillrate check</code> tries the configuration, the tables and the webhook.</li>
+        <li>
+          <code>fillrate plan</code> shows what a run would request and what it costs, and calls nothing.
+        </li>
+        <li>
+          <code>fillrate run --dry-run --sample 20</code> looks up a few rows and reports what it would write.
+        </li>
+        <li><code>fillrate start</code> runs the schedule, live sync, and what is started here.</li>
+      </ol>
+    </section>`,
+  )
 
 /** What the lookups of the tile cost, if there is a price. */
 const spendText = ({ spend: { last_30_days: month } }: DashboardData): string =>
@@ -111,8 +113,4 @@ const spendText = ({ spend: { last_30_days: month } }: DashboardData): string =>
 
 /** A number that leads to what it counts. */
 const countTile = (name: string, value: number, more: string, link: string | null = null): Html =>
-  tile(
-    name,
-    link === null || value === 0 ? formatCount(value) : html`<a href="${link}">${formatCount(value)}</a>`,
-    more,
-  )
+  tile(name, link === null ? formatCount(value) : countLink(value, link), more)

@@ -7,7 +7,7 @@ import type { LimitChange } from '../../../store/rate-limits.ts'
 import { CALL_DURATION_BOUNDS_MS, REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 import { chartFigure, type ChartData, withoutIdleZeros } from '../chart.ts'
 import { badge, definitionList, ratio, shareBar, timeAgo } from '../components.ts'
-import { html, type Html, type HtmlPart } from '../html.ts'
+import { html, livePart, type Html, type HtmlPart } from '../html.ts'
 
 type LeaderStatus = NonNullable<RateLimitStatus['status']>
 
@@ -22,7 +22,7 @@ export function rateLimitStatus({
           The service has not reported a rate limit yet: it does with its first answers.
         </p>`
       : rateLimits.map((one) => rateLimitFields(one, at))
-  return html`<div id="quota">${body}</div>`
+  return livePart('quota', html`<div id="quota">${body}</div>`)
 }
 
 function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLimitStatus, at: number): Html {

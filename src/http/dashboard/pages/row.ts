@@ -1,4 +1,6 @@
-import { pluralize } from '../../../util/format.ts'
+import { ConfigProblems } from '../../../config/problems.ts'
+import { SourceProblems } from '../../../sources/problems.ts'
+import { pluralize, toSentenceCase } from '../../../util/format.ts'
 import type {
   LookupSummary,
   RowChange,
@@ -9,6 +11,7 @@ import type {
 import { Row, formatState } from '../../../domain/row.ts'
 import { type InputName, POLICY_RULES } from '../../../domain/mapping.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import { missing, type Page } from '../page.ts'
 import {
   breakable,
   card,
@@ -23,7 +26,26 @@ import {
 } from '../components.ts'
 
 /** The history of one row, as in `fillrate explain`. */
-export function rowPage(history: RowHistory, now: number): Html {
+export const rowPage: Page = {
+  path: '/row',
+  within: '/rows',
+  show: async ({ query }, { explain }) => {
+    const source = query.get('source') ?? ''
+    const key = query.get('key') ?? ''
+    const history = await explain(source, key.trim()).catch((error: unknown) => refuseRow(error, key))
+    return { title: `${source} ${history.key}`, body: rowBody(history, Date.now()) }
+  },
+}
+
+/** @throws PageRefused if there is no such source or row, with the key to search for */
+function refuseRow(error: unknown, search: string): never {
+  if (!(error instanceof ConfigProblems || error instanceof SourceProblems)) throw error
+  const [problem] = error.problems
+  const text = problem ? toSentenceCase(`${problem.found}. Expected: ${problem.expected}.`) : error.message
+  throw missing('No such row', html`${text} <a href="/rows">All rows</a>`, search)
+}
+
+function rowBody(history: RowHistory, now: number): Html {
   const { source, key, table, state, row } = history
   return html`${pageHead([html`<span class="sub"><a href="${sourceUrl(source)}">${source}</a> · ${table}</span> `, key], html`<a href="${buildUrl('/rows', { source })}">All rows of the source</a>`)}
     <div class="grid">

@@ -1,11 +1,15 @@
 import { ROW_STATES, type RowState, formatState } from '../../../domain/row.ts'
 import { Run, runOutcome } from '../../../domain/run.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
-import type { RunChange, RunPhases } from '../../../store/run-history.ts'
-import type { StoredRun } from '../../../store/runs.ts'
+import {
+  countRunRowsBySource,
+  listRunChanges,
+  readRunPhases,
+  type RunPhases,
+} from '../../../store/run-history.ts'
+import { findRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
-  breakable,
   card,
   clockTime,
   count,
@@ -15,60 +19,78 @@ import {
   empty,
   pageHead,
   stateBadge,
-  nameText,
   withCode,
   sourceLink,
   sourceLinks,
 } from '../components.ts'
 import { funnelTable } from '../funnel.ts'
-import { type Html, type HtmlPart, buildUrl, html, rowUrl } from '../html.ts'
+import type { DashboardDeps } from '../dashboard-app.ts'
+import { type Html, type HtmlPart, buildUrl, hiddenPart, html, livePart } from '../html.ts'
+import { missing, type Page, type PageRequest, parseId } from '../page.ts'
 import { skippedCellsTable } from './failures.ts'
-import { displayValue } from './row.ts'
-import { pageLinks } from './rows.ts'
+import { changesFile, changesSection, type RunChangesData } from './run-changes.ts'
 import { numbersSection, readSkippedCells, readSplit, readStates } from './run-totals.ts'
 import { runKind } from './runs.ts'
 import { processName } from './schedule.ts'
 
-export const CHANGES_PAGE_SIZE = 25
+const CHANGES_PAGE_SIZE = 25
 
-export interface RunPageData {
-  readonly run: StoredRun & { readonly alive: boolean }
+interface RunPageData extends RunChangesData {
   readonly phases: RunPhases | null
   /** Rows of a run in progress, by source; null: it has ended. */
   readonly live: Readonly<Record<string, RowStateCounts>> | null
-  /** One page of what it has written. */
-  readonly changes: readonly RunChange[]
-  /** The id before the first one of the page; 0: the first page. */
-  readonly after: number
-  readonly hasMore: boolean
-  /** The columns that each source fills. */
-  readonly outputs: ReadonlyMap<string, ReadonlySet<string>>
   readonly readAt: number
   /** Whether the page offers actions. */
   readonly canAct: boolean
 }
 
 /** One run: what it was to do, how it went, what it wrote. */
-export const runPage = (data: RunPageData): Html =>
-  html`${pageHead(['Run ', data.run.id, ' ', outcomeBadge(data)], runActions(data))} ${aboutSection(data)}
-    ${bySourceSection(data)}
-    <div class="grid">${rowsSection(data)}${numbersSection(data.run.totals)}</div>
-    ${skippedSection(data)} ${changesSection(data)}`
+export const runPage: Page = {
+  path: '/runs/:id',
+  isLive: true,
+  show: async (request, deps) => {
+    const data = await readRunPage(request, deps)
+    const { run } = data
+    return {
+      title: `Run ${run.id}`,
+      isFinal: !run.alive,
+      body: html`${pageHead(['Run ', run.id, ' ', outcomeBadge(data)], runActions(data))}
+        ${aboutSection(data)} ${bySourceSection(data)}
+        <div class="grid">${rowsSection(data)}${numbersSection(run.totals)}</div>
+        ${skippedSection(data)} ${changesSection(data)}`,
+    }
+  },
+  csv: changesFile,
+}
 
-/** The live parts, by the id of the element that each replaces. */
-export const runParts = (data: RunPageData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['outcome', outcomeBadge(data)],
-    ['actions', runActions(data)],
-    ['about', aboutSection(data)],
-    ['by-source', bySourceSection(data)],
-    ['rows', rowsSection(data)],
-    ['numbers', numbersSection(data.run.totals)],
-    ['changes', changesSection(data)],
-  ])
+async function readRunPage(
+  { params, query, canAct }: PageRequest,
+  { db, sources }: DashboardDeps,
+): Promise<RunPageData> {
+  const id = parseId(params['id'])
+  const run = id === null ? null : await findRun(db, id)
+  if (id === null || run === null)
+    throw missing(
+      'No such run',
+      html`There is no run ${params['id']}, or it was deleted as too old. <a href="/runs">All runs</a>`,
+    )
+  const after = parseId(query.get('after')) ?? 0
+  const changes = await listRunChanges(db, id, after, CHANGES_PAGE_SIZE + 1)
+  return {
+    run,
+    phases: await readRunPhases(db, id),
+    live: run.alive ? await countRunRowsBySource(db, id) : null,
+    changes: changes.slice(0, CHANGES_PAGE_SIZE),
+    after,
+    hasMore: changes.length > CHANGES_PAGE_SIZE,
+    sources: sources(),
+    readAt: Date.now(),
+    canAct,
+  }
+}
 
 const outcomeBadge = ({ run }: RunPageData): Html =>
-  html`<span id="outcome">${stateBadge(runOutcome(run))}</span>`
+  livePart('outcome', html`<span id="outcome">${stateBadge(runOutcome(run))}</span>`)
 
 function runActions({ run: { id, state, options, sources }, canAct }: RunPageData): Html {
   const again = new URLSearchParams(sources.map((name): [string, string] => ['source', name]))
@@ -78,15 +100,18 @@ function runActions({ run: { id, state, options, sources }, canAct }: RunPageDat
   again.set('route', options.route)
   const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
   const isRunning = state === Run.running
-  return html`<p id="actions" class="actions">
-    ${
-      canAct && [
-        isRunning && html`<a class="button" href="/runs/${id}/cancel">Cancel</a>`,
-        !isRunning && isOrdinary && html`<a class="button" href="/runs/new?${String(again)}">Run again</a>`,
-        !isRunning && options.dry !== true && html`<a class="button" href="/runs/${id}/undo">Undo</a>`,
-      ]
-    }
-  </p>`
+  return livePart(
+    'actions',
+    html`<p id="actions" class="actions">
+      ${
+        canAct && [
+          isRunning && html`<a class="button" href="/runs/${id}/cancel">Cancel</a>`,
+          !isRunning && isOrdinary && html`<a class="button" href="/runs/new?${String(again)}">Run again</a>`,
+          !isRunning && options.dry !== true && html`<a class="button" href="/runs/${id}/undo">Undo</a>`,
+        ]
+      }
+    </p>`,
+  )
 }
 
 function aboutSection({ run, phases, readAt }: RunPageData): Html {
@@ -165,7 +190,7 @@ function phaseBars(
 function bySourceSection({ run, live }: RunPageData): Html {
   const split = live ?? readSplit(run.totals)
   const lines = run.sources.flatMap((name) => (split?.[name] ? [{ name, states: split[name] }] : []))
-  if (run.sources.length < 2 || lines.length === 0) return html`<div id="by-source" hidden></div>`
+  if (run.sources.length < 2 || lines.length === 0) return hiddenPart('by-source')
   const present = ROW_STATES.filter((state) => lines.some(({ states }) => states[state] > 0))
   return card(
     'by-source',
@@ -230,61 +255,4 @@ function skippedSection({ run }: RunPageData): HtmlPart {
       skippedCellsTable(skipped),
     )
   )
-}
-
-/** What it has written, with the values before and after. */
-function changesSection({ run, changes, after, hasMore, outputs }: RunPageData): Html {
-  if (run.options.dry === true) return html`<div id="changes" hidden></div>`
-  const last = changes.at(-1)
-  return card(
-    'changes',
-    'Rows written',
-    changes.length === 0
-      ? empty(after > 0 ? 'No more.' : run.alive ? 'Nothing yet.' : 'It has written nothing.')
-      : [
-          dataTable<RunChange>(
-            'Values before and after',
-            [
-              {
-                name: 'row',
-                kind: 'row',
-                cell: (change) =>
-                  html`<a href="${rowUrl(change)}">${nameText(change.key)}</a
-                    >${run.sources.length > 1 && html` <span class="soft">${breakable(change.source)}</span>`}`,
-              },
-              { name: 'written', cell: ({ writtenAt }) => clockTime(writtenAt) },
-              {
-                name: 'before → after',
-                kind: 'text',
-                cell: (change) => cellChanges(change, outputs.get(change.source)),
-              },
-            ],
-            changes,
-          ),
-          pageLinks(
-            after > 0 ? `/runs/${run.id}#changes` : null,
-            hasMore && last !== undefined ? `/runs/${run.id}?after=${last.id}#changes` : null,
-          ),
-        ],
-    changes.length > 0 && html`<a href="/runs/${run.id}/changes.csv" download>Download CSV</a>`,
-  )
-}
-
-/** What a write changed. Of columns that are only touched, such as `updated_at`, the names alone. */
-function cellChanges({ before, after, isUndone }: RunChange, outputs: ReadonlySet<string> | undefined): Html {
-  const columns = Object.keys(after)
-  const touched = outputs === undefined ? [] : columns.filter((column) => !outputs.has(column))
-  return html`<ul class="diff">
-    ${columns
-      .filter((column) => !touched.includes(column))
-      .map(
-        (column) =>
-          html`<li>
-            <span class="soft">${breakable(column)}</span> ${displayValue(before[column])} →
-            ${isUndone ? html`<s>${displayValue(after[column])}</s>` : html`<strong>${displayValue(after[column])}</strong>`}
-          </li>`,
-      )}
-    ${touched.length > 0 && html`<li class="soft">touched: ${touched.join(', ')}</li>`}
-    ${isUndone && html`<li class="soft">undone since, in all cells or some</li>`}
-  </ul>`
 }

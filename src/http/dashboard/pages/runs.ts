@@ -1,7 +1,6 @@
-import { runOutcome } from '../../../domain/run.ts'
+import { Run, runOutcome, type Trigger } from '../../../domain/run.ts'
 import { isObject } from '../../../domain/json.ts'
-import type { RunOverview } from '../../../actions/dashboard-data.ts'
-import type { SystemData } from '../../../actions/system-data.ts'
+import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import type { RunFilter } from '../../../store/run-history.ts'
 import type { StoredRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration } from '../../../util/format.ts'
@@ -12,45 +11,54 @@ import {
   dataTable,
   empty,
   pageHead,
+  pageLinks,
+  selectField,
   stateBadge,
   stateTone,
   timeAgo,
   sourcesCell,
 } from '../components.ts'
 import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
-import { pageLinks } from './rows.ts'
+import { type Page, parseId } from '../page.ts'
 import { liveSyncSection, scheduleSection } from './schedule.ts'
 
-export const RUNS_PAGE_SIZE = 50
+const PAGE_SIZE = 50
 
 export const START_RUN = html`<a class="button primary" href="/runs/new">Start a run</a>`
 
-export interface RunsPageData {
+interface RunsPageData {
   /** Newest first. */
   readonly runs: readonly RunOverview[]
   readonly filter: RunFilter
   readonly isFirstPage: boolean
   readonly hasMore: boolean
-  readonly sources: readonly string[]
-  readonly system: SystemData
   readonly readAt: number
-  /** Whether the page offers actions. */
-  readonly canAct: boolean
 }
 
 /** All runs, and what starts them. */
-export const runsPage = (data: RunsPageData): Html =>
-  html`${pageHead('Runs', data.canAct && START_RUN)}
-  ${data.isFirstPage && [scheduleSection(data.system), liveSyncSection(data.system)]} ${runFilterForm(data)}
-  ${runListSection(data)}`
-
-/** The live parts, by the id of the element that each replaces. */
-export const runsParts = (data: RunsPageData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['schedule', scheduleSection(data.system)],
-    ['live-sync', liveSyncSection(data.system)],
-    ['runs', runListSection(data)],
-  ])
+export const runsPage: Page = {
+  path: '/runs',
+  name: 'Runs',
+  isLive: true,
+  show: async ({ query, canAct }, { db, sources, readSystem }) => {
+    const filter: RunFilter = {
+      source: query.get('source') || null,
+      state: RUN_STATES.find((one) => one === query.get('state')) ?? null,
+      trigger: TRIGGERS.find((one) => one === query.get('trigger')) ?? null,
+    }
+    const before = parseId(query.get('before'))
+    const list = await listRunOverviews(db, filter, before, PAGE_SIZE + 1)
+    const system = await readSystem()
+    const isFirstPage = before === null
+    const runs = list.slice(0, PAGE_SIZE)
+    return {
+      body: html`${pageHead('Runs', canAct && START_RUN)}
+      ${isFirstPage && [scheduleSection(system), liveSyncSection(system)]}
+      ${runFilterForm(filter, [...sources().keys()])}
+      ${runListSection({ runs, filter, isFirstPage, hasMore: list.length > PAGE_SIZE, readAt: Date.now() })}`,
+    }
+  },
+}
 
 function runListSection({ runs: list, filter, isFirstPage, hasMore, readAt }: RunsPageData): Html {
   const last = list.at(-1)
@@ -65,19 +73,15 @@ function runListSection({ runs: list, filter, isFirstPage, hasMore, readAt }: Ru
   ])
 }
 
-function runFilterForm({ filter, sources }: RunsPageData): Html {
+const TRIGGERS = ['manual', 'schedule', 'follow', 'backfill'] as const satisfies readonly Trigger[]
+const RUN_STATES = Object.values(Run)
+
+function runFilterForm({ source, trigger, state }: RunFilter, sources: readonly string[]): Html {
   const choice = (name: string, label: string, chosen: string | null, values: readonly string[]) =>
-    html`<label
-      >${label}
-      <select name="${name}">
-        <option value="">all</option>
-        ${values.map((value) => html`<option${value === chosen && html` selected`}>${value}</option>`)}
-      </select></label
-    >`
+    selectField(name, label, chosen, [['', 'all'], ...values.map((value) => [value, value] as const)])
   return html`<form class="filters card" action="/runs" aria-label="Filter">
-    ${choice('source', 'Source', filter.source, sources)}
-    ${choice('trigger', 'Started by', filter.trigger, ['manual', 'schedule', 'follow', 'backfill'])}
-    ${choice('state', 'State', filter.state, ['running', 'completed', 'interrupted', 'failed'])}
+    ${choice('source', 'Source', source, sources)} ${choice('trigger', 'Started by', trigger, TRIGGERS)}
+    ${choice('state', 'State', state, RUN_STATES)}
     <div class="form-actions"><button>Show</button> <a href="/runs">Clear</a></div>
   </form>`
 }

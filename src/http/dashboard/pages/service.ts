@@ -1,9 +1,10 @@
 import { formatLimit } from '../../../domain/rate-status.ts'
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
-import type { LimitChange } from '../../../store/rate-limits.ts'
-import type { RequestCount } from '../../../store/metrics.ts'
+import { readRateLimits } from '../../../actions/status.ts'
+import { type LimitChange, listLimitChanges } from '../../../store/rate-limits.ts'
+import { listRequestCounts, type RequestCount } from '../../../store/metrics.ts'
 import { formatCount, formatDuration } from '../../../util/format.ts'
-import { chartFigure, type ChartData } from '../chart.ts'
+import { chartFigure } from '../chart.ts'
 import {
   badge,
   breakable,
@@ -15,7 +16,8 @@ import {
   pageHead,
   percentOfTotal,
 } from '../components.ts'
-import { html, type Html } from '../html.ts'
+import { html, livePart, type Html } from '../html.ts'
+import type { Page } from '../page.ts'
 import {
   callsChart,
   callSteps,
@@ -35,7 +37,7 @@ const SPANS: ReadonlyArray<readonly [hours: number, stepMs: number]> = [
 ]
 const TABLE_LINES = 12
 
-export interface ServicePageData extends Pick<DashboardData, 'rateLimits' | 'readAt'> {
+interface ServicePageData extends Pick<DashboardData, 'rateLimits' | 'readAt'> {
   readonly hours: number
   /** Of the span. */
   readonly calls: readonly RequestCount[]
@@ -43,48 +45,44 @@ export interface ServicePageData extends Pick<DashboardData, 'rateLimits' | 'rea
   readonly limitChanges: readonly LimitChange[]
 }
 
-/** The span of a page. Pure. @param text as in its address */
-export const parseHours = (text: string | undefined): number =>
-  SPANS.find(([hours]) => String(hours) === text)?.[0] ?? 1
-
 const spanOf = (hours: number): Required<StepSpan> => ({
   lengthMs: hours * 3_600_000,
   stepMs: SPANS.find(([one]) => one === hours)?.[1] ?? 10_000,
 })
 
 /** How the service has answered: rate, latency, errors, and the limit over time. */
-export const servicePage = (data: ServicePageData): Html =>
-  html`${pageHead('Service', spanChoice(data.hours))}
-    ${card(
-      'calls',
-      'Calls',
-      html`<div class="columns">
-        <div>${rateLimitStatus(data)}</div>
-        ${chartFigure('calls-chart', `API calls per second, ${spanText(data.hours)}`, serviceCharts(data)['calls-chart'])}
-      </div>`,
-    )}
-    ${card('latency', 'Latency', [data.calls.length === 0 && empty(`No call in ${spanText(data.hours)}.`), chartFigure('latency-chart', `Duration of API calls, ${spanText(data.hours)}`, serviceCharts(data)['latency-chart']), latencyTable(data)])}
-    <div class="grid">${answersSection(data)} ${limitSection(data)}</div>`
-
-/** The live parts, by the id of the element that each replaces. */
-export const serviceParts = (data: ServicePageData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['quota', rateLimitStatus(data)],
-    ['latency-table', latencyTable(data)],
-    ['answers', answersSection(data)],
-    ['limit', limitSection(data)],
-  ])
-
-/** The data of the charts, by their ids. */
-export function serviceCharts({ calls, readAt, hours, rateLimits, limitChanges }: ServicePageData): {
-  readonly 'calls-chart': ChartData
-  readonly 'latency-chart': ChartData
-} {
-  return {
-    'calls-chart': callsChart(calls, readAt, spanOf(hours), rateLimits[0] ?? null, limitChanges),
-    'latency-chart': latencyChart(calls, readAt, spanOf(hours)),
-  }
+export const servicePage: Page = {
+  path: '/service',
+  name: 'Service',
+  isLive: true,
+  show: async ({ query }, { db }) => {
+    const hours = SPANS.find(([one]) => String(one) === query.get('hours'))?.[0] ?? 1
+    const span = spanOf(hours)
+    const data: ServicePageData = {
+      hours,
+      rateLimits: await readRateLimits(db),
+      calls: await listRequestCounts(db, span.lengthMs),
+      limitChanges: await listLimitChanges(db, MAX_LIMIT_CHANGES),
+      readAt: Date.now(),
+    }
+    const { calls, rateLimits, limitChanges, readAt } = data
+    return {
+      body: html`${pageHead('Service', spanChoice(hours))}
+        ${card(
+          'calls',
+          'Calls',
+          html`<div class="columns">
+            <div>${rateLimitStatus(data)}</div>
+            ${chartFigure('calls-chart', `API calls per second, ${spanText(hours)}`, callsChart(calls, readAt, span, rateLimits[0] ?? null, limitChanges))}
+          </div>`,
+        )}
+        ${card('latency', 'Latency', [calls.length === 0 && empty(`No call in ${spanText(hours)}.`), chartFigure('latency-chart', `Duration of API calls, ${spanText(hours)}`, latencyChart(calls, readAt, span)), latencyTable(data)])}
+        <div class="grid">${answersSection(data)} ${limitSection(data)}</div>`,
+    }
+  },
 }
+
+const MAX_LIMIT_CHANGES = 50
 
 const spanText = (hours: number): string => (hours === 1 ? 'the last hour' : `the last ${hours} hours`)
 
@@ -103,22 +101,25 @@ function latencyTable({ calls, readAt, hours }: ServicePageData): Html {
   const stepMs = spanOf(hours).lengthMs / TABLE_LINES
   const steps = callSteps(calls, readAt, { lengthMs: hours * 3_600_000, stepMs }).toReversed()
   const ms = (value: number | null): string | null => (value === null ? null : formatDuration(value))
-  return html`<details id="latency-table">
-    <summary>Show as table</summary>
-    ${dataTable<CallStep>(
-      'Calls and their durations, latest first',
-      [
-        { name: 'from', kind: 'row', cell: ({ at }) => clockTime(new Date(at)) },
-        { name: 'answered', kind: 'number', cell: ({ answered }) => count(answered) },
-        { name: 'throttled', kind: 'number', cell: ({ throttled }) => count(throttled) },
-        { name: 'failed', kind: 'number', cell: ({ failed }) => count(failed) },
-        { name: 'median', kind: 'number', cell: (step) => ms(durationPercentile(step, 0.5)) },
-        { name: '95% within', kind: 'number', cell: (step) => ms(durationPercentile(step, 0.95)) },
-        { name: 'slowest', kind: 'number', cell: ({ maxMs }) => (maxMs === 0 ? null : ms(maxMs)) },
-      ],
-      steps,
-    )}
-  </details>`
+  return livePart(
+    'latency-table',
+    html`<details id="latency-table">
+      <summary>Show as table</summary>
+      ${dataTable<CallStep>(
+        'Calls and their durations, latest first',
+        [
+          { name: 'from', kind: 'row', cell: ({ at }) => clockTime(new Date(at)) },
+          { name: 'answered', kind: 'number', cell: ({ answered }) => count(answered) },
+          { name: 'throttled', kind: 'number', cell: ({ throttled }) => count(throttled) },
+          { name: 'failed', kind: 'number', cell: ({ failed }) => count(failed) },
+          { name: 'median', kind: 'number', cell: (step) => ms(durationPercentile(step, 0.5)) },
+          { name: '95% within', kind: 'number', cell: (step) => ms(durationPercentile(step, 0.95)) },
+          { name: 'slowest', kind: 'number', cell: ({ maxMs }) => (maxMs === 0 ? null : ms(maxMs)) },
+        ],
+        steps,
+      )}
+    </details>`,
+  )
 }
 
 const STATUS_MEANINGS: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
-import type { SourceOverview } from '../../../actions/dashboard-data.ts'
+import { readSourceOverview, type SourceOverview } from '../../../actions/dashboard-data.ts'
 import type { RowState } from '../../../domain/row.ts'
 import { describeTrouble } from '../../../domain/trouble.ts'
-import type { FailureReason } from '../../../store/failures.ts'
+import { countFailureReasons, type FailureReason } from '../../../store/failures.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
   badge,
@@ -17,12 +17,12 @@ import {
   withCode,
 } from '../components.ts'
 import { funnelTable } from '../funnel.ts'
-import { buildUrl, html, sourceUrl, type Html } from '../html.ts'
+import { buildUrl, hiddenPart, html, livePart, sourceUrl, type Html } from '../html.ts'
+import { missing, type Page } from '../page.ts'
 import { reasonsTable, retryLink } from './failures.ts'
 import { formatPoints, pauseText, sumStates, trendClass } from './sources.ts'
 
-/** What a source's own page shows. */
-export interface SourcePageData {
+interface SourcePageData {
   readonly source: SourceOverview
   readonly readAt: number
   readonly reasons: readonly FailureReason[]
@@ -31,30 +31,43 @@ export interface SourcePageData {
 }
 
 /** One source: its fill rates over time, its rows by state, why some are not enriched. */
-export const sourcePage = (data: SourcePageData): Html =>
-  html`${pageHead(data.source.name, sourceActions(data))} ${aboutSource(data)} ${deletedSection(data)}
-    <div class="grid">${fillRatesSection(data)}${sourceRowsSection(data)}</div>
-    ${sourceFailures(data)}`
-
-/** The live parts, by the id of the element that each replaces. */
-export const sourceParts = (data: SourcePageData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['actions', sourceActions(data)],
-    ['about', aboutSource(data)],
-    ['deleted', deletedSection(data)],
-    ['fill-rates', fillRatesSection(data)],
-    ['rows', sourceRowsSection(data)],
-    ['reasons', sourceFailures(data)],
-  ])
+export const sourcePage: Page = {
+  path: '/sources/:source',
+  isLive: true,
+  show: async ({ params, canAct }, { db, sources }) => {
+    const { source: name = '' } = params
+    const source = sources().get(name)
+    if (source === undefined)
+      throw missing(
+        'No such source',
+        html`The configuration has no source <strong>${name}</strong>. <a href="/sources">All sources</a>`,
+      )
+    const data: SourcePageData = {
+      source: await readSourceOverview(db, source),
+      reasons: await countFailureReasons(db, { source: name, states: null }),
+      readAt: Date.now(),
+      canAct,
+    }
+    return {
+      title: name,
+      body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)} ${deletedSection(data)}
+        <div class="grid">${fillRatesSection(data)}${sourceRowsSection(data)}</div>
+        ${sourceFailures(data)}`,
+    }
+  },
+}
 
 function aboutSource({ source, readAt }: SourcePageData): Html {
   const { kind, table, pause, breakage, lastRun, name } = source
-  return html`<p id="about" class="sub about">
-    ${kind} · <code>${table}</code>
-    ${lastRun !== null && html` · <a href="${buildUrl('/runs', { source: name })}">runs</a>, the last ${timeAgo(lastRun.at, readAt)}`}
-    ${breakage !== null && [' · ', badge('left out', 'bad'), breakageText(breakage, readAt)]}
-    ${pause !== null && [' · ', badge('paused', 'warn'), pauseText(pause, readAt)]}
-  </p>`
+  return livePart(
+    'about',
+    html`<p id="about" class="sub about">
+      ${kind} · <code>${table}</code>
+      ${lastRun !== null && html` · <a href="${buildUrl('/runs', { source: name })}">runs</a>, the last ${timeAgo(lastRun.at, readAt)}`}
+      ${breakage !== null && [' · ', badge('left out', 'bad'), breakageText(breakage, readAt)]}
+      ${pause !== null && [' · ', badge('paused', 'warn'), pauseText(pause, readAt)]}
+    </p>`,
+  )
 }
 
 /** Why a source is left out, since when, and what to do. */
@@ -65,7 +78,7 @@ function breakageText(breakage: NonNullable<SourcePageData['source']['breakage']
 
 /** Rows that the table no longer has: nothing else on the page counts them. */
 function deletedSection({ source: { name, deleted }, canAct, readAt }: SourcePageData): Html {
-  if (deleted.length === 0) return html`<div id="deleted" hidden></div>`
+  if (deleted.length === 0) return hiddenPart('deleted')
   return card(
     'deleted',
     'Deleted rows',
@@ -115,16 +128,19 @@ const sourceFailures = ({ reasons, canAct, source }: SourcePageData): Html =>
 
 function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Html {
   const verb = pause === null ? 'pause' : 'resume'
-  return html`<p id="actions" class="actions">
-    ${
-      canAct && [
-        html`<a class="button" href="${sourceUrl(name)}/${verb}"
-          >${verb === 'pause' ? 'Pause' : 'Resume'}</a
-        >`,
-        html`<a class="button primary" href="${buildUrl('/runs/new', { source: name })}">Run</a>`,
-      ]
-    }
-  </p>`
+  return livePart(
+    'actions',
+    html`<p id="actions" class="actions">
+      ${
+        canAct && [
+          html`<a class="button" href="${sourceUrl(name)}/${verb}"
+            >${verb === 'pause' ? 'Pause' : 'Resume'}</a
+          >`,
+          html`<a class="button primary" href="${buildUrl('/runs/new', { source: name })}">Run</a>`,
+        ]
+      }
+    </p>`,
+  )
 }
 
 function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Html {

@@ -20,6 +20,7 @@ import {
   withCode,
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import type { Page } from '../page.ts'
 
 /** What the table of sources is sorted by: the most work first, names from A to Z. */
 const SORTS = {
@@ -38,20 +39,25 @@ const SORTS = {
   }
 >
 
-export type SourceSort = keyof typeof SORTS
+type SourceSort = keyof typeof SORTS
 
 /** Null: in the order of the configuration. Pure. @param text as in the address */
-export const parseSourceSort = (text: string | null | undefined): SourceSort | null =>
+const parseSourceSort = (text: string | null): SourceSort | null =>
   (Object.keys(SORTS) as SourceSort[]).find((one) => one === text) ?? null
 
-/** The page of all sources. @param followed those that live sync watches */
-export const sourcesPage = (
-  data: DashboardData,
-  followed: readonly string[],
-  sort: SourceSort | null,
-): Html => html`${pageHead('Sources')} ${sourcesSection(data, followed, sort)}`
+/** All sources. */
+export const sourcesPage: Page = {
+  path: '/sources',
+  name: 'Sources',
+  isLive: true,
+  show: async ({ query }, { readData, readSystem }) => {
+    const { liveSync } = await readSystem()
+    const sort = parseSourceSort(query.get('sort'))
+    return { body: html`${pageHead('Sources')} ${sourcesSection(await readData(), liveSync.sources, sort)}` }
+  },
+}
 
-/** All sources, each on a line; its columns sort it on the page of sources. */
+/** All sources, each on a line; its columns sort it on the page of sources. @param followed those that live sync watches */
 export const sourcesSection = (
   data: DashboardData,
   followed: readonly string[],

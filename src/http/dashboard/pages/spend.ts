@@ -1,6 +1,7 @@
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { BudgetReport, SpendReport } from '../../../actions/spend.ts'
 import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
+import { listDaySpend } from '../../../store/spend.ts'
 import { formatCount, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   badge,
@@ -19,23 +20,50 @@ import {
   sourcesCell,
 } from '../components.ts'
 import { html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import type { Page } from '../page.ts'
 
 type SpendPageData = Pick<DashboardData, 'spend' | 'readAt'>
 
 /** What was requested and what it costs, by day, source and run; what is left of each budget. */
-export const spendPage = (data: SpendPageData): Html =>
-  html`${pageHead('Spend', html`<a class="button" href="/spend.csv" download>Download CSV</a>`)}
-  ${[...spendParts(data).values()]}`
+export const spendPage: Page = {
+  path: '/spend',
+  name: 'Spend',
+  isLive: true,
+  show: async (_, { readData }) => {
+    const data = await readData()
+    const { spend } = data
+    const download = html`<a class="button" href="/spend.csv" download>Download CSV</a>`
+    return {
+      body: html`${pageHead('Spend', download)}
+      ${amountTiles(spend)}${budgetsSection(data)}${daysSection(spend)}${sourcesSection(spend)}${runsSection(data)}`,
+    }
+  },
+  csv: {
+    path: '/spend.csv',
+    columns: 'day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits'.split(','),
+    open: async (_, { db }) => ({
+      name: 'spend.csv',
+      lines: [
+        (await listDaySpend(db, CSV_DAYS)).map((one) => [
+          one.day,
+          one.source,
+          one.endpoint,
+          ...[
+            one.calls,
+            one.retried,
+            one.throttled,
+            one.lookups,
+            one.in_doubt,
+            one.credits ?? one.lookups,
+          ].map(String),
+        ]),
+      ],
+    }),
+  },
+}
 
-/** The live parts, by the id of the element that each replaces. */
-export const spendParts = (data: SpendPageData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['amounts', amountTiles(data.spend)],
-    ['budgets', budgetsSection(data)],
-    ['days', daysSection(data.spend)],
-    ['by-source', sourcesSection(data.spend)],
-    ['by-run', runsSection(data)],
-  ])
+/** Days of its file: a year, and the month of the year before. */
+const CSV_DAYS = 396
 
 /** Lookups, and what they cost if there is a price. */
 const amountText = (amount: Pick<SpendAmount, 'lookups' | 'credits' | 'cost'>): string =>

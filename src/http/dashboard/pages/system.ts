@@ -17,20 +17,22 @@ import {
   nameText,
 } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
+import type { Page } from '../page.ts'
 import { processName } from './schedule.ts'
 
 /** The processes of this database, what each of them does, and the configuration that it has loaded. */
-export const systemPage = (data: SystemData): Html =>
-  html`${pageHead('System')} ${processesSection(data)} ${troublesSection(data)} ${notificationsSection(data)}
-  ${configurationSections(data)}`
-
-/** The live parts, by the id of the element that each replaces. */
-export const systemParts = (data: SystemData): ReadonlyMap<string, Html> =>
-  new Map([
-    ['processes', processesSection(data)],
-    ['troubles', troublesSection(data)],
-    ['notifications', notificationsSection(data)],
-  ])
+export const systemPage: Page = {
+  path: '/system',
+  name: 'System',
+  isLive: true,
+  show: async (_, { readSystem }) => {
+    const data = await readSystem()
+    return {
+      body: html`${pageHead('System')} ${processesSection(data)} ${troublesSection(data)}
+      ${notificationsSection(data)} ${configurationSections(data)}`,
+    }
+  },
+}
 
 const ROLES: Readonly<Record<ListedProcess['role'], string>> = {
   start: 'daemon (start)',
@@ -164,7 +166,7 @@ function configurationSections({ processes, readAt }: SystemData): Html[] {
               ]),
             ],
           ]),
-        html`<details>
+        html`<details id="configuration-${n + 1}-text">
           <summary>Show the configuration with its defaults (it holds no secret)</summary>
           <pre class="code" tabindex="0">${text}</pre>
         </details>`,

@@ -7,7 +7,7 @@ import { isTransient } from '../../../store/connectivity.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
-import { type Html, html, type HtmlPart } from '../html.ts'
+import { type Html, html, livePart, type HtmlPart } from '../html.ts'
 import { readTotal, START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each trouble with what it means and what to do, and below them what goes on. */
@@ -45,7 +45,10 @@ const foldedTrouble = (trouble: Trouble, now: number): Html => {
 }
 
 const verdictSection = (tone: string, body: Html): Html =>
-  html`<section id="verdict" class="verdict ${tone}" aria-label="Health">${body}</section>`
+  livePart(
+    'verdict',
+    html`<section id="verdict" class="verdict ${tone}" aria-label="Health">${body}</section>`,
+  )
 
 const toTone = ({ severity }: Pick<Trouble, 'severity'>): Tone => (severity === 'error' ? 'bad' : 'warn')
 

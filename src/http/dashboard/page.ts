@@ -1,0 +1,103 @@
+import type { FastifyRequest } from 'fastify'
+import { FillrateError } from '../../util/error-text.ts'
+import { pageHead } from './components.ts'
+import type { DashboardDeps } from './dashboard-app.ts'
+import { html, type Html, type HtmlPart } from './html.ts'
+
+/** A page of the dashboard. `pages.ts` lists them all. */
+export interface Page {
+  /** `:name` is a parameter. */
+  readonly path: string
+  /** Its title, and its entry in the navigation. Missing: other pages lead to it, and each view has a title. */
+  readonly name?: string
+  /** The page of the navigation that it belongs to, if its path is not below that one's. */
+  readonly within?: string
+  /** Live updates replace its parts: every card, and whatever else is a `livePart` or a chart. */
+  readonly isLive?: boolean
+  readonly isOperatorOnly?: boolean
+  /** Reads and renders it. @throws PageRefused if there is no such thing */
+  readonly show: (request: PageRequest, deps: DashboardDeps) => Promise<View | Redirect>
+  /** The same as a file. */
+  readonly csv?: CsvFile
+}
+
+export interface PageRequest {
+  readonly params: Readonly<Record<string, string>>
+  readonly query: URLSearchParams
+  /** An operator's: the page may offer actions. */
+  readonly canAct: boolean
+}
+
+/** What a page shows. */
+export interface View {
+  readonly title?: string
+  readonly body: Html
+  /** A live page that changes no more. */
+  readonly isFinal?: boolean
+  /** The page loads itself again after this long: something that it waits for has no other news. */
+  readonly refreshSeconds?: number
+  /** What is searched for. */
+  readonly search?: string
+}
+
+/** Another page shows it. */
+interface Redirect {
+  readonly redirect: string
+}
+
+/** A file of a page, sent as it is read: a million lines are never in memory at once. */
+export interface CsvFile {
+  readonly path: string
+  readonly columns: readonly string[]
+  readonly open: (
+    request: PageRequest,
+    deps: DashboardDeps,
+  ) => Promise<{ readonly name: string; readonly lines: AsyncIterable<CsvLines> | Iterable<CsvLines> }>
+}
+
+type CsvLines = readonly (readonly (string | null)[])[]
+
+/** What was requested is impossible, and a page says why. */
+export class PageRefused extends FillrateError {
+  override readonly name = 'PageRefused'
+  readonly status: number
+  readonly view: View & { readonly title: string }
+
+  /** @param body with its own heading and its own way back, such as a form to correct */
+  constructor(status: number, title: string, body: Html, more: Pick<View, 'search'> = {}) {
+    super(title)
+    this.status = status
+    this.view = { title, body, ...more }
+  }
+}
+
+export const refused = (status: number, title: string, reason: HtmlPart): PageRefused =>
+  new PageRefused(
+    status,
+    title,
+    html`<h1>${title}</h1>
+      ${reason}
+      <p><a class="button" href="/">Back to the dashboard</a></p>`,
+  )
+
+/** What was requested does not exist, or no longer does. @param search what to search for instead */
+export const missing = (title: string, reason: HtmlPart, search?: string): PageRefused =>
+  new PageRefused(
+    404,
+    title,
+    html`${pageHead(title)}
+      <section class="card error-page"><p>${reason}</p></section>`,
+    search === undefined ? {} : { search },
+  )
+
+export const toPageRequest = (request: FastifyRequest): PageRequest => ({
+  params: request.params as Record<string, string>,
+  query: new URL(request.url, 'http://localhost').searchParams,
+  canAct: request.access?.isOperator === true,
+})
+
+/** Null if it is not the number of anything. */
+export function parseId(text: string | null | undefined): number | null {
+  const id = Number(text)
+  return Number.isSafeInteger(id) && id > 0 ? id : null
+}
