@@ -1,8 +1,14 @@
-import { formatState } from '../../domain/row.ts'
+import { formatState, ROW_STATES } from '../../domain/row.ts'
 import { formatCount } from '../../util/format.ts'
 import type { RowState } from '../../domain/row.ts'
 import { html, type Html } from './html.ts'
 import { shareBar, percentOfTotal, ratio, stateTone } from './components.ts'
+
+/** Rows in these states together; by default, in all. */
+export const countRows = (
+  counts: Readonly<Record<RowState, number>>,
+  states: readonly RowState[] = ROW_STATES,
+): number => states.reduce((sum, state) => sum + counts[state], 0)
 
 /** The states lost before each step; the last step is what remains. */
 const FUNNEL_STEPS: ReadonlyArray<{ readonly after: string; readonly lost: readonly RowState[] }> = [
@@ -24,7 +30,7 @@ export interface FunnelStep {
  * From picked to enriched rows: each step is the remainder of the one before. Steps without a loss are omitted. Pure.
  */
 export function funnelSteps(states: Readonly<Record<RowState, number>>): FunnelStep[] {
-  const picked = Object.values(states).reduce((sum, rows) => sum + rows, 0)
+  const picked = countRows(states)
   const steps: FunnelStep[] = [{ name: 'picked', rows: picked, lost: [] }]
   let left = picked
   for (const { after, lost } of FUNNEL_STEPS) {

@@ -1,9 +1,10 @@
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
-import { FAILURE_STATES } from '../../../domain/row.ts'
+import { FAILURE_STATES, type RowState } from '../../../domain/row.ts'
 import { billedUnits } from '../../../domain/spend.ts'
 import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
 import { card, countLink, ratio, tile, tiles } from '../components.ts'
+import { countRows } from '../funnel.ts'
 import { html, livePart, type Html } from '../html.ts'
 import type { Page } from '../page.ts'
 import { callsFigure, rateLimitStatus } from './rate-limit.ts'
@@ -50,13 +51,9 @@ const runsSection = (data: DashboardData, system: SystemData): Html =>
 
 /** Key figures: what was filled, what it cost, what is stuck. */
 function metricTiles(data: DashboardData): Html {
-  const states = data.sources.map((source) => source.states)
-  const all = states.reduce((sum, one) => sum + Object.values(one).reduce((a, b) => a + b, 0), 0)
-  const sumOf = (names: readonly string[]): number =>
-    states.reduce(
-      (sum, one) => sum + names.reduce((a, name) => a + (one[name as keyof typeof one] ?? 0), 0),
-      0,
-    )
+  const sumOf = (states?: readonly RowState[]): number =>
+    data.sources.reduce((sum, source) => sum + countRows(source.states, states), 0)
+  const all = sumOf()
   const enriched = sumOf(['enriched'])
   const billed = billedUnits(data.spend.last_30_days)
   const calls = data.calls.reduce((sum, one) => sum + one.calls, 0)

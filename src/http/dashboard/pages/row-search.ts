@@ -10,6 +10,7 @@ import {
   searchRows,
 } from '../../../store/row-search.ts'
 import { countRowStates, listSourceNames } from '../../../store/rows.ts'
+import { countRows } from '../funnel.ts'
 
 /** What the page shows: the filter in the form of its query, and where in the order it is. */
 export interface RowSearch {
@@ -147,6 +148,5 @@ async function countMatches(
   const { source, state, reason, run, from, to } = filter
   if ([text, reason, run, from, to].some((one) => one !== null)) return null
   const counts = await countRowStates(db, { sources: source === null ? sources : [source] })
-  if (state === null) return Object.values(counts).reduce((sum, n) => sum + n, 0)
-  return state === 'not_enriched' ? FAILURE_STATES.reduce((sum, one) => sum + counts[one], 0) : counts[state]
+  return countRows(counts, state === null ? ROW_STATES : state === 'not_enriched' ? FAILURE_STATES : [state])
 }

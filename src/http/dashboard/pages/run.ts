@@ -23,7 +23,7 @@ import {
   sourceLink,
   sourceLinks,
 } from '../components.ts'
-import { funnelTable } from '../funnel.ts'
+import { countRows, funnelTable } from '../funnel.ts'
 import type { DashboardDeps } from '../dashboard-app.ts'
 import { type Html, type HtmlPart, buildUrl, hiddenPart, html, livePart } from '../html.ts'
 import { missing, type Page, type PageRequest, parseId } from '../page.ts'
@@ -206,7 +206,7 @@ function bySourceSection({ run, live }: RunPageData): Html {
         {
           name: 'picked',
           kind: 'number',
-          cell: ({ states }) => formatCount(Object.values(states).reduce((a, b) => a + b, 0)),
+          cell: ({ states }) => formatCount(countRows(states)),
         },
         ...present.map((state) => ({
           name: formatState(state),

@@ -18,6 +18,7 @@ import {
   timeAgo,
   sourcesCell,
 } from '../components.ts'
+import { countRows } from '../funnel.ts'
 import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
 import { type Page, parseId } from '../page.ts'
 import { liveSyncSection, scheduleSection } from './schedule.ts'
@@ -168,10 +169,7 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Html {
       {
         name: 'picked',
         kind: 'number',
-        cell: ({ states, totals }) =>
-          count(
-            states ? Object.values(states).reduce((a, b) => a + b, 0) : readTotal(totals, 'rows', 'picked'),
-          ),
+        cell: ({ states, totals }) => count(states ? countRows(states) : readTotal(totals, 'rows', 'picked')),
       },
       {
         name: 'enriched',

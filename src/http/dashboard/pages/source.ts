@@ -16,11 +16,11 @@ import {
   timeAgo,
   withCode,
 } from '../components.ts'
-import { funnelTable } from '../funnel.ts'
+import { countRows, funnelTable } from '../funnel.ts'
 import { buildUrl, hiddenPart, html, livePart, sourceUrl, type Html } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsTable, retryLink } from './failures.ts'
-import { formatPoints, pauseText, sumStates, trendClass } from './sources.ts'
+import { formatPoints, pauseText, trendClass } from './sources.ts'
 
 interface SourcePageData {
   readonly source: SourceOverview
@@ -108,7 +108,7 @@ function sourceRowsSection({ source: { name, states } }: SourcePageData): Html {
   return card(
     'rows',
     'Rows',
-    sumStates(states) === 0
+    countRows(states) === 0
       ? empty(
           html`No rows picked yet. <code>fillrate plan ${name}</code> shows what a run would do,
             <code>fillrate run ${name}</code> does it.`,

@@ -19,6 +19,7 @@ import {
   timeAgo,
   withCode,
 } from '../components.ts'
+import { countRows } from '../funnel.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 
@@ -26,7 +27,7 @@ import type { Page } from '../page.ts'
 const SORTS = {
   source: { order: 'ascending', compare: (a, b) => a.name.localeCompare(b.name) },
   filled: { order: 'ascending', compare: (a, b) => rankShare(a) - rankShare(b) },
-  rows: { order: 'descending', compare: (a, b) => sumStates(b.states) - sumStates(a.states) },
+  rows: { order: 'descending', compare: (a, b) => countRows(b.states) - countRows(a.states) },
   waiting: { order: 'descending', compare: (a, b) => b.states.waiting - a.states.waiting },
   'not enriched': { order: 'descending', compare: (a, b) => countFailures(b) - countFailures(a) },
   deleted: { order: 'descending', compare: (a, b) => countDeleted(b) - countDeleted(a) },
@@ -150,7 +151,7 @@ const sourceColumns = (
     ],
   },
   { name: 'filled', kind: 'wide', cell: fillRateCell },
-  { name: 'rows', kind: 'number', cell: ({ states }) => formatCount(sumStates(states)) },
+  { name: 'rows', kind: 'number', cell: ({ states }) => formatCount(countRows(states)) },
   {
     name: 'waiting',
     kind: 'number',
@@ -183,11 +184,7 @@ const sourceColumns = (
   },
 ]
 
-export const sumStates = (states: SourceOverview['states']): number =>
-  Object.values(states).reduce((sum, rows) => sum + rows, 0)
-
-const countFailures = ({ states }: SourceOverview): number =>
-  FAILURE_STATES.reduce((sum, state) => sum + states[state], 0)
+const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
 
 const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, one) => sum + one.rows, 0)
 

@@ -7,6 +7,7 @@ import { isTransient } from '../../../store/connectivity.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
+import { countRows } from '../funnel.ts'
 import { type Html, html, livePart, type HtmlPart } from '../html.ts'
 import { readTotal, START_RUN } from './runs.ts'
 
@@ -158,9 +159,9 @@ function lastRun(runs: readonly RunOverview[], now: number): Html | null {
     ${timeAgo(last.finished_at ?? last.started_at, now)}${did}.`
 }
 
-function runningHeadline(run: RunOverview): Html {
-  const rows = Object.values(run.states ?? {}).reduce((sum, n) => sum + n, 0)
-  const finished = rows - (run.states?.waiting ?? 0)
-  return html`<a href="/runs/${run.id}">Run ${run.id}</a> is in progress: ${formatCount(finished)} of
+function runningHeadline({ id, states }: RunOverview): Html {
+  const rows = states === null ? 0 : countRows(states)
+  const finished = rows - (states?.waiting ?? 0)
+  return html`<a href="/runs/${id}">Run ${id}</a> is in progress: ${formatCount(finished)} of
     ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
 }
