@@ -43,6 +43,17 @@ import {
 } from './model-state.ts'
 
 /**
+ * Autovacuum locks a table to shorten it. On a busy machine it may hold that lock for longer than Fillrate waits for one, which
+ * then leaves its batch for later: here only users hold locks, so that each row that is left is explained.
+ */
+const NO_AUTOVACUUM = `
+  do $$ declare name regclass; begin
+    for name in select oid from pg_class where relkind = 'r' and relnamespace in ('fillrate'::regnamespace, 'public'::regnamespace) loop
+      execute format('alter table %s set (autovacuum_enabled = false, toast.autovacuum_enabled = false)', name);
+    end loop;
+  end $$`
+
+/**
  * Many worlds in one database. Each goes through its own sequence of commands, in step with the others: worlds with the
  * same command at a step execute it in one statement of the product. So a sequence costs about a millisecond a step, and
  * it is still the product's own SQL on a real Postgres that is compared with the model.
@@ -71,7 +82,8 @@ export class Batch {
       select w * 3 + r, w, 'w' || w || case when r = 2 then '-b' else '-a' end || '@example.com'
         from generate_series(0, ${count - 1}) w, generate_series(0, 2) r;
       ${People.tables}
-      analyze worlds`)
+      analyze worlds;
+      ${NO_AUTOVACUUM}`)
     const [mapping] = Object.values(config.sources)
     if (!mapping) throw new Error('the configuration has no source')
     const batch = new Batch(database, count, await openSource(database.db, mapping))
