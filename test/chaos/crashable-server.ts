@@ -1,7 +1,6 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { findServerAccount, runProgram } from '../../src/demo/postgres/program.ts'
 import { findBinaries } from '../../src/demo/postgres/binaries.ts'
 import {
@@ -20,9 +19,7 @@ import { TEMPLATE, onServer } from '../support/server.ts'
 export interface CrashableServer {
   readonly url: string
   readonly port: number
-  /** Ends it as a crash would, without notice to its clients, and starts it again after `awayMs` milliseconds. */
-  crash(awayMs: number): Promise<void>
-  /** Ends it as a crash would, until it is started again. */
+  /** Ends it as a crash would, without notice to its clients, until it is started again. */
   halt(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
@@ -62,11 +59,6 @@ export async function startCrashableServer(): Promise<CrashableServer> {
   return {
     url,
     port,
-    crash: async (awayMs) => {
-      await halt()
-      await sleep(awayMs)
-      await start()
-    },
     halt,
     start,
     stop: async () => {

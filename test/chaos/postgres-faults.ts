@@ -25,8 +25,16 @@ export interface FaultResult extends InvariantReport {
 const SLOW = { latencyAfterMs: [150, 300], jobDelayMs: [200, 900] } as const
 const FAULT_MS = 1_500
 
+interface RunningTrial extends Pick<Trial, 'database' | 'sandbox'> {
+  /** Ends once the process has said that Postgres is away, or has ended itself. */
+  readonly isNoticed: () => Promise<void>
+}
+
 /** The fault is injected while the process runs. @returns how often it was injected */
-type Inject = (trial: Pick<Trial, 'database' | 'sandbox'>) => Promise<number>
+type Inject = (trial: RunningTrial) => Promise<number>
+
+/** What a process logs of an outage of Postgres: that it begins, and that it is over. */
+export const OUTAGE = /(?:Over after [^:]*: )?Postgres (?:is away|takes no writes)/g
 
 /** Runs one trial and injects a fault after the service has accepted `calls` calls. */
 async function runWithFault(
@@ -36,9 +44,15 @@ async function runWithFault(
   options: TrialOptions = {},
 ): Promise<FaultResult> {
   let faults = 0
-  const during: TrialOptions['during'] = async (trial) => {
+  const during: TrialOptions['during'] = async ({ child, ...trial }) => {
+    let logged = ''
+    child?.stderr?.on('data', (text: string) => (logged += text))
+    const isOver = (): boolean => child?.exitCode !== null || logged.search(OUTAGE) !== -1
+    const isNoticed = async (): Promise<void> => {
+      while (!isOver()) await sleep(25)
+    }
     for (let look = 0; trial.sandbox.stats().calls.accepted < calls && look < 600; look++) await sleep(25)
-    faults = await inject(trial)
+    faults = await inject({ ...trial, isNoticed })
   }
   return checkTrial(fixture, { during, ...options }, async () => faults)
 }
@@ -83,9 +97,10 @@ const END_CONNECTIONS = `select pg_terminate_backend(pid) from pg_stat_activity
 
 /** Postgres itself is killed and started again, while calls are on the wire. */
 export const crashPostgres = (fixture: ChaosFixture, server: CrashableServer): Promise<FaultResult> =>
-  runWithFault(fixture, 4, async () => {
-    // Long enough that the run notices: on a busy machine a restart alone may be over before it looks.
-    await server.crash(FAULT_MS)
+  runWithFault(fixture, 4, async ({ isNoticed }) => {
+    await server.halt()
+    await isNoticed()
+    await server.start()
     return 1
   })
 
@@ -104,13 +119,13 @@ export const endConnections = (fixture: ChaosFixture): Promise<FaultResult> =>
 
 /** The database is read-only for a while, as after a failover to a standby. */
 export const makeReadOnly = (fixture: ChaosFixture): Promise<FaultResult> =>
-  runWithFault(fixture, 2, (trial) =>
+  runWithFault(fixture, 2, ({ isNoticed, ...trial }) =>
     onServer(fixture.server, async (client) => {
       const name = databaseName(trial.database)
       for (const value of ['on', 'off']) {
         await client.query(`alter database ${name} set default_transaction_read_only = ${value}`)
         await client.query(END_CONNECTIONS, [name])
-        if (value === 'on') await sleep(FAULT_MS)
+        if (value === 'on') await Promise.all([sleep(FAULT_MS), isNoticed()])
       }
       return 1
     }),
