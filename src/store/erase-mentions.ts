@@ -91,20 +91,33 @@ export async function eraseCells(
   return { rows, changes, mentions }
 }
 
-/** A column of Fillrate's own tables that can hold text. */
+/** Every table that the migrations create, without their own. */
+export const OWN_TABLES: readonly string[] = `
+  audit_events budgets changed_rows changed_rows_spare changes circuit_breakers deleted_rows deliveries due_rows fill_rate_samples
+  in_flight_marks jobs leases lookup_leases lookups malformed_responses metric_counters notifications paused_sources
+  pending_lookups processes rate_limit_history rate_limits request_counts revoked_sessions row_counts rows run_lookups runs
+  scheduled_runs services skipped_cells source_cursors spend spend_entries suppressions troubles write_back_queue`
+  .trim()
+  .split(/\s+/)
+
+/** A column in the schema `fillrate` that can hold text. */
 export interface TextColumn {
   readonly table: string
   readonly column: string
   readonly type: string
-  /** Part of a key or a reference: its text cannot be replaced. */
-  readonly isKey: boolean
+  /** Its text cannot be replaced: it is part of a key, or its table may be the user's. */
+  readonly isKept: boolean
 }
 
-/** Every text, JSON or bytea column of the schema `fillrate`, from the catalogue: includes those of later versions. */
+/**
+ * Every text, JSON or bytea column of the schema `fillrate`, from the catalogue. A table that this version does not know may be one of
+ * a later version, or the user's: what is found there is reported.
+ */
 export async function listTextColumns(tx: Tx): Promise<TextColumn[]> {
   const { rows } = await sql<TextColumn>`
     select c.relname as table, a.attname as column, t.typname as type,
-           exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and a.attnum = any(i.indkey)) as "isKey"
+           c.relname <> all(${[...OWN_TABLES]}::text[])
+             or exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and a.attnum = any(i.indkey)) as "isKept"
       from pg_attribute a
       join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p')
       join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'fillrate'
@@ -141,7 +154,7 @@ export async function countMatches(tx: Tx, column: TextColumn, pattern: string):
 
 /** Physical places (ctid) of the matches in a redactable column. Takes no lock. */
 export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
-  if (column.isKey || !REDACTABLE.has(column.type)) return []
+  if (column.isKept || !REDACTABLE.has(column.type)) return []
   const { rows } = await sql<{ place: string }>`
     select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
      where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)

@@ -20,7 +20,7 @@ export async function findTable(db: Db, name: string, report: ProblemList): Prom
     report.add(
       'table',
       `'${name}', which is in the schema 'fillrate'`,
-      'a table of another schema: `forget` erases in every table of this one',
+      'a table of another schema: `forget` searches this one for what is left of a person',
       `Move it: alter table ${table.sql} set schema public. What a role named fillrate creates without a schema is created here.`,
     )
     return null

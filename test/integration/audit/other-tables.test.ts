@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { OWN_TABLES } from '../../../src/store/erase-mentions.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { crmConfig } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -97,6 +98,25 @@ test.each(REFUSED)('`check` refuses %s', async (_, table, more, message) => {
   const { code, stdout, stderr } = await fillrate('check')
   expect((stdout + stderr).replaceAll(/\s+/g, ' ')).toMatch(message)
   expect(code).toBe(2)
+})
+
+test('`forget` changes no table of the user in the schema of Fillrate, and names it', async () => {
+  await cli.configure({ sources, budget: 'unlimited' })
+  const tables = await database.pool.query<{ name: string }>(
+    `select relname as name from pg_class
+      where relnamespace = 'fillrate'::regnamespace and relkind in ('r', 'p') and relname !~ '^(migrations|people$)' order by 1`,
+  )
+  expect(tables.rows.map(({ name }) => name)).toEqual([...OWN_TABLES].sort())
+  await database.pool.query(
+    `insert into fillrate.people values (1, 'named@example.com', 'of named@example.com')`,
+  )
+  const { code, stdout, stderr } = await fillrate('forget --email named@example.com --yes')
+  expect((await database.pool.query('select email, title from fillrate.people')).rows).toEqual([
+    { email: 'named@example.com', title: 'of named@example.com' },
+  ])
+  expect(stdout + stderr).toMatch(/people\.email/)
+  expect(code).toBe(1)
+  await database.pool.query('truncate fillrate.people')
 })
 
 test('of a partitioned table and of one that others inherit from, only the row that was looked up is written, restored and written again', async () => {
