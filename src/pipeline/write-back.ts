@@ -94,7 +94,7 @@ async function writeWithRetries(
       if (length > 0) batchSize.onBatch(length, tookMs, batch.bytes)
       if (length > 0) guardedBatches.set(source, Math.max(0, guarded - 1))
       if (result.enriched > 0) rejectedInARow.delete(source)
-      return { ...result, more: length >= limit / 2 && result.rows > 0 }
+      return { ...result, more: length >= limit / 2 && result.rows + result.deferred > 0 }
     } catch (error) {
       const isBusy = error instanceof TableBusyError
       if (guarded === 0 && (isRowError(error) || (isBusy && isRowWait(error.cause)))) {

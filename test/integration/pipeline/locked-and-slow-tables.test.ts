@@ -15,10 +15,13 @@ afterEach(() => dropTrigger())
 const writeOnce = ({ deps, source }: AnsweredPeople) => writeBack.writeBackBatch(deps, source)
 
 /** Until there is nothing more to do at once, despite any errors. */
-async function writeAll(people: AnsweredPeople): Promise<{ rows: number; deferred: number }> {
+async function writeAll(
+  { deps, source }: AnsweredPeople,
+  options: { readonly limit?: number } = {},
+): Promise<{ rows: number; deferred: number }> {
   const total = { rows: 0, deferred: 0 }
   for (;;) {
-    const result = await writeOnce(people)
+    const result = await writeBack.writeBackBatch(deps, source, options)
     total.rows += result.rows
     total.deferred += result.deferred
     if (result.rows === 0 && !result.more) return total
@@ -54,6 +57,13 @@ const dropTrigger = (): Promise<unknown> =>
   database.pool.query('drop trigger if exists act on people; drop function if exists act()')
 
 describe('a row that another transaction has locked', () => {
+  test('keeps no other row waiting, where whole batches are of locked rows', async () => {
+    const people = await answeredPeople(database, 50, { sourceTimeoutMs: 3_000 })
+    await whileOpen(database, 'select from people where id < 50 for update', async () => {
+      expect(await writeAll(people, { limit: 4 })).toEqual({ rows: 1, deferred: 49 })
+    })
+  })
+
   test('is deferred, and the others of its batch are written at once', async () => {
     const people = await answeredPeople(database, 50, { sourceTimeoutMs: 3_000 })
     await whileOpen(database, `update people set title = 'typed' where id = 30`, async () => {
