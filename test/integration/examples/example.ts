@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import pino from 'pino'
 import { openApp, type App } from '../../../src/app.ts'
 import type { Config } from '../../../src/config/config.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { programPath } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -88,5 +89,6 @@ export async function readConfig(folder: string, path?: string): Promise<Config>
     import { loadConfig } from ${JSON.stringify(load)}
     console.log(JSON.stringify(await loadConfig(${JSON.stringify(options)})))`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
-  return JSON.parse(stdout) as Config
+  // The functions of a service are lost on the way; the examples use the built-in one.
+  return { ...(JSON.parse(stdout) as Config), adapter: BUILT_IN_SERVICE }
 }
