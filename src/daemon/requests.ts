@@ -1,16 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { undoRun } from '../actions/undo/undo.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
-import { runLoop } from '../runs/loop.ts'
+import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import { executeRun, type RunDeps } from '../runs/run.ts'
-import type { WorkerTask } from '../runs/loop.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { RunReport } from '../runs/report.ts'
 import type { Tx } from '../store/transaction.ts'
 import type { RequestedPass, RequestedUndo } from '../domain/requested-run.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
-import { WakeSignal } from '../util/wake-signal.ts'
 import type { Notifier } from './notifier.ts'
 import {
   Scheduler,
@@ -103,17 +100,12 @@ export function createUndoTask(
     },
     [],
   )
-  const tick = async (): Promise<number> => {
+  const poll = async (): Promise<number> => {
     await scheduler.startDue()
-    await sleep(POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
-    return 1
+    return POLL_INTERVAL_MS
   }
   return {
-    task: {
-      name: 'requests',
-      source: null,
-      start: () => runLoop({ name: 'requests', log, signal, wakeSignal: new WakeSignal(), tick }),
-    },
+    task: loopTask(repeating({ name: 'requests', log, signal }, poll)),
     stop: () => scheduler.stop(),
   }
 }

@@ -3,12 +3,11 @@ import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config, ScheduleEntry } from '../config/config.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
-import { enforceRetention as dropOld } from '../pipeline/retention.ts'
-import { runLoop } from '../runs/loop.ts'
+import { enforceRetention } from '../pipeline/retention.ts'
+import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
-import { WakeSignal } from '../util/wake-signal.ts'
+import type { WakeSignal } from '../util/wake-signal.ts'
 import { type RunDeps, executeRun } from '../runs/run.ts'
-import type { WorkerTask } from '../runs/loop.ts'
 import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
@@ -83,21 +82,27 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     onEnding: (tx, report, run) => notifier.recordRun(tx, report, run),
   })
   if (sources.length === 0) reportTriggers(deps, new Map())
+  const loop = { log, signal }
   const runs: WorkerTask[] = [
-    {
-      name: 'schedule',
-      source: null,
-      start: () =>
-        runLoop({
-          name: 'schedule',
-          log,
-          signal,
-          wakeSignal: new WakeSignal(),
-          tick: () => pollSchedule(schedule, signal),
-        }),
-    },
-    ...(sources.length === 0 ? [] : [liveSyncTask(deps, follow, signal)]),
-    { name: 'keep', source: null, start: () => retentionLoop(deps, signal) },
+    loopTask(
+      repeating({ ...loop, name: 'schedule' }, async () => {
+        await schedule.startDue()
+        return Math.max(20, Math.min(1_000, schedule.untilNext()))
+      }),
+    ),
+    // Polls, because a NOTIFY in the trigger would serialise users' commits.
+    ...(sources.length === 0
+      ? []
+      : [
+          loopTask({
+            ...loop,
+            name: 'follow',
+            paceMs: 50,
+            maxPollMs: LIVE_SYNC_POLL_MS,
+            tick: () => follow.tick(signal),
+          }),
+        ]),
+    retentionTask(deps, signal),
     ...(notifier.hasTargets ? [notificationTask(deps, signal)] : []),
   ]
   await Promise.all([...workers.tasks(), ...runs].map((task) => supervise(deps, workers, task, signal)))
@@ -119,31 +124,6 @@ const reportTriggers = ({ own }: ServiceDeps, missing: ReadonlyMap<string, strin
     'triggers_outdated',
     new Map([...missing].map(([source, reason]) => [source, { reason }] as const)),
   )
-
-async function pollSchedule(schedule: Scheduler, signal: AbortSignal): Promise<number> {
-  await schedule.startDue()
-  const ms = Math.max(20, Math.min(1_000, schedule.untilNext()))
-  await sleep(ms, undefined, { signal }).catch(() => {})
-  return 1
-}
-
-/** Polls, because a NOTIFY in the trigger would serialise users' commits. */
-function liveSyncTask({ log }: ServiceDeps, follow: LiveSync, signal: AbortSignal): WorkerTask {
-  return {
-    name: 'follow',
-    source: null,
-    start: () =>
-      runLoop({
-        name: 'follow',
-        log,
-        signal,
-        wakeSignal: new WakeSignal(),
-        paceMs: 50,
-        maxPollMs: LIVE_SYNC_POLL_MS,
-        tick: () => follow.tick(signal),
-      }),
-  }
-}
 
 async function runScheduleEntry(
   deps: ServiceDeps,
@@ -182,45 +162,34 @@ export function notificationTask(
   signal: AbortSignal,
 ): WorkerTask {
   let maintainedAt = Number.NEGATIVE_INFINITY
-  return {
+  return loopTask({
     name: 'notify',
-    source: null,
-    start: () =>
-      runLoop({
-        name: 'notify',
-        log,
-        signal,
-        wakeSignal: new WakeSignal(),
-        maxPollMs: NOTIFICATION_POLL_MS,
-        tick: async () => {
-          if (performance.now() - maintainedAt > NOTIFICATION_MAINTENANCE_MS) {
-            maintainedAt = performance.now()
-            await notifier.maintain(owner)
-          }
-          return notifier.send()
-        },
-      }),
-  }
+    log,
+    signal,
+    maxPollMs: NOTIFICATION_POLL_MS,
+    tick: async () => {
+      if (performance.now() - maintainedAt > NOTIFICATION_MAINTENANCE_MS) {
+        maintainedAt = performance.now()
+        await notifier.maintain(owner)
+      }
+      return notifier.send()
+    },
+  })
 }
 
 /** Deletes expired data in small batches. */
-function retentionLoop(deps: ServiceDeps, signal: AbortSignal): Promise<void> {
+function retentionTask(deps: ServiceDeps, signal: AbortSignal): WorkerTask {
   const sweep = { after: 0 }
-  return runLoop({
-    name: 'keep',
-    log: deps.log,
-    signal,
-    wakeSignal: new WakeSignal(),
-    tick: async () => {
-      const { deleted, more } = await dropOld(deps, deps.config.keep, sweep)
+  return loopTask(
+    repeating({ name: 'keep', log: deps.log, signal }, async () => {
+      const { deleted, more } = await enforceRetention(deps, deps.config.keep, sweep)
       if (Object.values(deleted).some((count) => count > 0))
         deps.log.debug({ event: 'data_expired', ...deleted }, 'deleted expired data')
       for (const source of deps.sources.values())
         await unlessBroken(deps, source, () => eraseAllDeleted(deps, source, { isConfirmed: false }, signal))
-      await sleep(more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS, undefined, { signal }).catch(() => {})
-      return 1
-    },
-  })
+      return more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS
+    }),
+  )
 }
 
 const FIRST_RESTART_MS = 1_000

@@ -13,7 +13,7 @@ import type { Deps, RunPolicy } from './deps.ts'
 
 const RECOVER_BATCH_SIZE = 1_000
 
-export interface RecoverResult {
+interface RecoverResult {
   /** Expired leases: calls that may be billed, and lookups that were never requested. */
   readonly expiredLeases: lookups.ExpiredLeases
   readonly interruptedRuns: number

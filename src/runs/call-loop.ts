@@ -8,7 +8,7 @@ import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
 import { cached } from '../util/cached.ts'
-import { WakeSignal } from '../util/wake-signal.ts'
+import type { WakeSignal } from '../util/wake-signal.ts'
 import { Cancellations } from './cancellations.ts'
 import type { Elector, Leadership } from './leader.ts'
 import { runLoop, logWait } from './loop.ts'
@@ -205,7 +205,6 @@ async function callWhileLeader(
       runLoop({
         ...common,
         name: 'poll',
-        wakeSignal: new WakeSignal(),
         tick: async () => {
           const result = await pollJobs(deps, leadership.scope, { signal })
           if (result.fetched > 0) options.wakeSettling?.()

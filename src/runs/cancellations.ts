@@ -1,7 +1,6 @@
 import type { Log } from '../util/log.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
-import { WakeSignal } from '../util/wake-signal.ts'
 import { runLoop } from './loop.ts'
 
 const POLL_INTERVAL_MS = 1_000
@@ -41,7 +40,6 @@ export class Cancellations {
       name: 'cancel',
       log: this.#deps.log,
       signal,
-      wakeSignal: new WakeSignal(),
       maxPollMs: POLL_INTERVAL_MS,
       tick: async () => {
         if (this.#active.size === 0) return 0

@@ -1,7 +1,7 @@
 import { LeaseLostError } from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import * as runs from '../store/runs.ts'
-import { runEvery } from './workers.ts'
+import { repeating, runLoop } from './loop.ts'
 
 /**
  * Keeps a run's lease.
@@ -15,9 +15,11 @@ export function heartbeat(
   signal: AbortSignal,
   onCancelled: (by: string) => void,
 ): Promise<void> {
-  return runEvery(HEARTBEAT_MS, signal, deps, 'heartbeat', async () => {
+  const beat = async (): Promise<number> => {
     const lease = await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())
     if (lease === null) throw new LeaseLostError(id, LEASE_MS)
     if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
-  })
+    return HEARTBEAT_MS
+  }
+  return runLoop(repeating({ name: 'heartbeat', signal, log: deps.log }, beat))
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../util/log.ts'
 import { isTransient, TransactionTimeouts } from '../store/connectivity.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
-import type { WakeSignal } from '../util/wake-signal.ts'
+import { WakeSignal } from '../util/wake-signal.ts'
 
 /** A loop of a process, to be started and awaited by itself. */
 export interface WorkerTask {
@@ -20,7 +20,8 @@ export interface LoopOptions {
    * @returns how much it did; 0: nothing to do
    */
   readonly tick: () => Promise<number>
-  readonly wakeSignal: WakeSignal
+  /** Ends the wait of an idle loop. Default: none does. */
+  readonly wakeSignal?: WakeSignal
   /** Stops the loop after the current tick. */
   readonly signal: AbortSignal
   readonly log: Log
@@ -33,6 +34,25 @@ export interface LoopOptions {
   /** Amount of a full tick, which is followed by the next one at once. */
   readonly fullTick?: number
 }
+
+/** A loop as a task. @param source the source that it works for; null: all */
+export const loopTask = (loop: LoopOptions, source: string | null = null): WorkerTask => ({
+  name: loop.name,
+  source,
+  start: () => runLoop(loop),
+})
+
+/** A loop that does something again and again, each time after the milliseconds that it returns. */
+export const repeating = (
+  loop: Pick<LoopOptions, 'name' | 'signal' | 'log'>,
+  act: () => Promise<number>,
+): LoopOptions => ({
+  ...loop,
+  tick: async () => {
+    await sleep(await act(), undefined, { signal: loop.signal }).catch(() => {})
+    return 1
+  },
+})
 
 /** Logs that an operation waits for Postgres: the `onWait` of `retryWhileUnavailable`. An outage is logged once a process, as a trouble. */
 export const logWait =
@@ -51,9 +71,9 @@ const MAX_POLL_MS = 1_000
  * transactions: the next tick picks up what this one did not do.
  */
 export async function runLoop(options: LoopOptions): Promise<void> {
-  const { signal, paceMs = 0, maxPollMs = MAX_POLL_MS } = options
+  const { signal, paceMs = 0, maxPollMs = MAX_POLL_MS, wakeSignal = new WakeSignal() } = options
   const { fullTick = Number.POSITIVE_INFINITY } = options
-  const wakeUps = options.wakeSignal.listen()
+  const wakeUps = wakeSignal.listen()
   const enough = options.gather?.enough.listen()
   let pollMs = MIN_POLL_MS
   let failures = 0

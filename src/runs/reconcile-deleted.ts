@@ -1,7 +1,5 @@
 import { describeError } from '../util/error-text.ts'
-import { hostname } from 'node:os'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
-import type { ObservedTrouble } from '../domain/trouble.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
   eraseDeleted,
@@ -13,9 +11,8 @@ import {
 import type { Source } from '../sources/source.ts'
 import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
-import { reportTroubles } from '../store/troubles.ts'
 import { checkBreakage } from './source-health.ts'
-import { logTroubleChanges } from './trouble-log.ts'
+import { reportSubjectTrouble } from './trouble-log.ts'
 
 type ReconcileDeps = Pick<Deps, 'db' | 'policy' | 'log'>
 
@@ -90,19 +87,6 @@ async function unlessBusy(
   }
 }
 
-/** Records as a trouble that erasing waits for a confirmation, or that it does no longer. */
-async function reportHeldErase({ db, log }: Pick<Deps, 'db' | 'log'>, source: string): Promise<void> {
-  const counts = await countSourceDeletions(db, source)
-  const held: ObservedTrouble = {
-    code: 'erase_held',
-    subject: source,
-    since: new Date(),
-    details: { waiting: counts.deleted },
-  }
-  const report = { reporter: `${hostname()}:${process.pid}`, codes: ['erase_held'], subject: source } as const
-  logTroubleChanges(log, await reportTroubles(db, report, isEraseHeld(counts) ? [held] : []))
-}
-
 export interface ErasedTotal {
   rows: number
   lookups: number
@@ -129,6 +113,8 @@ export async function eraseAllDeleted(
       total[count] += erased[count]
     if (erased.rows + erased.restored === 0) break
   }
-  await reportHeldErase(deps, source.name)
+  const counts = await countSourceDeletions(deps.db, source.name)
+  const held = isEraseHeld(counts) ? { waiting: counts.deleted } : null
+  await reportSubjectTrouble(deps, 'erase_held', source.name, held)
   return total
 }

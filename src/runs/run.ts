@@ -18,14 +18,14 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import { sampleFillRates } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
-import { isAbort, logWait } from './loop.ts'
+import { isAbort, logWait, repeating, runLoop } from './loop.ts'
 import { finishRun, type OnRunEnding, RunObservations } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
 import { checkBreakage, isFit, isLeftOut, listLeftOut } from './source-health.ts'
-import { runEvery, Workers } from './workers.ts'
+import { Workers } from './workers.ts'
 
 export interface RunDeps extends Omit<CallDeps, 'limiter'> {
   /** Only the leader of its scope serves the runs of this process. */
@@ -211,11 +211,14 @@ export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): P
       ? []
       : [
           afterFirstPage(() =>
-            runEvery(FILL_RATE_INTERVAL_MS, stopping, deps, 'measure', () =>
-              sampleFillRates(deps, options.sources, {
-                ...counted,
-                run: id,
-                minAgeMs: FILL_RATE_INTERVAL_MS,
+            runLoop(
+              repeating({ name: 'measure', signal: stopping, log: deps.log }, async () => {
+                await sampleFillRates(deps, options.sources, {
+                  ...counted,
+                  run: id,
+                  minAgeMs: FILL_RATE_INTERVAL_MS,
+                })
+                return FILL_RATE_INTERVAL_MS
               }),
             ),
           ),

@@ -1,13 +1,12 @@
-import { hostname } from 'node:os'
 import type { Deps, BrokenSource } from '../pipeline/deps.ts'
 import { readFingerprints } from '../sources/check/fingerprint.ts'
 import { type SourceProblem, SourceProblems, summarizeProblems } from '../sources/problems.ts'
 import { resolveSource, type Source } from '../sources/source.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
-import { listOpenTroubles, reportTroubles } from '../store/troubles.ts'
+import { listOpenTroubles } from '../store/troubles.ts'
 import { sqlStateOf } from '../util/sqlstates.ts'
-import { logTroubleChanges } from './trouble-log.ts'
+import { reportSubjectTrouble } from './trouble-log.ts'
 
 type HealthDeps = Pick<Deps, 'db' | 'log'>
 
@@ -84,25 +83,14 @@ export async function checkBreakage(deps: HealthDeps, source: Source): Promise<b
   return problems.length > 0
 }
 
-/** Begins the trouble of a broken source, refreshes it, or ends it, whichever process began it. */
+/** Reports whether a source is broken. */
 async function reportHealth(
-  { db, log }: HealthDeps,
+  deps: HealthDeps,
   source: string,
   problems: readonly SourceProblem[],
 ): Promise<void> {
   const { problem: reason, mend } = summarizeProblems(problems)
-  const observed = {
-    code: 'source_broken',
-    subject: source,
-    since: new Date(),
-    details: { reason, mend },
-  } as const
-  const report = {
-    reporter: `${hostname()}:${process.pid}`,
-    codes: ['source_broken'],
-    subject: source,
-  } as const
-  logTroubleChanges(log, await reportTroubles(db, report, problems.length === 0 ? [] : [observed]))
+  await reportSubjectTrouble(deps, 'source_broken', source, problems.length === 0 ? null : { reason, mend })
 }
 
 /** A trouble of a source that no process has refreshed for this long is of a source that left the configuration. */

@@ -1,6 +1,15 @@
 import { describeEnd } from '../domain/notification.ts'
-import { describeTrouble, type Trouble, troubleDurationMs, TROUBLES } from '../domain/trouble.ts'
-import type { TroubleChanges } from '../store/troubles.ts'
+import {
+  describeTrouble,
+  type Trouble,
+  type TroubleCode,
+  type TroubleDetails,
+  troubleDurationMs,
+  TROUBLES,
+} from '../domain/trouble.ts'
+import { reportTroubles, type TroubleChanges } from '../store/troubles.ts'
+import type { Database } from '../store/open.ts'
+import { hostname } from 'node:os'
 import type { Log } from '../util/log.ts'
 
 type LoggedTrouble = Pick<Trouble, 'code' | 'subject' | 'details'>
@@ -23,4 +32,19 @@ export function logTroubleEnd(log: Log, trouble: LoggedTrouble, ms: number): voi
 export function logTroubleChanges(log: Log, { begun, ended }: TroubleChanges): void {
   for (const trouble of begun) logTroubleBegin(log, trouble, trouble.since)
   for (const trouble of ended) logTroubleEnd(log, trouble, troubleDurationMs(trouble, Date.now()))
+}
+
+/**
+ * Begins the trouble of a subject, refreshes it, or ends it, whichever process began it.
+ * @param details null: it has none
+ */
+export async function reportSubjectTrouble(
+  { db, log }: { readonly db: Database; readonly log: Log },
+  code: TroubleCode,
+  subject: string,
+  details: TroubleDetails | null,
+): Promise<void> {
+  const report = { reporter: `${hostname()}:${process.pid}`, codes: [code], subject }
+  const observed = details === null ? [] : [{ code, subject, since: new Date(), details }]
+  logTroubleChanges(log, await reportTroubles(db, report, observed))
 }

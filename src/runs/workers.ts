@@ -1,7 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
-import { recoverAbandoned, type RecoverResult } from '../pipeline/recover.ts'
+import { recoverAbandoned } from '../pipeline/recover.ts'
 import { settleReceived } from '../pipeline/settle.ts'
 import type { SubmitResult } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
@@ -12,7 +11,7 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { runCallLoop } from './call-loop.ts'
 import type { RunCounters } from './counters.ts'
 import type { Elector, Leadership } from './leader.ts'
-import { runLoop, logWait, type WorkerTask } from './loop.ts'
+import { loopTask, logWait, repeating, type WorkerTask } from './loop.ts'
 import { SOURCE_CHECK_MS, SourceWatch } from './source-health.ts'
 import { Writers } from './writers.ts'
 
@@ -51,7 +50,6 @@ export interface WorkersOptions {
   readonly beforeSettle?: () => Promise<void>
   /** Notified when a delivery is stored. Without it they are polled for. */
   readonly deliveries?: WakeSignal
-  readonly onRecovered?: (result: RecoverResult) => void
 }
 
 type WorkersDeps = Pick<
@@ -159,51 +157,47 @@ export class Workers {
     const common = { signal, log: deps.log }
     return [
       ...(calls === null ? [] : [{ name: 'call', source: null, start: () => this.#runCalls(calls) }]),
-      {
+      loopTask({
+        ...common,
         name: 'settle',
-        source: null,
-        start: () =>
-          runLoop({
-            ...common,
-            name: 'settle',
-            wakeSignal: this.#settleSignal,
-            gather: { ms: 250, enough: this.#allDelivered },
-            fullTick: 20,
-            tick: async () => {
-              await this.#options.beforeSettle?.()
-              const result = await settleReceived(deps)
-              if (result.answered > 0)
-                this.#writers.wake({ stored: result.answered, areLast: this.#onSettled(result.answered) })
-              if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
-              return result.deliveries
-            },
-          }),
-      },
+        wakeSignal: this.#settleSignal,
+        gather: { ms: 250, enough: this.#allDelivered },
+        fullTick: 20,
+        tick: async () => {
+          await this.#options.beforeSettle?.()
+          const result = await settleReceived(deps)
+          if (result.answered > 0)
+            this.#writers.wake({ stored: result.answered, areLast: this.#onSettled(result.answered) })
+          if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
+          return result.deliveries
+        },
+      }),
       ...this.#writers.tasks(),
-      {
-        name: 'sources',
-        source: null,
-        start: () =>
-          runEvery(SOURCE_CHECK_MS, signal, deps, 'sources', async () => {
-            if (!(await watch.check())) return
+      loopTask(
+        repeating({ ...common, name: 'sources' }, async () => {
+          if (await watch.check()) {
             this.#writers.wake()
             onMended?.()
-          }),
-      },
-      {
-        name: 'recover',
-        source: null,
-        start: () =>
-          runEvery(LEASE_MS / 5, signal, deps, 'recover', async () => {
-            const running = await runs.listRunning(deps.db)
-            if (this.#leasesMayBeLate()) return
-            // Never declare our own runs dead, however long Postgres was unavailable.
-            const recovered = await recoverAbandoned(deps, this.#runIds())
-            this.#options.onRecovered?.(recovered)
-            if (calls !== null) this.#warnOfOtherScopes(running, calls.elector.scope)
-          }),
-      },
+          }
+          return SOURCE_CHECK_MS
+        }),
+      ),
+      loopTask(
+        repeating({ ...common, name: 'recover' }, async () => {
+          await this.#recover()
+          return LEASE_MS / 5
+        }),
+      ),
     ]
+  }
+
+  async #recover(): Promise<void> {
+    const { calls } = this.#options
+    const running = await runs.listRunning(this.#deps.db)
+    if (this.#leasesMayBeLate()) return
+    // Never declare our own runs dead, however long Postgres was unavailable.
+    await recoverAbandoned(this.#deps, this.#runIds())
+    if (calls !== null) this.#warnOfOtherScopes(running, calls.elector.scope)
   }
 
   /** After an outage of Postgres every lease has expired: living processes renew theirs first. */
@@ -292,25 +286,4 @@ export class Workers {
   #forEachRun(act: (counters: RunCounters) => void, only: number | 'all' = 'all'): void {
     for (const { run, counters } of this.#runs) if (only === 'all' || run === only) act(counters)
   }
-}
-
-/** Repeats a small task in a loop that survives outages. */
-export function runEvery(
-  ms: number,
-  signal: AbortSignal,
-  deps: Pick<WorkersDeps, 'log'>,
-  name: string,
-  act: () => Promise<unknown>,
-): Promise<void> {
-  return runLoop({
-    name,
-    wakeSignal: new WakeSignal(),
-    signal,
-    log: deps.log,
-    tick: async () => {
-      await act()
-      await sleep(ms, undefined, { signal }).catch(() => {})
-      return 1
-    },
-  })
 }

@@ -5,7 +5,7 @@ import type { Source } from '../sources/source.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
 import { unlessBroken } from './source-health.ts'
-import { type LoopOptions, runLoop, type WorkerTask } from './loop.ts'
+import { type LoopOptions, loopTask, type WorkerTask } from './loop.ts'
 
 /** How soon answers are to be written back. `sync`: a user waits for them. `last`: there are no others to gather. */
 export type AnswerUrgency = 'last' | 'sync' | 'none'
@@ -149,8 +149,7 @@ export class Writers {
     tick: () => Promise<number>,
   ): WorkerTask {
     const name = `${verb} ${source}`
-    const options = { ...pacing, name, log: this.#deps.log, signal: this.#signal, tick }
-    return { name, source, start: () => runLoop(options) }
+    return loopTask({ ...pacing, name, log: this.#deps.log, signal: this.#signal, tick }, source)
   }
 
   /** @returns how many rows it wrote; infinity: there is more to write at once */
