@@ -12,14 +12,14 @@ import type { UndoReport } from './actions/undo/report.ts'
 import { undoRun, type UndoOptions } from './actions/undo/undo.ts'
 import { openServiceClient } from './actions/service-client.ts'
 import {
-  assertRoutePossible,
+  checkRequest,
   chooseSource,
   chooseSources,
+  type PassRequest,
   requireBudget,
   toBudgetLimit,
 } from './actions/validate-request.ts'
 import type { Config } from './config/config.ts'
-import type { LookupBudget } from './domain/spend.ts'
 import { requireDatabaseUrl, type Environment } from './config/environment.ts'
 import type { DaemonApp } from './daemon/daemon.ts'
 import { Notifier } from './daemon/notifier.ts'
@@ -29,7 +29,6 @@ import { runService } from './daemon/service.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
 import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
-import type { RouteOption } from './domain/route.ts'
 import type { DashboardApp } from './http/dashboard/dashboard-app.ts'
 import {
   checkBulkAvailability,
@@ -56,7 +55,6 @@ import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
 import { createBreaker } from './service/breaker.ts'
 import { UnauthorizedError } from './service/errors.ts'
 import type { EnrichmentClient } from './service/client.ts'
-import { checkWhere } from './sources/check/expressions.ts'
 import { linkSources } from './sources/link.ts'
 import { SourceProblems } from './sources/problems.ts'
 import { openSource, type Source } from './sources/source.ts'
@@ -65,7 +63,6 @@ import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openConnections, openDatabase, type Database } from './store/open.ts'
 import type { ProcessRole } from './store/processes.ts'
 import * as rateLimits from './store/rate-limits.ts'
-import type { Tx } from './store/transaction.ts'
 import * as services from './store/services.ts'
 import { WakeSignal } from './util/wake-signal.ts'
 
@@ -91,21 +88,6 @@ const CLOSE_TIMEOUT_MS = 15_000
 
 /** What a run needs until its first page: to pick, to lead, and for what it records meanwhile. */
 const FIRST_CONNECTIONS = 4
-
-/** Which rows a run or a plan is about. */
-export interface PassRequest {
-  /** Names of sources; none means all. */
-  readonly sources: readonly string[]
-  /** Maximum rows of each source; null: all. */
-  readonly limit: number | null
-  /** Maximum lookups to request. Undefined: the configuration's. */
-  readonly budget?: LookupBudget | undefined
-  /** An SQL condition; the table is `t`. */
-  readonly where: string | null
-  readonly route: RouteOption
-  /** Stops taking work: calls in flight finish, and the state is saved. */
-  readonly signal: AbortSignal
-}
 
 export type RunRequest = PassRequest &
   Pick<ExecuteRunOptions, 'waitMs' | 'dryRun' | 'onProgress' | 'onStarted'> &
@@ -254,15 +236,6 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
   ): Promise<Receiver> =>
     openReceiver({ db, environment, log, service: () => adapter, deliveries, dashboard })
 
-  /** The sources of a request, after checking its condition against each of them. */
-  const chooseFor = async (request: PassRequest): Promise<Source[]> => {
-    // What is broken is left out, unless the request names nothing else.
-    const fit = request.sources.filter((name) => !all.brokenSources.has(name))
-    const chosen = chooseSources(all, fit.length > 0 ? fit : request.sources)
-    if (request.where !== null) for (const source of chosen) await checkWhere(db, source, request.where)
-    return chosen
-  }
-
   // One for all runs of the process, since it reflects the state of the service.
   const breaker = createBreaker()
   const createRunDeps = async (receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> => ({
@@ -281,6 +254,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
     },
     keyAccepted: own.keyAccepted,
     describeOutage: () => own.describeOutage(),
+    recordRun: (tx, report, run) => notifier.recordRun(tx, report, run),
     webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
     elector: new LeaderElector({
       db,
@@ -336,40 +310,27 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
     bulk,
     defaults: { budget: config.budget, allowsWhere: config.dashboard.allowWhere },
     service: async () => (await deps()).service,
-    validate: async (request) => {
-      assertRoutePossible(request.route, bulk)
-      return chooseFor(request)
-    },
+    validate: (request) => checkRequest({ ...all, db }, request, bulk),
     get scope() {
       return currentScope()
     },
     run: async (request) => {
-      const chosen = await chooseFor(request)
+      await checkRequest({ ...all, db }, request, bulk)
       const budget = requireBudget(request, config)
-      const { trigger = 'manual', dryRun = null } = request
-      assertRoutePossible(request.route, bulk)
       openClient()
       openConnections(db, FIRST_CONNECTIONS)
       const deliveries = new WakeSignal()
       const receiver =
         bulk.usesWebhook === true && request.route !== 'sync' ? await openOwnReceiver(deliveries) : null
-      const names = chosen.map(({ name }) => name)
       try {
         // The watch reports once that Postgres is away, as in the middle of a run.
         const waiting = { giveUp: () => request.signal.aborted }
         return await asProcess('run', async () =>
           executeRun(await retryWhileUnavailable(() => createRunDeps(receiver), waiting), {
+            trigger: 'manual',
             ...request,
-            sources: chosen,
-            names: request.sources,
-            trigger,
             budget,
-            dryRun,
             deliveries,
-            ...(dryRun === null && {
-              onEnding: (tx: Tx, report: RunReport) =>
-                notifier.recordRun(tx, report, { trigger, sources: names }),
-            }),
           }),
         )
       } finally {
@@ -377,11 +338,10 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
       }
     },
     plan: async (request) => {
-      assertRoutePossible(request.route, bulk)
       const scope = currentScope()
       return createPlan(await deps(), {
         ...request,
-        sources: await chooseFor(request),
+        sources: await checkRequest({ ...all, db }, request, bulk),
         leftOut: listLeftOut(all, request.sources),
         budget: toBudgetLimit(request.budget ?? config.budget),
         isBoundedByBudget: request.budget !== undefined,

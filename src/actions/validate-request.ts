@@ -1,12 +1,21 @@
 import { ConfigProblems } from '../config/problems.ts'
-import type { RouteOption } from '../domain/route.ts'
+import type { RunSpec } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
+import { checkWhere } from '../sources/check/expressions.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import type { Source } from '../sources/source.ts'
 import type { LookupBudget } from '../domain/spend.ts'
 import { didYouMean, listNames } from '../util/text.ts'
 
 /** Validation of requests against the configuration. All functions throw ConfigProblems. */
+
+/** What is requested of a run or a plan, before it is checked against the configuration. */
+export interface PassRequest extends Omit<RunSpec, 'budget'> {
+  /** Maximum lookups to request. Undefined: the configuration's. */
+  readonly budget?: LookupBudget | undefined
+  /** Stops taking work: calls in flight finish, and the state is saved. */
+  readonly signal: AbortSignal
+}
 
 type OpenedSources = Pick<Deps, 'sources' | 'brokenSources'>
 
@@ -39,7 +48,7 @@ export function refuseSource(name: string, found: string, expected: string, todo
 
 /** Requires an explicit budget: a run never spends by surprise. */
 export function requireBudget(
-  request: { readonly budget?: LookupBudget | undefined },
+  request: Pick<PassRequest, 'budget'>,
   config: { readonly budget: LookupBudget | null },
 ): number | null {
   const budget = request.budget ?? config.budget
@@ -57,13 +66,21 @@ export function requireBudget(
 export const toBudgetLimit = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' ? null : budget
 
-/** @throws ConfigProblems if bulk is requested although it is off */
-export function assertRoutePossible(
-  route: RouteOption,
+/**
+ * The sources of a request. What is broken is left out, unless the request names nothing else.
+ * @throws ConfigProblems if bulk is requested although it is off, or the condition is invalid for one of the sources
+ */
+export async function checkRequest(
+  all: OpenedSources & Pick<Deps, 'db'>,
+  { sources, where, route }: PassRequest,
   bulk: { readonly isPossible: boolean; readonly todo: string | null },
-): void {
+): Promise<Source[]> {
   if (route === 'bulk' && !bulk.isPossible)
     throw requestProblem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
+  const fit = sources.filter((name) => !all.brokenSources?.has(name))
+  const chosen = chooseSources(all, fit.length > 0 ? fit : sources)
+  if (where !== null) for (const source of chosen) await checkWhere(all.db, source, where)
+  return chosen
 }
 
 /** @throws ConfigProblems if the environment does not set the value */

@@ -1,24 +1,19 @@
-import type { ServiceCredits } from '../domain/service/credits.ts'
 import { randomUUID } from 'node:crypto'
 import type { LiveSyncKind } from './day-budgets.ts'
-import type { Log } from '../util/log.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import type { LiveRunPick } from '../pipeline/pick/pick-changed.ts'
-import { LEASE_MS, type RunPolicy } from '../pipeline/deps.ts'
-import { finishRun, type OnRunEnding, RunObservations } from '../runs/finish.ts'
+import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
+import { finishRun, RunObservations } from '../runs/finish.ts'
 import { heartbeat } from '../runs/heartbeat.ts'
 import { RunCounters } from '../runs/counters.ts'
+import type { RunDeps } from '../runs/run.ts'
 import type { Workers } from '../runs/workers.ts'
-import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
 
+/** What live sync needs of its process. */
+export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'owner' | 'elector' | 'recordRun'>
+
 export interface LiveSyncRunOptions {
-  readonly db: Database
-  readonly log: Log
-  readonly policy: Pick<RunPolicy, 'price'>
-  readonly owner: string
-  readonly scope: () => string
-  readonly service: number
   readonly workers: Workers
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
@@ -27,9 +22,6 @@ export interface LiveSyncRunOptions {
   readonly budget: { readonly limit: number | null; readonly sources: ReadonlyMap<string, number> }
   /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null
-  readonly onEnding: OnRunEnding
-  /** What lookups cost. Default: one credit each. */
-  readonly credits: ServiceCredits
 }
 
 /**
@@ -45,6 +37,7 @@ export class LiveSyncRun implements LiveRunPick {
   readonly trigger: LiveSyncKind
   readonly budget: RunBudget
   readonly service: number
+  readonly #deps: LiveSyncDeps
   readonly #options: LiveSyncRunOptions
   readonly #token: string
   readonly #counters = new RunCounters()
@@ -55,10 +48,10 @@ export class LiveSyncRun implements LiveRunPick {
   readonly #heartbeat: Promise<void>
   #lastPickAt = performance.now()
 
-  static async open(options: LiveSyncRunOptions): Promise<LiveSyncRun> {
-    const { db, log, owner, scope, service, trigger, sources } = options
+  static async open(deps: LiveSyncDeps, options: LiveSyncRunOptions): Promise<LiveSyncRun> {
+    const { db, log, owner, elector, service } = deps
+    const { trigger, sources, budgetName } = options
     const token = randomUUID()
-    const { budgetName } = options
     const { limit: budget, sources: sourceBudgets } = options.budget
     const id = await runs.insertRun(db, {
       trigger,
@@ -74,22 +67,23 @@ export class LiveSyncRun implements LiveRunPick {
       owner,
       token,
       leaseMs: LEASE_MS,
-      scope: scope(),
+      scope: elector.scope,
       service,
       budgetName,
     })
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
     log.info({ event: 'run_started', run: id, trigger, sources, budget }, 'run started')
-    return new LiveSyncRun(options, id, token)
+    return new LiveSyncRun(deps, options, id, token)
   }
 
-  private constructor(options: LiveSyncRunOptions, id: number, token: string) {
+  private constructor(deps: LiveSyncDeps, options: LiveSyncRunOptions, id: number, token: string) {
+    this.#deps = deps
     this.#options = options
     this.id = id
     this.trigger = options.trigger
-    this.service = options.service
-    this.budget = new RunBudget(options.budget.limit, options.budget.sources, options.credits)
+    this.service = deps.service
+    this.budget = new RunBudget(options.budget.limit, options.budget.sources, deps.adapter.credits)
     this.#token = token
     this.#detach = options.workers.attach({
       run: id,
@@ -99,7 +93,7 @@ export class LiveSyncRun implements LiveRunPick {
       onStop: () => {},
       onFailure: (error) => this.#observations.failures.push(error),
     })
-    this.#heartbeat = heartbeat(options, id, token, this.#ended.signal, (by) => {
+    this.#heartbeat = heartbeat(deps, id, token, this.#ended.signal, (by) => {
       this.#observations.cancelledBy = by
     }).catch((error: unknown) => {
       this.#observations.failures.push(error)
@@ -142,23 +136,24 @@ export class LiveSyncRun implements LiveRunPick {
     this.#ended.abort()
     await this.#heartbeat
     this.#detach()
-    const { db, log, policy, workers } = this.#options
+    const { trigger, sources, workers } = this.#options
     const stopped = new AbortController()
     if (reason === 'interrupted') stopped.abort()
     const [failure] = this.#observations.failures
     try {
       await finishRun(
-        { db, log, policy },
+        this.#deps,
         {
           id: this.id,
           token: this.#token,
+          trigger,
+          named: sources,
           budget: this.budget,
-          counters: this.#counters,
           startedAt: this.#startedAt,
           observations: this.#observations,
           rate: workers.rate(),
         },
-        { signal: stopped.signal, workers, onEnding: this.#options.onEnding },
+        { signal: stopped.signal, workers },
       )
     } catch (error) {
       // The failure is stored as the run's reason already; throw anything else.

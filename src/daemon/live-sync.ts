@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { Deps } from '../pipeline/deps.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
 import { repick } from '../pipeline/pick/pick.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
-import type { RunReport } from '../runs/report.ts'
 import { isFit, unlessBroken } from '../runs/source-health.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source.ts'
@@ -12,28 +10,19 @@ import * as leases from '../store/leases.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
-import type { Tx } from '../store/transaction.ts'
 import * as runProgress from '../store/run-progress.ts'
 import { DayBudgets, LIVE_SYNC_KINDS, type LiveSyncKind } from './day-budgets.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
-import { LiveSyncRun } from './live-sync-run.ts'
+import { type LiveSyncDeps, LiveSyncRun } from './live-sync-run.ts'
 import { Polling } from './polling.ts'
 
 export interface LiveSyncOptions {
   readonly sources: readonly Source[]
-  readonly owner: string
-  readonly scope: () => string
   readonly workers: Workers
   /** Lookups a day, of single edits and of imports. Null: unlimited. */
   readonly budgets: Readonly<Record<LiveSyncKind, number | null>>
   /** Called with why changes of sources may be missed, by source. */
   readonly onTriggersChecked: (missing: ReadonlyMap<string, string>) => void
-  /** Called in the transaction that closes a run. */
-  readonly onEnding: (
-    tx: Tx,
-    report: RunReport,
-    run: { readonly trigger: LiveSyncKind; readonly sources: readonly string[] },
-  ) => Promise<void>
 }
 
 /** A poll that finds more rows than this has found an import: the triggers draw the line there as well. */
@@ -52,7 +41,7 @@ const LEASE_SCOPE = 'follow'
  * edits go into a `sync` run with the highest priority, imports into a `backfill` run with the lowest.
  */
 export class LiveSync {
-  readonly #deps: Deps
+  readonly #deps: LiveSyncDeps
   readonly #options: LiveSyncOptions
   readonly #byName: ReadonlyMap<string, Source>
   readonly #names: readonly string[]
@@ -71,7 +60,7 @@ export class LiveSync {
   /** Consecutive failed runs. */
   #consecutiveFailures = 0
 
-  constructor(deps: Deps, options: LiveSyncOptions) {
+  constructor(deps: LiveSyncDeps, options: LiveSyncOptions) {
     this.#deps = deps
     this.#options = options
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
@@ -127,8 +116,8 @@ export class LiveSync {
   async #renewLeadership(): Promise<boolean> {
     const now = performance.now()
     if (now - this.#leadershipCheckedAt < (this.#isLeader ? LEASE_MS / 5 : 1_000)) return this.#isLeader
-    const { db, log } = this.#deps
-    const leads = await leases.acquireLease(db, LEASE_SCOPE, this.#token, this.#options.owner, LEASE_MS)
+    const { db, log, owner } = this.#deps
+    const leads = await leases.acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS)
     this.#leadershipCheckedAt = now
     if (leads && !this.#isLeader)
       log.info({ event: 'live_sync_started', sources: this.#names }, 'this process runs live sync')
@@ -280,22 +269,12 @@ export class LiveSync {
     }
     if (open !== null && !open.isCancelled && open.budgetName === budgetName) return open
     await this.#closeRun(kind, 'done')
-    const { db, log, policy, service } = this.#deps
-    const { owner, scope, workers } = this.#options
-    const run = await LiveSyncRun.open({
-      db,
-      log,
-      policy,
-      owner,
-      scope,
-      service,
-      workers,
+    const run = await LiveSyncRun.open(this.#deps, {
+      workers: this.#options.workers,
       sources: this.#names,
       trigger: kind,
       budget: this.#budgets.limits(kind),
       budgetName,
-      credits: this.#deps.adapter.credits,
-      onEnding: (tx, report) => this.#options.onEnding(tx, report, { trigger: kind, sources: this.#names }),
     })
     this.#openRuns[kind] = run
     return run

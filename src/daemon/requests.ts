@@ -2,13 +2,11 @@ import { undoRun } from '../actions/undo/undo.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
-import { executeRun, type RunDeps } from '../runs/run.ts'
+import { executeRun, type ExecuteRunOptions, type RunDeps } from '../runs/run.ts'
 import type { Workers } from '../runs/workers.ts'
-import type { RunReport } from '../runs/report.ts'
-import type { Tx } from '../store/transaction.ts'
-import type { RequestedPass, RequestedUndo } from '../domain/requested-run.ts'
+import type { RequestedUndo } from '../domain/requested-run.ts'
+import type { RunSpec } from '../domain/run.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
-import type { Notifier } from './notifier.ts'
 import {
   Scheduler,
   type RequestExecutor,
@@ -16,48 +14,29 @@ import {
   type ScheduledRunOptions,
 } from './scheduler.ts'
 
-/** How long a requested run waits for its deliveries when nothing else is left, as `fillrate run` does by default. */
-const REQUEST_DELIVERY_WAIT_MS = 30 * 60_000
+/** How long a run of the daemon waits for its deliveries when nothing else is left, as `fillrate run` does by default. */
+const DELIVERY_WAIT_MS = 30 * 60_000
+
+/** Executes a run in the workers of this process. */
+export const runInWorkers = (
+  deps: RunDeps,
+  workers: Workers,
+  run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun'>,
+  options: ScheduledRunOptions,
+): Promise<ScheduledRunEnd> => executeRun(deps, { ...run, ...options, waitMs: DELIVERY_WAIT_MS, workers })
 
 /** Executes what is requested on the dashboard, in the process that calls the service. */
-export function createRequestExecutor(
-  deps: RunDeps & { readonly notifier: Notifier },
-  workers: Workers,
-): RequestExecutor {
+export function createRequestExecutor(deps: RunDeps, workers: Workers): RequestExecutor {
   return {
     kinds: ['run', 'undo'],
     sources: [...deps.sources.keys(), ...(deps.brokenSources?.keys() ?? [])],
     service: deps.service,
-    execute: ({ work }, options) =>
-      work.kind === 'run' ? runRequested(deps, workers, work, options) : undoRequested(deps, work, options),
+    execute: ({ work }, options) => {
+      if (work.kind === 'undo') return undoRequested(deps, work, options)
+      const dryRun = work.isDryRun ? { sample: 0 } : null
+      return runInWorkers(deps, workers, { ...work, trigger: 'manual', dryRun }, options)
+    },
   }
-}
-
-async function runRequested(
-  deps: RunDeps & { readonly notifier: Notifier },
-  workers: Workers,
-  { sources: names, limit, budget, where, route, isDryRun }: RequestedPass,
-  { signal, budgetName, onStarted }: ScheduledRunOptions,
-): Promise<ScheduledRunEnd> {
-  return executeRun(deps, {
-    sources: names.map((name) => deps.sources.get(name)).filter((source) => source !== undefined),
-    names,
-    trigger: 'manual',
-    limit,
-    budget,
-    budgetName,
-    where,
-    route,
-    waitMs: REQUEST_DELIVERY_WAIT_MS,
-    signal,
-    onStarted,
-    dryRun: isDryRun ? { sample: 0 } : null,
-    workers,
-    ...(!isDryRun && {
-      onEnding: (tx: Tx, report: RunReport) =>
-        deps.notifier.recordRun(tx, report, { trigger: 'manual', sources: names }),
-    }),
-  })
 }
 
 async function undoRequested(

@@ -1,21 +1,21 @@
 import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config, ScheduleEntry } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { enforceRetention } from '../pipeline/retention.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import { type RunDeps, executeRun } from '../runs/run.ts'
+import type { RunDeps } from '../runs/run.ts'
 import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
 import type { Notifier } from './notifier.ts'
 import type { OwnTroubles } from './own-troubles.ts'
-import { createRequestExecutor } from './requests.ts'
-import { type ScheduledRunOptions, Scheduler } from './scheduler.ts'
+import { createRequestExecutor, runInWorkers } from './requests.ts'
+import { Scheduler } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
 export interface ServiceDeps extends RunDeps {
@@ -35,8 +35,6 @@ export interface ServiceOptions {
 
 /** How often the change queue is polled while idle. */
 const LIVE_SYNC_POLL_MS = 250
-/** How long a scheduled run waits for its deliveries when nothing else is left. */
-const DELIVERY_WAIT_MS = 30 * 60_000
 /** Interval between retention passes, and pause between two batches. */
 const RETENTION_INTERVAL_MS = 10 * 60_000
 const RETENTION_PACE_MS = 200
@@ -50,7 +48,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   const { signal } = options
   const workers = new Workers(deps, {
     sources: [...deps.sources.values()],
-    calls: { ...deps, deps },
+    calls: deps,
     signal,
     deliveries: options.deliveries,
     onMended: options.onMended,
@@ -63,7 +61,10 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       owner,
       clock: () => scheduledRuns.readDatabaseTime(db),
       leaseMs: LEASE_MS,
-      run: (entry, options) => runScheduleEntry(deps, workers, entry, options),
+      run: ({ sources: names, limit, budget }, scheduled) => {
+        const spec = { sources: names, limit, budget: entryBudget(budget ?? config.budget), where: null }
+        return runInWorkers(deps, workers, { ...spec, route: 'auto', trigger: 'schedule' }, scheduled)
+      },
       requests: createRequestExecutor(deps, workers),
     },
     config.schedule,
@@ -71,15 +72,12 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   const sources = [...deps.sources.values()].filter((source) => source.mapping.follow)
   const follow = new LiveSync(deps, {
     sources,
-    owner,
-    scope: () => deps.elector.scope,
     workers,
     budgets: {
       follow: entryBudget(config.liveSync.budget),
       backfill: entryBudget(config.liveSync.importBudget),
     },
     onTriggersChecked: (missing) => reportTriggers(deps, missing),
-    onEnding: (tx, report, run) => notifier.recordRun(tx, report, run),
   })
   if (sources.length === 0) reportTriggers(deps, new Map())
   const loop = { log, signal }
@@ -124,31 +122,6 @@ const reportTriggers = ({ own }: ServiceDeps, missing: ReadonlyMap<string, strin
     'triggers_outdated',
     new Map([...missing].map(([source, reason]) => [source, { reason }] as const)),
   )
-
-async function runScheduleEntry(
-  deps: ServiceDeps,
-  workers: Workers,
-  entry: ScheduleEntry,
-  { signal, budgetName, onStarted }: ScheduledRunOptions,
-) {
-  const sources = entry.sources.map((name) => deps.sources.get(name)).filter((source) => source !== undefined)
-  return executeRun(deps, {
-    sources,
-    names: entry.sources,
-    trigger: 'schedule',
-    limit: entry.limit,
-    budget: entryBudget(entry.budget ?? deps.config.budget),
-    budgetName,
-    where: null,
-    route: 'auto',
-    waitMs: DELIVERY_WAIT_MS,
-    signal,
-    workers,
-    onStarted,
-    onEnding: (tx, report) =>
-      deps.notifier.recordRun(tx, report, { trigger: 'schedule', sources: entry.sources }),
-  })
-}
 
 const entryBudget = (budget: Config['budget']): number | null =>
   budget === 'unlimited' ? null : (budget ?? 0)

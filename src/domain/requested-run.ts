@@ -1,17 +1,10 @@
-import type { RouteOption } from './route.ts'
+import type { RunSpec } from './run.ts'
 
 /** A run or an undo that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
 export type RequestedRun = RequestedPass | RequestedUndo
 
-export interface RequestedPass {
+export interface RequestedPass extends RunSpec {
   readonly kind: 'run'
-  readonly sources: readonly string[]
-  /** Maximum rows of each source; null: all. */
-  readonly limit: number | null
-  /** Maximum lookups; null: unlimited. */
-  readonly budget: number | null
-  readonly where: string | null
-  readonly route: RouteOption
   /** Requests lookups and stores the records, but writes nothing. */
   readonly isDryRun: boolean
 }

@@ -1,4 +1,5 @@
 import { isObject } from './json.ts'
+import type { RouteOption } from './route.ts'
 import { FillrateError } from '../util/error-text.ts'
 
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
@@ -10,15 +11,24 @@ export const Run = {
 } as const
 export type RunState = (typeof Run)[keyof typeof Run]
 
+/** What is requested of a run or a plan. */
+export interface RunSpec {
+  /** Names of sources; none means all. */
+  readonly sources: readonly string[]
+  /** Maximum rows of each source, including abandoned ones; null: all. */
+  readonly limit: number | null
+  /** Maximum lookups to request; null: unlimited. */
+  readonly budget: number | null
+  /** An SQL condition in addition to the source's own; the table is `t`. */
+  readonly where: string | null
+  readonly route: RouteOption
+}
+
 /** What started a run; decides its priority at the limiter. */
 export type Trigger = 'manual' | 'schedule' | 'follow' | 'backfill'
 
 /** What was requested of a run, as it is stored. */
-export interface StoredRunOptions {
-  readonly limit: number | null
-  readonly budget: number | null
-  readonly where: string | null
-  readonly route: 'auto' | 'sync' | 'bulk'
+export interface StoredRunOptions extends Omit<RunSpec, 'sources'> {
   /** Reports what it would write, and writes nothing. */
   readonly dry?: boolean
   /** The run that this one undoes. */

@@ -1,6 +1,6 @@
 import { describeError } from '../util/error-text.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { describeInterruption, Run } from '../domain/run.ts'
+import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
 import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
@@ -11,7 +11,6 @@ import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
-import type { RunCounters } from './counters.ts'
 import { logWait } from './loop.ts'
 import type { Leftover, Outage } from './monitor.ts'
 import type { DeletedRowsReport } from './reconcile-deleted.ts'
@@ -19,7 +18,11 @@ import type { LeftOutSource } from './source-health.ts'
 import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
 
 /** Called with the report in the transaction that closes the run. */
-export type OnRunEnding = (tx: Tx, report: RunReport) => Promise<void>
+export type RecordRun = (
+  tx: Tx,
+  report: RunReport,
+  run: { readonly trigger: Trigger; readonly sources: readonly string[] },
+) => Promise<void>
 
 /** What a run observes, to report at its end. */
 export class RunObservations {
@@ -48,12 +51,14 @@ export class RunObservations {
  * @throws the error that ended it, after it was stored as failed
  */
 export async function finishRun(
-  deps: Pick<Deps, 'db' | 'log'> & { readonly policy: Pick<Deps['policy'], 'price'> },
+  deps: Pick<Deps, 'db' | 'log' | 'policy'> & { readonly recordRun: RecordRun },
   run: {
     readonly id: number
     readonly token: string
+    readonly trigger: Trigger
+    /** Names of the requested sources. */
+    readonly named: readonly string[]
     readonly budget: RunBudget
-    readonly counters: RunCounters
     readonly startedAt: number
     readonly observations: RunObservations
     readonly rate: RateStatus | null
@@ -63,7 +68,6 @@ export async function finishRun(
     readonly dryRun?: object | null
     /** Shared with other runs. */
     readonly workers?: object
-    readonly onEnding?: OnRunEnding
   },
 ): Promise<RunReport> {
   const [failure] = run.observations.failures
@@ -119,7 +123,8 @@ export async function finishRun(
       () =>
         inTransaction(deps.db, async (tx) => {
           const isClosed = await runs.closeRun(tx, run.id, run.token, { state, reason, totals, failedFor })
-          if (isClosed) await options.onEnding?.(tx, report)
+          if (isClosed && !options.dryRun)
+            await deps.recordRun(tx, report, { trigger: run.trigger, sources: run.named })
           return isClosed
         }),
       retryOptions,

@@ -9,14 +9,14 @@ import { repeating, runLoop } from './loop.ts'
  * @throws LeaseLostError if another process declared the run dead
  */
 export function heartbeat(
-  deps: Pick<Deps, 'db' | 'log'> & { readonly scope: () => string },
+  deps: Pick<Deps, 'db' | 'log'> & { readonly elector: { readonly scope: string } },
   id: number,
   token: string,
   signal: AbortSignal,
   onCancelled: (by: string) => void,
 ): Promise<void> {
   const beat = async (): Promise<number> => {
-    const lease = await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.scope())
+    const lease = await runs.extendRunLease(deps.db, id, token, LEASE_MS, deps.elector.scope)
     if (lease === null) throw new LeaseLostError(id, LEASE_MS)
     if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
     return HEARTBEAT_MS

@@ -1,69 +1,42 @@
-import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import type { RouteOption } from '../domain/route.ts'
-import { resolveSourceBudgets } from '../domain/spend.ts'
-import type { Trigger } from '../domain/run.ts'
-import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
-import { RunBudget } from '../pipeline/pick/budget.ts'
+import { LEASE_MS } from '../pipeline/deps.ts'
 import { type Preview, previewRun } from '../pipeline/preview.ts'
-import { describeWrittenByOthers } from '../sources/check/written-where.ts'
-import type { Source } from '../sources/source.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import * as pauses from '../store/paused-sources.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
-import type { ServiceError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
-import { sampleFillRates } from './fill-rate.ts'
+import { type FillRateSampleOptions, sampleFillRates } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
-import { isAbort, logWait, repeating, runLoop } from './loop.ts'
-import { finishRun, type OnRunEnding, RunObservations } from './finish.ts'
+import { isAbort, repeating, runLoop } from './loop.ts'
+import { finishRun, type RecordRun } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
-import { checkBreakage, isFit, isLeftOut, listLeftOut } from './source-health.ts'
-import { Workers } from './workers.ts'
+import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
+import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
+import { type CallSetup, Workers } from './workers.ts'
 
-export interface RunDeps extends Omit<CallDeps, 'limiter'> {
+export interface RunDeps extends CallSetup {
   /** Only the leader of its scope serves the runs of this process. */
   readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
   /** Identifies this process in tables and logs; unique for each start. */
   readonly owner: string
-  /** The service rejects the key or the client for good. */
-  readonly onUnauthorized: (error: ServiceError) => void
-  /** Notified when a rejected key is accepted again, by a call of any process. */
-  readonly keyAccepted: WakeSignal
   /** What Postgres refuses to this process, in words; null: nothing. */
   readonly describeOutage: () => string | null
+  /** Records the end of a run that is no dry run, in the transaction that stores it. */
+  readonly recordRun: RecordRun
 }
 
-export interface ExecuteRunOptions {
-  readonly sources: readonly Source[]
-  /** The requested names, with those of sources that could not be opened; none means all. */
-  readonly names: readonly string[]
-  readonly trigger: Trigger
-  /** Maximum rows of each source. */
-  readonly limit: number | null
-  /** Maximum lookups to request. Null: explicitly unlimited. */
-  readonly budget: number | null
-  /** Shares the budget of all runs with this name: a resumed scheduled run continues with what is left. */
-  readonly budgetName?: string | null
-  readonly where: string | null
-  readonly route: RouteOption
+export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
   readonly waitMs: number
-  /** Interrupts the run: nothing new starts, calls in flight finish, the state is saved. */
-  readonly signal: AbortSignal
-  readonly onProgress?: (progress: RunProgress) => void
-  /** Requests lookups but writes nothing: the report shows what would be written, with this many rows as a sample. */
-  readonly dryRun?: { readonly sample: number } | null
+  readonly onProgress?: ((progress: RunProgress) => void) | undefined
   /** Notified when the run's receiver has stored a delivery. */
   readonly deliveries?: WakeSignal
-  readonly onStarted?: (run: number) => void
-  readonly onEnding?: OnRunEnding
+  readonly onStarted?: ((run: number) => void) | undefined
   /** Workers that this process already runs. Without them the run does all steps itself. */
   readonly workers?: Workers
 }
@@ -74,220 +47,197 @@ export interface ExecuteRunOptions {
  * or not picked any further.
  * @throws the error that ended the run, after it was stored as failed
  */
-export async function executeRun(deps: RunDeps, requested: ExecuteRunOptions): Promise<RunReport> {
-  const startedAt = performance.now()
-  const observations = new RunObservations()
-  // As in the middle of a run: Postgres was reached a moment ago.
-  const whileAway = { giveUp: () => requested.signal.aborted, onWait: logWait(deps.log, { step: 'start' }) }
-  const options = await retryWhileUnavailable(() => excludePaused(deps, requested, observations), whileAway)
-  // It may have been mended a moment ago.
-  for (const source of options.sources.filter((one) => !isFit(one)))
-    await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
-  for (const one of listLeftOut(deps, options.names))
-    if (!observations.pausedSources.has(one.source)) observations.leftOut.set(one.source, one)
-  const all = [...deps.sources.values()]
-  observations.leavingRows = options.sources.flatMap((source) => describeWrittenByOthers(source, all) ?? [])
-  const { dryRun = null } = options
-  const isDryRun = dryRun !== null
-  // Counting reads the whole table, which a run of a few rows must not.
-  const counted = options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
-  const counters = new RunCounters()
-  const mappings = options.sources.map(({ mapping }) => mapping)
-  const budget = new RunBudget(
-    options.budget,
-    resolveSourceBudgets(mappings, options.budget),
-    deps.adapter.credits,
-  )
-  const token = randomUUID()
-  const inserted = {
-    trigger: options.trigger,
-    sources: options.sources.map((source) => source.name),
-    options: {
-      limit: options.limit,
-      budget: options.budget,
-      where: options.where,
-      route: options.route,
-      ...(isDryRun && { dry: isDryRun }),
-    },
-    owner: deps.owner,
-    token,
-    leaseMs: LEASE_MS,
-    budgetName: options.budgetName ?? null,
-    scope: deps.elector.scope,
-    service: deps.service,
-  }
-  const id = await retryWhileUnavailable(() => runs.insertRun(deps.db, inserted), whileAway)
-  deps.log.info(
-    {
-      event: 'run_started',
-      run: id,
-      trigger: options.trigger,
-      sources: options.sources.map((source) => source.name),
-      budget: options.budget,
-      dry: isDryRun,
-    },
-    'run started',
-  )
+export async function executeRun(deps: RunDeps, options: ExecuteRunOptions): Promise<RunReport> {
+  return new RunExecution(deps, options, await startRun(deps, options)).execute()
+}
 
-  const finished = new AbortController()
-  /** Ends the heartbeat: after `finished`, keys may be compared for longer than the lease lasts. */
-  const idle = new AbortController()
-  const cancelled = new AbortController()
-  const interrupted = AbortSignal.any([options.signal, cancelled.signal])
-  const stopping = AbortSignal.any([finished.signal, interrupted])
-  let isPicking = true
-  const firstPage = Promise.withResolvers<void>()
-  // No other step has work before there is a page, and they would take connections and processor time from it.
-  const isUnderWay = Promise.race([
-    firstPage.promise,
-    sleep(FIRST_PAGE_MS, undefined, { signal: stopping }).catch(() => {}),
-  ])
-  const afterFirstPage = <Result>(start: () => Promise<Result>): Promise<Result> => isUnderWay.then(start)
-  const workers =
-    options.workers ??
-    new Workers(deps, {
-      sources: isDryRun ? [] : options.sources,
-      calls: { ...deps, deps },
-      signal: stopping,
-      ...(options.deliveries && { deliveries: options.deliveries }),
-    })
-  const { wakeCalls, wakeWriters } = workers
-  const onFailure = (error: unknown): void => {
-    // So a step ends that waits for Postgres, where the run is interrupted or another step has failed.
-    if (stopping.aborted && isAbort(error)) return
-    observations.failures.push(error)
-    finished.abort()
+/** The steps of one run. The first that fails ends the others, and their failures are reported together. */
+class RunExecution {
+  readonly #deps: RunDeps
+  readonly #options: ExecuteRunOptions
+  readonly #run: StartedRun
+  readonly #workers: Workers
+  readonly #counters = new RunCounters()
+  readonly #finished = new AbortController()
+  readonly #cancelled = new AbortController()
+  /** A user ends it. */
+  readonly #interrupted: AbortSignal
+  /** Ends all steps. */
+  readonly #stopping: AbortSignal
+  #isPicking = true
+  readonly #firstPage = Promise.withResolvers<void>()
+
+  constructor(deps: RunDeps, options: ExecuteRunOptions, run: StartedRun) {
+    this.#deps = deps
+    this.#options = options
+    this.#run = run
+    this.#interrupted = AbortSignal.any([options.signal, this.#cancelled.signal])
+    this.#stopping = AbortSignal.any([this.#finished.signal, this.#interrupted])
+    this.#workers =
+      options.workers ??
+      new Workers(deps, {
+        sources: run.isDryRun ? [] : run.sources,
+        calls: deps,
+        signal: this.#stopping,
+        ...(options.deliveries && { deliveries: options.deliveries }),
+      })
   }
-  const detach = workers.attach({
-    run: id,
-    sources: options.sources.map((source) => source.name),
-    counters,
-    isPicking: () => isPicking,
-    onStop: (error) => {
-      observations.fatalError ??= error
-      finished.abort()
-    },
-    onFailure,
-  })
-  options.onStarted?.(id)
-  const scope = (): string => deps.elector.scope
-  const beating = heartbeat({ ...deps, scope }, id, token, idle.signal, (by) => {
-    observations.cancelledBy = by
-    cancelled.abort()
-  }).catch(onFailure)
-  const tasks = [
-    pickSources(
-      deps,
-      { id, budget, isDryRun, service: deps.service },
+
+  async execute(): Promise<RunReport> {
+    const { id, token, sources, observations } = this.#run
+    const detach = this.#workers.attach({
+      run: id,
+      sources: sources.map((source) => source.name),
+      counters: this.#counters,
+      isPicking: () => this.#isPicking,
+      onStop: (error) => {
+        observations.fatalError ??= error
+        this.#finished.abort()
+      },
+      onFailure: this.#onFailure,
+    })
+    this.#options.onStarted?.(id)
+    // Ends after the other steps: keys may be compared for longer than the lease lasts.
+    const idle = new AbortController()
+    const beating = heartbeat(this.#deps, id, token, idle.signal, (by) => {
+      observations.cancelledBy = by
+      this.#cancelled.abort()
+    }).catch(this.#onFailure)
+    await Promise.all(this.#startSteps().map((step) => step.catch(this.#onFailure)))
+    // It may have broken while its rows were written.
+    for (const source of sources) isLeftOut(source, observations.leftOut)
+    idle.abort()
+    await beating
+    if (this.#cancelled.signal.aborted) await finishWorkUnderWay(this.#deps, id)
+    detach()
+    return this.#finish()
+  }
+
+  readonly #onFailure = (error: unknown): void => {
+    // So a step ends that waits for Postgres, where the run is interrupted or another step has failed.
+    if (this.#stopping.aborted && isAbort(error)) return
+    this.#run.observations.failures.push(error)
+    this.#finished.abort()
+  }
+
+  #startSteps(): Promise<void>[] {
+    // No other step has work before there is a page, and they would take connections and processor time from it.
+    const isUnderWay = Promise.race([
+      this.#firstPage.promise,
+      sleep(FIRST_PAGE_MS, undefined, { signal: this.#stopping }).catch(() => {}),
+    ])
+    const own = this.#options.workers === undefined ? this.#workers.tasks() : []
+    return [
+      this.#pick(),
+      ...own.map(({ name, start }) => (name === 'call' ? start() : isUnderWay.then(start))),
+      ...(this.#run.isDryRun ? [] : [isUnderWay.then(() => this.#measure())]),
+      this.#monitor().finally(() => this.#finished.abort()),
+    ]
+  }
+
+  async #pick(): Promise<void> {
+    const { id, token, sources, observations } = this.#run
+    const { wakeCalls, wakeWriters } = this.#workers
+    const markPicked = (signal: AbortSignal): Promise<void> =>
+      retryWhileUnavailable(() => runs.markPicked(this.#deps.db, id, token), { signal })
+    await pickSources(
+      this.#deps,
+      this.#run,
       {
-        ...options,
-        interrupted,
+        ...this.#options,
+        sources,
+        interrupted: this.#interrupted,
         onAwaitingCredits: async () => {
-          await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: stopping })
+          await markPicked(this.#stopping)
           wakeCalls()
         },
       },
-      stopping,
+      this.#stopping,
       observations,
       (picked, mayBeAnswered) => {
-        if (picked > 0) firstPage.resolve()
-        counters.picked += picked
-        if (picked > 0) counters.touch()
+        if (picked > 0) this.#firstPage.resolve()
+        this.#counters.picked += picked
+        if (picked > 0) this.#counters.touch()
         wakeCalls()
         if (mayBeAnswered) wakeWriters()
       },
-    ).then(async () => {
-      firstPage.resolve()
-      if (stopping.aborted) return
-      await retryWhileUnavailable(() => runs.markPicked(deps.db, id, token), { signal: finished.signal })
-      isPicking = false
-      counters.maybeComplete.notify()
-      wakeCalls()
-    }),
-    ...(options.workers
-      ? []
-      : workers.tasks().map(({ name, start }) => (name === 'call' ? start() : afterFirstPage(start)))),
-    ...(isDryRun
-      ? []
-      : [
-          afterFirstPage(() =>
-            runLoop(
-              repeating({ name: 'measure', signal: stopping, log: deps.log }, async () => {
-                await sampleFillRates(deps, options.sources, {
-                  ...counted,
-                  run: id,
-                  minAgeMs: FILL_RATE_INTERVAL_MS,
-                })
-                return FILL_RATE_INTERVAL_MS
-              }),
-            ),
-          ),
-        ]),
-    monitorRun(
+    )
+    this.#firstPage.resolve()
+    if (this.#stopping.aborted) return
+    await markPicked(this.#finished.signal)
+    this.#isPicking = false
+    this.#counters.maybeComplete.notify()
+    wakeCalls()
+  }
+
+  /** Samples fill rates while the run writes. */
+  #measure(): Promise<void> {
+    const loop = { name: 'measure', signal: this.#stopping, log: this.#deps.log }
+    return runLoop(
+      repeating(loop, async () => {
+        await this.#sample({ minAgeMs: FILL_RATE_INTERVAL_MS })
+        return FILL_RATE_INTERVAL_MS
+      }),
+    )
+  }
+
+  #sample(options: Pick<FillRateSampleOptions, 'minAgeMs' | 'startedAt'>): Promise<void> {
+    // Counting reads the whole table, which a run of a few rows must not.
+    const counted = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
+    return sampleFillRates(this.#deps, this.#run.sources, { ...options, ...counted, run: this.#run.id })
+  }
+
+  /** Waits until the run is complete; then previews, in a dry run. */
+  async #monitor(): Promise<void> {
+    const { id, sources, observations } = this.#run
+    const deps = this.#deps
+    observations.leftover = await monitorRun(
       deps,
       {
-        id,
-        trigger: options.trigger,
-        isDryRun,
-        service: deps.service,
-        cascading: options.sources.filter(({ mapping }) => hasCascade(mapping)).map(({ name }) => name),
-        sources: options.sources,
-        limit: options.limit,
-        budget,
-        counters,
-        waitMs: options.waitMs,
-        startedAt,
-        isPicking: () => isPicking,
-        rate: () => workers.rate(),
+        ...this.#run,
+        cascading: sources.filter(({ mapping }) => hasCascade(mapping)).map(({ name }) => name),
+        limit: this.#options.limit,
+        counters: this.#counters,
+        waitMs: this.#options.waitMs,
+        isPicking: () => this.#isPicking,
+        rate: () => this.#workers.rate(),
         describeOutage: deps.describeOutage,
         findOpenCircuit: () => deps.elector.findOpenCircuit(),
-        wakeCalls: wakeCalls,
-        onProgress: options.onProgress,
+        wakeCalls: this.#workers.wakeCalls,
+        onProgress: this.#options.onProgress,
       },
-      stopping,
+      this.#stopping,
     )
-      .then(async (leftover) => {
-        observations.leftover = leftover
-        // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
-        if (dryRun === null || stopping.aborted) return
-        const preview = async (): Promise<Preview> => {
-          // A dry run writes no row, and would not notice.
-          for (const source of options.sources) await checkBreakage(deps, source)
-          const sources = options.sources.filter(isFit)
-          return previewRun(deps, id, { sources, sample: dryRun.sample, signal: stopping })
-        }
-        observations.preview = await retryWhileUnavailable(preview, { signal: stopping })
-      })
-      .finally(() => finished.abort()),
-  ]
-  await Promise.all(tasks.map((step) => step.catch(onFailure)))
-  // It may have broken while its rows were written.
-  for (const source of options.sources) isLeftOut(source, observations.leftOut)
-  idle.abort()
-  await beating
-  if (cancelled.signal.aborted) await finishWorkUnderWay(deps, id)
-  detach()
-  const sampleLast = async (): Promise<void> => {
-    if (isDryRun || interrupted.aborted) return
-    await sampleFillRates(deps, options.sources, {
-      run: id,
-      minAgeMs: 0,
-      startedAt: deps.now() - (performance.now() - startedAt),
-      ...counted,
-    })
+    const { dryRun = null } = this.#options
+    // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
+    if (dryRun === null || this.#stopping.aborted) return
+    const preview = async (): Promise<Preview> => {
+      // A dry run writes no row, and would not notice.
+      for (const source of sources) await checkBreakage(deps, source)
+      const fit = sources.filter(isFit)
+      return previewRun(deps, id, { sources: fit, sample: dryRun.sample, signal: this.#stopping })
+    }
+    observations.preview = await retryWhileUnavailable(preview, { signal: this.#stopping })
   }
-  // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
-  const [ended] = await Promise.allSettled([
-    finishRun(
-      deps,
-      { id, token, budget, counters: counters, startedAt: startedAt, observations, rate: workers.rate() },
-      options,
-    ),
-    sampleLast(),
-    deps.metrics?.flush(),
-  ])
-  if (ended.status === 'rejected') throw ended.reason
-  return ended.value
+
+  async #finish(): Promise<RunReport> {
+    const { isDryRun, startedAt } = this.#run
+    const sampleLast = async (): Promise<void> => {
+      if (isDryRun || this.#interrupted.aborted) return
+      await this.#sample({
+        minAgeMs: 0,
+        startedAt: this.#deps.now() - (performance.now() - startedAt),
+      })
+    }
+    // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
+    const [ended] = await Promise.allSettled([
+      finishRun(this.#deps, { ...this.#run, rate: this.#workers.rate() }, this.#options),
+      sampleLast(),
+      this.#deps.metrics?.flush(),
+    ])
+    if (ended.status === 'rejected') throw ended.reason
+    return ended.value
+  }
 }
 
 /** Waits for what a cancelled run has in flight: its workers may be shared, or belong to another process. */
@@ -305,18 +255,3 @@ const FIRST_PAGE_MS = 500
 const FILL_RATE_INTERVAL_MS = 5_000
 /** Rows of the largest table whose fill rates a run with a limit samples. */
 const LIMITED_COUNT_ROWS = 100_000
-
-/** Also of those that are broken: what is paused is left out by will, and is no fault of the run. */
-async function excludePaused(
-  deps: RunDeps,
-  requested: ExecuteRunOptions,
-  observations: RunObservations,
-): Promise<ExecuteRunOptions> {
-  const broken = listLeftOut(deps, requested.names).map(({ source }) => source)
-  const names = [...requested.sources.map(({ name }) => name), ...broken]
-  for (const name of await pauses.filterPaused(deps.db, names)) observations.pausedSources.add(name)
-  return {
-    ...requested,
-    sources: requested.sources.filter((source) => !observations.pausedSources.has(source.name)),
-  }
-}

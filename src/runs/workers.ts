@@ -28,8 +28,8 @@ export interface RunHandle {
   readonly onFailure: (error: unknown) => void
 }
 
-interface CallSetup {
-  readonly deps: Omit<CallDeps, 'limiter'>
+/** What a process needs to call the service for its runs. */
+export interface CallSetup extends Omit<CallDeps, 'limiter'> {
   readonly elector: Elector
   /** The service rejects the key or the client for good; calls stop for a while. */
   readonly onUnauthorized: (error: ServiceError) => void
@@ -222,7 +222,7 @@ export class Workers {
     }
   }
 
-  async #runCalls({ deps, elector, onUnauthorized, keyAccepted }: CallSetup): Promise<void> {
+  async #runCalls({ elector, onUnauthorized, keyAccepted, ...deps }: CallSetup): Promise<void> {
     await this.#settleBacklog()
     return runCallLoop({
       deps,

@@ -1,3 +1,4 @@
+import type { RunSpec } from '../../domain/run.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
@@ -46,13 +47,9 @@ export interface SourcePlan {
   readonly valid_input: number
 }
 
-export interface FunnelOptions {
-  readonly limit: number | null
-  /** Maximum lookups of the run; null: unlimited. */
-  readonly budget: number | null
+export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where'> {
   /** Stops reading where a run with this budget would. */
   readonly isBoundedByBudget: boolean
-  readonly where: string | null
   /** Rows to preview, at most, of each source. */
   readonly sample: number
   readonly signal: AbortSignal

@@ -1,6 +1,7 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
-import { routeEmails, type RouteOption } from '../../domain/route.ts'
+import { routeEmails } from '../../domain/route.ts'
+import type { RunSpec } from '../../domain/run.ts'
 import { costOf, type Money, resolveSourceBudgets } from '../../domain/spend.ts'
 import { type Deps, jobSizeOf } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
@@ -16,11 +17,10 @@ import { LookupEstimate } from './lookup-estimate.ts'
 
 export type { SourcePlan } from './funnel.ts'
 
-export interface PlanOptions extends Omit<FunnelOptions, 'sample'> {
+export interface PlanOptions extends Omit<FunnelOptions, 'sample'>, Pick<RunSpec, 'route'> {
   readonly sources: readonly Source[]
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
-  readonly route: RouteOption
   readonly bulkPossible: boolean
   readonly knownLimit: KnownLimit | null
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */

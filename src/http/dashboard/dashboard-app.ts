@@ -7,22 +7,12 @@ import type { RetryOptions, RetryReport } from '../../actions/retry.ts'
 import type { SystemData } from '../../actions/system-data.ts'
 import type { UndoReport } from '../../actions/undo/report.ts'
 import type { UndoOptions } from '../../actions/undo/undo.ts'
+import type { PassRequest } from '../../actions/validate-request.ts'
 import type { LookupBudget } from '../../domain/spend.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
-import type { RouteOption } from '../../domain/route.ts'
 import type { ObserverOptions } from '../../domain/trouble-facts.ts'
 import type { Database } from '../../store/open.ts'
 import type { Log } from '../../util/log.ts'
-
-/** Which rows a run or its preview is about. */
-export interface DashboardPass {
-  readonly sources: readonly string[]
-  readonly limit: number | null
-  readonly budget: LookupBudget
-  readonly where: string | null
-  readonly route: RouteOption
-  readonly signal: AbortSignal
-}
 
 /** What the actions use of the loaded configuration. */
 export interface DashboardApp {
@@ -36,8 +26,8 @@ export interface DashboardApp {
   /** The service that requested runs call; 0 if this process calls none. */
   readonly service: () => Promise<number>
   /** @throws ConfigProblems if the configuration has no such source, or the condition is invalid */
-  readonly validate: (pass: DashboardPass) => Promise<unknown>
-  readonly plan: (pass: DashboardPass) => Promise<Plan>
+  readonly validate: (request: PassRequest) => Promise<unknown>
+  readonly plan: (request: PassRequest) => Promise<Plan>
   readonly undo: (options: UndoOptions) => Promise<UndoReport>
   /** Erases what is stored of the rows that a source's table no longer has. */
   readonly forgetDeleted: (

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { RunSpec } from '../../domain/run.ts'
 import type { Source } from '../../sources/source.ts'
 import * as cursors from '../../store/source-cursors.ts'
 import { BatchSize } from '../batch-size.ts'
@@ -38,11 +39,7 @@ export interface PickContext {
   readonly service: number
 }
 
-export interface PickOptions {
-  /** Maximum rows that a run takes of the source, including abandoned ones. */
-  readonly limit: number | null
-  /** SQL, in addition to the source's own. */
-  readonly where: string | null
+export interface PickOptions extends Pick<RunSpec, 'limit' | 'where'> {
   /** Reads nothing of the table beyond the rows that Fillrate's own lists name. */
   readonly onlyListed?: boolean
 }

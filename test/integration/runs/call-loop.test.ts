@@ -252,7 +252,8 @@ test('emails that do not fill a job are submitted as soon as all rows are picked
   const workers = new Workers(deps, {
     sources: [],
     calls: {
-      deps: { ...deps, webhookUrl: (job) => `http://127.0.0.1:9/${job}` },
+      ...deps,
+      webhookUrl: (job) => `http://127.0.0.1:9/${job}`,
       elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
       onUnauthorized: () => {},
       keyAccepted: new WakeSignal(),

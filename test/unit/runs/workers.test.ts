@@ -26,7 +26,7 @@ test('a follower reports the rate status of the leader', async () => {
   const workers = new Workers(deps, {
     sources: [],
     calls: {
-      deps,
+      ...deps,
       elector: {
         scope: 'service key',
         acquire: async () => null,

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { PassRequest } from '../../../actions/validate-request.ts'
 import { toRequestProgress, type RequestedPass, type RequestedRun } from '../../../domain/requested-run.ts'
 import type { AuditAction } from '../../../store/audit.ts'
 import { insertAuditEvent } from '../../../store/audit.ts'
@@ -10,7 +11,7 @@ import { inTransaction } from '../../../store/transaction.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import { card, definitionList, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import type { DashboardDeps, DashboardPass } from '../dashboard-app.ts'
+import type { DashboardDeps } from '../dashboard-app.ts'
 import { type Page, PageRefused } from '../page.ts'
 import { type ActionRequest, defineAction, previewSignal, previewWithin, requireApp } from './action.ts'
 import { formatBudget, parsePassForm, passForm, type PassProblems } from './pass-form.ts'
@@ -29,7 +30,7 @@ export const startAction = defineAction({
   find: async ({ query }, deps) => parsePass(deps, query),
   pageOf: (_, { query }) => `/runs/new?${query}`,
   confirm: async (pass, deps) => {
-    const plan = await previewWithin((signal) => requireApp(deps).plan(toDashboardPass(pass, signal)))
+    const plan = await previewWithin((signal) => requireApp(deps).plan(toPassRequest(pass, signal)))
     return {
       title: pass.isDryRun ? 'Start this dry run?' : 'Start this run?',
       body: [
@@ -69,7 +70,7 @@ async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<R
   const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], app.defaults)
   if (pass === null) throw await refuse(problems)
   try {
-    await app.validate(toDashboardPass(pass, previewSignal()))
+    await app.validate(toPassRequest(pass, previewSignal()))
   } catch (error) {
     if (pass.where === null) throw error
     throw await refuse({ where: (error as Error).message })
@@ -77,12 +78,9 @@ async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<R
   return pass
 }
 
-const toDashboardPass = (pass: RequestedPass, signal: AbortSignal): DashboardPass => ({
-  sources: pass.sources,
-  limit: pass.limit,
+const toPassRequest = (pass: RequestedPass, signal: AbortSignal): PassRequest => ({
+  ...pass,
   budget: pass.budget ?? 'unlimited',
-  where: pass.where,
-  route: pass.route,
   signal,
 })
 
