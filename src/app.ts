@@ -1,4 +1,3 @@
-import { describeError } from './util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from './util/log.ts'
 import { explainRow } from './actions/explain/explain.ts'
@@ -6,10 +5,9 @@ import type { RowHistory } from './actions/explain/row-history.ts'
 import { forgetDeleted } from './actions/forget-deleted.ts'
 import { createPlan, type Plan } from './actions/plan/plan.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './actions/remap.ts'
-import { retryFailedRows, type RetryOptions, type RetryReport } from './actions/retry.ts'
+import { retryFailedRows } from './actions/retry.ts'
 import { setTriggers, type TriggerStatus } from './actions/triggers.ts'
-import type { UndoReport } from './actions/undo/report.ts'
-import { undoRun, type UndoOptions } from './actions/undo/undo.ts'
+import { undoRun } from './actions/undo/undo.ts'
 import { openServiceClient } from './actions/service-client.ts'
 import {
   checkRequest,
@@ -26,10 +24,9 @@ import { Notifier } from './daemon/notifier.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
 import { listDueTimes } from './config/cron.ts'
 import { runService } from './daemon/service.ts'
+import { workAsProcess } from './daemon/process.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
-import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
-import type { DashboardApp } from './http/dashboard/dashboard-app.ts'
 import {
   checkBulkAvailability,
   openReceiver,
@@ -43,25 +40,20 @@ import {
   SOURCE_TIMEOUT_MS,
   toPolicy,
   type Deps,
-  type BrokenSource,
 } from './pipeline/deps.ts'
 import { createSlots } from './pipeline/look-up/slots.ts'
 import { MetricsRecorder } from './pipeline/metrics-recorder.ts'
 import { LeaderElector } from './runs/leader.ts'
-import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
 import { listLeftOut } from './runs/source-health.ts'
 import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
 import { createBreaker } from './service/breaker.ts'
 import { UnauthorizedError } from './service/errors.ts'
 import type { EnrichmentClient } from './service/client.ts'
-import { linkSources } from './sources/link.ts'
-import { SourceProblems } from './sources/problems.ts'
-import { openSource, type Source } from './sources/source.ts'
+import { openSources, type OpenedSources, reopenSources } from './sources/open-sources.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openConnections, openDatabase, type Database } from './store/open.ts'
-import type { ProcessRole } from './store/processes.ts'
 import * as rateLimits from './store/rate-limits.ts'
 import * as services from './store/services.ts'
 import { WakeSignal } from './util/wake-signal.ts'
@@ -81,8 +73,6 @@ export interface AppOptions {
   readonly own?: OwnTroubles
 }
 
-/** Of a process that is not a daemon. */
-const TROUBLE_DELAY_MS = 2_000
 /** How long closing waits for a slow target of notifications: another process sends them then. */
 const CLOSE_TIMEOUT_MS = 15_000
 
@@ -94,12 +84,8 @@ export type RunRequest = PassRequest &
   Partial<Pick<ExecuteRunOptions, 'trigger'>>
 
 /** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
-export interface App extends DashboardApp {
+export interface App extends DaemonApp, OpenedSources {
   readonly db: Database
-  readonly sources: ReadonlyMap<string, Source>
-  readonly mappings: DaemonApp['mappings']
-  /** Sources of the configuration that do not fit their tables, by name. */
-  readonly brokenSources: ReadonlyMap<string, BrokenSource>
   /** Whether lookups can be submitted in bulk, and if not, why. */
   readonly bulk: BulkAvailability
   /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
@@ -107,24 +93,12 @@ export interface App extends DashboardApp {
   run(request: RunRequest): Promise<RunReport>
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan>
-  /** The daemon with this configuration, behind a receiver that is already open. */
-  start(options: Parameters<DaemonApp['start']>[0]): Promise<void>
   /** Installs or removes the triggers of live sync on a source's table. */
   follow(action: 'install' | 'remove', source: string): Promise<TriggerStatus>
   /** The receiver, dashboard and metrics, without runs. */
   serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void>
-  readonly notifier: DaemonApp['notifier']
-  /** The history of one row. */
-  explain(source: string, key: string): Promise<RowHistory>
-  /** Reverts the writes of a run. */
-  undo(options: UndoOptions): Promise<UndoReport>
-  /** Queues failed rows again. `sources`: names; none means all. */
-  retry(
-    options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
-  ): Promise<RetryReport>
   /** Writes stored records again under the current mapping. */
   remap(options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string }): Promise<RemapReport>
-  close(): Promise<void>
 }
 
 /**
@@ -139,63 +113,15 @@ export async function openApp(options: AppOptions): Promise<App> {
     ...(environment.maxConnections !== null && { max: environment.maxConnections }),
     silentAfterMs,
     ...(onStatement && { onStatement }),
-    onServerError: (error) => own.noteServerError(error),
-    onLost: (error) => {
-      own.changed.notify()
-      log.debug(
-        { event: 'postgres_connection_lost', reason: describeError(error) },
-        'an idle connection to Postgres was lost',
-      )
-    },
+    ...own.watchConnections(log),
   })
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
-    return buildApp(options, own, db, await openSources(db, options))
+    return buildApp(options, own, db, await openSources(db, options.config.sources, options.isRequired))
   } catch (error) {
     await db.destroy()
     throw error
   }
-}
-
-interface OpenedSources {
-  readonly sources: Map<string, Source>
-  readonly brokenSources: Map<string, BrokenSource>
-}
-
-/** Opens the sources anew, in place of what was opened before. If none fits any more, the former ones stay. */
-async function reopenSources(db: Database, options: AppOptions, all: OpenedSources): Promise<void> {
-  try {
-    const { sources, brokenSources } = await openSources(db, options)
-    all.sources.clear()
-    all.brokenSources.clear()
-    for (const [name, source] of sources) all.sources.set(name, source)
-    for (const [name, one] of brokenSources) all.brokenSources.set(name, one)
-  } catch (error) {
-    if (!(error instanceof SourceProblems)) throw error
-  }
-}
-
-/**
- * Opens each source. One that does not fit its table is left out, so that the others run.
- * @throws SourceProblems if none fits, or one is required to
- */
-async function openSources(
-  db: Database,
-  { config, isRequired = () => false }: Pick<AppOptions, 'config' | 'isRequired'>,
-): Promise<OpenedSources> {
-  const opened: Source[] = []
-  const brokenSources = new Map<string, BrokenSource>()
-  for (const mapping of Object.values(config.sources))
-    try {
-      opened.push(await openSource(db, mapping))
-    } catch (error) {
-      if (!(error instanceof SourceProblems) || isRequired(mapping)) throw error
-      brokenSources.set(mapping.name, { mapping, problems: error.problems })
-    }
-  if (opened.length === 0 && brokenSources.size > 0)
-    throw new SourceProblems([...brokenSources.values()].flatMap(({ problems }) => problems))
-  const linked = await linkSources(db, opened)
-  return { sources: new Map(linked.map((source) => [source.name, source])), brokenSources }
 }
 
 function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: OpenedSources): App {
@@ -246,11 +172,13 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
     breaker,
     slots,
     onUnauthorized: (error) => {
-      if (!(error instanceof UnauthorizedError)) return
-      own.raise('key_refused', currentScope() ?? '', {
-        // Without a status: the key was rejected before, and no call was made.
-        ...(error.status !== null && { reason: `HTTP ${error.status}` }),
-      })
+      // Without a status: the key was rejected before, and no call was made.
+      if (error instanceof UnauthorizedError)
+        own.raise(
+          'key_refused',
+          currentScope() ?? '',
+          error.status === null ? {} : { reason: `HTTP ${error.status}` },
+        )
     },
     keyAccepted: own.keyAccepted,
     describeOutage: () => own.describeOutage(),
@@ -278,31 +206,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
   })
 
   const schedules = () => listDueTimes(config.schedule, Date.now())
-  const observer = () => ({ own: own.list(), schedules: schedules() })
-  /** Works as a process that the dashboard lists, and that watches for troubles. */
-  const asProcess = async <T>(role: ProcessRole, work: () => Promise<T>): Promise<T> => {
-    const reports = startProcessReports({ db, log, owner }, { role, config })
-    // That of the daemon outlives its configuration.
-    const watch =
-      options.own === undefined
-        ? startTroubleWatch({
-            db,
-            log,
-            own,
-            schedules,
-            notifier: () => notifier,
-            // A short run looks once, at its end: a look costs Postgres as much as a page of rows.
-            delayMs: TROUBLE_DELAY_MS,
-          })
-        : null
-    try {
-      return await work()
-    } finally {
-      await watch?.stop()
-      await reports.stop()
-    }
-  }
-
+  const self = { db, log, own, config, notifier, schedules, isWatched: options.own !== undefined }
   const app: App = {
     ...all,
     db,
@@ -325,7 +229,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
       try {
         // The watch reports once that Postgres is away, as in the middle of a run.
         const waiting = { giveUp: () => request.signal.aborted }
-        return await asProcess('run', async () =>
+        return await workAsProcess(self, 'run', async () =>
           executeRun(await retryWhileUnavailable(() => createRunDeps(receiver), waiting), {
             trigger: 'manual',
             ...request,
@@ -351,7 +255,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
     },
     serve: async (request) => {
       const serveDeps = await deps()
-      return asProcess('serve', () =>
+      return workAsProcess(self, 'serve', () =>
         serveReceiver(
           { ...serveDeps, owner },
           {
@@ -360,21 +264,19 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
               openOwnReceiver(deliveries, {
                 sources: () => mappings,
                 spendSettings: () => config,
-                observer,
+                observer: () => ({ own: own.list(), schedules: schedules() }),
                 explain,
                 app: () => app,
               }),
             notifier,
-            reopen: () => reopenSources(db, options, all),
+            reopen: () => reopenSources(db, config.sources, all),
           },
         ),
       )
     },
-    start: async ({ receiver, signal, deliveries, onMended }) => {
+    start: async ({ receiver, ...request }) => {
       const runDeps = await createRunDeps(bulk.usesWebhook === true ? receiver : null)
-      return asProcess('start', () =>
-        runService({ ...runDeps, config, notifier, own }, { signal, deliveries, onMended }),
-      )
+      return workAsProcess(self, 'start', () => runService({ ...runDeps, config, notifier, own }, request))
     },
     follow: (action, name) => setTriggers(db, chooseSource(all, name), action),
     explain,

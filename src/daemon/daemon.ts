@@ -1,4 +1,3 @@
-import { describeError } from '../util/error-text.ts'
 import type { Service } from '../domain/service/service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -18,6 +17,7 @@ import { runWithReload, toOneLine, type Instance } from './reload.ts'
 import type { DashboardApp } from '../http/dashboard/dashboard-app.ts'
 import { listDueTimes } from '../config/cron.ts'
 import { OwnTroubles } from './own-troubles.ts'
+import type { ServiceOptions } from './service.ts'
 import { startTroubleWatch, type TroubleNotifier } from './trouble-watch.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
@@ -25,16 +25,11 @@ import { openReceiver, type Receiver } from '../http/receiver.ts'
 export interface DaemonApp extends DashboardApp {
   /** The sources of its configuration, by name: also those that are broken. */
   readonly mappings: ReadonlyMap<string, SourceMapping>
+  /** The history of one row. */
   explain(source: string, key: string): Promise<RowHistory>
   readonly notifier: TroubleNotifier
-  start(options: {
-    readonly signal: AbortSignal
-    readonly receiver: Pick<Receiver, 'publicUrl'>
-    /** Notified when the receiver has stored a delivery. */
-    readonly deliveries: WakeSignal
-    /** A source that was broken fits its table again: to be opened anew. */
-    readonly onMended?: (() => void) | undefined
-  }): Promise<void>
+  /** The daemon with this configuration, behind a receiver that is already open. */
+  start(options: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void>
   close(): Promise<void>
 }
 
@@ -67,14 +62,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     url: environment.databaseUrl,
     max: 4,
     name: 'fillrate receiver',
-    onServerError: (error) => own.noteServerError(error),
-    onLost: (error) => {
-      own.changed.notify()
-      log.debug(
-        { event: 'postgres_connection_lost', reason: describeError(error) },
-        'lost an idle connection to Postgres',
-      )
-    },
+    ...own.watchConnections(log),
   })
   try {
     await runGenerations(options, own, db)

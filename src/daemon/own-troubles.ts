@@ -4,6 +4,9 @@ import { troubleId } from '../actions/troubles.ts'
 import { addRefusal, describeRefusal, isRefusing, isSuspected, type Refusals } from '../domain/refusal.ts'
 import type { OwnTrouble } from '../domain/trouble-facts.ts'
 import { describeTrouble, type TroubleDetails } from '../domain/trouble.ts'
+import type { OpenOptions } from '../store/open.ts'
+import { describeError } from '../util/error-text.ts'
+import type { Log } from '../util/log.ts'
 import { isRaised, sqlStateOf } from '../util/sqlstates.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
@@ -28,6 +31,20 @@ export class OwnTroubles {
   readonly #acceptedAt = new Map<string, number>()
 
   #refusals: Refusals | null = null
+
+  /** For a pool of connections to Postgres: what the server refuses, and when a connection is lost. */
+  watchConnections(log: Log): Pick<OpenOptions, 'onServerError' | 'onLost'> {
+    return {
+      onServerError: (error) => this.noteServerError(error),
+      onLost: (error) => {
+        this.changed.notify()
+        log.debug(
+          { event: 'postgres_connection_lost', reason: describeError(error) },
+          'an idle connection to Postgres was lost',
+        )
+      },
+    }
+  }
 
   /** Notes an error of Postgres. One that a function of the user's raises is about its row. */
   noteServerError(error: unknown, now = performance.now()): void {

@@ -1,5 +1,3 @@
-import type { SourceMapping } from '../domain/mapping.ts'
-import type { SourceProblem } from '../sources/problems.ts'
 import type { Log } from '../util/log.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
@@ -12,18 +10,13 @@ import type { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
 import { toServiceAddress } from '../service/dispatcher.ts'
 import type { Limiter } from '../service/rate-limit/limiter.ts'
+import type { BrokenSource } from '../sources/open-sources.ts'
 import type { Source } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'
 import type { RunningRun } from '../store/runs.ts'
 import * as services from '../store/services.ts'
 import type { PrioritySemaphore } from './look-up/slots.ts'
 import type { MetricsRecorder } from './metrics-recorder.ts'
-
-/** A source of the configuration that does not fit its table: it is left out. */
-export interface BrokenSource {
-  readonly mapping: SourceMapping
-  readonly problems: readonly SourceProblem[]
-}
 
 /** What every step works with. Each step takes only the part that it needs. */
 export interface Deps {

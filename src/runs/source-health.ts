@@ -1,6 +1,7 @@
-import type { Deps, BrokenSource } from '../pipeline/deps.ts'
+import type { Deps } from '../pipeline/deps.ts'
 import { readFingerprints } from '../sources/check/fingerprint.ts'
 import { type SourceProblem, SourceProblems, summarizeProblems } from '../sources/problems.ts'
+import type { BrokenSource } from '../sources/open-sources.ts'
 import { resolveSource, type Source } from '../sources/source.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'

@@ -103,12 +103,7 @@ test('only main.ts and process.ts touch the process', () => {
   expect(users.toSorted()).toEqual(['src/main.ts', 'src/process.ts'])
 })
 
-/** Files that may be longer, with the reason. */
-const LONG: Readonly<Record<string, string>> = {
-  'src/app.ts': 'the composition root',
-}
-
 test('a file has at most 320 lines', () => {
   const long = files.filter((file) => readFileSync(file, 'utf8').split('\n').length > 320)
-  expect(long.filter((file) => LONG[file] === undefined)).toEqual([])
+  expect(long).toEqual([])
 })

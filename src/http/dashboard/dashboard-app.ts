@@ -28,12 +28,14 @@ export interface DashboardApp {
   /** @throws ConfigProblems if the configuration has no such source, or the condition is invalid */
   readonly validate: (request: PassRequest) => Promise<unknown>
   readonly plan: (request: PassRequest) => Promise<Plan>
+  /** Reverts the writes of a run. */
   readonly undo: (options: UndoOptions) => Promise<UndoReport>
   /** Erases what is stored of the rows that a source's table no longer has. */
   readonly forgetDeleted: (
     source: string,
     options: { readonly dryRun: boolean; readonly signal: AbortSignal },
   ) => Promise<ForgetDeletedReport>
+  /** Queues failed rows again. `sources`: names; none means all. */
   readonly retry: (
     options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
   ) => Promise<RetryReport>
