@@ -1,4 +1,5 @@
 import type { RunSpec } from './run.ts'
+import type { UndoTarget } from './undo.ts'
 
 /** A run or an undo that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
 export type RequestedRun = RequestedPass | RequestedUndo
@@ -9,10 +10,8 @@ export interface RequestedPass extends RunSpec {
   readonly isDryRun: boolean
 }
 
-export interface RequestedUndo {
+export interface RequestedUndo extends UndoTarget {
   readonly kind: 'undo'
-  /** The run to undo. */
-  readonly run: number
 }
 
 export type RequestedKind = RequestedRun['kind']

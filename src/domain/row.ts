@@ -1,4 +1,5 @@
 import type { AnsweredState } from './lookup.ts'
+import { describeUndoTarget, type UndoContext } from './undo.ts'
 
 /** `waiting` until its lookup has a result and the result is written; then one of the others, with a reason. */
 export const Row = {
@@ -112,15 +113,11 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOut
  * The state of a row after an undo, or after undoing an undo. Final, so that the next run does not write the same values
  * again a minute later.
  */
-export function afterUndo(undo: {
-  /** The run that is undone, and the run that undoes it. */
-  readonly undoes: number
-  readonly run: number
-  readonly writesAgain: boolean
-}): RowOutcome {
-  return undo.writesAgain
-    ? { state: 'enriched', reason: `written again by run ${undo.run}, which undid run ${undo.undoes}` }
-    : { state: 'unchanged', reason: `undone by run ${undo.run}, which undid run ${undo.undoes}` }
+export function afterUndo({ run, target, writesAgain }: UndoContext): RowOutcome {
+  const by = `by run ${run}, which undid ${describeUndoTarget(target)}`
+  return writesAgain
+    ? { state: 'enriched', reason: `written again ${by}` }
+    : { state: 'unchanged', reason: `undone ${by}` }
 }
 
 /** What happens next to rows that could not be enriched, and what the user can do. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { afterUndo } from '../../domain/row.ts'
+import type { UndoContext } from '../../domain/undo.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
@@ -44,12 +45,6 @@ export interface RevertResult {
 
 type RevertDeps = Pick<Deps, 'db' | 'policy'> & { readonly sources: ReadonlyMap<string, Source> }
 
-export interface UndoContext {
-  readonly run: number
-  readonly undoes: number
-  readonly writesAgain: boolean
-}
-
 /**
  * Reverts a batch: the source's cells, the changes and the rows' states in one transaction, so that a crash leaves
  * all of it or nothing. Locks in the order of the write-back: first Fillrate's rows, then the source's. Rows locked
@@ -65,7 +60,7 @@ export function revertBatch(
     deps.db,
     async (tx) => {
       const ids = batch.map((change) => change.id)
-      const open = await changes.lockUndoable(tx, context.undoes, ids)
+      const open = await changes.lockUndoable(tx, context.target, ids)
       const undoable = batch.filter((change) => open.has(change.id))
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)

@@ -1,4 +1,5 @@
 import { ConfigProblems } from '../../config/problems.ts'
+import type { UndoTarget } from '../../domain/undo.ts'
 import { runMaintenance, type MaintenanceDeps } from '../../runs/maintenance.ts'
 import { type LeftOutSource, listLeftOut } from '../../runs/source-health.ts'
 import * as changes from '../../store/changes.ts'
@@ -17,9 +18,7 @@ import {
 } from './revert-batch.ts'
 import { CHANGES_PER_BATCH, RevertQueue } from './revert-queue.ts'
 
-export interface UndoOptions {
-  /** The run to undo. */
-  readonly run: number
+export interface UndoOptions extends UndoTarget {
   /** Reports what would be reverted, and writes nothing. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
@@ -43,16 +42,17 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const startedAt = performance.now()
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
+  const target: UndoTarget = { run: undoes }
   const undoneRun = await findEndedRun(db, undoes)
   const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writes_again !== true
-  const totals = await changes.summarizeRunChanges(db, undoes)
+  const totals = await changes.summarizeUndoable(db, target)
   const leftOut = listLeftOut(deps, Object.keys(totals.bySource))
   const summary = new UndoSummary()
 
   const report = async (run: number | null, interrupted: boolean): Promise<UndoReport> => {
     // Another undo of the same run may have run concurrently.
-    const currentTotals = run === null ? totals : await changes.summarizeRunChanges(db, undoes)
-    const ownChanges = run === null ? 0 : (await changes.summarizeRunChanges(db, run)).total
+    const currentTotals = run === null ? totals : await changes.summarizeUndoable(db, target)
+    const ownChanges = run === null ? 0 : (await changes.summarizeUndoable(db, { run })).total
     return summary.report({
       run,
       undoes,
@@ -82,7 +82,7 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const run = { sources: Object.keys(totals.bySource), options: { undoes, writes_again: writesAgain } }
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     options.onStarted?.(id)
-    const undoing = { run: id, undoes, writesAgain }
+    const undoing = { run: id, target, writesAgain }
     await forEachBatch({ ...deps, leftOut }, { ...options, signal: stopping }, totals, summary, (batch) =>
       attempt(() => revertBatch(deps, undoing, batch)),
     )
@@ -114,17 +114,18 @@ async function forEachBatch(
     policy,
     leftOut,
   }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'> & { readonly leftOut: readonly LeftOutSource[] },
-  { run, signal, onProgress }: UndoOptions,
-  { total, undone }: changes.RunChanges,
+  options: UndoOptions,
+  { total, undone }: changes.UndoableSummary,
   summary: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
+  const { signal, onProgress } = options
   const broken = new Set(leftOut.map(({ source }) => source))
   const fit = new Map([...sources].filter(([name]) => !broken.has(name)))
   const queue = new RevertQueue({ db, revert, onOutcome: (outcome) => summary.add(outcome), policy })
   let belowId: number | null = null
   while (!signal.aborted) {
-    const page: changes.UndoableChange[] = await changes.listUndoable(db, run, belowId, CHANGES_PER_BATCH)
+    const page: changes.UndoableChange[] = await changes.listUndoable(db, options, belowId, CHANGES_PER_BATCH)
     if (page.length === 0) break
     const { batches, unknown: unconfigured } = toRevertBatches(page, fit)
     for (const batch of batches) {

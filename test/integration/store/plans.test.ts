@@ -270,14 +270,17 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       'lock changes to undo',
       async (tx) => {
         const ids = written.map(({ id }) => id)
-        expect(await changes.lockUndoable(tx, RUN, ids)).toEqual(new Set(ids))
+        expect(await changes.lockUndoable(tx, { run: RUN }, ids)).toEqual(new Set(ids))
       },
     ],
     [
       'record an undo, and read it',
       async (tx) => {
         await changes.insertReverting(tx, 'contacts', reverting)
-        expect(await changes.summarizeRunChanges(tx, RUN)).toMatchObject({ undone: WAITING, undoneBy: [RUN] })
+        expect(await changes.summarizeUndoable(tx, { run: RUN })).toMatchObject({
+          undone: WAITING,
+          undoneBy: [RUN],
+        })
         expect(await listChangeHistory(tx, 'contacts', keys[0] ?? '')).toMatchObject([
           { undone_by: null, undoes: RUN },
           { undone_by: RUN },
