@@ -3,6 +3,7 @@ import { openApp, type App, type AppOptions, type RunRequest } from '../../src/a
 import type { Config } from '../../src/config/config.ts'
 import type { Environment } from '../../src/config/environment.ts'
 import { parseConfig } from '../../src/config/parse.ts'
+import type { UndoReport } from '../../src/actions/undo/report.ts'
 import type { RunReport } from '../../src/runs/report.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
@@ -23,6 +24,12 @@ export interface Harness {
   ): Promise<App>
   /** Opens, runs, closes. */
   run(request?: Partial<RunRequest>): Promise<RunReport>
+  /** Opens, undoes, closes. */
+  undo(run: number, options?: { readonly dryRun?: boolean }): Promise<UndoReport>
+  /** The rows of a statement. */
+  query<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>
+  /** The calls that the sandbox has received, refused ones included. */
+  calls(): number
   close(): Promise<void>
 }
 
@@ -49,20 +56,29 @@ export async function startHarness(options: {
     opened.add(app)
     return app
   }
+  const withApp = async <Result>(act: (app: App) => Promise<Result>): Promise<Result> => {
+    const app = await open()
+    try {
+      return await act(app)
+    } finally {
+      opened.delete(app)
+      await app.close()
+    }
+  }
   return {
     database,
     sandbox,
     config,
     environment,
     open,
-    run: async (request) => {
-      const app = await open()
-      try {
-        return await app.run(runRequest(request))
-      } finally {
-        opened.delete(app)
-        await app.close()
-      }
+    run: (request) => withApp((app) => app.run(runRequest(request))),
+    undo: (run, { dryRun = false } = {}) =>
+      withApp((app) => app.undo({ run, dryRun, signal: new AbortController().signal })),
+    query: async <Row>(text: string, values: unknown[] = []) =>
+      (await database.pool.query(text, values)).rows as Row[],
+    calls: () => {
+      const { accepted, refused } = sandbox.stats().calls
+      return accepted + refused
     },
     close: async () => {
       await Promise.all([...opened].map((app) => app.close()))

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { createCrm } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
@@ -19,9 +18,6 @@ beforeEach(async () => {
   })
 })
 afterEach(() => harness.close())
-
-const undo = async (run: number, dryRun = false): Promise<UndoReport> =>
-  (await harness.open()).undo({ run, dryRun, signal: new AbortController().signal })
 
 const row = async (id: number): Promise<Record<string, unknown>> =>
   (
@@ -47,8 +43,8 @@ test('cells changed since stay and are reported, as are missing and rejected row
   expect(later.rows).toMatchObject({ picked: 1, enriched: 1 })
   const [third, fifth, sixth] = [await row(3), await row(5), await row(6)]
 
-  const plan = await undo(run.run, true)
-  const report = await undo(run.run)
+  const plan = await harness.undo(run.run, { dryRun: true })
+  const report = await harness.undo(run.run)
   expect(plan).toMatchObject({
     cells: { kept: 8 },
     kept: report.kept,
@@ -93,7 +89,7 @@ test('cells changed since stay and are reported, as are missing and rejected row
 
   // Once it can be restored, the same undo restores it.
   await pool.query('alter table crm.contacts drop constraint has_phone')
-  const again = await undo(run.run)
+  const again = await harness.undo(run.run)
   expect(again).toMatchObject({ changes: { restored: 1, kept: 2, row_missing: 1, undone_before: 56 } })
   expect(await row(5)).toEqual(EMPTY)
 })
@@ -108,7 +104,7 @@ test('a restored value keeps its owner: one of a user stays, and so does one tha
   expect(second.rows.enriched).toBe(2)
   const written = await row(7)
   expect(written['title']).not.toBe(first['title'])
-  await undo(second.run)
+  await harness.undo(second.run)
   expect([(await row(7))['title'], (await row(8))['title']]).toEqual([first['title'], 'typed again'])
 
   // A user happens to type what Fillrate had written before the undo.
@@ -146,7 +142,7 @@ test('two concurrent undos revert each write once', async () => {
   )
   const run = await harness.run()
   expect(run.rows.enriched).toBe(1_560)
-  const reports = await Promise.all([undo(run.run), undo(run.run)])
+  const reports = await Promise.all([harness.undo(run.run), harness.undo(run.run)])
   expect(reports.map((one) => one.status)).toEqual(['completed', 'completed'])
   expect(reports.reduce((sum, one) => sum + one.changes.restored, 0)).toBe(1_560)
   for (const report of reports) expect(report.changes.restored + report.changes.undone_before).toBe(1_560)
@@ -166,7 +162,7 @@ test('an undo retries a locked row, and sees what the other transaction wrote', 
   const run = await harness.run()
   const person = await pool.connect()
   await person.query(`begin; update crm.contacts set title = 'Chief' where id = 9`)
-  const undoing = undo(run.run)
+  const undoing = harness.undo(run.run)
   await expect
     .poll(() =>
       scalar(pool, 'select count(*)::int from fillrate.changes where undone_by_change_id is not null'),
@@ -198,7 +194,7 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
   })
   expect(first).toMatchObject({ status: 'interrupted', changes: { restored: 500, remaining: 760 } })
   expect(await scalar(pool, 'select state from fillrate.runs order by id desc limit 1')).toBe('interrupted')
-  const second = await undo(run.run)
+  const second = await harness.undo(run.run)
   expect(second).toMatchObject({
     status: 'completed',
     changes: { restored: 760, undone_before: 500, remaining: 0 },
@@ -206,8 +202,8 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
   expect(second.undone_by).toEqual([first.run])
   expect(await checksum(pool, 'crm.contacts')).toBe(before)
   // Both parts can be undone again.
-  await undo(second.run ?? 0)
-  await undo(first.run ?? 0)
+  await harness.undo(second.run ?? 0)
+  await harness.undo(first.run ?? 0)
   expect(await scalar(pool, 'select count(*)::int from crm.contacts where title is null')).toBe(0)
 })
 
@@ -215,18 +211,18 @@ test('changes of a source that is no longer configured are counted, and the othe
   const { pool } = harness.database
   const run = await harness.run()
   await pool.query(`update fillrate.changes set source = 'people' where key in ('1', '2')`)
-  const report = await undo(run.run)
+  const report = await harness.undo(run.run)
   expect(report.changes).toMatchObject({ restored: 58, not_configured: 2 })
   expect(await row(3)).toEqual(EMPTY)
 })
 
 test('a missing run, a running run, and a run that has written nothing', async () => {
-  await expect(undo(99)).rejects.toThrow(ConfigProblems)
+  await expect(harness.undo(99)).rejects.toThrow(ConfigProblems)
   const run = await harness.run()
   const none = await harness.run()
-  expect(await undo(none.run)).toMatchObject({ run: null, changes: { total: 0 } })
-  await undo(run.run)
-  expect(await undo(run.run)).toMatchObject({
+  expect(await harness.undo(none.run)).toMatchObject({ run: null, changes: { total: 0 } })
+  await harness.undo(run.run)
+  expect(await harness.undo(run.run)).toMatchObject({
     run: null,
     changes: { total: 60, undone_before: 60, restored: 0 },
   })
@@ -234,5 +230,5 @@ test('a missing run, a running run, and a run that has written nothing', async (
     `update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 minute' where id = $1`,
     [run.run],
   )
-  await expect(undo(run.run)).rejects.toThrow(/still running/)
+  await expect(harness.undo(run.run)).rejects.toThrow(/still running/)
 })

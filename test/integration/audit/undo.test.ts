@@ -10,11 +10,6 @@ beforeEach(async () => {
 })
 afterEach(() => harness.close())
 
-const undo = async (run: number, options: { dryRun?: boolean } = {}): Promise<UndoReport> => {
-  const app = await harness.open()
-  return app.undo({ run, dryRun: false, signal: new AbortController().signal, ...options })
-}
-
 /** The parts of the total. */
 const sumOf = ({ changes }: UndoReport): number =>
   Object.values(changes).reduce((sum, n) => sum + n, 0) - changes.total
@@ -26,11 +21,11 @@ test('an undo restores the table to the byte, and no run writes the same again',
   const after = await checksum(pool, 'crm.contacts')
   expect(after).not.toBe(before)
 
-  const plan = await undo(run.run, { dryRun: true })
+  const plan = await harness.undo(run.run, { dryRun: true })
   expect(plan).toMatchObject({ run: null, dry_run: true, changes: { restored: run.rows.enriched, kept: 0 } })
   expect(await checksum(pool, 'crm.contacts')).toBe(after)
 
-  const report = await undo(run.run)
+  const report = await harness.undo(run.run)
   expect(report).toMatchObject({ undoes: run.run, status: 'completed', kept: [], failed: [] })
   expect(report.changes).toEqual({ ...plan.changes })
   expect(report.changes.total).toBe(sumOf(report))
@@ -62,7 +57,7 @@ test('an undo can be undone, and so on', async () => {
     [before, 0],
     [after, run.rows.enriched],
   ] as const) {
-    const report = await undo(last)
+    const report = await harness.undo(last)
     expect(report).toMatchObject({ changes: { restored: run.rows.enriched, total: run.rows.enriched } })
     expect(await checksum(pool, 'crm.contacts')).toBe(expected)
     expect((await states(pool, 'contacts'))['enriched'] ?? 0).toBe(enriched)

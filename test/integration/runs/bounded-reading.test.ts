@@ -54,9 +54,6 @@ const isPage = (statement: string): boolean => /with page as materialized/.test(
 // What the write statement counts are rows of its own batch.
 const countsAll = (statement: string): boolean => /select count\(\*\)(?! from "~)/.test(statement)
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-
 test('a run with a limit and a smaller budget reads no further than its limit', async () => {
   const { app, reads } = await open()
   const report = await app.run(runRequest({ ...CONTACTS, limit: 100, budget: 50 }))
@@ -125,7 +122,7 @@ test('a plan with --budget stops there, and one with the budget of the configura
 test('rows with a stored record are written beyond the budget while there are enough of them', async () => {
   const { app } = await open()
   const shared = `update crm.contacts set email = 'p1@example.com' where id > 1000 and id % 50 = 0`
-  await query(shared)
+  await harness.query(shared)
   const report = await app.run(runRequest({ ...CONTACTS, budget: 50 }))
   const expected = (ROWS - 1_000) / 50
   expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 50 } })
@@ -137,7 +134,7 @@ test('rows with a stored record are written beyond the budget while there are en
 test('a budget of 0 reads the whole table for rows that cost nothing', async () => {
   const { app, reads } = await open()
   await app.run(runRequest({ ...CONTACTS, limit: 1, budget: 1 }))
-  await query(`update crm.contacts set email = 'p1@example.com' where id = ${ROWS}`)
+  await harness.query(`update crm.contacts set email = 'p1@example.com' where id = ${ROWS}`)
   reads.length = 0
   const report = await app.run(runRequest({ ...CONTACTS, budget: 0 }))
   expect(report).toMatchObject({ rows: { picked: 1 }, skipped_over_budget: ROWS - 2 })
@@ -154,7 +151,9 @@ test.each([1, 2, 3])(
   'a dry run takes its rows at random, so that its shares are those of the table (%i)',
   async (seed) => {
     // Old rows differ: the first fifth has no usable address, and of the rest one in twelve.
-    await query(`update crm.contacts set email = 'no address ' || id where id <= ${ROWS / 5} or id % 12 = 0`)
+    await harness.query(
+      `update crm.contacts set email = 'no address ' || id where id <= ${ROWS / 5} or id % 12 = 0`,
+    )
     const { app, reads } = await open({ random: createRandom(seed) })
     const report = await app.run(runRequest({ ...CONTACTS, budget: 100, dryRun: { sample: 5 } }))
     expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 100 } })
@@ -169,7 +168,7 @@ test.each([1, 2, 3])(
 )
 
 test('rows without a usable input beyond the budget are not part of a dry run', async () => {
-  await query(`update crm.contacts set email = 'no address ' || id where id % 11 = 0`)
+  await harness.query(`update crm.contacts set email = 'no address ' || id where id % 11 = 0`)
   const { app } = await open()
   const where = 't.id <= 3000'
   const report = await app.run(runRequest({ ...CONTACTS, where, budget: 100, dryRun: { sample: 5 } }))
@@ -189,18 +188,18 @@ test('a dry run that reads its whole source says nothing of a sample', async () 
 test.each([{ dryRun: { sample: 5 } }, {}])(
   'the budget is shared over the sources, and what one does not need goes to the others (%o)',
   async (request) => {
-    await query(
+    await harness.query(
       `insert into crm.accounts (website) select 'https://a' || n || '.example' from generate_series(1, 20) n`,
     )
     const { app } = await open()
     const byKind = `select kind, count(*)::int as count from fillrate.lookups group by kind order by kind`
     await app.run(runRequest({ ...request, route: 'sync', budget: 30 }))
-    expect(await query(byKind)).toEqual([
+    expect(await harness.query(byKind)).toEqual([
       { kind: 'domain', count: 15 },
       { kind: 'email', count: 15 },
     ])
     await app.run(runRequest({ ...request, route: 'sync', budget: 30 }))
-    expect(await query(byKind)).toEqual([
+    expect(await harness.query(byKind)).toEqual([
       { kind: 'domain', count: 20 },
       { kind: 'email', count: 40 },
     ])
@@ -209,23 +208,25 @@ test.each([{ dryRun: { sample: 5 } }, {}])(
 
 test('a run that writes nothing does not count the table for the fill rate', async () => {
   const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
-  await query('delete from crm.contacts where id > 20')
+  await harness.query('delete from crm.contacts where id > 20')
   await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
   expect(reads.filter(countsAll)).not.toEqual([])
   const before = reads.length
   await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
   expect(reads.slice(before).filter(countsAll)).toEqual([])
-  await query(`update fillrate.fill_rate_samples set at = at - interval '2 days'`)
+  await harness.query(`update fillrate.fill_rate_samples set at = at - interval '2 days'`)
   await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
   expect(reads.slice(before).filter(countsAll)).toHaveLength(1)
 })
 
 test('a run that writes a hundredth of a table counts it only if that is cheap', async () => {
   const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
-  await query('delete from crm.contacts where id > 20')
+  await harness.query('delete from crm.contacts where id > 20')
   const counts = async (sample: string): Promise<number> => {
-    await query(`update fillrate.fill_rate_samples set at = at - interval '1 hour', ${sample}`)
-    await query(`update crm.contacts set title = null, email = 'again.' || email where title is not null`)
+    await harness.query(`update fillrate.fill_rate_samples set at = at - interval '1 hour', ${sample}`)
+    await harness.query(
+      `update crm.contacts set title = null, email = 'again.' || email where title is not null`,
+    )
     const before = reads.length
     const report = await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
     expect(report.rows.enriched).toBeGreaterThan(5)
@@ -239,8 +240,8 @@ test('a run that writes a hundredth of a table counts it only if that is cheap',
 
 test('a limited run does not count a large table for the fill rate', async () => {
   const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
-  await query(`insert into crm.contacts (email) select null from generate_series(1, 100000)`)
-  await query('analyze crm.contacts')
+  await harness.query(`insert into crm.contacts (email) select null from generate_series(1, 100000)`)
+  await harness.query('analyze crm.contacts')
   await app.run(runRequest({ ...CONTACTS, limit: 10 }))
   expect(reads.filter(countsAll)).toEqual([])
 })

@@ -23,11 +23,11 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await query(`drop owned by ${ROLE}; drop role ${ROLE}`)
+  await harness.query(`drop owned by ${ROLE}; drop role ${ROLE}`)
   await harness.close()
 })
 beforeEach(() =>
-  query('truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups cascade'),
+  harness.query('truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups cascade'),
 )
 
 const ROLE = 'fillrate_changed_at'
@@ -39,9 +39,6 @@ function asLeast(): string {
   url.password = 'least'
   return url.href
 }
-
-const query = async <Row>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query(text)).rows as Row[]
 
 /**
  * Runs once over contacts with `changedAt`.
@@ -57,13 +54,13 @@ async function pass(changedAt = 't.changed_at', databaseUrl = harness.database.u
   })
   await app.run(runRequest({ route: 'sync' }))
   await app.close()
-  const found = await query<{ email: string }>(
+  const found = await harness.query<{ email: string }>(
     'select email from crm.contacts c join fillrate.rows r on r.key = c.id::text order by email',
   )
   return found.map((row) => row.email)
 }
 const insert = (email: string, changedAt = 'now()'): Promise<unknown> =>
-  query(`insert into crm.contacts (email, changed_at) values ('${email}', ${changedAt})`)
+  harness.query(`insert into crm.contacts (email, changed_at) values ('${email}', ${changedAt})`)
 
 describe('a new row is found by the next pass', () => {
   test('although the clock of this process was an hour ahead in the previous pass', async () => {
@@ -80,7 +77,7 @@ describe('a new row is found by the next pass', () => {
     ['UTC in a timestamp, west of Greenwich', 't.local_at', 'America/Los_Angeles'],
     ['a date', 't.changed_on', 'Pacific/Auckland'],
   ])('if changedAt holds %s', async (_, changedAt, timezone) => {
-    await query(
+    await harness.query(
       `do $$ begin execute format('alter database %I set timezone = %L', current_database(), '${timezone}'); end $$`,
     )
     await insert('first@x.example')
@@ -100,7 +97,7 @@ describe('a new row is found by the next pass', () => {
     await late.query('commit')
     late.release()
     // All of this was a day ago, and the margin of ten minutes has passed: only the bound itself is left.
-    await query(`
+    await harness.query(`
       update fillrate.source_cursors set changed_until = changed_until - interval '1 day' + interval '10 minutes',
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
     expect(await pass()).toEqual(['first@x.example', 'late@x.example'])
@@ -115,7 +112,7 @@ describe('a new row is found by the next pass', () => {
       await insert('first@x.example')
       await pass('t.changed_at', asLeast())
       // The pass was a day ago, and the transaction began a minute after it.
-      await query(`
+      await harness.query(`
       update fillrate.source_cursors set changed_until = changed_until - interval '1 day',
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
       const late = await harness.database.pool.connect()
@@ -133,7 +130,7 @@ describe('a new row is found by the next pass', () => {
       expect(found.at(-1)).toEqual(['first@x.example', 'late@x.example'])
       // It was no full pass that found it.
       expect(
-        await query(
+        await harness.query(
           'select now() - full_pass_at > interval $$23 hours$$ as old from fillrate.source_cursors',
         ),
       ).toEqual([{ old: true }])
@@ -143,7 +140,7 @@ describe('a new row is found by the next pass', () => {
   test('although a pass is recorded for a time in the future', async () => {
     await insert('first@x.example')
     await pass()
-    await query(`update fillrate.source_cursors set changed_until = now() + interval '400 days'`)
+    await harness.query(`update fillrate.source_cursors set changed_until = now() + interval '400 days'`)
     await insert('second@x.example')
     expect(await pass()).toEqual(['first@x.example', 'second@x.example'])
   })
@@ -154,7 +151,7 @@ test('a row whose changedAt did not change is found by a full pass once a week',
   await pass()
   await insert('old@x.example', `now() - interval '3 years'`)
   expect(await pass()).toEqual(['first@x.example'])
-  await query(`update fillrate.source_cursors set full_pass_at = full_pass_at - interval '7 days'`)
+  await harness.query(`update fillrate.source_cursors set full_pass_at = full_pass_at - interval '7 days'`)
   expect(await pass()).toEqual(['first@x.example', 'old@x.example'])
 })
 
@@ -173,11 +170,11 @@ test('a changedAt that is no time is rejected, with advice', async () => {
 })
 
 test('a plan counts what the run will read, changed, due and abandoned rows, each once', async () => {
-  await query(`
+  await harness.query(`
     insert into crm.contacts (email, changed_at)
     select 'p' || n || '@x.example', now() - interval '1 day' from generate_series(1, 30) n`)
   await pass()
-  await query(`
+  await harness.query(`
     update crm.contacts set title = null;
     update crm.contacts set email = 'new-' || email, changed_at = now() where id <= (select min(id) + 4 from crm.contacts);
     update fillrate.rows r set due_at = now() - interval '1 minute' from crm.contacts c

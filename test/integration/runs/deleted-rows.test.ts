@@ -31,26 +31,25 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 beforeEach(async () => {
   await app?.close()
-  await query(`truncate crm.contacts, fillrate.rows, fillrate.deleted_rows, fillrate.lookups, fillrate.changes,
+  await harness.query(`truncate crm.contacts, fillrate.rows, fillrate.deleted_rows, fillrate.lookups, fillrate.changes,
                         fillrate.skipped_cells, fillrate.jobs, fillrate.deliveries restart identity cascade`)
   // Row 10 shares the address of row 9, and row 20 that of row 19.
-  await query(`
+  await harness.query(`
     insert into crm.contacts (email, first_name)
     select 'person' || case when n % 10 = 0 then n - 1 else n end || '@example.com', 'Ada' from generate_series(1, 40) n`)
   app = await harness.open()
 })
 
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text, values)).rows
 const count = async (from: string): Promise<number> =>
-  (await query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? -1
+  (await harness.query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? -1
 const run = async (route: 'sync' | 'bulk' = 'sync') => {
   const report = await app.run(runRequest({ route }))
   expect(stateSum(report)).toBe(report.rows.picked)
   return report
 }
 /** Lets the time pass after which deleted rows are erased. */
-const wait = () => query(`update fillrate.deleted_rows set noticed_at = noticed_at - interval '2 hours'`)
+const wait = () =>
+  harness.query(`update fillrate.deleted_rows set noticed_at = noticed_at - interval '2 hours'`)
 const counted = async () => {
   const status = await readStatus(app.db, ['contacts'], null)
   return { total: status.rows['contacts']?.total, deleted: status.deleted }
@@ -60,7 +59,7 @@ const held = async () => (await readTroubles(app.db, { own: [], schedules: null 
 const toTitle = (trouble: Trouble): string => describeTrouble(trouble, Date.now()).title
 /** Every text that Fillrate stores, of any table: whether it names the address. */
 async function namesOf(address: string): Promise<string[]> {
-  const columns = await query<{ t: string; c: string }>(`
+  const columns = await harness.query<{ t: string; c: string }>(`
     select table_name as t, column_name as c from information_schema.columns
      where table_schema = 'fillrate' and data_type in ('text', 'jsonb', 'ARRAY')`)
   const found: string[] = []
@@ -75,7 +74,7 @@ test('a deleted row leaves every count at the next pass, and its data is erased 
   expect(await namesOf('person5@example.com')).toEqual(
     expect.arrayContaining(['lookups.key', 'deliveries.body']),
   )
-  await query(`delete from crm.contacts where id in (5, 9)`)
+  await harness.query(`delete from crm.contacts where id in (5, 9)`)
   const report = await run()
   expect(report.reason).toBe('contacts: 2 rows were deleted from the table, and are no longer counted')
   expect(await counted()).toMatchObject({
@@ -95,14 +94,14 @@ test('a deleted row leaves every count at the next pass, and its data is erased 
   expect(await count(`fillrate.changes where key = '10'`)).toBe(1)
   expect(await count('fillrate.suppressions')).toBe(0)
 
-  await query(`insert into crm.contacts (email, first_name) values ('person5@example.com', 'Ada')`)
+  await harness.query(`insert into crm.contacts (email, first_name) values ('person5@example.com', 'Ada')`)
   expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, lookups: { requested: 1 } })
 })
 
 test('deleted rows are noticed beside as many new ones', async () => {
   await run()
-  await query(`delete from crm.contacts where id in (5, 6, 7)`)
-  await query(`
+  await harness.query(`delete from crm.contacts where id in (5, 6, 7)`)
+  await harness.query(`
     insert into crm.contacts (email, first_name)
     values ('new1@example.com', 'Ada'), ('new2@example.com', 'Ada'), ('no address', 'Ada')`)
   expect((await run()).reason).toBe('contacts: 3 rows were deleted from the table, and are no longer counted')
@@ -111,12 +110,14 @@ test('deleted rows are noticed beside as many new ones', async () => {
 
 test('a deleted row that waits for a dead run is erased with its lookup', async () => {
   await run('bulk')
-  await query(`update fillrate.rows set state = 'waiting', settled_at = null, run_id = null where key = '5'`)
-  await query(`delete from crm.contacts where id = 5`)
+  await harness.query(
+    `update fillrate.rows set state = 'waiting', settled_at = null, run_id = null where key = '5'`,
+  )
+  await harness.query(`delete from crm.contacts where id = 5`)
   expect(await run()).toMatchObject({ rows: { picked: 0 } })
-  expect(await query('select key, cardinality(lookup_ids) as lookups from fillrate.deleted_rows')).toEqual([
-    { key: '5', lookups: 1 },
-  ])
+  expect(
+    await harness.query('select key, cardinality(lookup_ids) as lookups from fillrate.deleted_rows'),
+  ).toEqual([{ key: '5', lookups: 1 }])
   await wait()
   await run()
   expect(await namesOf('person5@example.com')).toEqual([])
@@ -125,11 +126,11 @@ test('a deleted row that waits for a dead run is erased with its lookup', async 
 test('a row that comes back is restored, and costs nothing', async () => {
   await run()
   const states = `select key, state, lookup_id, last_written from fillrate.rows where key in ('1', '2') order by key`
-  const before = await query(states)
-  await query('delete from crm.contacts where id <= 2')
+  const before = await harness.query(states)
+  await harness.query('delete from crm.contacts where id <= 2')
   await run()
   await wait()
-  await query(`
+  await harness.query(`
     insert into crm.contacts (id, email, first_name) overriding system value
     select n, 'person' || n || '@example.com', 'Ada' from generate_series(1, 2) n`)
   const report = await run()
@@ -137,13 +138,13 @@ test('a row that comes back is restored, and costs nothing', async () => {
   expect(report.lookups.requested).toBe(0)
   expect(await count('fillrate.deleted_rows')).toBe(0)
   // Its columns are blank again, so the record is written once more.
-  expect(await query(states)).toEqual(before)
+  expect(await harness.query(states)).toEqual(before)
   expect(await count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
 })
 
 test('a row that left the source is not a deleted one', async () => {
   await run()
-  await query(`update crm.contacts set first_name = 'Hidden'`)
+  await harness.query(`update crm.contacts set first_name = 'Hidden'`)
   expect((await run()).reason).toBeNull()
   await wait()
   await run()
@@ -153,8 +154,8 @@ test('a row that left the source is not a deleted one', async () => {
 
 test('a table that is emptied is not erased without a confirmation, and a reload restores all of it', async () => {
   await run()
-  await query('create table crm.saved as select * from crm.contacts')
-  await query('delete from crm.contacts')
+  await harness.query('create table crm.saved as select * from crm.contacts')
+  await harness.query('delete from crm.contacts')
   expect((await run()).reason).toContain('100% of its rows are gone')
   await wait()
   const report = await run()
@@ -167,7 +168,7 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   expect(await count('fillrate.lookups')).toBe(36)
   expect(await count('fillrate.changes')).toBe(40)
 
-  await query(
+  await harness.query(
     'insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved',
   )
   expect(await run()).toMatchObject({ rows: { picked: 0 }, lookups: { requested: 0 } })
@@ -175,7 +176,7 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   expect(await held()).toEqual([])
 
   // More than a tenth.
-  await query('delete from crm.contacts where id <= 12')
+  await harness.query('delete from crm.contacts where id <= 12')
   await run()
   await wait()
   expect((await run()).reason).toContain('30% of its rows are gone')
@@ -202,7 +203,7 @@ test('`keep` keeps the history of a deleted row, out of every count', async () =
   await app.close()
   app = await harness.open({ config: keeping })
   const { run: id } = await run()
-  await query('delete from crm.contacts')
+  await harness.query('delete from crm.contacts')
   expect((await run()).reason).toBe(
     'contacts: 40 rows were deleted from the table, and are no longer counted',
   )
@@ -221,7 +222,7 @@ test('`keep` keeps the history of a deleted row, out of every count', async () =
 
 test('`forget` of a person erases the deleted rows, too', async () => {
   await run()
-  await query('delete from crm.contacts where id = 4')
+  await harness.query('delete from crm.contacts where id = 4')
   await run()
   const target = parseForgetTarget('email', 'person4@example.com')
   if (typeof target === 'string') throw new Error(target)
@@ -236,17 +237,17 @@ test('`forget` of a person erases the deleted rows, too', async () => {
 
 test('a call in flight is answered and stored before its row is erased', async () => {
   await run()
-  await query(`delete from crm.contacts where id = 3`)
+  await harness.query(`delete from crm.contacts where id = 3`)
   await run()
   await wait()
-  await query(`
+  await harness.query(`
     update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() + '1 min', resolved_at = null
      where key = 'person3@example.com'`)
   const deps = { db: app.db, policy: toPolicy(harness.config) }
   const contacts = app.sources.get('contacts')
   if (contacts === undefined) throw new Error('no source')
   expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 0 })
-  await query(`
+  await harness.query(`
     update fillrate.lookups set state = 'found', lease_token = null, leased_until = null, resolved_at = now()
      where key = 'person3@example.com'`)
   expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 1, lookups: 1 })

@@ -28,27 +28,26 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 beforeEach(async () => {
-  await query(
+  await harness.query(
     `truncate crm.contacts, crm.accounts, fillrate.rows, fillrate.deleted_rows restart identity cascade`,
   )
-  await query(
+  await harness.query(
     `insert into crm.contacts (email) select 'person' || n || '@example.com' from generate_series(1, 20) n`,
   )
   await harness.run(request)
-  await query(`delete from crm.contacts where id = 5`)
+  await harness.query(`delete from crm.contacts where id = 5`)
 })
 
-const query = async (text: string) => (await harness.database.pool.query<{ key: string }>(text)).rows
-const listDeleted = () => query('select key from fillrate.deleted_rows')
+const listDeleted = () => harness.query('select key from fillrate.deleted_rows')
 
 test('rows that were deleted are noticed although another source cannot be read', async () => {
-  await query(`insert into crm.accounts (website) values ('broken')`)
+  await harness.query(`insert into crm.accounts (website) values ('broken')`)
   await expect(harness.run(request)).rejects.toThrow('division by zero')
   expect(await listDeleted()).toEqual([{ key: '5' }])
 })
 
 test('rows that were deleted are noticed although the service rejects the key', async () => {
-  await query(
+  await harness.query(
     `insert into crm.contacts (email) select 'new' || n || '@example.com' from generate_series(1, 5000) n`,
   )
   const app = await harness.open({ environment: { apiKeys: ['wrong'] } })

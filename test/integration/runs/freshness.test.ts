@@ -25,26 +25,18 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 beforeEach(() =>
-  query(
+  harness.query(
     'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
   ),
 )
 
-const query = async <Row>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query(text)).rows as Row[]
-
-const calls = (): number => {
-  const { calls } = harness.sandbox.stats()
-  return calls.accepted + calls.refused
-}
-
 async function run(config: object = withFreshness()): Promise<RunReport & { calls: number }> {
-  const before = calls()
+  const before = harness.calls()
   const app = await harness.open({ config })
   const report = await app.run(runRequest({ route: 'sync' }))
   await app.close()
   expect(stateSum(report)).toBe(report.rows.picked)
-  return { ...report, calls: calls() - before }
+  return { ...report, calls: harness.calls() - before }
 }
 
 /** The fill rate of the contacts. */
@@ -59,13 +51,13 @@ async function fillRate(config: object = withFreshness()): Promise<unknown> {
 /** Addresses of the contacts that a run has picked. */
 const picked = async (): Promise<string[]> =>
   (
-    await query<{ email: string }>(
+    await harness.query<{ email: string }>(
       'select email from crm.contacts c join fillrate.rows r on r.key = c.id::text order by c.id',
     )
   ).map((row) => row.email)
 
 const insert = (email: string, columns: Record<string, string> = {}): Promise<unknown> =>
-  query(`insert into crm.contacts (${['email', ...Object.keys(columns)].join(', ')})
+  harness.query(`insert into crm.contacts (${['email', ...Object.keys(columns)].join(', ')})
          values (${[`'${email}'`, ...Object.values(columns)].join(', ')})`)
 
 const days = (n: number): string => `now() - interval '${n} days'`
@@ -92,27 +84,29 @@ test('a stamp that one source has set does not keep another from filling the sam
   expect(await only('contacts')).toEqual({ picked: 1, requested: 0 })
   for (const source of ['titles', 'contacts']) expect(await only(source)).toEqual({ picked: 0, requested: 0 })
   expect(
-    await query('select title is not null and phone is not null as filled from crm.contacts order by id'),
+    await harness.query(
+      'select title is not null and phone is not null as filled from crm.contacts order by id',
+    ),
   ).toEqual([{ filled: true }, { filled: false }])
 })
 
 test('the skipped cells of a row stay listed when another program stamps it', async () => {
-  await query('alter table crm.contacts add constraint no_title check (title is null)')
+  await harness.query('alter table crm.contacts add constraint no_title check (title is null)')
   try {
     await insert('a@x.example')
     const listed = `select source, key, "column", reason from fillrate.skipped_cells`
     await run(withFreshness('enriched_at', { changedAt: 't.changed_at' }))
-    const before = await query(listed)
+    const before = await harness.query(listed)
     expect(before).toMatchObject([{ column: 'title', reason: 'check' }])
-    await query(`update fillrate.rows set due_at = now() - interval '1 minute'`)
-    await query(`update crm.contacts set enriched_at = now() - interval '1 day', phone = null`)
+    await harness.query(`update fillrate.rows set due_at = now() - interval '1 minute'`)
+    await harness.query(`update crm.contacts set enriched_at = now() - interval '1 day', phone = null`)
     expect(await run(withFreshness('enriched_at', { changedAt: 't.changed_at' }))).toMatchObject({
       rows: { picked: 0 },
       calls: 0,
     })
-    expect(await query(listed)).toEqual(before)
+    expect(await harness.query(listed)).toEqual(before)
   } finally {
-    await query('alter table crm.contacts drop constraint no_title')
+    await harness.query('alter table crm.contacts drop constraint no_title')
   }
 })
 
@@ -138,19 +132,20 @@ describe('a row with a recent stamp', () => {
   })
 
   test('without a zone is read and written in UTC, whatever the zone of the sessions', async () => {
-    const database = (await query<{ name: string }>('select current_database() as name'))[0]?.name ?? ''
+    const database =
+      (await harness.query<{ name: string }>('select current_database() as name'))[0]?.name ?? ''
     await insert('fresh@x.example', { local_at: `now() at time zone 'UTC' - interval '89 days 21 hours'` })
     try {
       for (const zone of ['Asia/Tokyo', 'America/Los_Angeles']) {
-        await query(`alter database "${database}" set timezone = '${zone}'`)
+        await harness.query(`alter database "${database}" set timezone = '${zone}'`)
         await insert(`${zone}@x.example`)
         await run(withFreshness('local_at'))
       }
     } finally {
-      await query(`alter database "${database}" reset timezone`)
+      await harness.query(`alter database "${database}" reset timezone`)
     }
     expect(await picked()).toEqual(['Asia/Tokyo@x.example', 'America/Los_Angeles@x.example'])
-    const stamps = await query<{ age: number }>(
+    const stamps = await harness.query<{ age: number }>(
       `select abs(extract(epoch from local_at - now() at time zone 'UTC'))::float8 as age from crm.contacts where phone is not null`,
     )
     expect(stamps.length).toBeGreaterThan(0)
@@ -176,7 +171,7 @@ describe('a row with a recent stamp', () => {
     await insert('seen@x.example', { enriched_at: days(10) })
     await run()
     expect(await picked()).toEqual([])
-    await query(`update crm.contacts set enriched_at = ${days(91)}`)
+    await harness.query(`update crm.contacts set enriched_at = ${days(91)}`)
     await run()
     expect(await picked()).toEqual(['seen@x.example'])
   })
@@ -184,9 +179,9 @@ describe('a row with a recent stamp', () => {
   test('is not picked again although it is due, and without a call', async () => {
     await insert('due@x.example')
     await run()
-    await query(`update crm.contacts set phone = null, enriched_at = ${days(10)}`)
-    await query(`update fillrate.rows set due_at = now()`)
-    await query(`update fillrate.lookups set refresh_at = now()`)
+    await harness.query(`update crm.contacts set phone = null, enriched_at = ${days(10)}`)
+    await harness.query(`update fillrate.rows set due_at = now()`)
+    await harness.query(`update fillrate.lookups set refresh_at = now()`)
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })
 
@@ -194,10 +189,10 @@ describe('a row with a recent stamp', () => {
     await insert('ours@x.example')
     await insert('theirs@x.example')
     await run()
-    await query(`update crm.contacts set phone = null, email = 'new-' || email`)
-    await query(`update crm.contacts set enriched_at = ${days(1)} where email like '%theirs%'`)
+    await harness.query(`update crm.contacts set phone = null, email = 'new-' || email`)
+    await harness.query(`update crm.contacts set enriched_at = ${days(1)} where email like '%theirs%'`)
     expect(await run()).toMatchObject({ rows: { picked: 1 }, calls: 1 })
-    const [ours] = await query(
+    const [ours] = await harness.query(
       `select phone is not null as filled from crm.contacts where email like '%ours%'`,
     )
     expect(ours).toEqual({ filled: true })
@@ -206,13 +201,13 @@ describe('a row with a recent stamp', () => {
   test('is picked again if its inputs changed, and whoever picked it has died or only asked', async () => {
     await insert('ours@x.example')
     await run()
-    await query(`update crm.contacts set phone = null, email = 'new-' || email`)
+    await harness.query(`update crm.contacts set phone = null, email = 'new-' || email`)
     const dry = await harness.open({ config: withFreshness() })
     await dry.run(runRequest({ route: 'sync', dryRun: { sample: 1 } }))
     await dry.close()
 
     expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, calls: 0 })
-    expect(await query('select from crm.contacts where phone is null')).toEqual([])
+    expect(await harness.query('select from crm.contacts where phone is null')).toEqual([])
   })
 })
 
@@ -229,11 +224,11 @@ describe('a write sets the stamp', () => {
   ])('of %s, and the next run picks nothing', async (_, column, condition) => {
     await insert('new@x.example')
     await run(withFreshness(column))
-    const [row] = await query(
+    const [row] = await harness.query(
       `select ${condition} as stamped, cells_written = num_nonnulls(title, phone, seniority, company) as counted from crm.contacts c join fillrate.rows r on r.key = c.id::text`,
     )
     expect(row).toEqual({ stamped: true, counted: true })
-    await query('update crm.contacts set phone = null')
+    await harness.query('update crm.contacts set phone = null')
     expect(await run(withFreshness(column))).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })
 
@@ -241,7 +236,7 @@ describe('a write sets the stamp', () => {
     await insert('new@x.example')
     const config = withFreshness('local_at', { touch: { local_at: `now() at time zone 'UTC'` } })
     await run(config)
-    const [row] = await query(
+    const [row] = await harness.query(
       `select local_at = r.settled_at at time zone 'UTC' as stamped from crm.contacts c join fillrate.rows r on r.key = c.id::text`,
     )
     expect(row).toEqual({ stamped: true })
@@ -249,9 +244,9 @@ describe('a write sets the stamp', () => {
 
   test('not if no cell is written', async () => {
     await insert('full@x.example', { title: `'a'`, phone: `'b'`, seniority: `'c'` })
-    await query(`alter table crm.contacts add constraint no_company check (company is null)`)
-    await run().finally(() => query('alter table crm.contacts drop constraint no_company'))
-    expect(await query('select company, enriched_at from crm.contacts')).toEqual([
+    await harness.query(`alter table crm.contacts add constraint no_company check (company is null)`)
+    await run().finally(() => harness.query('alter table crm.contacts drop constraint no_company'))
+    expect(await harness.query('select company, enriched_at from crm.contacts')).toEqual([
       { company: null, enriched_at: null },
     ])
   })
@@ -261,12 +256,12 @@ describe('undo', () => {
   test('restores the stamp, and the next run requests and writes nothing', async () => {
     await insert('none@x.example')
     await insert('stale@x.example', { enriched_at: `'2020-01-02T03:04:05.678901Z'` })
-    const before = await query('select * from crm.contacts order by id')
+    const before = await harness.query('select * from crm.contacts order by id')
     const { run: id } = await run()
     const app = await harness.open({ config: withFreshness() })
     const options = { run: id, dryRun: false, signal: new AbortController().signal }
     expect((await app.undo(options)).changes).toMatchObject({ restored: 2 })
-    expect(await query('select * from crm.contacts order by id')).toEqual(before)
+    expect(await harness.query('select * from crm.contacts order by id')).toEqual(before)
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
     await app.close()
   })
@@ -276,7 +271,7 @@ describe('a stamp that a user removes', () => {
   test('lets the next run enrich the row again, from the stored record', async () => {
     await insert('again@x.example')
     await run()
-    await query('update crm.contacts set enriched_at = null, phone = null')
+    await harness.query('update crm.contacts set enriched_at = null, phone = null')
     expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, calls: 0 })
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })
@@ -284,7 +279,7 @@ describe('a stamp that a user removes', () => {
   test('changes nothing in a row that was enriched without one', async () => {
     await insert('before@x.example')
     await run({ ...crmConfig, sources: { contacts } })
-    await query('update crm.contacts set phone = null')
+    await harness.query('update crm.contacts set phone = null')
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })
 })
@@ -297,8 +292,8 @@ describe('with changedAt', () => {
     await run(config)
     expect(await picked()).toEqual([])
     // 80 days pass.
-    await query(`update crm.contacts set enriched_at = ${days(90)}, changed_at = ${days(80)}`)
-    await query(`
+    await harness.query(`update crm.contacts set enriched_at = ${days(90)}, changed_at = ${days(80)}`)
+    await harness.query(`
       update fillrate.source_cursors set changed_until = changed_until - interval '1 hour',
              started_at = started_at - interval '1 hour'`)
     await run(config)
@@ -308,10 +303,12 @@ describe('with changedAt', () => {
   test('a due row that another program has enriched is due again when its stamp is stale', async () => {
     await insert('first@x.example')
     await run(config)
-    await query(`update crm.contacts set phone = null, enriched_at = ${days(10)}, changed_at = ${days(80)}`)
-    await query(`update fillrate.rows set due_at = now()`)
+    await harness.query(
+      `update crm.contacts set phone = null, enriched_at = ${days(10)}, changed_at = ${days(80)}`,
+    )
+    await harness.query(`update fillrate.rows set due_at = now()`)
     expect(await run(config)).toMatchObject({ rows: { picked: 0 }, calls: 0 })
-    const [row] = await query(
+    const [row] = await harness.query(
       `select r.due_at = date_trunc('milliseconds', c.enriched_at) + interval '90 days' as due from fillrate.rows r, crm.contacts c`,
     )
     expect(row).toEqual({ due: true })
@@ -323,12 +320,12 @@ test('a row that waits for a dead run, and that another program has enriched, is
   const dry = await harness.open({ config: withFreshness() })
   await dry.run(runRequest({ route: 'sync', dryRun: true } as object))
   await dry.close()
-  await query(
+  await harness.query(
     `update fillrate.lookups set state = 'pending', record = null, resolved_at = null, refresh_at = null`,
   )
-  await query(`update crm.contacts set enriched_at = ${days(1)}`)
+  await harness.query(`update crm.contacts set enriched_at = ${days(1)}`)
   expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
-  expect(await query('select state, reason from fillrate.rows')).toEqual([
+  expect(await harness.query('select state, reason from fillrate.rows')).toEqual([
     { state: 'unchanged', reason: 'enriched_at is less than 90 d old' },
   ])
 })
@@ -337,9 +334,9 @@ test('retry leaves a failed row alone that another program has enriched since', 
   await insert('failed@x.example')
   await insert('theirs@x.example')
   await run()
-  await query(`update fillrate.rows set state = 'failed', reason = 'no response'`)
-  await query('update crm.contacts set phone = null')
-  await query(`update crm.contacts set enriched_at = ${days(1)} where email like 'theirs%'`)
+  await harness.query(`update fillrate.rows set state = 'failed', reason = 'no response'`)
+  await harness.query('update crm.contacts set phone = null')
+  await harness.query(`update crm.contacts set enriched_at = ${days(1)} where email like 'theirs%'`)
   const app = await harness.open({ config: withFreshness() })
   const options = { sources: [], states: ['failed' as const], reason: null, dryRun: false }
   const signal = new AbortController().signal
@@ -359,7 +356,7 @@ test('plan and explain give the reason', async () => {
     picked: 1,
     recently_enriched: { rows: 1, reason: 'enriched_at is less than 90 d old' },
   })
-  const [row] = await query<{ id: string; until: Date }>(
+  const [row] = await harness.query<{ id: string; until: Date }>(
     `select id::text, enriched_at + interval '90 days' as until from crm.contacts where email like 'recent%'`,
   )
   const history = await app.explain('contacts', row?.id ?? '')
@@ -404,18 +401,18 @@ describe('a stamp of a joined table, which a source only reads', () => {
     return report.rows.picked
   }
   const filled = (): Promise<unknown> =>
-    query(`select c.email, t.title is not null as filled from crm.positions t join crm.contacts c on c.id = t.contact_id
+    harness.query(`select c.email, t.title is not null as filled from crm.positions t join crm.contacts c on c.id = t.contact_id
             order by t.id`)
   beforeAll(() =>
-    query(`create table crm.positions (id int generated always as identity primary key, contact_id bigint, title text,
+    harness.query(`create table crm.positions (id int generated always as identity primary key, contact_id bigint, title text,
                                        imported_at text)`),
   )
   beforeEach(async () => {
-    await query('truncate crm.positions')
+    await harness.query('truncate crm.positions')
     await insert('a@x.example')
     await insert('b@x.example', { enriched_at: days(100) })
     await insert('theirs@x.example', { enriched_at: days(10) })
-    await query('insert into crm.positions (contact_id) select id from crm.contacts order by id')
+    await harness.query('insert into crm.positions (contact_id) select id from crm.contacts order by id')
   })
   const all = [
     { email: 'a@x.example', filled: true },
@@ -429,7 +426,7 @@ describe('a stamp of a joined table, which a source only reads', () => {
     expect(await filled()).toEqual(all)
     for (const source of ['contacts', 'positions']) expect(await only(source)).toBe(0)
     // Another program enriches a contact that Fillrate had stamped: its position was blank again, and is left to it.
-    await query(`update crm.contacts set enriched_at = ${days(1)} where email = 'a@x.example';
+    await harness.query(`update crm.contacts set enriched_at = ${days(1)} where email = 'a@x.example';
                  update crm.positions set title = null; update fillrate.rows set due_at = now()`)
     expect(await only('positions')).toBe(1)
     expect(await filled()).toEqual([{ email: 'a@x.example', filled: false }, ...all.slice(1)])
@@ -458,7 +455,7 @@ describe('a stamp of a joined table, which a source only reads', () => {
     expect(await only('positions', linked({ changedAt: 'c.changed_at' }))).toBe(2)
     expect(await filled()).toEqual(all)
     // A pass by `changedAt` finds it when the stamp goes stale, although nothing has changed.
-    await query(`
+    await harness.query(`
       update fillrate.source_cursors set changed_until = changed_until - interval '1 hour',
              started_at = started_at - interval '1 hour';
       update crm.contacts set changed_at = ${days(300)}, enriched_at = now() - interval '90 days' - interval '1 minute'

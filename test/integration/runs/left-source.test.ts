@@ -19,29 +19,21 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 beforeEach(async () => {
-  await query(
+  await harness.query(
     'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
   )
-  await query(`
+  await harness.query(`
     insert into crm.contacts (email, first_name)
     select 'person' || n || '@x.example', 'Ada' from generate_series(1, 20) n`)
 })
 
-const query = async <Row>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query(text)).rows as Row[]
-
-const calls = (): number => {
-  const { calls } = harness.sandbox.stats()
-  return calls.accepted + calls.refused
-}
-
 async function run(changes: object = config): Promise<RunReport & { calls: number }> {
-  const before = calls()
+  const before = harness.calls()
   const app = await harness.open({ config: changes })
   const report = await app.run(runRequest({ route: 'sync' }))
   await app.close()
   expect(stateSum(report)).toBe(report.rows.picked)
-  return { ...report, calls: calls() - before }
+  return { ...report, calls: harness.calls() - before }
 }
 
 describe('a row that leaves the source between pick and write', () => {
@@ -49,21 +41,21 @@ describe('a row that leaves the source between pick and write', () => {
     const app = await harness.open()
     await app.run(runRequest({ route: 'sync', dryRun: true } as object))
     // As after a pick whose answers have just come.
-    await query('update fillrate.rows set is_dry_run = false')
-    await query(
+    await harness.query('update fillrate.rows set is_dry_run = false')
+    await harness.query(
       'insert into fillrate.write_back_queue (lookup_ids) select array_agg(lookup_id) from fillrate.rows',
     )
     const source = app.sources.get('contacts')
     if (source === undefined) throw new Error('no source')
-    await query('update crm.contacts set enriched_at = now()')
+    await harness.query('update crm.contacts set enriched_at = now()')
     await writeBackBatch({ db: app.db, policy: toPolicy(harness.config) }, source)
     await app.close()
-    expect(await query('select distinct state from fillrate.rows order by state')).toEqual([
+    expect(await harness.query('select distinct state from fillrate.rows order by state')).toEqual([
       { state: 'not_found' },
       { state: 'unchanged' },
     ])
     expect(
-      await query(`
+      await harness.query(`
         select distinct reason, input_hash, due_at, cells_skipped from fillrate.rows where state = 'unchanged'`),
     ).toEqual([
       {
@@ -74,9 +66,9 @@ describe('a row that leaves the source between pick and write', () => {
       },
     ])
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
-    await query('update crm.contacts set enriched_at = null')
+    await harness.query('update crm.contacts set enriched_at = null')
     expect(await run()).toMatchObject({ calls: 0 })
-    expect(await query(`select distinct state from fillrate.rows order by state`)).toEqual([
+    expect(await harness.query(`select distinct state from fillrate.rows order by state`)).toEqual([
       { state: 'enriched' },
       { state: 'not_found' },
     ])
@@ -95,10 +87,10 @@ describe('a row that leaves the source between pick and write', () => {
   test('and that is deleted is no failure either', async () => {
     const app = await harness.open()
     await app.run(runRequest({ route: 'sync', dryRun: true } as object))
-    await query(`delete from crm.contacts where email like 'person1@%'`)
+    await harness.query(`delete from crm.contacts where email like 'person1@%'`)
     await app.close()
     expect(await run()).toMatchObject({ rows: { write_rejected: 0 }, calls: 0 })
-    expect(await query('select source from fillrate.deleted_rows')).toEqual([{ source: 'contacts' }])
+    expect(await harness.query('select source from fillrate.deleted_rows')).toEqual([{ source: 'contacts' }])
   })
 })
 
@@ -117,10 +109,10 @@ describe('a row that leaves the source by its own write', () => {
     await app.close()
     return { examined, report }
   }
-  const clear = () => query('update crm.contacts set phone = null, title = null')
+  const clear = () => harness.query('update crm.contacts set phone = null, title = null')
   /** Rows into which a record would be written again. */
   const writable = () =>
-    query<{ id: number }>(
+    harness.query<{ id: number }>(
       'select id from crm.contacts where phone is not null or title is not null order by id',
     )
 
@@ -128,7 +120,7 @@ describe('a row that leaves the source by its own write', () => {
     await run()
     expect(await fillRate()).toMatchObject({ eligible: 20 })
     const blank = { ...config, sources: { contacts: { ...once, where: 't.title is null' } } }
-    const [filled] = await query<{ count: number }>('select count(title)::int from crm.contacts')
+    const [filled] = await harness.query<{ count: number }>('select count(title)::int from crm.contacts')
     expect(filled?.count).toBeGreaterThan(10)
     expect(await fillRate(blank)).toMatchObject({
       eligible: 20,
@@ -151,8 +143,10 @@ describe('a row that leaves the source by its own write', () => {
     await run()
     await clear()
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
-    const due = await query(`update fillrate.rows set due_at = now() where state = 'enriched' returning key`)
-    await query(`update fillrate.lookups set refresh_at = now()`)
+    const due = await harness.query(
+      `update fillrate.rows set due_at = now() where state = 'enriched' returning key`,
+    )
+    await harness.query(`update fillrate.lookups set refresh_at = now()`)
     const app = await harness.open()
     expect((await app.plan(runRequest())).sources[0]).toMatchObject({ rows: 20, picked: due.length })
     await app.close()
@@ -163,19 +157,19 @@ describe('a row that leaves the source by its own write', () => {
     await run()
     const [first, second, ...rest] = await writable()
     await clear()
-    await query(`update crm.contacts set first_name = 'Deleted' where id = ${first?.id}`)
-    await query(`update crm.contacts set enriched_at = now() where id = ${second?.id}`)
+    await harness.query(`update crm.contacts set first_name = 'Deleted' where id = ${first?.id}`)
+    await harness.query(`update crm.contacts set enriched_at = now() where id = ${second?.id}`)
     expect((await remap()).examined).toMatchObject({ row_missing: 2, changed: rest.length })
     expect(await fillRate()).toMatchObject({ eligible: 18 })
   })
 
   test('is undone, and the next run requests and writes nothing', async () => {
-    const before = await query('select * from crm.contacts order by id')
+    const before = await harness.query('select * from crm.contacts order by id')
     const { run: id } = await run()
     const app = await harness.open()
     await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
     await app.close()
-    expect(await query('select * from crm.contacts order by id')).toEqual(before)
+    expect(await harness.query('select * from crm.contacts order by id')).toEqual(before)
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })
 })

@@ -103,11 +103,8 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-
 const documents = async (table: string): Promise<unknown[]> =>
-  (await query<{ data: unknown }>(`select data from ${table} order by id`)).map((row) => row.data)
+  (await harness.query<{ data: unknown }>(`select data from ${table} order by id`)).map((row) => row.data)
 const setAll = (values: readonly (string | null)[]): Promise<unknown> =>
   Promise.all(
     ['people', 'texts'].map((table) =>
@@ -140,8 +137,8 @@ test('a key inside any value is written, or left with what a person typed, and n
     expect(
       (await documents(table)).map((left, n) => masked(left, CELLS[n] as (typeof CELLS)[number])),
     ).toEqual(CELLS.map(([, left]) => left))
-  expect(await query('select 1 from accounts where industry is null')).toHaveLength(2)
-  expect(await query('select 1 from members where title is null')).toEqual([])
+  expect(await harness.query('select 1 from accounts where industry is null')).toHaveLength(2)
+  expect(await harness.query('select 1 from members where title is null')).toEqual([])
 })
 
 test('what a person puts in place of a filled value is read, written and undone beside the others', async () => {

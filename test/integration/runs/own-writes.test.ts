@@ -42,9 +42,6 @@ async function start(sources: object, sql = ''): Promise<void> {
   })
 }
 
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text, values)).rows
-
 /** Runs, and returns what it picked, requested and wrote. */
 async function run(sources: readonly string[] = []) {
   const { run: id, rows, lookups, cells } = await harness.run({ sources: [...sources] })
@@ -58,15 +55,6 @@ const requestedInputs = (): string[] => {
   return Object.keys(inputs.all ?? {}).toSorted()
 }
 
-async function undo(id: number) {
-  const app = await harness.open()
-  try {
-    return await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
-  } finally {
-    await app.close()
-  }
-}
-
 async function remap(source: string, dryRun = false) {
   const app = await harness.open()
   try {
@@ -77,13 +65,16 @@ async function remap(source: string, dryRun = false) {
 }
 
 const snapshot = async (): Promise<string> =>
-  (await query<{ all: string }>(`select json_agg(to_jsonb(t) order by id)::text as all from crm.people t`))[0]
-    ?.all ?? ''
+  (
+    await harness.query<{ all: string }>(
+      `select json_agg(to_jsonb(t) order by id)::text as all from crm.people t`,
+    )
+  )[0]?.all ?? ''
 
 /** Makes every row and record due, as after `refreshAfter`. */
 const expire = async (): Promise<void> => {
-  await query(`update fillrate.rows set due_at = now()`)
-  await query(`update fillrate.lookups set refresh_at = now()`)
+  await harness.query(`update fillrate.rows set due_at = now()`)
+  await harness.query(`update fillrate.lookups set refresh_at = now()`)
 }
 
 test('a column that no source names is dropped while a run is under way', async () => {
@@ -112,7 +103,9 @@ test('a column that no source names is dropped while a run is under way', async 
      create trigger refuse before update on crm.people for each row when (new.id = 3) execute function refuse();`,
   )
   const app = await harness.open()
-  await query('alter table crm.people drop column unnamed; alter table crm.accounts drop column unnamed')
+  await harness.query(
+    'alter table crm.people drop column unnamed; alter table crm.accounts drop column unnamed',
+  )
   const { status, rows } = await app.run(runRequest())
   expect({ status, failed: rows.failed }).toEqual({ status: 'completed', failed: 0 })
   // The one that the trigger refuses, as a person of both sources.
@@ -120,7 +113,7 @@ test('a column that no source names is dropped while a run is under way', async 
   expect(rows.enriched).toBeGreaterThan(70)
 
   // A column that another source writes is that source's alone.
-  await query(`
+  await harness.query(`
     alter table crm.accounts drop column industry;
     update crm.people set first_name = 'Eve ' || id, phone = null, title = null where id > 20`)
   const next = await app.run(runRequest({ sources: ['members'] }))
@@ -161,7 +154,7 @@ describe('an input that is also an output', () => {
     const before = await snapshot()
     const first = await run()
     expect(first).toMatchObject({ picked: 30, requested: 30 })
-    expect(await query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
+    expect(await harness.query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
     expect(await run()).toMatchObject(NOTHING)
 
     expect(await remap('people', true)).toMatchObject({
@@ -172,13 +165,13 @@ describe('an input that is also an output', () => {
       report: { lookups: { requested: 0 } },
     })
 
-    const undone = await undo(first.id)
+    const undone = await harness.undo(first.id)
     expect(undone.changes).toMatchObject({ restored: 30, kept: 0 })
     expect(await snapshot()).toBe(before)
     expect(await run()).toMatchObject(NOTHING)
     expect(await remap('people', true)).toMatchObject({ examined: { rows: 30, changed: 30, undone: 30 } })
 
-    const again = await undo(undone.run ?? 0)
+    const again = await harness.undo(undone.run ?? 0)
     expect(again.changes).toMatchObject({ restored: 30 })
     expect(await run()).toMatchObject({ requested: 0, written: 0 })
     expect(harness.sandbox.stats().calls.accepted).toBe(30)
@@ -190,7 +183,7 @@ describe('an input that is also an output', () => {
     const inputs = requestedInputs()
     await expire()
     expect(await run()).toMatchObject({ picked: 0 })
-    await query(`update crm.people set title = null`)
+    await harness.query(`update crm.people set title = null`)
     await expire()
     harness.sandbox.reset()
     expect(await run()).toMatchObject({ picked: 30, requested: 30, written: 30 })
@@ -201,7 +194,7 @@ describe('an input that is also an output', () => {
     await start({ people })
     await run()
     harness.sandbox.reset()
-    await query(
+    await harness.query(
       `update crm.people set linkedin = 'https://linkedin.com/in/typed-by-hand', title = null where id = 2`,
     )
     expect(await run()).toMatchObject({ picked: 1, requested: 1, written: 0 + 1 })
@@ -212,8 +205,8 @@ describe('an input that is also an output', () => {
   test('that a person has erased is not written again', async () => {
     await start({ people })
     await run()
-    await query(`update crm.people set linkedin = '' where id = 2`)
-    await query(`update crm.people set email = null where id = 4`)
+    await harness.query(`update crm.people set linkedin = '' where id = 2`)
+    await harness.query(`update crm.people set email = null where id = 4`)
     expect(await run()).toMatchObject(NOTHING)
   })
 })
@@ -224,8 +217,8 @@ test('a row of which the database rejects one cell keeps what was filled beside 
     `alter table crm.people add constraint untitled check (id % 5 <> 0 or title is null);`,
   )
   expect(await run()).toMatchObject({ picked: 30, requested: 30 })
-  expect(await query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
-  expect(await query(`select 1 from crm.people where title is null`)).toHaveLength(6)
+  expect(await harness.query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
+  expect(await harness.query(`select 1 from crm.people where title is null`)).toHaveLength(6)
   expect(await run()).toMatchObject(NOTHING)
 })
 
@@ -271,11 +264,13 @@ describe('two sources on one table', () => {
     expect(await run(['byUrl'])).toMatchObject({ picked: 30, requested: 20 })
     expect(requestedInputs().filter((input) => input.includes('lovelace'))).toEqual([])
     expect(
-      await query(
+      await harness.query(
         `select reason, count(*)::int as count from fillrate.rows where state = 'invalid_input' and source = 'byUrl' group by 1`,
       ),
     ).toEqual([{ reason: expect.stringContaining('filled by Fillrate'), count: 10 }])
-    await query(`update crm.people set linkedin = 'https://linkedin.com/in/typed-by-hand' where id = 2`)
+    await harness.query(
+      `update crm.people set linkedin = 'https://linkedin.com/in/typed-by-hand' where id = 2`,
+    )
     expect(await run(['byUrl'])).toMatchObject({ picked: 1, requested: 1 })
   })
 
@@ -306,9 +301,9 @@ describe('two sources on one table', () => {
     const before = await snapshot()
     const urls = await run(['byUrl'])
     const names = await run(['byName'])
-    await undo(urls.id)
+    await harness.undo(urls.id)
     expect(await run()).toMatchObject(NOTHING)
-    await undo(names.id)
+    await harness.undo(names.id)
     expect(await snapshot()).toBe(before)
     expect(await run()).toMatchObject(NOTHING)
     expect(harness.sandbox.stats().calls.accepted).toBe(30)
@@ -340,11 +335,13 @@ describe('the user’s own triggers and expressions', () => {
     const first = await run()
     expect(first).toMatchObject({ picked: 30, requested: 30 })
     const inputs = requestedInputs()
-    expect(await query(`select 1 from crm.people where email_lower is null or full_name = ''`)).toEqual([])
+    expect(
+      await harness.query(`select 1 from crm.people where email_lower is null or full_name = ''`),
+    ).toEqual([])
     expect(await run()).toMatchObject(NOTHING)
-    await undo(first.id)
+    await harness.undo(first.id)
     expect(await run()).toMatchObject(NOTHING)
-    await query(`delete from fillrate.lookups`)
+    await harness.query(`delete from fillrate.lookups`)
     await expire()
     harness.sandbox.reset()
     await run()
@@ -364,7 +361,7 @@ describe('the user’s own triggers and expressions', () => {
       create trigger derive after update on crm.people for each row when (pg_trigger_depth() = 0) execute function crm.derive();`,
     )
     expect(await run()).toMatchObject({ picked: 30, requested: 30 })
-    expect(await query(`select 1 from crm.people where full_name not like 'after %'`)).toEqual([])
+    expect(await harness.query(`select 1 from crm.people where full_name not like 'after %'`)).toEqual([])
     expect(await run()).toMatchObject(NOTHING)
   })
 })
@@ -387,14 +384,14 @@ test('a key inside jsonb is input and output', async () => {
   const before = await snapshot()
   const first = await run()
   expect(first).toMatchObject({ picked: 30, requested: 30 })
-  expect(await query(`select 1 from crm.people where attributes -> 'contact' ->> 'email' is null`)).toEqual(
-    [],
-  )
+  expect(
+    await harness.query(`select 1 from crm.people where attributes -> 'contact' ->> 'email' is null`),
+  ).toEqual([])
   expect(await run()).toMatchObject(NOTHING)
-  await query(`update crm.people set attributes = attributes || '{"tags": ["vip"]}' where id = 2`)
+  await harness.query(`update crm.people set attributes = attributes || '{"tags": ["vip"]}' where id = 2`)
   expect(await run()).toMatchObject(NOTHING)
-  await query(`update crm.people set attributes = attributes - 'tags' where id = 2`)
-  await undo(first.id)
+  await harness.query(`update crm.people set attributes = attributes - 'tags' where id = 2`)
+  await harness.undo(first.id)
   expect(await snapshot()).toBe(before)
   expect(await run()).toMatchObject(NOTHING)
 })
@@ -423,7 +420,7 @@ describe('another table that a source fills', () => {
     expect(await run(['people'])).toMatchObject({ picked: 30, requested: 10 + 5 })
     expect(await run(['accounts'])).toMatchObject({ requested: 15, written: 15 })
     expect(await run(['people'])).toMatchObject(NOTHING)
-    await query(`update crm.accounts set name = 'Typed since' where id = 5`)
+    await harness.query(`update crm.accounts set name = 'Typed since' where id = 5`)
     expect(await run(['people'])).toMatchObject({ picked: 1, requested: 1 })
   })
 
@@ -485,7 +482,7 @@ describe('another table that a source fills', () => {
     // Everyone's company is the manager's title, which is blank.
     expect(await run()).toMatchObject({ requested: 10 })
     expect(await run()).toMatchObject(NOTHING)
-    await query(`update crm.people set linkedin = 'https://linkedin.com/in/same' where id in (2, 5)`)
+    await harness.query(`update crm.people set linkedin = 'https://linkedin.com/in/same' where id in (2, 5)`)
     expect(await run()).toMatchObject({ picked: 2, requested: 2 })
     expect(await run()).toMatchObject(NOTHING)
   })
@@ -497,17 +494,17 @@ test('the triggers record what a write changes for other sources, and not the wr
   await app.follow('install', 'people')
   await app.follow('install', 'byUrl')
   const recorded = () =>
-    query(`select source, cardinality(keys) as keys from fillrate.changed_rows order by 1`)
+    harness.query(`select source, cardinality(keys) as keys from fillrate.changed_rows order by 1`)
   const { id } = await run(['people'])
   const bySource = new Set((await recorded()).map((one) => (one as { source: string }).source))
   expect([...bySource]).toEqual(['byUrl'])
-  await query('delete from fillrate.changed_rows')
-  await undo(id)
+  await harness.query('delete from fillrate.changed_rows')
+  await harness.undo(id)
   expect(new Set((await recorded()).map((one) => (one as { source: string }).source))).toEqual(
     new Set(['byUrl']),
   )
-  await query('delete from fillrate.changed_rows')
-  await query(`update crm.people set linkedin = 'https://linkedin.com/in/typed' where id = 3`)
+  await harness.query('delete from fillrate.changed_rows')
+  await harness.query(`update crm.people set linkedin = 'https://linkedin.com/in/typed' where id = 3`)
   expect(await recorded()).toEqual([
     { source: 'byUrl', keys: 1 },
     { source: 'people', keys: 1 },
@@ -526,11 +523,11 @@ test('live sync requests and writes nothing again', async () => {
     deliveries: new WakeSignal(),
   })
   const queued = async (): Promise<number> =>
-    (await query<{ count: number }>('select count(*)::int as count from fillrate.changed_rows'))[0]?.count ??
-    -1
+    (await harness.query<{ count: number }>('select count(*)::int as count from fillrate.changed_rows'))[0]
+      ?.count ?? -1
   const waiting = async (): Promise<number> =>
     (
-      await query<{ count: number }>(
+      await harness.query<{ count: number }>(
         `select count(*)::int as count from fillrate.rows where state = 'waiting'`,
       )
     )[0]?.count ?? -1
@@ -538,22 +535,26 @@ test('live sync requests and writes nothing again', async () => {
     await expect.poll(async () => (await queued()) + (await waiting()), { interval: 20 }).toBe(0)
   }
   try {
-    await query(`update crm.people set last_name = 'Hopper' || id, first_name = 'Grace', company = 'Navy'`)
+    await harness.query(
+      `update crm.people set last_name = 'Hopper' || id, first_name = 'Grace', company = 'Navy'`,
+    )
     await expect
-      .poll(() => query(`select 1 from crm.people where title is null`), { interval: 20 })
+      .poll(() => harness.query(`select 1 from crm.people where title is null`), { interval: 20 })
       .toEqual([])
     await settled()
     const { accepted } = harness.sandbox.stats().calls
     expect(accepted).toBe(30)
-    const changes = await query(`select 1 from fillrate.changes`)
-    await query(`insert into fillrate.changed_rows (source, keys, is_import)
+    const changes = await harness.query(`select 1 from fillrate.changes`)
+    await harness.query(`insert into fillrate.changed_rows (source, keys, is_import)
       select s, array_agg(p.id::text), false from crm.people p, unnest(array['people', 'byUrl']) s group by s`)
     await settled()
     expect(harness.sandbox.stats().calls.accepted).toBe(30)
-    expect(await query(`select 1 from fillrate.changes`)).toHaveLength(changes.length)
-    await query(`update crm.people set linkedin = 'https://linkedin.com/in/typed', title = null where id = 3`)
+    expect(await harness.query(`select 1 from fillrate.changes`)).toHaveLength(changes.length)
+    await harness.query(
+      `update crm.people set linkedin = 'https://linkedin.com/in/typed', title = null where id = 3`,
+    )
     await expect
-      .poll(() => query(`select 1 from crm.people where title is null`), { interval: 20 })
+      .poll(() => harness.query(`select 1 from crm.people where title is null`), { interval: 20 })
       .toEqual([])
   } finally {
     stop.abort()
@@ -586,7 +587,7 @@ test('a value that a person types while its row is looked up is kept, and looked
   const app = await harness.open()
   await app.plan(runRequest())
   // Picked with its name; typed before it is written.
-  await query(`
+  await harness.query(`
     create function crm.type() returns trigger language plpgsql as $$
     begin
       update crm.people set linkedin = 'https://linkedin.com/in/typed-meanwhile' where id = 2;
@@ -595,10 +596,10 @@ test('a value that a person types while its row is looked up is kept, and looked
     create trigger type after insert on fillrate.write_back_queue for each statement
       when (pg_trigger_depth() = 0) execute function crm.type();`)
   await run()
-  expect(await query('select linkedin from crm.people where id = 2')).toEqual([
+  expect(await harness.query('select linkedin from crm.people where id = 2')).toEqual([
     { linkedin: 'https://linkedin.com/in/typed-meanwhile' },
   ])
   expect(requestedInputs().filter((input) => input.includes('typed-meanwhile'))).toHaveLength(1)
-  await query('drop trigger type on fillrate.write_back_queue')
+  await harness.query('drop trigger type on fillrate.write_back_queue')
   expect(await run()).toMatchObject(NOTHING)
 })
