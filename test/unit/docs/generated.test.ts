@@ -92,6 +92,16 @@ test('every file, function and folder that architecture.md names exists', () => 
   )
 })
 
+test('a number beside a constant in architecture.md is its value', () => {
+  const page = readFileSync('docs/architecture.md', 'utf8')
+  const numbers = [...page.matchAll(/([\d,]+) \(`([\w./-]+\.ts):([A-Z_]+)`\)/g)]
+  expect(numbers.length).toBeGreaterThan(0)
+  for (const [, number = '', file = '', name = ''] of numbers) {
+    const value = new RegExp(`const ${name} = ([\\d_]+)`).exec(readFileSync(`src/${file}`, 'utf8'))?.[1]
+    expect([name, value?.replaceAll('_', '')]).toEqual([name, number.replaceAll(',', '')])
+  }
+})
+
 test('every test that reliability.md names exists', () => {
   const page = readFileSync('docs/reliability.md', 'utf8')
   const named = [...page.matchAll(/^Tests: ([\s\S]*?)\n\n/gm)]
