@@ -1,4 +1,11 @@
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
+import {
+  type DatabaseConnection,
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+} from 'kysely'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
@@ -8,15 +15,26 @@ import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import type { Schema } from '../../../src/store/schema.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 
+/** Of a database in which no condition holds: no delivery arrived meanwhile. */
+class IdleDriver extends DummyDriver {
+  override acquireConnection(): Promise<DatabaseConnection> {
+    return Promise.resolve({
+      executeQuery: <Row>() => Promise.resolve({ rows: [{ isTrue: false } as Row] }),
+      streamQuery: () => {
+        throw new Error('not used')
+      },
+    })
+  }
+}
+
 test('a follower reports the rate status of the leader', async () => {
   const ending = new AbortController()
   onTestFinished(() => ending.abort())
   const reports: (RateStatus | null)[] = [null, { ...FIXED_WINDOW_STATUS, isRemote: true }]
-  // No statement returns a row: no delivery arrived meanwhile.
   const db = new Kysely<Schema>({
     dialect: {
       createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
+      createDriver: () => new IdleDriver(),
       createIntrospector: (one) => new PostgresIntrospector(one),
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
