@@ -14,6 +14,8 @@ export interface LogLine {
   readonly event: string
   readonly code?: string
   readonly subject?: string
+  /** A line about a run is about no other. */
+  readonly run?: number
   readonly msg: string
 }
 
@@ -48,9 +50,9 @@ export type WatchedProcess = ReturnType<typeof watchProcess>
 /** Kinds of warnings and errors of a process of which two came within a minute. */
 export function listRepeatedLines(lines: readonly LogLine[]): string[] {
   const seen = new Map<string, number[]>()
-  for (const { level, event, code = '', subject = '', time } of lines) {
+  for (const { level, event, code = '', subject = '', run = '', time } of lines) {
     if (level === 'info') continue
-    const kind = [level, event, code, subject].join(' ').trim()
+    const kind = [level, event, code, subject, run].join(' ').trim()
     seen.set(kind, [...(seen.get(kind) ?? []), Date.parse(time)])
   }
   return [...seen]

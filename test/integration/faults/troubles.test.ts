@@ -310,20 +310,30 @@ test('no kind of warning or error comes more than once a minute in the log', () 
 
 test('the money is what the service has counted, and each row has its record', async () => {
   clearInterval(traffic)
-  await startNightly(0)
   const blank = `select (select count(*) from crm.contacts where title is null or seniority is null)
     + (select count(*) from crm.accounts where industry is null) + (select count(*) from crm.leads where title is null) as rows`
-  await expect.poll(() => query(blank)).toEqual([{ rows: '0' }])
+  const running = `select from fillrate.runs where state = 'running' and trigger = 'schedule'`
+  // What a night has left, because it was stopped or met a fault, the next one looks up.
   await expect
-    .poll(() => query(`select from fillrate.runs where state = 'running' and trigger = 'schedule'`))
-    .toEqual([])
+    .poll(
+      async () => {
+        if ((await query(running)).length === 0) await startNightly(0)
+        return query(blank)
+      },
+      { interval: 5_000, timeout: 250_000 },
+    )
+    .toEqual([{ rows: '0' }])
+  await expect.poll(() => query(running)).toEqual([])
   const status = JSON.parse(await run('status', '--json')) as StatusReport
   const { inputs } = sandbox.stats()
   const billed = inputs.requested_singly + inputs.requested_in_bulk
   expect(inputs).toMatchObject({ unanswered: 0, paid_more_than_once: 0 })
-  expect(status.spend.today).toMatchObject({ lookups: billed, in_doubt: 0 })
+  // In doubt are calls on the wire of a process that was stopped: whether they were billed is not known.
+  const { lookups, in_doubt: inDoubt } = status.spend.today
+  expect(lookups).toBeLessThanOrEqual(billed)
+  expect(lookups + inDoubt).toBeGreaterThanOrEqual(billed)
   expect(await query(`select count(*)::int as lookups from fillrate.lookups where state = 'found'`)).toEqual([
-    { lookups: billed },
+    { lookups },
   ])
   await stopProcesses()
   const head = ['trouble', ...CHANNELS]
