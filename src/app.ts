@@ -206,6 +206,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
   })
 
   const schedules = () => listDueTimes(config.schedule, Date.now())
+  const check = (request: PassRequest) => checkRequest({ ...all, db }, request, bulk)
   const self = { db, log, own, config, notifier, schedules, isWatched: options.own !== undefined }
   const app: App = {
     ...all,
@@ -214,12 +215,12 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
     bulk,
     defaults: { budget: config.budget, allowsWhere: config.dashboard.allowWhere },
     service: async () => (await deps()).service,
-    validate: (request) => checkRequest({ ...all, db }, request, bulk),
+    validate: check,
     get scope() {
       return currentScope()
     },
     run: async (request) => {
-      await checkRequest({ ...all, db }, request, bulk)
+      await check(request)
       const budget = requireBudget(request, config)
       openClient()
       openConnections(db, FIRST_CONNECTIONS)
@@ -245,7 +246,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
       const scope = currentScope()
       return createPlan(await deps(), {
         ...request,
-        sources: await checkRequest({ ...all, db }, request, bulk),
+        sources: await check(request),
         leftOut: listLeftOut(all, request.sources),
         budget: toBudgetLimit(request.budget ?? config.budget),
         isBoundedByBudget: request.budget !== undefined,

@@ -4,7 +4,8 @@ type Spending = Pick<RateLimitModel, 'limit' | 'windowMs' | 'remaining' | 'exhau
 
 /** Milliseconds until the next leader may call; null if capacity is left. */
 export function exhaustedForMs(model: RateLimitModel, now: number): number | null {
-  if (model.cooldownMs(now) > 0) return model.cooldownMs(now)
+  const cooldownMs = model.cooldownMs(now)
+  if (cooldownMs > 0) return cooldownMs
   const remaining = model.remaining(now)
   if (remaining === null || (remaining >= 1 && !model.calls.hasPending)) return null
   const until = model.exhaustedUntil(now)
