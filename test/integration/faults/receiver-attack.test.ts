@@ -63,6 +63,11 @@ const stored = async (): Promise<{ state: string; reason: string | null }[]> =>
   (await database.pool.query(`select state, reason from fillrate.deliveries order by received_at, event_id`))
     .rows
 
+async function settleAll(): Promise<void> {
+  const deps = { db: database.db, log, policy: policy as never, now: Date.now, adapter: BUILT_IN_SERVICE }
+  while ((await settle.settleReceived(deps)).deliveries > 0);
+}
+
 test('every signed body is answered 200, stored, and settled without harm', async () => {
   const bodies = {
     deep: `{"event_id":"deep","results":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
@@ -84,17 +89,7 @@ test('every signed body is answered 200, stored, and settled without harm', asyn
   const statuses: Record<string, number> = {}
   for (const [name, body] of Object.entries(bodies)) statuses[name] = await post(body)
   expect(Object.entries(statuses).filter(([, status]) => status !== 200)).toEqual([])
-  while (
-    (
-      await settle.settleReceived({
-        db: database.db,
-        log,
-        policy: policy as never,
-        now: Date.now,
-        adapter: BUILT_IN_SERVICE,
-      })
-    ).deliveries > 0
-  );
+  await settleAll()
   const states = await stored()
   expect(states).toHaveLength(Object.keys(bodies).length)
   expect(new Set(states.map((one) => one.state))).toEqual(new Set(['orphaned', 'quarantined']))
@@ -123,17 +118,7 @@ test('a replayed body with a new event_id is signed and accepted, and changes no
     update fillrate.lookups set state = 'submitted', job_key = (select key from fillrate.jobs where job_id = 'replayed')`)
   const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
   const look = async (): Promise<unknown> => {
-    while (
-      (
-        await settle.settleReceived({
-          db: database.db,
-          log,
-          policy: policy as never,
-          now: Date.now,
-          adapter: BUILT_IN_SERVICE,
-        })
-      ).deliveries > 0
-    );
+    await settleAll()
     return (
       await database.pool.query(
         `select state, record, resolved_at from fillrate.lookups where key = 'a@example.com'`,
