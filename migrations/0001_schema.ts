@@ -125,8 +125,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // the answer is out of date. `credits_reserved`: the most that it may cost, charged to the budget of its run; null: one
   // credit, whatever it finds. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
   // `record` is json, as it came: jsonb costs three times as much to read and to write, sorts its fields and rewrites its numbers.
-  // `job_key`: the job that the lookup is in, or the entry of `pending_lookups` that becomes the job of that key. A pending lookup
-  // whose key is that of a job is submitted: to write that into each would be one more version of it.
+  // `job_key`: the job of a submitted lookup, and the latest one of others.
   // A lookup changes its state once or more often. No index reads a column that changes then, and pages are filled to a fifth,
   // which leaves room for the records: so each new version stays on its page and writes no index (a HOT update), which was
   // half of all that a row wrote. What has to be found by its state is listed in a queue of its own.
@@ -172,8 +171,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 
   // The queue of pending lookups: an entry lists at most 100 of one run, route and endpoint, to be requested from `not_before` on.
   // `lookups.state` decides; what an entry lists and is no longer pending for its run is dropped when it is read. Every
-  // statement that makes lookups pending appends what it has made so. `job_key`: that of its lookups too, with which it becomes a
-  // job, if nothing was taken from it. Null: they go into whichever job has room.
+  // statement that makes lookups pending appends what it has made so.
   await sql`
     create table fillrate.pending_lookups (
       id bigint generated always as identity primary key,
@@ -183,7 +181,6 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       not_before timestamptz,
       size integer not null,
       lookup_ids bigint[] not null,
-      job_key uuid unique,
       check (cardinality(lookup_ids) = size)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
   await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, is_bulk, id)`.execute(db)

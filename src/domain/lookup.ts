@@ -7,7 +7,6 @@ import { retryDelayMs } from './backoff.ts'
  *        └──submit──▶ submitted ──▶ found | not_found
  *                        └─ no result: pending, sync only from now on; failed when its attempts are used up
  *
- * Most lookups of a job are stored as `pending` with its key: `isSubmittedSql` in store/lookups.ts.
  * A final state becomes `pending` again when it is due for a refresh and a row still needs it.
  */
 export const Lookup = {

@@ -3,7 +3,7 @@ import type { Database } from './open.ts'
 import { PREPARED, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
-import { type KnownLookups, knownLookupsSql, type LookupSpec } from './upsert-lookups.ts'
+import { areAnyKnownSql, type LookupSpec } from './upsert-lookups.ts'
 
 // Spending is counted in the database only: a counter in a process would be lost with it, and would be wrong after a
 // COMMIT whose answer was lost.
@@ -87,7 +87,8 @@ export async function readBudgetUsage(db: Connection, run: number): Promise<Budg
 interface BeforeClaim {
   /** Whether anything was ever erased. */
   readonly hasSuppressions: boolean
-  readonly known: KnownLookups
+  /** Whether any of the lookups exists. */
+  readonly areAnyKnown: boolean
 }
 
 /**
@@ -102,11 +103,11 @@ export async function readBeforeClaim(
 ): Promise<BeforeClaim & { readonly spent: BudgetUsage }> {
   const { rows } = await sql<UsageRow & BeforeClaim>`
     select ${usageColumnsSql}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions",
-           ${knownLookupsSql(lookups, service)} as known ${fromUsageSql(run)}`.execute(tx)
+           ${areAnyKnownSql(lookups, service)} as "areAnyKnown" ${fromUsageSql(run)}`.execute(tx)
   const [row] = rows
   // Without the run nothing is claimed.
-  const { hasSuppressions, known } = row ?? { hasSuppressions: true, known: { all: 1, keyed: 1 } }
-  return { spent: toUsage(row), hasSuppressions, known }
+  const { hasSuppressions, areAnyKnown } = row ?? { hasSuppressions: true, areAnyKnown: true }
+  return { spent: toUsage(row), hasSuppressions, areAnyKnown }
 }
 
 /** What a budget allows, in credits. Null is unlimited. */

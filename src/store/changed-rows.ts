@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import { isSubmittedSql } from './lookups.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingRowsSql } from './waiting-rows.ts'
@@ -151,7 +150,7 @@ export async function listAbandonedChanges(
          and started_at > now() - interval '7 days' and cancelled_at is null and id in ${runsWithWaitingSql(sources)}
     )
     select r.source, r.key, d.trigger from dead_run d cross join lateral ${waitingRowsSql('d.id', sources)} r
-     where not exists (select from fillrate.lookups l where l.id = r.lookup_id and ${isSubmittedSql})
+     where not exists (select from fillrate.lookups l where l.id = r.lookup_id and l.state = 'submitted')
      limit ${limit}`.execute(db)
   return rows
 }

@@ -3,9 +3,7 @@ import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { removeFromUnsentJobs } from './erase.ts'
-import { isSubmittedSql } from './lookups.ts'
 import { returnedNotesSql } from './own-values.ts'
-import { clearJobKeys } from './pending-lookups.ts'
 import type { Schema } from './schema.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -98,9 +96,8 @@ export async function setRowsAside(
   const aside = rows.map((row) => row.key)
   const isWithdrawn = sql`
     l.id in (select unnest(lookup_ids) from fillrate.deleted_rows where source = ${source} and key = any(${aside}::text[]))
-       and l.state = ${Lookup.pending} and not ${isSubmittedSql} and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
+       and l.state = ${Lookup.pending} and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)`
-  await clearJobKeys(tx, sql`select l.id from fillrate.lookups l where ${isWithdrawn}`)
   await sql`delete from fillrate.lookups l where ${isWithdrawn}`.execute(tx)
   return aside
 }
@@ -199,7 +196,7 @@ export async function lockErasableRows(
      where source = ${source} and (not is_kept or ${options.includeKept})
        and noticed_at <= now() - ${intervalSql(options.minAgeMs)}
        and not exists (select from fillrate.lookups l
-                        where l.id = any(d.lookup_ids) and (l.state = ${Lookup.leased} or ${isSubmittedSql}))
+                        where l.id = any(d.lookup_ids) and l.state in (${Lookup.leased}, ${Lookup.submitted}))
      order by noticed_at, key limit ${options.limit} for update skip locked`.execute(tx)
   return rows.map((row) => row.key)
 }
@@ -222,13 +219,12 @@ export async function lockUnneededLookups(
     id in (select unnest(lookup_ids) from fillrate.deleted_rows where ${these}
            union select lookup_id from fillrate.changes where ${these}
            union select lookup_id from fillrate.skipped_cells where ${these})
-       and state <> ${Lookup.leased} and not ${isSubmittedSql}
+       and state not in (${Lookup.leased}, ${Lookup.submitted})
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)
        and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id])
        and not exists (select from fillrate.deleted_rows d
                         where d.lookup_ids @> array[l.id]
                           and not (d.source = ${source} and d.key = any(${[...keys]}::text[])))`
-  await clearJobKeys(tx, sql`select id from fillrate.lookups l where ${isUnneeded}`)
   const { rows } = await sql<UnneededLookup>`
     select id, kind, key from fillrate.lookups l where ${isUnneeded} order by id for update skip locked`.execute(
     tx,

@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
-import { clearJobKeys } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
@@ -156,7 +155,6 @@ export async function eraseLookups(
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )
     select count(*) as changes from deleted`.execute(tx)
-  await clearJobKeys(tx, sql`select unnest(${these})`)
   await removeFromUnsentJobs(tx, ids)
   const lookups = await deleteLookups(tx, ids, options.answers ?? [])
   await suppressions.insertSuppressions(tx, lookups)

@@ -55,18 +55,9 @@ export async function createJobs(
       columns: sql`l.source, l.credits_reserved, l.input ->> 'email' as email`,
       emails: sql`true`,
       others: false,
-    })}, whole as materialized (
-      select entry from open where is_ready and job_key is not null
-       group by entry having count(*) = ${size}::integer order by entry limit ${ids.length}::integer
-    ), claimed as (${claimPendingSql(
-      sql`(${ids.length}::integer - (select count(*) from whole)) * ${size}::integer`,
-      sql`entry not in (select entry from whole)`,
-    )}
+    })}, claimed as (${claimPendingSql(sql`${ids.length * size}::integer`)}
     ), chosen as materialized (
-      select id, null::tid as tid, job_key as key, source, credits_reserved, email
-        from open where entry in (select entry from whole)
-      union all
-      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1], source, credits_reserved, email
+      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, credits_reserved, email
         from (select *, row_number() over () as n, count(*) over () as total from claimed) numbered
        where total - (n - 1) / ${size}::integer * ${size}::integer >= ${Math.min(least, size)}::integer
     ), ${dequeuePendingSql('chosen')}, job as materialized (

@@ -71,7 +71,7 @@ export async function leaseLookups(
       condition: untried ? sql`l.reason is null` : sql`true`,
     })}, claimed as (${claimPendingSql(sql`${limit}::integer`)}), ${dequeuePendingSql('claimed')}, leased as (
       update fillrate.lookups l
-         set state = 'leased', job_key = null, lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
+         set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
         from claimed where l.ctid = claimed.tid
       returning l.id, l.kind, l.input, l.attempts
     ), listed as (

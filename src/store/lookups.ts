@@ -1,14 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
-import {
-  clearJobKeys,
-  enqueuePendingSql,
-  isUnkeyedSql,
-  listForRunSql,
-  QUEUED_COLUMNS,
-} from './pending-lookups.ts'
+import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
-import { intervalSql, isTrue, opaque, readOne } from './sql.ts'
+import { intervalSql, isTrue, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
@@ -22,21 +16,13 @@ export const enqueueWriteBackSql = (lookups: string): RawBuilder<unknown> => sql
       select array_agg(id order by id) from ${sql.ref(lookups)} where state in (${ANSWERED_STATES}) having count(*) > 0
     )`
 
-/**
- * SQL: the lookup `l` is a member of a job. Most are members without a change of their state, which would be one more version of
- * every lookup: they have the key of an entry of `pending_lookups`, and that entry has become the job.
- */
-export const isSubmittedSql = sql<boolean>`(
-  l.state = 'submitted' or (l.state = 'pending' and exists (select from fillrate.jobs j where j.key = l.job_key)))`
-
-/** SQL: the lookup `l` still waits for the result of the job with the key in this column: whether it was written as submitted or not. */
+/** SQL: the lookup `l` still waits for the result of the job with the key in this column. */
 export const isOpenMemberSql = (jobKey: string): RawBuilder<boolean> => sql`(
-  l.job_key = ${sql.ref(jobKey)} and l.state in ('submitted', 'pending'))`
+  l.job_key = ${sql.ref(jobKey)} and l.state = 'submitted')`
 
-/** SQL: the lookup `l` is pending, is in no job, and none of these runs requests it. */
+/** SQL: the lookup `l` is pending, and none of these runs requests it. */
 export const isOrphanedSql = (runningRuns: readonly number[]): RawBuilder<boolean> => sql`(
-  l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))
-  and not exists (select from fillrate.jobs j where j.key = l.job_key))`
+  l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[])))`
 
 export interface SyncRetry {
   readonly reason: string
@@ -96,7 +82,7 @@ const membersSql = (jobs: readonly string[]): RawBuilder<unknown> => sql`(
          select m.id, j.key as job_key, j.created_at from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
           where j.key = any(${[...jobs]}::uuid[])) as member`
 
-/** SQL: what a lookup that leaves its job is given. A key that is kept would count it as submitted. */
+/** SQL: what a lookup that leaves its job is given. */
 const LEFT_JOB = sql`job_key = null, requested_at = coalesce(l.requested_at, member.created_at)`
 
 /** Adds one unconfirmed call to the members of jobs that are submitted again: the first submission may have been billed. */
@@ -184,12 +170,7 @@ export async function adoptLookups(
   runningRuns: readonly number[],
   left: { readonly all: number; readonly bySource: Readonly<Record<string, number>> },
 ): Promise<{ readonly adopted: number; readonly costs: ReadonlyMap<string, number> }> {
-  const orphaned = sql`${isOrphanedSql(runningRuns)} and ${isUnkeyedSql}`
-  await clearJobKeys(
-    tx,
-    sql`select lookup_id from fillrate.rows where run_id = ${run} and ${opaque(sql`state = 'waiting'`)}`,
-    runningRuns,
-  )
+  const orphaned = isOrphanedSql(runningRuns)
   const { rows } = await sql<{ source: string; adopted: number; costs: number }>`
     with orphan as (
       select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, 1) as credits, before.budget_name is null
@@ -207,10 +188,10 @@ export async function adoptLookups(
       select id, source, costs, credits from payable where cost <= ${left.all}::bigint
        order by costs, id limit ${ADOPT_BATCH_SIZE}
     ), moved as (
-      update fillrate.lookups l set run_id = ${run}, source = chosen.source, job_key = null, requested_at = null
+      update fillrate.lookups l set run_id = ${run}, source = chosen.source, requested_at = null
         from chosen where l.id = chosen.id and ${orphaned}
       returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
-    ), ${enqueuePendingSql('moved')}, ${listForRunSql(['pended'])}
+    ), ${enqueuePendingSql('moved')}, ${LIST_FOR_RUN}
     select source, count(*) as adopted, coalesce(sum(credits) filter (where costs), 0)::bigint as costs from moved group by source order by source`.execute(
     tx,
   )

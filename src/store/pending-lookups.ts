@@ -1,16 +1,16 @@
 import { type RawBuilder, sql } from 'kysely'
 import { JOB_SIZE } from '../domain/job.ts'
 import { opaque } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import type { Connection } from './transaction.ts'
 
 // The queue `pending_lookups`. Only the leader that serves a run takes from it to call; a second one waits for the first one's
-// statement, and then finds what that has left. Any process may replace an entry (`clearJobKeys`).
+// statement, and then finds what that has left.
 
 /** Columns that a statement has to return for `enqueuePendingSql`. */
 export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
 
 /**
- * SQL: appends those of `lookups` that are pending, and have no key of a job, to the queue of their run. Entries of a run that
+ * SQL: appends those of `lookups` that are pending to the queue of their run. Entries of a run that
  * is gone are pruned: its lookups are adopted by the rows that need them.
  * @param lookups a relation of `QUEUED_COLUMNS`. The CTE `pended (run_id, lookup_ids)` has the entries
  */
@@ -29,28 +29,11 @@ export const enqueuePendingSql = (
     )`
 
 /**
- * SQL: appends those of `lookups` that have the key of a job, an entry a job.
- * @param lookups a relation of `QUEUED_COLUMNS` and `job_key`. The CTE `keyed (run_id, lookup_ids)` has the entries
+ * SQL: lists what `enqueuePendingSql` has appended in the same statement for its runs, in `run_lookups`: a lookup that gets another
+ * run is pending.
  */
-export const enqueueKeyedSql = (lookups: string): RawBuilder<unknown> => sql`keyed as (
-      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, job_key, size, lookup_ids)
-      select min(run_id), true, false, job_key, count(*), array_agg(id)
-        from ${sql.ref(lookups)} where state = 'pending' and job_key is not null group by job_key order by min(id)
-      returning run_id, lookup_ids
-    )`
-
-/**
- * SQL: lists the lookups of these entries of the queue for their runs, in `run_lookups`. A lookup that gets another run is pending, and so it is
- * in one of those that the same statement has appended: grouping them once more would cost as much again.
- * @param entries relations of `run_id` and `lookup_ids`, as `enqueuePendingSql` and `enqueueKeyedSql` return them: the queue has
- *   them in the order in which they are read here
- */
-export const listForRunSql = (entries: readonly string[]): RawBuilder<unknown> => sql`listed as (
-      insert into fillrate.run_lookups (run_id, lookup_ids)
-      ${sql.join(
-        entries.map((relation) => sql`select run_id, lookup_ids from ${sql.ref(relation)}`),
-        sql` union all `,
-      )}
+export const LIST_FOR_RUN: RawBuilder<unknown> = sql`listed as (
+      insert into fillrate.run_lookups (run_id, lookup_ids) select run_id, lookup_ids from pended
     )`
 
 /** SQL: entries of a run that are due. */
@@ -80,7 +63,7 @@ export async function hasPendingLookups(
 }
 
 /**
- * SQL: the CTE `open (entry, is_bulk, job_key, id, tid, is_ready, …)`, the pending lookups that the oldest entries of a run list; those that
+ * SQL: the CTE `open (entry, is_bulk, id, tid, is_ready, …)`, the pending lookups that the oldest entries of a run list; those that
  * never go in bulk come first. `tid` is where each is, for an update. Locks the entries, and needs `dequeuePendingSql` in the
  * same statement.
  * @param limit takes no more entries than list as many lookups
@@ -106,19 +89,17 @@ export const openPendingSql = (
     ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
     : sql<boolean>`(is_bulk and ${emails})`
   // Behind a million lookups, statistics know nothing of a new run: it would seem to have none, and joins with them to cost nothing.
-  const isPending = opaque(
-    sql`l.state = 'pending' and l.run_id = ${run} and l.job_key is not distinct from entry.job_key`,
-  )
+  const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
   // Each entry is read whole, and lists one lookup at least. One scan of the primary key finds the lookups of an entry.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
         from (select id, is_bulk, size from ${dueEntriesSql(run, kinds)}
                order by is_bulk, id limit ${limit}::integer) due
     ), entry as materialized (
-      select id, is_bulk, job_key, lookup_ids from fillrate.pending_lookups
+      select id, is_bulk, lookup_ids from fillrate.pending_lookups
        where id = any(array(select id from sized where before < ${limit}::integer)) order by is_bulk, id for update
     ), open as materialized (
-      select entry.id as entry, entry.is_bulk, entry.job_key, l.*
+      select entry.id as entry, entry.is_bulk, l.*
         from entry
        cross join lateral (
          select l.id, l.ctid as tid, (l.not_before is null or l.not_before <= now()) and ${condition} as is_ready
@@ -155,49 +136,6 @@ export const dequeuePendingSql = (taken: string): RawBuilder<unknown> => sql`rem
         from remaining join entry using (id)
        where p.id = remaining.id and cardinality(remaining.lookup_ids) < cardinality(entry.lookup_ids)
     )`
-
-/**
- * Replaces the entries that list these lookups, and would become jobs as they are, by entries without a key. Before the caller
- * deletes such a lookup, or lets another run request it: while it holds these entries none of them becomes a job, and its next
- * statement sees those that have. To lock them is not enough: the statement that makes a job, and has waited for the
- * lock, reads the lookups as they were before.
- * @param ids a query of the lookups' ids
- * @param keptRuns keep their entries
- */
-export async function clearJobKeys(
-  tx: Tx,
-  ids: RawBuilder<unknown>,
-  keptRuns: readonly number[] = [],
-): Promise<void> {
-  await sql`
-    with replaced as (
-      delete from fillrate.pending_lookups where id = any(array(
-        select id from fillrate.pending_lookups
-         where run_id <> all(${[...keptRuns]}::bigint[])
-           and job_key in (select job_key from fillrate.lookups where id in (${ids}) and ${opaque(sql`state = 'pending'`)})
-         order by id for update))
-      returning job_key, lookup_ids
-    ), held as materialized (
-      select l.id from fillrate.lookups l join (select job_key, unnest(lookup_ids) as id from replaced) listed on listed.id = l.id
-       where l.job_key = listed.job_key and ${opaque(sql`l.state = 'pending'`)}
-       order by l.id for no key update of l
-    ), cleared as (
-      update fillrate.lookups l set job_key = null from held
-       where l.id = held.id and ${opaque(sql`l.state = 'pending'`)}
-      returning ${QUEUED_COLUMNS}
-    ), ${enqueuePendingSql('cleared')}
-    select`.execute(tx)
-}
-
-/**
- * SQL: the lookup `l` has no key with which an entry of the queue may still become a job: a run that took it would request, and
- * pay, it a second time. An insert that has waited for another transaction sees a lookup newer than all else that it reads, and not
- * the entry that lists it: a key that its snapshot does not show counts as one of an entry.
- */
-export const isUnkeyedSql = sql<boolean>`(
-  l.job_key is null
-  or (exists (select from fillrate.lookups s where s.id = l.id and s.job_key = l.job_key)
-      and not exists (select from fillrate.pending_lookups p where p.job_key = l.job_key)))`
 
 /** Removes the queues of runs that are over: their lookups are adopted by the rows that need them. */
 export async function prunePending(db: Connection): Promise<void> {

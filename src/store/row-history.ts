@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
-import { isSubmittedSql } from './lookups.ts'
 import type { Database } from './open.ts'
 
 export interface RowHistoryRow {
@@ -93,7 +92,7 @@ export async function findRowHistory(
 export async function listLookupHistory(db: Database, ids: readonly number[]): Promise<LookupHistory[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<LookupHistory>`
-    select id, kind, input, case when ${isSubmittedSql} then 'submitted' else state end as state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
+    select id, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
            leased_until, refresh_at, record,
            (select count(*) from fillrate.rows r where r.lookup_id = l.id) as rows,
            (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)

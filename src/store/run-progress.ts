@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
-import { ANSWERED_STATES, isOpenMemberSql, isSubmittedSql } from './lookups.ts'
+import { ANSWERED_STATES, isOpenMemberSql } from './lookups.ts'
 import { intervalSql, isTrue, opaque, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
@@ -163,8 +163,8 @@ export async function readWaitingCounts(
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
   const counted = sql<WaitingCounts & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
-           count(*) filter (where ${mine} and ${isSubmittedSql}) as "forDelivery",
-           count(*) filter (where ${mine} and l.state = 'pending' and not ${isSubmittedSql}
+           count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
+           count(*) filter (where ${mine} and l.state = 'pending'
                               and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
@@ -218,7 +218,7 @@ export interface LookupTotals {
 export function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
   const totals = sql<LookupTotals>`
     with own as materialized (
-      select l.id, l.state, l.requested_at is not null or ${isSubmittedSql} as is_requested, l.unconfirmed_calls
+      select l.id, l.state, l.requested_at is not null as is_requested, l.unconfirmed_calls
         from fillrate.lookups l where ${isOfRunSql(run)}
     ), total as (
       select count(*) filter (where is_requested) as requested,

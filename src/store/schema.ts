@@ -87,7 +87,6 @@ export interface Schema extends ObservationTables {
     not_before: Date | null
     size: number
     lookup_ids: number[]
-    job_key: string | null
   }
   'fillrate.run_lookups': { run_id: number; id: Generated<number>; lookup_ids: number[] }
   'fillrate.lookup_leases': { lease_token: string; lookup_ids: number[] }

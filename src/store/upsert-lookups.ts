@@ -1,17 +1,8 @@
-import { randomUUID } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { JOB_SIZE } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
-import {
-  clearJobKeys,
-  enqueueKeyedSql,
-  enqueuePendingSql,
-  isUnkeyedSql,
-  listForRunSql,
-  QUEUED_COLUMNS,
-} from './pending-lookups.ts'
+import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { jsonBatch, keysSql, opaque, recordBatch } from './sql.ts'
 import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
 
@@ -36,30 +27,21 @@ export interface UpsertedLookup {
 const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
   (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now()) or ${isOrphanedSql(runningRuns)})`
 
-/** How many of some lookups exist, and how many of these wait under the key of a job. */
-export interface KnownLookups {
-  readonly all: number
-  readonly keyed: number
-}
-
 const ofBatchSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<boolean> =>
   sql`key = any(${keysSql(lookups.map(({ key }) => key))}) and service_id = ${service}`
 
-/** SQL, a column: `KnownLookups` of these. */
-export const knownLookupsSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<KnownLookups> =>
+/** SQL, a column: whether any of these exists. */
+export const areAnyKnownSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<boolean> =>
   lookups.length === 0
-    ? sql`'{"all": 0, "keyed": 0}'::json`
-    : sql`(
-  select json_build_object('all', count(*), 'keyed', count(*) filter (where state = 'pending' and job_key is not null))
-    from fillrate.lookups where ${ofBatchSql(lookups, service)})`
+    ? sql`false`
+    : sql`exists (select from fillrate.lookups where ${ofBatchSql(lookups, service)})`
 
 /**
  * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
  * dead run left pending keeps its attempts and the time of its next try.
  * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
- * As many new emails as a job has get the key of the job that they become together, unless some of them are requested otherwise.
  * To insert with `on conflict` costs a fifth more: it is left out where no lookup is known.
- * @param known of these lookups, or of more; read by this transaction
+ * @param areAnyKnown whether any of these exists, as this transaction has read it
  * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
  */
 export async function upsertLookups(
@@ -69,35 +51,20 @@ export async function upsertLookups(
   run: number,
   runningRuns: readonly number[],
   service: number,
-  known: KnownLookups,
-  jobSize = JOB_SIZE,
+  areAnyKnown: boolean,
 ): Promise<UpsertedLookup[]> {
   if (lookups.length === 0) return []
-  if (known.keyed > 0)
-    await clearJobKeys(
-      tx,
-      sql`select id from fillrate.lookups where ${ofBatchSql(lookups, service)}`,
-      runningRuns,
-    )
-  // An entry of the queue lists at most a hundred.
-  const emails = jobSize > JOB_SIZE ? 0 : lookups.filter(({ kind }) => kind === 'email').length
-  const jobKeys = Array.from({ length: Math.floor(emails / jobSize) }, () => randomUUID())
   // The order of the index, and the same for all: two transactions that insert the same lookups wait for each other in turn.
   const order = sql`v.key collate "C", v.kind collate "C"`
-  const emailsBefore = sql`count(*) filter (where v.kind = 'email') over (order by ${order} rows unbounded preceding) - 1`
-  const jobKey = sql`case when v.kind = 'email' then (${jobKeys}::uuid[])[(${emailsBefore}) / ${jobSize}::integer + 1] end`
   const { rows } = await sql<UpsertedLookup>`
     with upserted as (
-    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved, job_key)
-    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits,
-           ${jobKeys.length === 0 ? sql`null` : jobKey}
+    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved)
+    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits
       from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
      order by ${order}
-    ${known.all > 0 ? claimKnownSql(runningRuns) : sql``}
-    returning ${QUEUED_COLUMNS}, l.key, l.job_key, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed and job_key is null`)}
-    ${jobKeys.length === 0 ? sql`` : sql`, added as (select * from upserted where claimed), ${enqueueKeyedSql('added')}`},
-    ${listForRunSql(jobKeys.length === 0 ? ['pended'] : ['keyed', 'pended'])}
+    ${areAnyKnown ? claimKnownSql(runningRuns) : sql``}
+    returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}, ${LIST_FOR_RUN}
     select id, kind, key, state, claimed from upserted`
     .execute(tx)
     .catch(throwAsConflict)
@@ -124,7 +91,7 @@ const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => s
                     case when is_renewed then null else l.not_before end,
                     case when is_renewed then 0 else l.unconfirmed_calls end
                from (select is_claimed, is_claimed and l.state <> 'pending' as is_renewed
-                       from (select coalesce(${claimableSql(runningRuns)} and ${isUnkeyedSql}, false) as is_claimed offset 0) c) c)`
+                       from (select coalesce(${claimableSql(runningRuns)}, false) as is_claimed offset 0) c) c)`
 
 /** Which of these lookups `upsertLookups` would claim for a run, in the same order. Each of them costs a call. */
 export async function needCall(

@@ -1,5 +1,4 @@
 import { type RawBuilder, sql } from 'kysely'
-import { isSubmittedSql } from './lookups.ts'
 import { isPauseActiveSql } from './paused-sources.ts'
 import { opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
@@ -65,7 +64,7 @@ export async function listAbandonedRows(
 /** SQL: whether a row is written as soon as its delivery comes, with or without a run. */
 export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
   not ${sql.ref(`${row}.is_dry_run`)}
-  and exists (select from fillrate.lookups l where l.id = ${sql.ref(`${row}.lookup_id`)} and ${isSubmittedSql}))`
+  and exists (select from fillrate.lookups l where l.id = ${sql.ref(`${row}.lookup_id`)} and l.state = 'submitted'))`
 
 /**
  * A run's own rows to pick again: their inputs changed before they were written, or their next identifier is to be

@@ -1,14 +1,13 @@
-import { sql } from 'kysely'
 import type { Tx } from '../../src/store/transaction.ts'
 import {
-  type KnownLookups,
-  knownLookupsSql,
+  areAnyKnownSql,
   type LookupSpec,
   type UpsertedLookup,
   upsertLookups,
 } from '../../src/store/upsert-lookups.ts'
+import { isTrue } from '../../src/store/sql.ts'
 
-/** Upserts lookups of service 0 as a claim does, which reads beforehand what is known of them. */
+/** Upserts lookups of service 0 as a claim does, which reads beforehand whether any of them is known. */
 export async function wantLookups(
   tx: Tx,
   lookups: readonly LookupSpec[],
@@ -16,7 +15,6 @@ export async function wantLookups(
   run: number,
   runningRuns: readonly number[],
 ): Promise<UpsertedLookup[]> {
-  const { rows } = await sql<{ known: KnownLookups }>`
-    select ${knownLookupsSql(lookups, 0)} as known`.execute(tx)
-  return upsertLookups(tx, lookups, source, run, runningRuns, 0, rows[0]?.known ?? { all: 0, keyed: 0 })
+  const areAnyKnown = await isTrue(tx, areAnyKnownSql(lookups, 0))
+  return upsertLookups(tx, lookups, source, run, runningRuns, 0, areAnyKnown)
 }

@@ -75,8 +75,6 @@ export async function claimCandidates(
     readonly budget: RunBudget
     readonly isDryRun: boolean
     readonly service: number
-    /** Emails of a full job. */
-    readonly jobSize: number
   },
   candidates: readonly PickCandidate[],
   { bounds = UNBOUNDED, areNew = false }: { readonly bounds?: ClaimBounds; readonly areNew?: boolean } = {},
@@ -87,7 +85,7 @@ export async function claimCandidates(
   const wanted = choices.map(({ candidate, lookup }) => (candidate.lacks ? lookup : null))
   const distinctWanted = distinctLookups(wanted)
   const before = await budgets.readBeforeClaim(tx, run.id, distinctWanted, run.service)
-  const { spent, known, hasSuppressions } = before
+  const { spent, areAnyKnown, hasSuppressions } = before
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
   const distinct = suppressed.size === 0 ? distinctWanted : distinctLookups(requestable)
@@ -112,8 +110,7 @@ export async function claimCandidates(
     run.id,
     run.live,
     run.service,
-    known,
-    run.jobSize,
+    areAnyKnown,
   )
   const claimed = upserted.filter((lookup) => lookup.claimed)
   const ids = new LookupMap<number>()

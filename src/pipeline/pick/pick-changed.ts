@@ -12,7 +12,7 @@ import { restoreRows, setRowsAside } from '../../store/deleted-rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
-import { type Deps, jobSizeOf } from '../deps.ts'
+import type { Deps } from '../deps.ts'
 import { readFate } from '../deleted-rows.ts'
 import { toMissingRow } from '../row-results.ts'
 import type { RunBudget } from './budget.ts'
@@ -69,7 +69,7 @@ export async function pickChangedKeys(
     return await inTransaction(
       deps.db,
       (tx) =>
-        claimKeys(tx, { ...run, jobSize: jobSizeOf(deps) }, source, keys, {
+        claimKeys(tx, run, source, keys, {
           ...options,
           timeoutMs: sourceTimeoutMs,
         }),
@@ -103,7 +103,7 @@ export async function pickChangedKeys(
 
 async function claimKeys(
   tx: Tx,
-  run: LiveRunPick & { readonly jobSize: number },
+  run: LiveRunPick,
   source: Source,
   keys: readonly string[],
   { finishMissing = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },

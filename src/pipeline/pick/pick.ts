@@ -11,7 +11,7 @@ import {
   type Tx,
 } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
-import { type Deps, jobSizeOf } from '../deps.ts'
+import type { Deps } from '../deps.ts'
 import type { PickCandidate, ScannedPage } from './candidates.ts'
 import { claimCandidates, type ClaimBounds } from './claim.ts'
 import {
@@ -82,9 +82,8 @@ export async function pickPage(
     const live = stretch === null ? runningIds : (await runs.listRunning(tx)).map((one) => one.id)
     const startedAt = performance.now()
     const bounds = claimBounds(run, pass, allowed, options)
-    const claiming = { ...run, live, jobSize: jobSizeOf(deps) }
     const areNew = stretch === null && newcomers === candidates.length
-    const claim = await claimCandidates(tx, pass.source, claiming, candidates, { bounds, areNew })
+    const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, { bounds, areNew })
     // The rest of a page that was not considered to its end is read again.
     const isCut = claim.considered < candidates.length
     return {

@@ -11,7 +11,7 @@ import { ConflictError, inTransaction, type Tx } from '../../../src/store/transa
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
-// New emails are queued by the hundred under the key of the job that they become, and stay pending when they do.
+// Pending emails become jobs, whatever else takes some of them at the same moment.
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -89,25 +89,25 @@ const addRows = (): Promise<unknown> =>
     insert into fillrate.rows (source, key, lookup_id, state, run_id)
     select 's', id::text, id, 'waiting', ${RUN} from fillrate.lookups`)
 
-test('a hundred new emails become a job without being written; what is left over is', async () => {
+test('new emails become jobs of a hundred, and one of what is left over', async () => {
   await inTransaction(database.db, (tx) => want(tx, 250))
   const made = await createJobs()
   expect(sizes(made)).toEqual([100, 100, 50])
   expect(new Set(made.flatMap((job) => job.emails)).size).toBe(250)
-  expect(await states()).toEqual({ pending: 200, submitted: 50 })
+  expect(await states()).toEqual({ submitted: 250 })
   const { rows } = await database.pool.query('select from fillrate.pending_lookups')
   expect(rows).toEqual([])
   expect(await createJobs()).toEqual([])
 })
 
-test('a job is made of other lookups where some of its own are no longer pending', async () => {
+test('a job has no lookup that is gone', async () => {
   await inTransaction(database.db, (tx) => want(tx, 100))
   await database.pool.query('delete from fillrate.lookups where id = 7')
   expect(sizes(await createJobs())).toEqual([99])
   expect(await states()).toEqual({ submitted: 99 })
 })
 
-test('the members of such a job count as submitted wherever that matters', async () => {
+test('the members of a job count as submitted wherever that matters', async () => {
   await inTransaction(database.db, (tx) => want(tx, 100))
   await addRows()
   const done = { id: RUN, isDryRun: false, cascading: [] }
@@ -128,7 +128,7 @@ test('the members of such a job count as submitted wherever that matters', async
   await inTransaction(database.db, (tx) =>
     setRowsAside(tx, 's', ['1'], { isKept: false, mayBeHidden: false }),
   )
-  expect(await states()).toEqual({ pending: 100 })
+  expect(await states()).toEqual({ submitted: 100 })
 
   // Rejected, they are queued again, and are submitted no more.
   expect(await lookups.requeueMembers(database.db, [job?.id ?? ''], 'rejected')).toBe(100)
@@ -179,16 +179,14 @@ test.each(takers)(
   },
 )
 
-test.each(takers)('%s, before it commits, keeps the hundred from becoming a job', async (_, take) => {
+test.each(takers)('%s, before it commits, keeps its lookup from becoming part of a job', async (_, take) => {
   await inTransaction(database.db, (tx) => want(tx, 100))
   await addRows()
   const taking = await begin()
   expect(await take(taking)).toBe(1)
-  const made = createJobs()
-  await untilWaiting()
+  expect(sizes(await createJobs())).toEqual([99])
   await taking.commit().execute()
-  expect(await made).toEqual([])
-  expect((await createJobs()).flatMap((job) => job.emails)).toHaveLength(99)
+  expect(await createJobs()).toEqual([])
 })
 
 test.each(takers)('%s waits for a hundred that become a job, and takes none of them', async (_, take) => {
@@ -200,10 +198,10 @@ test.each(takers)('%s waits for a hundred that become a job, and takes none of t
   await untilWaiting()
   await submitting.commit().execute()
   expect(await taken).toBe(0)
-  expect(await states()).toEqual({ pending: 100 })
+  expect(await states()).toEqual({ submitted: 100 })
 })
 
-test('a lookup that another transaction inserts at the same moment, beside one that is known, is left to it', async () => {
+test('a lookup that another transaction inserts at the same moment, beside one that is known, is requested once', async () => {
   await inTransaction(database.db, async (tx) => wantLookups(tx, [known], 's', OTHER, [OTHER]))
   const first = await begin()
   await want(first, 100)
@@ -211,10 +209,10 @@ test('a lookup that another transaction inserts at the same moment, beside one t
   const wanted = wantLookups(second, [...emails(8).slice(7), known], 's', OTHER, [OTHER])
   await untilWaiting()
   await first.commit().execute()
-  expect((await wanted).map(({ claimed }) => claimed)).toEqual([false, false])
-  expect(sizes(await createJobs())).toEqual([100])
+  expect((await wanted).map(({ claimed }) => claimed)).toEqual([true, false])
+  expect(sizes(await createJobs())).toEqual([99])
   await second.commit().execute()
-  expect(sizes(await createJobs(OTHER))).toEqual([1])
+  expect(sizes(await createJobs(OTHER))).toEqual([2])
 })
 
 const known = { kind: 'email' as const, key: 'known@x.example', input: { email: 'known@x.example' } }
@@ -223,11 +221,9 @@ test('an address that is being erased is in no job', async () => {
   await inTransaction(database.db, (tx) => want(tx, 100))
   const erasing = await begin()
   await eraseLookups(erasing, [7])
-  const made = createJobs()
-  await untilWaiting()
-  await erasing.commit().execute()
-  expect(await made).toEqual([])
   expect(sizes(await createJobs())).toEqual([99])
+  await erasing.commit().execute()
+  expect(await createJobs()).toEqual([])
 })
 
 test('a lookup that another transaction inserts at the same moment is a conflict, and the next attempt finds it', async () => {
