@@ -81,11 +81,17 @@ export class LookupQueue {
     return taken
   }
 
-  /** What `takeAhead` returned, and those of it that are marked in flight now. */
+  /**
+   * What `takeAhead` returned, and those of it that are marked in flight now. The leases of the others have expired while Postgres
+   * was away, unless another process took them or they were erased. Their marks are stored, and they were not called: they are
+   * released, or they would be in doubt.
+   */
   addReady(taken: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
-    this.#dropLost(taken, marked)
     this.#pushReady(marked)
-    this.#endMarking(taken.length)
+    this.#endMarking(marked.length)
+    const held = new Set(marked)
+    const lost = taken.filter((lookup) => !held.has(lookup))
+    if (lost.length > 0) this.#start(() => this.giveBack(lost))
   }
 
   #pushReady(marked: readonly store.LeasedLookup[]): void {
@@ -103,7 +109,7 @@ export class LookupQueue {
     this.#changed = Promise.withResolvers()
   }
 
-  /** Releases what `takeAhead` returned: it could not be marked. Does not reject. */
+  /** Releases some of what `takeAhead` returned: they could not be marked. Does not reject. */
   async giveBack(taken: readonly store.LeasedLookup[]): Promise<void> {
     await this.#release(taken).catch((error: unknown) => this.#fail(error))
     // Not before: a write that has failed for its client may have marked them all the same.
@@ -204,16 +210,10 @@ export class LookupQueue {
     return Math.max(0, Math.min(wanted - ahead, this.#capacity() - ahead))
   }
 
-  /** Untracks lookups that are missing in `marked`: lost to another process meanwhile, or erased. */
-  #dropLost(lookups: readonly store.LeasedLookup[], marked: readonly store.LeasedLookup[]): void {
-    const stillLeased = new Set(marked)
-    for (const lookup of lookups) if (!stillLeased.has(lookup)) this.#leases.untrack(lookup.token)
-  }
-
   /** Releases lookups that were certainly not requested. */
   async #release(lookups: readonly store.LeasedLookup[]): Promise<void> {
     if (lookups.length === 0) return
-    this.#dropLost(lookups, [])
+    for (const { token } of lookups) this.#leases.untrack(token)
     await releaseWithin(LEASE_MS, () => store.releaseLookups(this.#deps.db, lookups))
   }
 

@@ -6,6 +6,7 @@ import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import type { BreakerState } from '../../../src/service/breaker.ts'
 import { markInFlight, type LeasedLookup } from '../../../src/store/lookup-leases.ts'
+import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
@@ -139,6 +140,22 @@ test('a lookup that was erased after its mark is not called', async () => {
   expect(next.map(({ id }) => id)).not.toContain(erased.id)
   vi.restoreAllMocks()
   await queue.close()
+})
+
+test('a lookup whose lease expired while Postgres was away waits again, and is not in doubt: it was not called', async () => {
+  const called = [...(await queue.markNext(100)), ...(await queue.markNext(100))]
+  const ahead = queue.takeAhead()
+  expect(ahead.length).toBeGreaterThan(0)
+  await database.pool.query(
+    `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
+  )
+  queue.addReady(ahead, await markInFlight(database.db, ahead))
+  await queue.close()
+  const { rows } = await database.pool.query<{ id: number }>(
+    `select id::int from fillrate.lookups where state = 'leased' order by id`,
+  )
+  expect(rows).toEqual(called.map(({ id }) => ({ id })))
+  expect(await releaseExpiredLookups(database.db, LOOKUPS)).toEqual({ inDoubt: called.length, uncalled: 0 })
 })
 
 test('the leases of others under the same token live on when some are given back', async () => {
