@@ -9,7 +9,12 @@ import { nextTimes, previousTime, scheduleName } from '../config/cron.ts'
 import { decideScheduledRun } from '../domain/schedule.ts'
 import type { RunStatus } from '../runs/report.ts'
 import type { Database } from '../store/open.ts'
-import { expiresAfterAbort, retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
+import {
+  expiresAfterAbort,
+  retryLogLevel,
+  retryWhileUnavailable,
+  TakeoverGrace,
+} from '../store/connectivity.ts'
 
 export interface SchedulerDeps {
   readonly db: Database
@@ -56,19 +61,24 @@ export class Scheduler {
   readonly #entries: ReadonlyMap<string, ScheduleEntry>
   readonly #running = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
+  readonly #grace: TakeoverGrace
   /** The last reading of the shared clock, and when it was read by a monotonic one. */
   #lastClock = { now: 0, at: 0 }
 
   constructor(deps: SchedulerDeps, entries: readonly ScheduleEntry[]) {
     this.#deps = deps
+    this.#grace = new TakeoverGrace(deps.leaseMs)
     this.#entries = new Map(entries.map((entry) => [scheduleName(entry), entry]))
   }
 
   /** Records due runs, and starts those that can start, and what is requested. */
   async startDue(): Promise<void> {
     if (this.#stopping.signal.aborted) return
-    if (this.#entries.size > 0) await this.#recordDue()
-    if (this.#entries.size > 0 || this.#deps.requests !== undefined) while (await this.#startNext());
+    if (this.#entries.size === 0 && this.#deps.requests === undefined) return
+    const now = await this.#deps.clock()
+    const takesOver = !this.#grace.isRunning()
+    if (this.#entries.size > 0) await this.#recordDue(now)
+    while (await this.#startNext(takesOver));
   }
 
   /** Milliseconds until the next run, as of the last call of `startDue`; infinite without a schedule. */
@@ -84,9 +94,8 @@ export class Scheduler {
     await Promise.all(this.#running)
   }
 
-  async #recordDue(): Promise<void> {
-    const { db, log, clock } = this.#deps
-    const now = await clock()
+  async #recordDue(now: number): Promise<void> {
+    const { db, log } = this.#deps
     this.#lastClock = { now, at: performance.now() }
     const schedules = [...this.#entries.keys()]
     const dropped = await scheduledRuns.deleteFutureRuns(db, schedules)
@@ -122,7 +131,7 @@ export class Scheduler {
     }
   }
 
-  async #startNext(): Promise<boolean> {
+  async #startNext(takesOver: boolean): Promise<boolean> {
     const { db, log, owner, leaseMs } = this.#deps
     const { claimed, blocked } = await scheduledRuns.claimScheduledRun(db, {
       schedules: [...this.#entries.keys()],
@@ -130,6 +139,7 @@ export class Scheduler {
       owner,
       token: randomUUID(),
       leaseMs,
+      takesOver,
     })
     for (const { schedule, at, by } of blocked)
       log.info(

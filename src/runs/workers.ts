@@ -5,7 +5,7 @@ import { settleReceived } from '../pipeline/settle.ts'
 import type { SubmitResult } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source.ts'
-import { retryWhileUnavailable } from '../store/connectivity.ts'
+import { retryWhileUnavailable, TakeoverGrace } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import { runCallLoop } from './call-loop.ts'
@@ -77,9 +77,7 @@ export class Workers {
    */
   readonly #bulk = { jobs: 0, emails: 0, hasMore: true, deliveries: 0, answers: 0 }
   readonly #allDelivered = new WakeSignal()
-  /** When Postgres was found to answer last, and before when no other process is declared dead. */
-  #answeredAt = performance.now()
-  #recoverFrom = Number.NEGATIVE_INFINITY
+  readonly #grace = new TakeoverGrace(LEASE_MS)
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
   /** The status that another process reported as the leader. */
@@ -194,20 +192,10 @@ export class Workers {
   async #recover(): Promise<void> {
     const { calls } = this.#options
     const running = await runs.listRunning(this.#deps.db)
-    if (this.#leasesMayBeLate()) return
+    if (this.#grace.isRunning()) return
     // Never declare our own runs dead, however long Postgres was unavailable.
     await recoverAbandoned(this.#deps, this.#runIds())
     if (calls !== null) this.#warnOfOtherScopes(running, calls.elector.scope)
-  }
-
-  /** After an outage of Postgres every lease has expired: living processes renew theirs first. */
-  #leasesMayBeLate(): boolean {
-    const now = performance.now()
-    const wasAway = now - this.#answeredAt > LEASE_MS / 2
-    this.#answeredAt = now
-    // Where each answer takes that long, what is dead is recovered nevertheless.
-    if (wasAway && now > this.#recoverFrom + LEASE_MS) this.#recoverFrom = now + LEASE_MS
-    return now < this.#recoverFrom
   }
 
   /** Two services on one database are most likely a mistake; their runs never serve each other. */

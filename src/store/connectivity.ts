@@ -100,6 +100,31 @@ export function expiresAfterAbort(signal: AbortSignal, ms: number): () => boolea
 }
 
 /**
+ * When expired leases are taken over. After an outage of Postgres each one has expired, also those of living processes, which
+ * renew them first.
+ */
+export class TakeoverGrace {
+  readonly #leaseMs: number
+  /** When Postgres was found to answer last. */
+  #answeredAt = performance.now()
+  #until = Number.NEGATIVE_INFINITY
+
+  constructor(leaseMs: number) {
+    this.#leaseMs = leaseMs
+  }
+
+  /** Call it when Postgres has answered, more often than leases last. @returns whether living processes may still be late */
+  isRunning(): boolean {
+    const now = performance.now()
+    const wasAway = now - this.#answeredAt > this.#leaseMs / 2
+    this.#answeredAt = now
+    // Where each answer takes that long, what is dead is taken over nevertheless.
+    if (wasAway && now > this.#until + this.#leaseMs) this.#until = now + this.#leaseMs
+    return now < this.#until
+  }
+}
+
+/**
  * Releases what a lease holds, unless Postgres stays unavailable until the lease has expired by itself: a shutdown must
  * not wait for that.
  */

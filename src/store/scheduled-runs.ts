@@ -132,15 +132,18 @@ export async function claimScheduledRun(
     readonly owner: string
     readonly token: string
     readonly leaseMs: number
+    /** Whether a run whose lease has expired is taken over. False: its process lives, as far as is known. */
+    readonly takesOver: boolean
   },
 ): Promise<{ readonly claimed: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
-  const { schedules, requests, owner, token, leaseMs } = options
+  const { schedules, requests, owner, token, leaseMs, takesOver } = options
+  const isAliveSql = (run: RawBuilder<unknown>) => (takesOver ? isHeldSql(run) : sql`true`)
   const isOursSql = sql`case when t.request is null then t.schedule = any(${[...schedules]}::text[])
                              else ${isExecutableSql(sql`t`, requests)} end`
   const isClaimableSql = sql`t.at <= now()
-    and (t.state = 'waiting' or (t.state = 'running' and not ${isHeldSql(sql`t`)})) and ${isOursSql}`
+    and (t.state = 'waiting' or (t.state = 'running' and not ${isAliveSql(sql`t`)})) and ${isOursSql}`
   const isBlockedBySql = sql`t.request is null and o.request is null and o.state = 'running'
-    and ${isHeldSql(sql`o`)} and o.sources && t.sources`
+    and ${isAliveSql(sql`o`)} and o.sources && t.sources`
   const { rows: claimable } = await sql`select from fillrate.scheduled_runs t
                where ${isClaimableSql} or ${isExpiredRequestSql(sql`t`)} limit 1`.execute(db)
   if (claimable.length === 0) return { claimed: null, blocked: [] }

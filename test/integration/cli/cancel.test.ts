@@ -142,7 +142,8 @@ test('a scheduled run is not taken over from a process that was killed before it
   const db = openDatabase({ url: database.url, max: 1 })
   try {
     const requests = { kinds: [], sources: [], service: 0 }
-    const request = { schedules: ['nightly'], requests, owner: 'here', token: randomUUID(), leaseMs: 1_000 }
+    const lease = { owner: 'here', token: randomUUID(), leaseMs: 1_000, takesOver: true }
+    const request = { schedules: ['nightly'], requests, ...lease }
     expect(await claimScheduledRun(db, request)).toEqual({ claimed: null, blocked: [] })
   } finally {
     await db.destroy()

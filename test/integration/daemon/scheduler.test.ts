@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { nextTimes, scheduleName } from '../../../src/config/cron.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
@@ -120,6 +120,40 @@ test('runs of one source queue up; one still queued when the next is due is skip
     })
     .toBe(2)
   await daemon.stop()
+})
+
+test('after an outage of Postgres a run is taken over only if its process does not come back', async () => {
+  await database.pool.query('truncate fillrate.scheduled_runs')
+  clock = Date.parse('2021-06-01T00:00:10Z')
+  const entries = [entry('*/10 * * * *', 'a'), entry('*/20 * * * *', 'a')]
+  const [holder, other] = [openDaemon('holder', entries), openDaemon('other', entries)]
+  await holder.schedule.startDue()
+  await other.schedule.startDue()
+  expect([holder.begun.length, other.begun.length]).toEqual([1, 0])
+  // Postgres was away for an hour: each lease has expired, and the other process is the first to come back.
+  await database.pool.query(`update fillrate.scheduled_runs set leased_until = now() - interval '1 s'
+    where state = 'running'`)
+  const awayFor = async (ms: number): Promise<void> => {
+    const now = performance.now()
+    const clocks = vi.spyOn(performance, 'now').mockReturnValue(now + ms)
+    await other.schedule.startDue()
+    clocks.mockRestore()
+  }
+  await awayFor(3_600_000)
+  expect(other.begun).toEqual([])
+  expect(await ticks()).toMatchObject([
+    { state: 'running', owner: 'holder', attempts: 1 },
+    { state: 'waiting', attempts: 0 },
+  ])
+  await awayFor(3_600_000 + 250_000)
+  expect(other.begun).toEqual([])
+  await awayFor(3_600_000 + 610_000)
+  expect(other.begun).toHaveLength(1)
+  expect(await ticks()).toMatchObject([{ owner: 'other', attempts: 2 }, { attempts: 0 }])
+  for (const daemon of [other, holder]) {
+    for (const one of daemon.begun) one.end()
+    await daemon.stop()
+  }
 })
 
 test('missed runs are caught up once; a restart finishes started ones', async () => {

@@ -110,6 +110,7 @@ test('a request that was stored before its process was killed is executed once, 
     owner: 'gone',
     token: randomUUID(),
     leaseMs: 600_000,
+    takesOver: true,
   })
   expect(claim.claimed?.request?.id).toBe(id)
   const daemons = [await startDaemon(), await startDaemon()]
