@@ -18,6 +18,8 @@ const MAX_COUNTED = 1_000
 /** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000
 
+type Finding = Omit<SourceProblem, 'source'>
+
 /**
  * Checks an open source's data and plans for problems that do not stop a run but that its owner should know. Reads one
  * row.
@@ -27,116 +29,120 @@ export async function describeSource(
   source: Source,
   others: readonly Source[] = [],
 ): Promise<SourceProblem[]> {
-  const add = (place: string, found: string, expected: string, todo: string): SourceProblem => ({
-    source: source.name,
-    place,
-    found,
-    expected,
-    todo,
-  })
-  const findings: SourceProblem[] = []
+  const findings: readonly (Finding | null)[] = [
+    await describeRows(db, source),
+    ...findWrittenInWhere(source, others),
+    await describeMissingKeys(db, source),
+    ...(await describePagePlans(db, source)),
+    ...(await describeUniquePlans(db, source)),
+  ]
+  return findings.flatMap((finding) => (finding === null ? [] : [{ ...finding, source: source.name }]))
+}
+
+async function describeRows(db: Db, source: Source): Promise<Finding | null> {
+  const { mapping, table } = source
   const rows = await query(
     db,
-    `select from ${source.table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
+    `select from ${table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
   )
-  if (rows.length === 0 && (await mayHideRows(db, source)))
-    findings.push(
-      add(
-        'table',
+  const found = rows.length === 0 ? null : await findProtectedSample(db, source)
+  if (found !== null)
+    return {
+      place: 'table',
+      found,
+      expected: 'policies that let the role update the rows that it reads',
+      todo: 'Permit it, or leave these rows out with `where`: what is found for them is paid for and cannot be written.',
+    }
+  if (rows.length > 0) return null
+  if (await mayHideRows(db, source))
+    return {
+      place: 'table',
+      found:
         'no row that this role may read and that belongs to the source: row-level security may hide them',
-        'policies that let the role read the rows',
-        `Look at its policies: select * from pg_policies where tablename = ${quoteLiteral(source.table.name)}`,
-      ),
-    )
-  else if (rows.length === 0)
-    findings.push(
-      source.mapping.where === null
-        ? add('table', 'no row', 'rows', 'Nothing to do, until rows are added or the joins find some.')
-        : add(
-            'where',
-            `${source.mapping.where}\na condition that no row meets`,
-            'a condition that some rows meet',
-            'Check the condition, or whether the table has rows.',
-          ),
-    )
+      expected: 'policies that let the role read the rows',
+      todo: `Look at its policies: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`,
+    }
+  if (mapping.where === null)
+    return {
+      place: 'table',
+      found: 'no row',
+      expected: 'rows',
+      todo: 'Nothing to do, until rows are added or the joins find some.',
+    }
+  return {
+    place: 'where',
+    found: `${mapping.where}\na condition that no row meets`,
+    expected: 'a condition that some rows meet',
+    todo: 'Check the condition, or whether the table has rows.',
+  }
+}
 
-  const protectedRows = rows.length === 0 ? null : await findProtectedSample(db, source)
-  if (protectedRows !== null)
-    findings.push(
-      add(
-        'table',
-        protectedRows,
-        'policies that let the role update the rows that it reads',
-        'Permit it, or leave these rows out with `where`: what is found for them is paid for and cannot be written.',
-      ),
-    )
-
-  for (const { place, found, expected, todo } of findWrittenInWhere(source, others))
-    findings.push(add(place, found, expected, todo))
-
+async function describeMissingKeys(db: Db, source: Source): Promise<Finding | null> {
   const nullable = source.keyColumns.filter((column) => !column.notNull).map((column) => column.name)
   const keyless = nullable.length === 0 ? 0 : await countRowsWithoutKey(db, source, MAX_COUNTED)
-  if (keyless > 0)
-    findings.push(
-      add(
-        'key',
-        `${pluralize(keyless, 'row')}${keyless === MAX_COUNTED ? ' or more' : ''} with NULL in ${listNames(nullable)}: never looked up or written`,
-        'a key that every row has',
-        'Name another unique column as the key, or fill this one. Leave the rows out with `where` if they are not wanted.',
-      ),
-    )
+  if (keyless === 0) return null
+  return {
+    place: 'key',
+    found: `${pluralize(keyless, 'row')}${keyless === MAX_COUNTED ? ' or more' : ''} with NULL in ${listNames(nullable)}: never looked up or written`,
+    expected: 'a key that every row has',
+    todo: 'Name another unique column as the key, or fill this one. Leave the rows out with `where` if they are not wanted.',
+  }
+}
 
+async function describePagePlans(db: Db, source: Source): Promise<Finding[]> {
+  const findings: Finding[] = []
   const page = { after: null, limit: 1000, where: null, changedSince: null }
   const first = await explainQuery(db, source, pageQuery(source, page))
   // If one page holds all rows, reading the whole table once is the best plan.
   if (first !== null && scansWholeTable(source, first) && hasManyPages(first))
-    findings.push(
-      add(
-        'joins',
-        'each page reads or sorts the whole table',
-        'pages that follow the index of the key',
-        'Make the joins left joins over indexed columns, so that the key’s index can be followed.',
-      ),
-    )
+    findings.push({
+      place: 'joins',
+      found: 'each page reads or sorts the whole table',
+      expected: 'pages that follow the index of the key',
+      todo: 'Make the joins left joins over indexed columns, so that the key’s index can be followed.',
+    })
   const { changedAt } = source.mapping
+  if (changedAt === null) return findings
   // A time far ahead, because the planner must see that few rows match.
   const ahead = { ...page, changedSince: new Date('9999-01-01') }
-  const changed = changedAt === null ? null : await explainQuery(db, source, pageQuery(source, ahead))
-  if (changedAt !== null && changed !== null && scansWholeTable(source, changed))
-    findings.push(
-      add(
-        'changedAt',
-        `${changedAt}, which no index serves: each pass reads the whole table`,
-        'an index on it, so that a pass costs what has changed',
-        `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
-      ),
-    )
-  else if (changed !== null && source.freshness?.cell?.path.length === 0) {
-    const stale = await explainQuery(db, source, pageQuery(source, { ...ahead, staleSince: new Date() }))
-    if (stale !== null && scansWholeTable(source, stale))
-      findings.push(
-        add(
-          'freshness.column',
-          `${source.freshness.cell.column}, which no index serves: each pass reads the whole table`,
-          'an index on it, so that a pass finds the rows whose time is out of date',
-          `create index concurrently on ${source.table.sql} (${quoteName(source.freshness.cell.attribute)})`,
-        ),
-      )
+  const changed = await explainQuery(db, source, pageQuery(source, ahead))
+  if (changed === null) return findings
+  if (scansWholeTable(source, changed)) {
+    findings.push({
+      place: 'changedAt',
+      found: `${changedAt}, which no index serves: each pass reads the whole table`,
+      expected: 'an index on it, so that a pass costs what has changed',
+      todo: `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
+    })
+    return findings
   }
+  const stamp = source.freshness?.cell
+  if (stamp?.path.length !== 0) return findings
+  const stale = await explainQuery(db, source, pageQuery(source, { ...ahead, staleSince: new Date() }))
+  if (stale !== null && scansWholeTable(source, stale))
+    findings.push({
+      place: 'freshness.column',
+      found: `${stamp.column}, which no index serves: each pass reads the whole table`,
+      expected: 'an index on it, so that a pass finds the rows whose time is out of date',
+      todo: `create index concurrently on ${source.table.sql} (${quoteName(stamp.attribute)})`,
+    })
+  return findings
+}
+
+async function describeUniquePlans(db: Db, source: Source): Promise<Finding[]> {
+  const findings: Finding[] = []
   for (const output of source.outputs) {
     const { unique } = output.mapping
     if (unique === null) continue
     const plan = await explainQuery(db, source, sql.raw(sameValuesSql(source, output)))
     if (plan === null || !scansWholeTable(source, plan)) continue
     const columns = [...unique, output.attribute].map(quoteName).join(', ')
-    findings.push(
-      add(
-        `outputs.${output.column}.unique`,
-        'no index serves it: each batch reads the whole table',
-        'an index, so that a batch costs what it writes',
-        `create index concurrently on ${source.table.sql} (${columns})`,
-      ),
-    )
+    findings.push({
+      place: `outputs.${output.column}.unique`,
+      found: 'no index serves it: each batch reads the whole table',
+      expected: 'an index, so that a batch costs what it writes',
+      todo: `create index concurrently on ${source.table.sql} (${columns})`,
+    })
   }
   return findings
 }
