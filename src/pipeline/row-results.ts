@@ -93,7 +93,7 @@ export function toFinishedRow(
     cells: {
       written: Object.keys(change?.after ?? {}).filter((column) => Object.hasOwn(write.values, column))
         .length,
-      protected: result.protectedCount,
+      protected: result.protectedColumns.length,
       skipped: skipped.length,
     },
     skipped,
@@ -140,7 +140,7 @@ function describeWrite(result: WriteResult, write: WriteRow, skipped: readonly S
   if (named.length > 0) return [...new Set(named.map(describeSkippedCell))].join('; ')
   if (result.outcome !== 'unchanged') return null
   if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
-  return result.protectedCount > 0 ? 'its columns already hold values' : null
+  return result.protectedColumns.length > 0 ? 'its columns already hold values' : null
 }
 
 /** An error that a trigger raises for one cell is the same for the others: without the column they share a reason. */

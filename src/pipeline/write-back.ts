@@ -204,7 +204,6 @@ async function rejectRow(
     reason,
     before: null,
     after: null,
-    protectedCount: 0,
     protectedColumns: [],
   } as const
   const finished = toFinishedRow(source, one, { ...rejected, key: one.row.key, skipped: [] })

@@ -46,10 +46,6 @@ export const keyEqualsSql = (column: KeyColumn, value: string, alias = 't'): str
 export const placeEqualsSql = ({ table }: Pick<Source, 'table'>): string =>
   table.isInherited ? 't.tableoid = j."~table" and t.ctid = j."~place"' : 'true'
 
-/** SQL for the place of the row `t`, followed by a comma. A role with rights to single columns may not read it of any table. */
-export const placeColumnsSql = ({ table }: Pick<Source, 'table'>): string =>
-  table.isInherited ? 't.tableoid as "~table", t.ctid as "~place", ' : ''
-
 /** SQL for the order of pages, which is that of an index of the table. */
 export const keyOrderSql = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
   source.keyOrder.map((column) => orderBySql(column, `${alias}.${quoteName(column.name)}`)).join(', ')

@@ -13,7 +13,8 @@ import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
 import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 import { batchParameters } from './write/batch.ts'
-import { writeStatement } from './write/statement.ts'
+import { rowUpdateStatement } from './write/statement.ts'
+import { writeUpdate } from './write/write-update.ts'
 
 export type { Source } from './source-model.ts'
 
@@ -78,7 +79,9 @@ export async function resolveSource(
 
 /** Plans the write, which finds problems that no part shows alone. */
 async function checkWritePlan(db: Db, source: Source, report: ProblemList): Promise<void> {
-  const error = await tryQuery(db, `explain ${writeStatement(source)}`, batchParameters(source, []))
+  const update = writeUpdate(source)
+  const statement = `explain ${rowUpdateStatement(source, update)}`
+  const error = await tryQuery(db, statement, batchParameters(update.batch, []))
   if (error === null) return
   if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21|55000)/.test(String(error.code)))
     throw error

@@ -5,7 +5,8 @@ import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import type { Source } from '../../sources/source.ts'
-import { previewRestore, restoreBatch, type UndoResult } from '../../sources/write/restore.ts'
+import { previewRestore, restoreBatch } from '../../sources/write/restore.ts'
+import type { WriteResult } from '../../sources/write/write.ts'
 import * as changes from '../../store/changes.ts'
 import { lockRows, revertRows, type RevertedRow, type UndoableChange } from '../../store/changes.ts'
 import {
@@ -26,7 +27,7 @@ export interface RevertBatch {
 export interface RevertOutcome {
   readonly source: Source
   readonly key: string
-  /** `protected`: all of its cells were changed since. */
+  /** `kept`: all of its cells were changed since, or the row has other inputs. */
   readonly outcome: 'restored' | 'kept' | 'row_missing' | 'rejected'
   readonly reason: string | null
   readonly restored: readonly string[]
@@ -97,7 +98,7 @@ export function revertBatch(
         const passedOn = listPassedOn(
           source,
           change,
-          results[n]?.keptColumns ?? [],
+          results[n]?.protectedColumns ?? [],
           laterColumns.get(id) ?? [],
         )
         if (passedOn.length > 0) keptColumns.push({ id, key, columns: passedOn })
@@ -173,19 +174,19 @@ export function previewRevert(
 function afterNewerUndos(
   source: Source,
   change: UndoableChange | undefined,
-  result: UndoResult,
+  result: WriteResult,
   previewed: PreviewedCells,
-): UndoResult {
-  if (change === undefined || (result.outcome !== 'restored' && result.outcome !== 'unchanged')) return result
+): WriteResult {
+  if (change === undefined || (result.outcome !== 'written' && result.outcome !== 'unchanged')) return result
   const row = rowIdentity(source, change.key)
   const cells = previewed.get(row) ?? new Map<string, unknown>()
   previewed.set(row, cells)
   const isBack = (column: string): boolean =>
     cells.has(column) && isDeepStrictEqual(cells.get(column), change.after[column])
-  const keptColumns = result.keptColumns.filter((column) => !isBack(column))
-  const restored = Object.keys(change.after).filter((column) => !keptColumns.includes(column))
+  const protectedColumns = result.protectedColumns.filter((column) => !isBack(column))
+  const restored = Object.keys(change.after).filter((column) => !protectedColumns.includes(column))
   for (const column of restored) cells.set(column, change.before[column] ?? null)
-  return { ...result, keptColumns, outcome: restored.length > 0 ? 'restored' : result.outcome }
+  return { ...result, protectedColumns, outcome: restored.length > 0 ? 'written' : result.outcome }
 }
 
 const withLaterColumns = (
@@ -199,33 +200,41 @@ async function toRevertResult(
   source: Source,
   { sharing, undoing }: { readonly sharing: readonly string[]; readonly undoing: number | null },
   batch: readonly changes.UndoableChange[],
-  results: readonly UndoResult[],
+  results: readonly WriteResult[],
 ): Promise<RevertResult> {
-  const protectedCells = results.flatMap(({ key, keptColumns: columns }, n) =>
+  const protectedCells = results.flatMap(({ key, protectedColumns: columns }, n) =>
     columns.length > 0 ? [{ change: batch[n]?.id ?? 0, key, columns }] : [],
   )
   const laterWriters = await changes.findLaterWriters(tx, sharing, undoing, protectedCells)
   const lockedChanges = batch.filter((_, n) => results[n]?.outcome === 'locked')
   const outcomes = results.flatMap((result, n): RevertOutcome[] => {
-    const { key, outcome, reason, keptColumns, isOther = false } = result
+    const { key, outcome, reason, protectedColumns: kept } = result
     if (outcome === 'locked') return []
-    const allColumns = sortByConfig(source, Object.keys(batch[n]?.after ?? {}))
-    const base = {
-      source,
-      key,
-      reason,
-      kept: sortByConfig(source, keptColumns),
-      writtenBy: laterWriters.get(key) ?? null,
-      isOther,
-    }
-    if (outcome === 'restored')
-      return [{ ...base, outcome, restored: allColumns.filter((column) => !keptColumns.includes(column)) }]
-    if (outcome !== 'unchanged') return [{ ...base, outcome, restored: [] }]
-    if (keptColumns.length > 0) return [{ ...base, outcome: 'kept', restored: [] }]
-    return [{ ...base, outcome: 'rejected', reason: 'a trigger prevented the update', restored: [] }]
+    const all = Object.keys(batch[n]?.after ?? {})
+    const restored = outcome === 'written' ? all.filter((column) => !kept.includes(column)) : []
+    return [
+      {
+        source,
+        key,
+        outcome: OUTCOMES[outcome],
+        reason,
+        restored: sortByConfig(source, restored),
+        kept: sortByConfig(source, kept),
+        writtenBy: laterWriters.get(key) ?? null,
+        isOther: outcome === 'inputs_changed',
+      },
+    ]
   })
   return { outcomes, lockedChanges }
 }
+
+const OUTCOMES = {
+  written: 'restored',
+  unchanged: 'kept',
+  inputs_changed: 'kept',
+  row_missing: 'row_missing',
+  rejected: 'rejected',
+} as const
 
 /** The entries of these columns; null: none. */
 function pickColumns(

@@ -10,7 +10,7 @@ import {
   pageOrderSql,
   type PageRow,
 } from '../../sources/page.ts'
-import { readsLastWritten } from '../../sources/write/batch.ts'
+import { readsLastWritten } from '../../sources/write/write-update.ts'
 import type { Source } from '../../sources/source.ts'
 import type { Database } from '../../store/open.ts'
 import { awaitsDeliverySql } from '../../store/waiting-rows.ts'

@@ -3,6 +3,7 @@ import { parseExactJson } from '../../domain/json.ts'
 import { type Db, query } from '../db.ts'
 import { LOCK_NOT_AVAILABLE, NON_ROW_STATES, RAISED_LINE } from '../../util/sqlstates.ts'
 import { quoteLiteral } from '../quote.ts'
+import type { CellUnit } from './row-update.ts'
 
 /** A row that the database rejects, whichever of its cells are left out. */
 export interface RejectedRow {
@@ -17,15 +18,9 @@ export interface RejectedUnit {
   readonly error: DatabaseError
 }
 
-/** Cells that are written together or not at all: an output, the outputs of a group, a touched column. */
-export interface CellUnit {
-  readonly columns: readonly string[]
-  readonly isTouch: boolean
-}
-
 /** What a rejected batch is tried with. */
 export interface Trials {
-  /** Takes rows as `$1::jsonb`, and leaves out the touched columns in a row's `without`. */
+  /** Takes rows as `$1::jsonb`, and leaves out a unit whose inputs a row lacks. */
   readonly statement: string
   /** SQL to be executed after it, and after what it has deferred; may be empty. */
   readonly afterwards: string
@@ -54,9 +49,34 @@ export interface Trials {
  *
  * What is checked at commit, also by triggers of other tables, is checked at the end of each try.
  */
-const trialsSql = ({ statement, afterwards }: Trials): string => `
+
+/** Ends a try whose writes must not stay. */
+const ROLLED_BACK = 'FRTRY'
+
+/** Rows in a row that wait for another transaction, after which no further one is tried. */
+const MAX_WAITS = 3
+
+/** Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. */
+const IS_WRITABLE_ROW = `"~results"::jsonb -> 0 ->> 'state' in ('written', 'unchanged', 'prevented')`
+
+const trialsSql = (trials: Trials): string => `
 #variable_conflict use_column
-declare
+declare${VARIABLES}
+begin
+  loop
+    ${CHOOSE}
+    ${trySql(trials)}
+    ${AFTER_WAIT}
+    ${AFTER_ROWS}
+    ${AFTER_CELLS}
+    ${CHOOSE_SUSPECTS}
+    ${END_ROW}
+  end loop;
+  perform set_config('fillrate.results', '[' || array_to_string(results, ',') || ']', true),
+          set_config('fillrate.rejected', to_jsonb(rejected)::text, true);
+end`
+
+const VARIABLES = `
   batch constant jsonb[] := array(
     select row from jsonb_array_elements(current_setting('fillrate.batch')::jsonb) with ordinality as e(row, place)
      order by place);
@@ -85,7 +105,6 @@ declare
   adding int[];
   froms int[] := '{}';
   tos int[] := '{}';
-  left_out text[];
   errors jsonb;
   learned jsonb := '{}';
   row_error jsonb;
@@ -95,10 +114,10 @@ declare
   context text;
   broken_constraint text;
   broken_column text;
-  broken_type text;
-begin
-  loop
-    if phase = 'rows' then
+  broken_type text;`
+
+/** What to try next, as `~parameter`. */
+const CHOOSE = `if phase = 'rows' then
       exit when cardinality(firsts) = 0;
       one := firsts[cardinality(firsts)];
       last := lasts[cardinality(lasts)];
@@ -118,13 +137,13 @@ begin
         when 'suspects' then array(select u from unnest(present) u where u <> all(removed))
         when 'adding' then fine || adding[froms[cardinality(froms)]:tos[cardinality(tos)]]
         else fine end;
-      left_out := array(
-        select name from unnest(present) u, jsonb_array_elements_text(units -> u -> 'columns') name where u <> all(tried));
-      "~parameter" := jsonb_build_array(bad_row || jsonb_build_object(
-        'without', to_jsonb(left_out), 'values', ${VALUES_LEFT_OUT}));
+      "~parameter" := jsonb_build_array(bad_row - array(
+        select name from unnest(present) u, jsonb_array_elements_text(units -> u -> 'inputs') name where u <> all(tried)));
     end if;
-    is_rolled_back := phase = 'adding' or (phase = 'suspects' and cardinality(removed) > 1);
-    failure := null;
+    is_rolled_back := phase = 'adding' or (phase = 'suspects' and cardinality(removed) > 1);`
+
+/** Gives `~results`, or the `failure`. */
+const trySql = ({ statement, afterwards }: Trials): string => `failure := null;
     is_done := false;
     begin
       set constraints all deferred;
@@ -146,17 +165,18 @@ begin
           'code', code, 'message', message, 'constraint', nullif(broken_constraint, ''), 'column', nullif(broken_column, ''),
           'type', nullif(broken_type, ''), 'where', nullif(context, ''));
       end if;
-    end;
+    end;`
 
-    if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or one = last or waits >= ${MAX_WAITS}) then
+const AFTER_WAIT = `if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or one = last or waits >= ${MAX_WAITS}) then
       results := results || (
-        select jsonb_agg(jsonb_build_object('index', item -> 'index', 'error', failure))::text
+        select jsonb_agg(jsonb_build_object('index', item -> '~row', 'error', failure))::text
           from unnest(case phase when 'rows' then batch[one:last] else array[bad_row] end) as item);
       waits := waits + 1;
       phase := 'rows';
       continue;
-    end if;
-    if phase = 'rows' then
+    end if;`
+
+const AFTER_ROWS = `if phase = 'rows' then
       if failure is null then
         waits := 0;
         results := results || "~results";
@@ -169,16 +189,16 @@ begin
         row_error := failure;
         present := array(
           select u from generate_series(0, jsonb_array_length(units) - 1) u
-           where (units -> u -> 'isTouch')::boolean
-              or exists (select from jsonb_array_elements_text(units -> u -> 'columns') name
-                          where coalesce(bad_row -> 'values' -> name, 'null') <> 'null'));
+           where exists (select from jsonb_array_elements_text(units -> u -> 'inputs') name where bad_row ? name));
         phase := 'nothing';
       end if;
       continue;
-    elsif phase = 'nothing' then
+    end if;`
+
+const AFTER_CELLS = `if phase = 'nothing' then
       if failure is not null or not coalesce(${IS_WRITABLE_ROW}, true) then
         results := results || case when failure is null then "~results"
-          else jsonb_build_array(jsonb_build_object('index', bad_row -> 'index', 'error', failure))::text end;
+          else jsonb_build_array(jsonb_build_object('index', bad_row -> '~row', 'error', failure))::text end;
         phase := 'rows';
         continue;
       end if;
@@ -219,9 +239,9 @@ begin
         phase := 'adding';
         continue;
       end if;
-    end if;
+    end if;`
 
-    if phase in ('nothing', 'suspects') and failure is not null then
+const CHOOSE_SUSPECTS = `if phase in ('nothing', 'suspects') and failure is not null then
       suspected := array(
         select u::int from jsonb_array_elements_text(coalesce(
           suspects -> ('column ' || (failure ->> 'column')), suspects -> ('constraint ' || (failure ->> 'constraint')),
@@ -241,53 +261,34 @@ begin
         phase := 'adding';
       end if;
       continue;
-    end if;
+    end if;`
 
-    -- The row is done.
-    if failure is not null then
-      results := results || jsonb_build_array(jsonb_build_object('index', bad_row -> 'index', 'error', failure))::text;
+const END_ROW = `if failure is not null then
+      results := results || jsonb_build_array(jsonb_build_object('index', bad_row -> '~row', 'error', failure))::text;
     else
       results := results || "~results";
       rejected := rejected || array(
-        select jsonb_build_object('index', bad_row -> 'index', 'unit', u, 'error', errors -> u::text)
+        select jsonb_build_object('index', bad_row -> '~row', 'unit', u, 'error', errors -> u::text)
           from unnest(present) u where u <> all(fine));
     end if;
-    phase := 'rows';
-  end loop;
-  perform set_config('fillrate.results', '[' || array_to_string(results, ',') || ']', true),
-          set_config('fillrate.rejected', to_jsonb(rejected)::text, true);
-end`
-
-/** Rows in a row that wait for another transaction, after which no further one is tried. */
-const MAX_WAITS = 3
-
-/** Ends a try whose writes must not stay. */
-const ROLLED_BACK = 'FRTRY'
-
-/** JSON null, and not no entry: the statement then still reports a cell that the policy protects. */
-const VALUES_LEFT_OUT = `(bad_row -> 'values') || coalesce(
-          (select jsonb_object_agg(name, null) from unnest(left_out) name where bad_row -> 'values' ? name), '{}')`
+    phase := 'rows';`
 
 /**
- * Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. An undo's
- * result has `found` and `locked` in place of a state.
+ * Runs a rejected batch for its good rows and cells, in three statements.
+ * @param batch the rows as JSON
  */
-const IS_WRITABLE_ROW = `(select case when r ? 'state' then r ->> 'state' in ('written', 'unchanged', 'prevented')
-          else (r -> 'found')::boolean and not (r -> 'locked')::boolean end from (select "~results"::jsonb -> 0 as r) as first)`
-
-/** Runs a rejected batch for its good rows and cells, in three statements. */
-export async function bisectBatch<Result>(
+export async function bisectBatch(
   tx: Db,
-  batch: ReadonlyArray<{ readonly index: number }>,
+  batch: string,
   trials: Trials,
 ): Promise<{
-  readonly results: ReadonlyArray<Result | RejectedRow>
+  readonly results: ReadonlyArray<object | RejectedRow>
   readonly rejected: readonly RejectedUnit[]
 }> {
   await query(
     tx,
     `select set_config('fillrate.batch', $1, true), set_config('fillrate.units', $2, true), set_config('fillrate.suspects', $3, true)`,
-    [JSON.stringify(batch), JSON.stringify(trials.units), JSON.stringify(trials.suspects)],
+    [batch, JSON.stringify(trials.units), JSON.stringify(trials.suspects)],
   )
   await query(tx, `do ${quoteLiteral(trialsSql(trials))}`)
   const [row] = await query<{ results: string; rejected: string }>(
@@ -296,7 +297,7 @@ export async function bisectBatch<Result>(
   )
   if (row === undefined) return { results: [], rejected: [] }
   return {
-    results: (parseExactJson(row.results) as Array<Array<Result | RejectedRow>>).flat(),
+    results: (parseExactJson(row.results) as Array<Array<object | RejectedRow>>).flat(),
     rejected: parseExactJson(row.rejected) as RejectedUnit[],
   }
 }

@@ -10,15 +10,21 @@ import {
 import { wideCast } from '../column-type.ts'
 import { renderExpression } from '../expression.ts'
 import { quoteLiteral } from '../quote.ts'
-import { isSentAsJson } from './batch.ts'
 import type { MappedCell, MappedOutput, MappedTouch, Source } from '../source-model.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
- * `~writable`, whether the policy allows it → `~cast`, the value cast to the column's type → `~fitted`, the value fitted to
+ * `~writable`, whether the policy allows it → `~cast`, the value cast to the column's type → `~new`, the value fitted to
  * its length → `~changed`, whether it is written. The batch's own columns are `~value`, `~last written` and `~confidence`. All
  * names begin with a tilde, so that a column that the configuration names without its table is never ambiguous.
  */
+
+/**
+ * Whether the values of an output are sent as jsonb: where the database makes something else of them than a cast of their
+ * text. An expression may use them as both.
+ */
+export const isSentAsJson = ({ mapping, fit }: MappedOutput): boolean =>
+  mapping.sql !== null || fit.kind === 'json' || fit.kind === 'jsonb' || fit.kind === 'array'
 
 /** SQL: whether the batch has a value for the cell. */
 export const hasValueSql = ({ index }: IndexedOutput): string => `"~value${index}" is not null`
@@ -89,7 +95,7 @@ export const isFittedByCast = ({ output }: IndexedOutput): boolean =>
 
 /** The column with a value that is cast, and not yet fitted. */
 export const castColumn = (cell: IndexedOutput): string =>
-  `"~${isFittedByCast(cell) ? 'fitted' : 'cast'}${cell.index}"`
+  `"~${isFittedByCast(cell) ? 'new' : 'cast'}${cell.index}"`
 
 /** SQL for a value fitted to its column's length: what is too long is dropped or truncated here, because a cast is silent. */
 export function fitValueSql({ output, index }: IndexedOutput): string {
@@ -171,19 +177,19 @@ const groupConditions = (
 
 /** SQL: whether there is a new value. A composite `(a,)` with one NULL field is neither null nor not null. */
 export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>
-  output.fit.kind === 'other' ? `"~fitted${index}"::text is not null` : `"~fitted${index}" is not null`
+  output.fit.kind === 'other' ? `"~new${index}"::text is not null` : `"~new${index}" is not null`
 
 const isDifferentSql = ({ output, index }: IndexedOutput): string =>
-  differsSql(`"~fitted${index}"`, currentCellSql(output), output.fit)
+  differsSql(`"~new${index}"`, currentCellSql(output), output.fit)
 
 /** SQL for a touched column's value, evaluated only where it is set: together with an output. */
-export function touchValueSql(touch: MappedTouch, n: number): string {
+export function touchValueSql(touch: MappedTouch, index: number): string {
   const { sql } = renderExpression(touch.expression, { confidence: '"~confidence"' })
   const value = touch.path.length > 0 ? `to_jsonb((select (${sql}\n)))` : `(${sql}\n)`
-  return `case when "~touched${n}" then ${value} end`
+  return `case when "~changed${index}" then ${value} end`
 }
 
-/** An output and its index, which names its columns in the statement: `~value0`, `~fitted0`, `~changed0`. */
+/** An output and its index, which names its columns in the statement: `~value0`, `~new0`, `~changed0`. */
 export interface IndexedOutput {
   readonly output: MappedOutput
   readonly index: number

@@ -1,7 +1,7 @@
 import type { DatabaseError } from '../../util/error-text.ts'
 import { type Db, query } from '../db.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import type { CellUnit } from './bisect.ts'
+import type { CellUnit } from './row-update.ts'
 
 /** A constraint, a unique index or a domain that a write to the source's table can break. */
 export interface TableConstraint {
@@ -53,19 +53,6 @@ export const readTableConstraints = (db: Db, source: Source): Promise<readonly T
 const columnNames = (table: string, numbers: string): string =>
   `array(select a.attname::text from unnest(${numbers}) with ordinality as n(attnum, place)
            join pg_attribute a on a.attrelid = ${table} and a.attnum = n.attnum order by n.place)`
-
-/** Outputs and touched columns, as far as they are written together. */
-export function listUnits(source: Source): CellUnit[] {
-  const groups = new Map<string, string[]>()
-  for (const { column, mapping } of source.outputs) {
-    const name = mapping.group === null ? `column ${column}` : `group ${mapping.group}`
-    groups.set(name, [...(groups.get(name) ?? []), column])
-  }
-  return [
-    ...[...groups.values()].map((columns) => ({ columns, isTouch: false })),
-    ...source.touches.map(({ column }) => ({ columns: [column], isTouch: true })),
-  ]
-}
 
 /** For what an error may name, the units that it may mean: those with a cell in one of its columns. */
 export function listSuspects(

@@ -1,51 +1,25 @@
 import type { DatabaseError } from '../../util/error-text.ts'
-import { parseExactJson } from '../../domain/json.ts'
 import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
-import { cellJsonSql } from '../cell.ts'
+import { cellTextSql } from '../cell.ts'
 import { type Db, query, tryQuery } from '../db.ts'
 import { keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
 import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
 import { addFunctionSources, isAmbiguousError, isRowError } from '../pg-errors.ts'
-import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import { bisectBatch, type CellUnit, type RejectedRow } from './bisect.ts'
+import {
+  type BatchColumn,
+  type BatchItem,
+  batchJson,
+  batchParameters,
+  batchSql,
+  IDENTITY_COLUMNS,
+} from './batch.ts'
+import { bisectBatch, type RejectedRow } from './bisect.ts'
 import { findConstraint, listSuspects, readTableConstraints, type TableConstraint } from './constraints.ts'
-import { concatJson, jsonEntry, holdPathSql } from './result-sql.ts'
-
-/** A row of a batch, and its index in it. */
-interface BatchItem {
-  readonly index: number
-  readonly key: string
-}
-
-/** What a statement returns for one row. */
-interface StatementResult {
-  readonly index: number
-  readonly written: boolean
-  readonly after: Record<string, unknown> | null
-  readonly ownWrites?: Record<string, unknown> | null
-  /** The recorded cells as the user gave them. */
-  readonly given?: Record<string, unknown> | null
-}
-
-/** A statement that takes a batch and returns a result for each of its rows. */
-export interface BatchStatement<Item, One> {
-  readonly sql: string
-  /** Without it, the batch is one JSON array, `$1`. */
-  readonly toParameters?: (batch: readonly Item[]) => readonly unknown[]
-  /** Reads one of the rows that it returns; without it, they are one JSON array. */
-  readonly readRow?: (row: object) => One
-  /**
-   * Its form for a batch whose cells are tried apart, and these cells. Without it, only rows are: an undo that is rejected
-   * stays to be done, as a whole.
-   */
-  readonly prepareApart?: () => {
-    readonly sql: string
-    readonly cells: readonly MappedCell[]
-    readonly units: readonly CellUnit[]
-  }
-}
+import { readAfter, readJson, resultReader, type RowResult } from './result-columns.ts'
+import { type CellUnit, holdPathSql, type RowUpdate } from './row-update.ts'
+import { rowUpdateStatement } from './statement.ts'
 
 /** Cells of one row that the database rejects, and the constraint, if it names one. */
 export interface RejectedCells extends CellUnit {
@@ -53,130 +27,142 @@ export interface RejectedCells extends CellUnit {
   readonly constraint: TableConstraint | null
 }
 
-type UntouchedRow<One> = (index: number, why: 'missing' | 'locked') => One
-
-export interface BatchResults<One> {
+export interface UpdatedRows {
   /** By the index of each row. */
-  readonly rows: ReadonlyMap<number, One | RejectedRow>
+  readonly rows: ReadonlyMap<number, RowResult | RejectedRow>
   readonly cells: ReadonlyMap<number, readonly RejectedCells[]>
 }
 
+interface ExecuteOptions {
+  /** Nothing is locked and written. */
+  readonly preview?: boolean
+  /** Without a savepoint: an error of a row is thrown, and the caller rolls back and tries again with one. */
+  readonly isUnguarded?: boolean
+}
+
 /**
- * Executes a statement for a batch. If the database rejects the batch, its rows and their cells are tried apart: what it
- * rejects is reported, the statement is executed for all else.
- * @param untouchedRow the result for a row whose key can no longer be a key of the source, or for which a trigger or a
- *   constraint waits for another transaction
- * @param isUnguarded without a savepoint: an error of a row is thrown, and the caller rolls back and tries again with one
+ * Updates the rows of a batch. If the database rejects it, it is bisected: the rows and cells that the database rejects are
+ * reported, and all others are written. A row whose key can no longer be a key of the source is missing; one for which a
+ * trigger or a constraint waits for another transaction is locked.
  */
-export async function executeBatch<Item extends BatchItem, One extends StatementResult>(
+export async function executeUpdate<Item extends BatchItem>(
   tx: Db,
   source: Source,
-  statement: BatchStatement<Item, One>,
+  toUpdate: (bisecting: boolean) => RowUpdate<Item>,
   batch: readonly Item[],
-  untouchedRow: UntouchedRow<One>,
-  isUnguarded = false,
-): Promise<BatchResults<One>> {
-  const toParameters = statement.toParameters ?? ((rows) => [JSON.stringify(rows)])
-  const execute = async (): Promise<BatchResults<One>> => {
-    const { sql, readRow } = statement
-    const results =
-      readRow === undefined
-        ? await runStatement<One>(tx, sql, batch)
-        : (await query<object>(tx, sql, toParameters(batch))).map(readRow)
+  { preview = false, isUnguarded = false }: ExecuteOptions = {},
+): Promise<UpdatedRows> {
+  const update = toUpdate(false)
+  const statement = rowUpdateStatement(source, update, { preview })
+  const execute = async (): Promise<UpdatedRows> => {
+    const rows = await query<object>(tx, statement, batchParameters(update.batch, batch))
     // Not before it: the user's triggers may need the time that a deferred constraint gives them. Always, once the
     // database has rejected a batch: such a constraint may be newer than the source, and fail at commit.
     if (source.table.hasDeferred || source.table.rolePath !== null || !isUnguarded)
       await query(tx, `set constraints all immediate; ${holdPathSql(source)}`)
-    return { rows: new Map(results.map((one) => [one.index, one])), cells: new Map() }
+    return { rows: byIndex(rows.map(resultReader(update))), cells: new Map() }
   }
-  if (isUnguarded) return await execute()
-  await query(tx, GUARD)
-  try {
-    const results = await execute()
-    await query(tx, 'release savepoint fillrate_batch')
-    return results
-  } catch (error) {
-    if (!isRowError(error) && !isRowWait(error)) throw error
-    // Fails where the error has ended the connection.
-    await query(tx, 'rollback to savepoint fillrate_batch')
-    // If it fails without any row too, the statement itself is wrong: a privilege, a column that was dropped.
-    if (
-      isRowError(error) &&
-      isAmbiguousError(error) &&
-      (await tryQuery(tx, statement.sql, toParameters([]))) !== null
-    )
-      throw error
-    return await executeApart(tx, source, statement, batch, untouchedRow)
+  const guarded = async (): Promise<UpdatedRows> => {
+    await query(tx, GUARD)
+    try {
+      const results = await execute()
+      await query(tx, 'release savepoint fillrate_batch')
+      return results
+    } catch (error) {
+      if (!isRowError(error) && !isRowWait(error)) throw error
+      // Fails where the error has ended the connection.
+      await query(tx, 'rollback to savepoint fillrate_batch')
+      // If it fails without any row too, the statement itself is wrong: a privilege, a column that was dropped.
+      if (
+        isRowError(error) &&
+        isAmbiguousError(error) &&
+        (await tryQuery(tx, statement, batchParameters(update.batch, []))) !== null
+      )
+        throw error
+      return await bisect(tx, source, toUpdate(true), batch, preview)
+    }
   }
+  const { rows, cells } = isUnguarded ? await execute() : await guarded()
+  return { rows: preview ? rows : await rereadAfterTriggers(tx, source, update.cells, batch, rows), cells }
 }
+
+const byIndex = <One extends { readonly index: number }>(results: readonly One[]): Map<number, One> =>
+  new Map(results.map((one) => [one.index, one]))
 
 /** A wait of a trigger or a constraint holds up the other rows: this one is written when the other transaction ends. */
 const GUARD = `set local lock_timeout = '50ms'; savepoint fillrate_batch`
 
-async function executeApart<Item extends BatchItem, One extends StatementResult>(
+async function bisect<Item extends BatchItem>(
   tx: Db,
   source: Source,
-  { sql, readRow, prepareApart }: BatchStatement<Item, One>,
+  update: RowUpdate<Item>,
   batch: readonly Item[],
-  untouchedRow: UntouchedRow<One>,
-): Promise<BatchResults<One>> {
-  const apart = prepareApart?.() ?? { sql, cells: [], units: [] }
-  const constraints = prepareApart === undefined ? [] : await readTableConstraints(tx, source)
+  preview: boolean,
+): Promise<UpdatedRows> {
+  const { units } = update
+  const constraints = units.length === 0 ? [] : await readTableConstraints(tx, source)
   const ordered = await sortByKey(tx, source, batch)
   const { results, rejected } = await withSources(
     tx,
-    await bisectBatch<object>(tx, ordered, {
-      statement: apart.sql,
+    await bisectBatch(tx, batchJson(update.batch, ordered), {
+      statement: rowUpdateStatement(source, update, { preview }),
       afterwards: holdPathSql(source),
-      units: apart.units,
-      suspects: listSuspects(apart.cells, apart.units, constraints),
+      units,
+      suspects: listSuspects(update.cells, units, constraints),
     }),
   )
-  const read = (row: object | RejectedRow): One | RejectedRow => {
-    if (!('error' in row)) return readRow === undefined ? (row as One) : readRow(row)
-    return row.error.code === LOCK_NOT_AVAILABLE ? untouchedRow(row.index, 'locked') : row
-  }
-  const found = new Set(ordered.map(({ index }) => index))
-  const missing = batch
-    .filter(({ index }) => !found.has(index))
-    .map(({ index }) => untouchedRow(index, 'missing'))
-  const rejectedCells = rejected.flatMap(({ index, unit, error }) => {
-    const one = apart.units[unit]
-    return one === undefined
-      ? []
-      : [{ index, cells: { ...one, error, constraint: findConstraint(error, constraints) } }]
+  const read = resultReader(update)
+  const rows = results.map((row): RowResult | RejectedRow => {
+    if (!('error' in row)) return read(row)
+    return row.error.code === LOCK_NOT_AVAILABLE ? { ...UNTOUCHED, index: row.index, state: 'locked' } : row
   })
+  const missing = batch.map(({ index }): RowResult => ({ ...UNTOUCHED, index, state: 'missing' }))
+  const rejectedCells = rejected.flatMap(({ index, unit, error }) => {
+    const one = units[unit]
+    const constraint = findConstraint(error, constraints)
+    return one === undefined ? [] : [{ index, cells: { ...one, error, constraint } }]
+  })
+  const byRow = Map.groupBy(rejectedCells, ({ index }) => index)
   return {
-    rows: new Map([...results.map(read), ...missing].map((one) => [one.index, one])),
-    cells: new Map(
-      [...Map.groupBy(rejectedCells, ({ index }) => index)].map(([index, ofRow]) => [
-        index,
-        ofRow.map((one) => one.cells),
-      ]),
-    ),
+    rows: new Map([...byIndex(missing), ...byIndex(rows)]),
+    cells: new Map([...byRow].map(([index, ofRow]) => [index, ofRow.map(({ cells }) => cells)])),
   }
 }
 
+const UNTOUCHED = {
+  copies: null,
+  before: null,
+  after: null,
+  ownWrites: null,
+  given: null,
+  protected: null,
+  skipped: null,
+} as const
+
 /** Adds the sources of the user's functions to what the batch was rejected for. */
-async function withSources<Apart extends Awaited<ReturnType<typeof bisectBatch<object>>>>(
+async function withSources<Bisected extends Awaited<ReturnType<typeof bisectBatch>>>(
   tx: Db,
-  apart: Apart,
-): Promise<Apart> {
+  bisected: Bisected,
+): Promise<Bisected> {
   const failures = [
-    ...apart.results.flatMap((one) => ('error' in one ? [one.error] : [])),
-    ...apart.rejected.map(({ error }) => error),
+    ...bisected.results.flatMap((one) => ('error' in one ? [one.error] : [])),
+    ...bisected.rejected.map(({ error }) => error),
   ]
   const described = new Map((await addFunctionSources(tx, failures)).map((error, i) => [failures[i], error]))
   const add = <One extends object>(one: One): One =>
     'error' in one ? { ...one, error: described.get(one.error as DatabaseError) ?? one.error } : one
-  return { ...apart, results: apart.results.map(add), rejected: apart.rejected.map(add) }
+  return { ...bisected, results: bisected.results.map(add), rejected: bisected.rejected.map(add) }
 }
 
 /**
  * Sorts a batch by key, so that of two rows that exclude one another the first is written. Leaves out keys that can no
  * longer be keys of the source.
  */
-async function sortByKey(tx: Db, source: Source, batch: readonly BatchItem[]): Promise<BatchItem[]> {
+async function sortByKey<Item extends BatchItem>(
+  tx: Db,
+  source: Source,
+  batch: readonly Item[],
+): Promise<Item[]> {
   const castable = new Set(
     await filterCastableKeys(
       tx,
@@ -195,59 +181,51 @@ async function sortByKey(tx: Db, source: Source, batch: readonly BatchItem[]): P
   return sorted.flatMap(({ place }) => items[place - 1] ?? [])
 }
 
-async function runStatement<Answer>(
-  db: Db,
-  statement: string,
-  batch: readonly unknown[],
-): Promise<readonly Answer[]> {
-  const [row] = await query<{ results: string }>(db, statement, [JSON.stringify(batch)])
-  return row === undefined ? [] : (parseExactJson(row.results) as Answer[])
-}
-
 /**
  * Reads `after` again if the user's AFTER triggers may have changed what was just written: RETURNING shows the row as it
  * was before they ran.
  */
-export async function rereadAfterTriggers<One extends StatementResult>(
+async function rereadAfterTriggers(
   tx: Db,
   source: Source,
   cells: readonly MappedCell[],
   batch: readonly BatchItem[],
-  results: BatchResults<One>['rows'],
-): Promise<BatchResults<One>['rows']> {
+  results: UpdatedRows['rows'],
+): Promise<UpdatedRows['rows']> {
   if (!source.table.hasAfterTriggers) return results
   const written = batch.flatMap(({ index, key }) => {
     const one = results.get(index)
-    return one && !('error' in one) && one.written
-      ? [{ index, key, columns: Object.keys(one.after ?? {}), given: one.given ?? null }]
-      : []
+    return one && 'state' in one && one.state === 'written' ? [{ ...one, key }] : []
   })
   if (written.length === 0) return results
-  const values = cells.map((cell) =>
-    jsonEntry(
-      `"~b".columns ? ${quoteLiteral(cell.column)}`,
-      cell.column,
-      `coalesce(${cellJsonSql(cell)}, 'null')`,
-    ),
-  )
+  const columns: BatchColumn<(typeof written)[number]>[] = [
+    ...IDENTITY_COLUMNS,
+    { name: '~given', type: 'jsonb', of: ({ given }) => given },
+  ]
   const left = recordedJsonSql(recordedCells(source.ownWrites?.writers ?? []))
-  const statement = `
-    select coalesce(json_agg(json_build_object('index', "~b".index, 'after', ${concatJson(values)},
-             'ownWrites', ${ownWritesJsonSql(left, '"~b".given')})), '[]')::text as results
-      from jsonb_to_recordset($1::jsonb) as "~b"(index int, key text, columns jsonb, given jsonb)
-      join ${source.table.sql} as t on ${keyMatchesSql(source, '"~b".key')}${
+  const matches = keyMatchesSql(source, '"~batch"."~key"')
+  const now = await query<{ readonly [column: string]: unknown; readonly index: number }>(
+    tx,
+    `
+    select "~row" as index, ${cells.map((cell, n) => `${cellTextSql(cell)} as "~after${n}"`).join(', ')},
+           (${ownWritesJsonSql(left, '"~given"')})::text as "~own writes"
+      from ${batchSql(columns, false, '"~batch"')} join ${source.table.sql} as t on ${matches}${
         // Which of several rows was written is not known here: what the update returned is kept.
         source.table.isInherited
-          ? ` where (select count(*) from ${source.table.sql} as t where ${keyMatchesSql(source, '"~b".key')}) = 1`
+          ? ` where (select count(*) from ${source.table.sql} as t where ${matches}) = 1`
           : ''
-      }`
-  const now = await runStatement<Pick<StatementResult, 'index' | 'after' | 'ownWrites'>>(
-    tx,
-    statement,
-    written,
+      }`,
+    batchParameters(columns, written),
   )
-  return new Map([
-    ...results,
-    ...now.map(({ index, ...left }) => [index, { ...(results.get(index) as One), ...left }] as const),
-  ])
+  const before = byIndex(written)
+  const reread = now.map((row): RowResult => {
+    const { key: _, ...one } = before.get(row.index)!
+    const isWritten = ({ column }: MappedCell): boolean => Object.hasOwn(one.after ?? {}, column)
+    return {
+      ...one,
+      after: readAfter(cells, row, isWritten),
+      ownWrites: readJson(row['~own writes']) as RowResult['ownWrites'],
+    }
+  })
+  return new Map([...results, ...byIndex(reread)])
 }

@@ -21,16 +21,12 @@ interface Level {
  * One expression over the current column, linear in the number of keys; a chain of `jsonb_set` would double with each.
  * @param as the column's own type, json or jsonb, or always jsonb
  */
-export function composeJsonSql(
-  cells: readonly JsonCell[],
-  alias = 't',
-  as: 'jsonb' | 'column' = 'column',
-): string {
+export function composeJsonSql(cells: readonly JsonCell[], as: 'jsonb' | 'column' = 'column'): string {
   const first = cells[0]
   if (!first) throw new RangeError('a json column without any key')
   const root: Level = { leaves: new Map(), inner: new Map() }
   for (const one of cells) insertKey(root, one.cell.path, one)
-  const column = jsonColumnSql(first.cell, alias)
+  const column = jsonColumnSql(first.cell)
   const composed = levelSql(root, [], column)
   return as === 'column' && first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
 }
@@ -67,11 +63,8 @@ const conditionsIn = (at: Level): string[] => [
  * The parents of a key, outermost first: their configured names, and SQL for their values. A parent that is empty or
  * JSON null must be recorded: once the key is removed again, it looks like one that was created for it.
  */
-export const listParents = (
-  cell: MappedCell,
-  alias = 't',
-): Array<{ readonly name: string; readonly value: string }> =>
+export const listParents = (cell: MappedCell): Array<{ readonly name: string; readonly value: string }> =>
   cell.path.map((_, depth) => ({
     name: joinName([cell.attribute, ...cell.path.slice(0, depth)]),
-    value: `(${jsonColumnSql(cell, alias)} #> ${quoteList(cell.path.slice(0, depth))})`,
+    value: `(${jsonColumnSql(cell)} #> ${quoteList(cell.path.slice(0, depth))})`,
   }))

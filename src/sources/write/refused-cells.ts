@@ -1,13 +1,12 @@
 import { describeServerError } from '../../util/error-text.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
-import { type Db, query, tryQuery } from '../db.ts'
+import { type Db, tryRows } from '../db.ts'
 import type { Source } from '../source-model.ts'
-import { parseExactJson } from '../../domain/json.ts'
-import type { BatchRow } from './batch.ts'
+import { batchJson } from './batch.ts'
 import type { RejectedCells } from './execute.ts'
-import { resultReader } from './result-columns.ts'
-import type { RefusedCell } from './result-sql.ts'
-import { writeStatement } from './statement.ts'
+import { readJson, type RefusedCell, resultReader } from './result-columns.ts'
+import { rowUpdateStatement } from './statement.ts'
+import { type BatchRow, writeUpdate } from './write-update.ts'
 
 /**
  * The cells of a rejected unit. Of a group, the cells in the constraint's columns are at fault, and the others are left
@@ -16,7 +15,7 @@ import { writeStatement } from './statement.ts'
  */
 export function toSkippedCells(
   source: Source,
-  { columns, isTouch, error, constraint }: RejectedCells,
+  { columns, error, constraint }: RejectedCells,
   made: Readonly<Record<string, unknown>>,
 ): RefusedCell[] {
   const outputs = new Map(source.outputs.map((output) => [output.column, output]))
@@ -26,6 +25,7 @@ export function toSkippedCells(
     const value = Object.hasOwn(made, column) ? { value: made[column] } : {}
     if (inConstraint.length > 0 && !inConstraint.includes(column))
       return { column, reason: 'group_incomplete', detail: null, ...value }
+    const isTouch = !outputs.has(column)
     const isExpression = isTouch || outputs.get(column)?.mapping.sql !== null
     const { reason, detail } = toSkipReason({ error, constraint }, isExpression)
     return { column, reason: isTouch && reason === 'sql_failed' ? 'touch_failed' : reason, detail, ...value }
@@ -86,15 +86,15 @@ export async function readRejectedValues(
       .flatMap((cells) => cells.columns)
     if (!columns.some((column) => bySql.has(column))) return []
     const values = Object.entries(row.values).filter(([column]) => columns.includes(column))
-    return [
-      { ...row, values: Object.fromEntries(values), without: source.touches.map(({ column }) => column) },
-    ]
+    return [{ ...row, values: Object.fromEntries(values), withoutTouches: true }]
   })
   if (batch.length === 0) return new Map()
-  const parameters = [JSON.stringify(batch)]
-  const statement = writeStatement(source, { preview: true, apart: true })
-  if ((await tryQuery(tx, statement, parameters)) !== null) return new Map()
-  const [row] = await query<{ results: string }>(tx, statement, parameters)
-  const results = row === undefined ? [] : (parseExactJson(row.results) as object[]).map(resultReader(source))
-  return new Map(results.map(({ index, after }) => [index, after ?? {}]))
+  const update = writeUpdate(source, true)
+  const attempt = await tryRows<{ results: string }>(
+    tx,
+    rowUpdateStatement(source, update, { preview: true }),
+    [batchJson(update.batch, batch)],
+  )
+  const results = 'rows' in attempt ? attempt.rows.flatMap((row) => readJson(row.results) as object[]) : []
+  return new Map(results.map(resultReader(update)).map(({ index, after }) => [index, after ?? {}]))
 }

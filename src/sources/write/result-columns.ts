@@ -1,37 +1,56 @@
 import { parseExactJson } from '../../domain/json.ts'
+import type { SkippedCell } from '../../domain/skipped-cell.ts'
 import { cellTextSql, readCellText, valueTextSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
-import { mayRepeatKeys } from '../inputs.ts'
+import { keyMatchesSql } from '../key.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import { BATCH_IN_ARRAYS, BATCH_IN_JSON } from './batch.ts'
+import { batchLengthSql, batchSql } from './batch.ts'
 import { listParents } from './json-cells.ts'
-import { missingStateSql } from './locked-rows.ts'
-import {
-  type RefusedCell,
-  stateSql,
-  type WriteState,
-  type WriteResultRow,
-  setRolePathSql,
-} from './result-sql.ts'
+import { type RowUpdate, setRolePathSql } from './row-update.ts'
 
-/*
- * The write returns each cell in a column of its own, as text: to make JSON objects of them in the database took a third of
- * the statement. A column that a row does not need is NULL.
+/** A cell that the database did not take. `value`: what its expression gave; without it, the record's value. */
+export type RefusedCell = Omit<SkippedCell, 'value'> & { readonly value?: unknown }
+
+/**
+ * What became of a row. `repeated`: several rows may be meant. `changed`: its inputs are not those that it was to be written
+ * for. `prevented`: a trigger left it as it was. `left`: it exists, and no longer belongs to the source. `locked`: it
+ * exists, and another transaction has locked it.
  */
+type RowOutcome =
+  | 'written'
+  | 'unchanged'
+  | 'prevented'
+  | 'changed'
+  | 'repeated'
+  | 'locked'
+  | 'left'
+  | 'missing'
 
-/** A cell that may be written: an output, or a touched column. */
-interface WritableCell {
-  readonly cell: MappedCell
-  /** The column of `~evaluated` that says whether it is written. */
-  readonly changed: string
-  /** The column with its new value. */
-  readonly value: string
+/** What the statement returns for one row. */
+export interface RowResult {
+  /** Its index in the batch. */
+  readonly index: number
+  readonly state: RowOutcome
+  /** Rows that may be meant; only where there are several. */
+  readonly copies: number | null
+  /** The earlier values of a written row's cells. No entry: NULL, or no such key. */
+  readonly before: Record<string, unknown> | null
+  readonly after: Record<string, unknown> | null
+  /** As in `fillrate.rows`: what it left in the columns that inputs read. Null: nothing is recorded. */
+  readonly ownWrites: Record<string, unknown> | null
+  /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
+  readonly given: Record<string, unknown> | null
+  /** Cells that stay as they are, also those that the batch has no value for. */
+  readonly protected: readonly string[] | null
+  readonly skipped: readonly RefusedCell[] | null
 }
 
-const writableCells = (source: Source): WritableCell[] => [
-  ...source.outputs.map((cell, n) => ({ cell, changed: `"~changed${n}"`, value: `"~fitted${n}"` })),
-  ...source.touches.map((cell, n) => ({ cell, changed: `"~touched${n}"`, value: `"~touch${n}"` })),
-]
+/*
+ * Each cell is returned in a column of its own, as text: JSON objects of them cost the database a third of the statement. A
+ * column that a row does not need is NULL.
+ */
+
+type Cells = Pick<RowUpdate<never>, 'cells'>
 
 /** An entry of `before`. */
 interface PreviousValue {
@@ -41,114 +60,98 @@ interface PreviousValue {
 }
 
 /**
- * The earlier values of the cells that are written. A column without a value, or a missing key, has no entry, because JSON
- * null is something else. Parents of a key that are empty or JSON null have one: an undo needs them to know which parents
- * the write created.
+ * A column without a value, or a missing key, has no entry, because JSON null is something else. Parents of a key that are
+ * empty or JSON null have one: an undo needs them to know which parents the write created.
  */
-const previousValues = (source: Source): PreviousValue[] =>
-  writableCells(source).flatMap(({ cell, changed }) => [
+const previousValues = ({ cells }: Cells): PreviousValue[] =>
+  cells.flatMap((cell, n) => [
     ...listParents(cell).map(({ name, value }) => ({
       name,
-      sql: `case when ${changed} and ${value} in ('{}', 'null') then ${value}::text end`,
+      sql: `case when "~changed${n}" and ${value} in ('{}', 'null') then ${value}::text end`,
       read: parseExactJson,
     })),
     {
       name: cell.column,
-      sql: `case when ${changed} then ${cellTextSql(cell)} end`,
+      sql: `case when "~changed${n}" then ${cellTextSql(cell)} end`,
       read: (text: string) => readCellText(cell, text),
     },
   ])
 
 /** SQL for the columns of `~evaluated` that have the earlier values. */
-export const beforeColumns = (source: Source): string[] =>
-  previousValues(source).map(({ sql }, n) => `${sql} as "~before${n}"`)
+export const beforeColumns = (update: Cells): string[] =>
+  previousValues(update).map(({ sql }, n) => `${sql} as "~before${n}"`)
 
 /** SQL for the columns of `~written` that the result has of a row that is written. `t`: the row as it is left. */
-export const afterColumns = (source: Source, { preview }: { readonly preview: boolean }): string[] =>
-  writableCells(source).map(({ cell, changed, value }, n) => {
-    // The expression of a touched column may have another type, which the driver would parse.
+export const afterColumns = ({ cells }: Cells, preview: boolean): string[] =>
+  cells.map((cell, n) => {
+    // An expression may have another type, which the driver would parse.
     const cast = cell.path.length === 0 ? `::${wideCast(cell.type)}` : ''
-    const text = preview ? valueTextSql(cell, `j.${value}${cast}`) : cellTextSql(cell)
-    return `case when j.${changed} then ${text} end as "~after${n}"`
+    const text = preview ? valueTextSql(cell, `j."~new${n}"${cast}`) : cellTextSql(cell)
+    return `case when j."~changed${n}" then ${text} end as "~after${n}"`
   })
 
 /** The columns of `~evaluated` that the result of a written row needs. */
-export const keptColumns = (source: Source): string[] => [
-  ...writableCells(source).map(({ changed }) => changed),
-  ...previousValues(source).map((_, n) => `"~before${n}"`),
+export const keptColumns = (update: Cells): string[] => [
+  ...update.cells.map((_, n) => `"~changed${n}"`),
+  ...previousValues(update).map((_, n) => `"~before${n}"`),
 ]
 
-/** The columns of `~written` that only a written row has. */
-const writtenColumns = (source: Source): string[] => [
-  ...keptColumns(source),
-  ...writableCells(source).map((_, n) => `"~after${n}"`),
-]
+const stateSql = (state: RowOutcome): string => `'${state}'`
 
 /**
  * A row for each row of the batch. The rows are counted first, because nearly always all of them are written, and to find that
  * out row by row takes three times as long. Where keys may repeat, the counts say nothing.
  */
-export function writeResultsSql(source: Source, { apart }: { readonly apart: boolean }): string {
-  const repeats = mayRepeatKeys(source)
-  const batch = apart ? BATCH_IN_JSON : BATCH_IN_ARRAYS
-  const written = writtenColumns(source)
+export function resultsSql<Item>(source: Source, update: RowUpdate<Item>): string {
+  const repeats = update.copies !== null
+  const written = [...keptColumns(update), ...update.cells.map((_, n) => `"~after${n}"`), '"~own writes"']
   const given = source.ownWrites !== undefined && source.table.hasAfterTriggers ? ['"~given"'] : []
   const lists = [...given, '"~protected"', '"~skipped"']
-  const named = [
-    ...given.map((name) => `${name}::text as given`),
-    '"~protected"::text as protected',
-    '"~skipped"::text as skipped',
-  ]
+  const nulls = (names: readonly string[]): string => names.map((name) => `null as ${name}`).join(', ')
+  const texts = lists.map((name) => `${name}::text as ${name}`).join(', ')
   return `
       select "~i" as index, ${stateSql('written')}::text as state, ${repeats ? 'null::bigint as copies, ' : ''}
-             ${[...written, '"~own writes"::text as own_writes', ...named].join(', ')}
+             ${written.map((name) => (name === '"~own writes"' ? `${name}::text as ${name}` : name)).join(', ')}, ${texts}
         from "~written" where ${setRolePathSql(source)}
       union all
-      select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${stateSql('repeated')} ` : ''}when "~same" is not true then ${stateSql('changed')}
+      (select ${repeats ? 'distinct on ("~i") ' : ''}"~i", case ${repeats ? `when "~copies" > 1 then ${stateSql('repeated')} ` : ''}when "~same" is not true then ${stateSql('changed')}
              when "~changes" then ${stateSql('prevented')} else ${stateSql('unchanged')} end, ${repeats ? '"~copies", ' : ''}
-             ${[...written, 'own_writes'].map(() => 'null').join(', ')}, ${lists.map((name) => `${name}::text`).join(', ')}
+             ${nulls(written)}, ${texts}
         from "~evaluated"
        where ${repeats ? '' : '(select count(*) from "~written") < (select count(*) from "~evaluated") and '}"~i" not in (select "~i" from "~written")
+       ${repeats ? 'order by "~i", "~same" is true desc' : ''})
       union all
-      select "~row", ${missingStateSql(source)}, ${repeats ? 'null, ' : ''}
-             ${[...written, 'own_writes', ...lists].map(() => 'null').join(', ')}
-        from ${batch.keys}
-       where ${repeats ? '' : `(select count(*) from "~evaluated") < ${batch.length} and `}"~row" not in (select "~i" from "~evaluated")`
+      select "~row", ${missingStateSql(source, update)}, ${repeats ? 'null, ' : ''}
+             ${nulls([...written, ...lists])}
+        from ${batchSql(update.batch.slice(0, 2), update.bisecting, '"~batch"')}
+       where ${repeats ? '' : `(select count(*) from "~evaluated") < ${batchLengthSql(update.bisecting)} and `}"~row" not in (select "~i" from "~evaluated")`
 }
+
+/**
+ * SQL for the state of a row that `~evaluated` lacks. Few rows do, each found by its key: without OFFSET 0 the planner may
+ * read the whole table for it.
+ */
+const missingStateSql = <Item>(source: Source, { keepsLocked }: RowUpdate<Item>): string => `
+             case ${keepsLocked ? `when exists (select from "~locked" as l where l."~i" = "~batch"."~row") then ${stateSql('left')}` : ''}
+                  when exists (select from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')} offset 0) then ${stateSql('locked')}
+                  else ${stateSql('missing')} end`
 
 /** A row as the statement returns it: each column as text, or NULL. */
 interface ResultColumns {
   readonly [column: string]: unknown
   readonly index: number
-  readonly state: WriteState
+  readonly state: RowOutcome
   readonly copies?: number | string | null
-  readonly own_writes: string | null
-  readonly given?: string | null
-  readonly protected: string | null
-  readonly skipped: string | null
 }
 
-/** Returns what reads the rows of a source's statement. */
-export function resultReader(source: Source): (row: object) => WriteResultRow {
-  const cells = writableCells(source).map(({ cell, changed }, n) => ({
-    cell,
-    changed: changed.slice(1, -1),
-    after: `~after${n}`,
-  }))
-  const previous = previousValues(source).map((one, n) => ({ ...one, column: `~before${n}` }))
+/** Returns what reads the rows of an update's statement. */
+export function resultReader(update: Cells): (row: object) => RowResult {
+  const previous = previousValues(update)
   const readBefore = (row: ResultColumns): Record<string, unknown> => {
     const entries: Array<[string, unknown]> = []
-    for (const { name, column, read } of previous) {
-      const text = row[column] as string | null
+    for (const [n, { name, read }] of previous.entries()) {
+      const text = row[`~before${n}`] as string | null
       if (text !== null) entries.push([name, read(text)])
-    }
-    return Object.fromEntries(entries)
-  }
-  const readAfter = (row: ResultColumns): Record<string, unknown> => {
-    const entries: Array<[string, unknown]> = []
-    for (const { cell, changed, after } of cells) {
-      const text = row[after] as string | null
-      if (row[changed] === true) entries.push([cell.column, text === null ? null : readCellText(cell, text)])
     }
     return Object.fromEntries(entries)
   }
@@ -159,15 +162,29 @@ export function resultReader(source: Source): (row: object) => WriteResultRow {
       index: row.index,
       state: row.state,
       copies: row.copies == null ? null : Number(row.copies),
-      written,
       before: written ? readBefore(row) : null,
-      after: written ? readAfter(row) : null,
-      ownWrites: readJson(row.own_writes) as Record<string, unknown> | null,
-      given: readJson(row.given ?? null) as Record<string, unknown> | null,
-      protected: readJson(row.protected) as readonly string[] | null,
-      skipped: readJson(row.skipped) as readonly RefusedCell[] | null,
+      after: written ? readAfter(update.cells, row, (_, n) => row[`~changed${n}`] === true) : null,
+      ownWrites: readJson(row['~own writes']) as RowResult['ownWrites'],
+      given: readJson(row['~given']) as RowResult['given'],
+      protected: readJson(row['~protected']) as RowResult['protected'],
+      skipped: readJson(row['~skipped']) as RowResult['skipped'],
     }
   }
 }
 
-const readJson = (text: string | null): unknown => (text === null ? null : parseExactJson(text))
+/** Reads the columns `~after<n>` of those cells that were written. */
+export function readAfter(
+  cells: readonly MappedCell[],
+  row: { readonly [column: string]: unknown },
+  isWritten: (cell: MappedCell, n: number) => boolean,
+): Record<string, unknown> {
+  const entries: Array<[string, unknown]> = []
+  for (const [n, cell] of cells.entries()) {
+    if (!isWritten(cell, n)) continue
+    const text = row[`~after${n}`] as string | null
+    entries.push([cell.column, text === null ? null : readCellText(cell, text)])
+  }
+  return Object.fromEntries(entries)
+}
+
+export const readJson = (text: unknown): unknown => (typeof text === 'string' ? parseExactJson(text) : null)

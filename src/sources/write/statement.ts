@@ -1,43 +1,15 @@
-import { isReachableSql } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
-import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
-import { keyEqualsSql, placeEqualsSql } from '../key.ts'
-import { leftByWriteSql } from '../own-writes.ts'
-import { quoteLiteral, quoteName } from '../quote.ts'
-import type { MappedCell, MappedTouch, Source } from '../source-model.ts'
-import { listReadColumns } from '../triggers/columns.ts'
-import {
-  castColumn,
-  castValueSql,
-  fitValueSql,
-  isFittedByCast,
-  isTakenOverSql,
-  type IndexedOutput,
-  isChangedSql,
-  isWritableSql,
-  touchValueSql,
-} from './cell-sql.ts'
-import { readsEarlier } from './batch.ts'
-import { composeJsonSql } from './json-cells.ts'
-import { lockedRowsSql, mayLoseRows } from './locked-rows.ts'
-import { afterColumns, beforeColumns, keptColumns, writeResultsSql } from './result-columns.ts'
-import { protectedJsonSql, skippedJsonSql } from './result-sql.ts'
-import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
-
-interface StatementOptions {
-  /** Leaves out the lock and the update: `after` is then what would be written, before any trigger. */
-  readonly preview?: boolean
-  /**
-   * For a batch that failed, tried apart: each touched column can be left out by row (`without`). The batch is one JSON array
-   * of `BatchRow`, and not `batchParameters`, and the results are one JSON text: PL/pgSQL takes the one apart, and keeps the
-   * others of each try.
-   */
-  readonly apart?: boolean
-}
+import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql, placeEqualsSql } from '../key.ts'
+import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
+import { quoteName } from '../quote.ts'
+import type { MappedCell, Source } from '../source-model.ts'
+import { batchSql } from './batch.ts'
+import { afterColumns, beforeColumns, keptColumns, resultsSql } from './result-columns.ts'
+import { type IndexedCell, jsonColumns, type RowUpdate } from './row-update.ts'
 
 /**
  * The statement that writes a batch: a batch in, a row for each row of it out, which `resultReader` reads. No order: to
- * sort them cost more than to find them by their index.
+ * sort them cost more than to find them by their index. While bisecting, they are one JSON text.
  *
  * 1. `~locked` locks the rows, in key order, and reads them as locked. NO KEY, so that rows that reference them can still
  *    be inserted. SKIP LOCKED: a row that another transaction has locked is reported as such and postponed. Waiting for it
@@ -49,163 +21,102 @@ interface StatementOptions {
  * 3. `~written` updates the rows in which something changes, and no others.
  *
  * A result comes from the last of these that has the row, or from the batch itself.
+ * @param preview leaves out the lock and the update: `after` is then what would be written, before any trigger
  */
-export function writeStatement(
+export function rowUpdateStatement<Item>(
   source: Source,
-  { preview = false, apart = false }: StatementOptions = {},
+  update: RowUpdate<Item>,
+  { preview = false } = {},
 ): string {
-  const cells = source.outputs.map((output, index) => ({ output, index }))
-  const locked = lockedRowsSql(source, { preview, apart })
-  const results = writeResultsSql(source, { apart })
-  const writesNothing = preview || cells.length === 0
+  const { keepsLocked, finds, bisecting } = update
+  const locked = lockedRowsSql(source, update, preview)
+  const results = resultsSql(source, update)
+  const writesNothing = preview || update.cells.length === 0
   return `
-    with ${mayLoseRows(source) ? `"~locked" as materialized ${locked}, ` : ''}
-    ${duplicatesSql(source, cells, stepsSql(source, cells, 'different', locked), isCandidateSql(source))}
-    "~evaluated" as materialized (${evaluatedRowsSql(source, cells, apart, locked)}
-    ), "~written" as (${writesNothing ? previewRowsSql(source) : updateRowsSql(source, cells, apart)}
+    with ${keepsLocked ? `"~locked" as materialized ${locked}, ` : ''}${finds}
+    "~evaluated" as materialized (
+      select ${evaluatedColumns(source, update).join(',\n             ')}
+        from ${keepsLocked ? '' : `${locked} as `}${lockedRowSql(source, update.reads)}
+       ${update.steps}
+       where ${update.where}
+    ), "~written" as (${writesNothing ? previewRowsSql(source, update) : updateRowsSql(source, update)}
     )
-    ${apart ? `select coalesce(json_agg("~result"), '[]')::text as results from (${results}) as "~result"` : results}`
+    ${bisecting ? `select coalesce(json_agg("~result"), '[]')::text as results from (${results}) as "~result"` : results}`
 }
-
-function evaluatedRowsSql(
-  source: Source,
-  cells: readonly IndexedOutput[],
-  apart: boolean,
-  locked: string,
-): string {
-  const anyChanged = [...cells.map(({ index }) => `"~changed${index}"`), 'false'].join(' or ')
-  const touched = source.touches.map((touch, n) => {
-    const kept = apart ? ` and not coalesce("~without" ? ${quoteLiteral(touch.column)}, false)` : ''
-    return `(${anyChanged}) and ${isReachableSql(touch)}${kept} as "~touched${n}"`
-  })
-  return `
-      select ${evaluatedColumns(source, cells).join(',\n             ')}
-        ${changedCellsSql(source, cells, locked)}
-       ${stepSql('any', [`${anyChanged} as "~changes"`, ...touched])}
-       ${stepSql(
-         'touch',
-         source.touches.map((touch, n) => `${touchValueSql(touch, n)} as "~touch${n}"`),
-       )}
-       where ${isCandidateSql(source)}`
-}
-
-/** FROM, up to which cells are written. */
-function changedCellsSql(source: Source, cells: readonly IndexedOutput[], locked: string): string {
-  if (!hasUniqueOutputs(source)) return stepsSql(source, cells, 'changed', locked)
-  return `${stepsSql(source, cells, 'different', locked)}
-       ${stepSql(
-         'changed',
-         indexedColumns(cells, (cell) => isUniqueChangeSql(cell, cells), 'changed'),
-       )}`
-}
-
-/** FROM, up to the cells that have a new value. @param last the name of that step and of its columns */
-function stepsSql(
-  source: Source,
-  cells: readonly IndexedOutput[],
-  last: 'changed' | 'different',
-  locked: string,
-): string {
-  const columns = listReadColumns(source).map((name, n) => `"~column${n}" as ${quoteName(name)}`)
-  if (source.table.isInherited) columns.push('"~table" as tableoid')
-  const fitted = cells.filter((cell) => !isFittedByCast(cell))
-  const inputs = rowInputsSql(source, { recorded: true })
-  return `from ${mayLoseRows(source) ? '' : `${locked} as `}"~locked" cross join lateral (select ${columns.join(', ')}) as t
-       ${joinsSql(source)} ${inputs.from}
-       ${readsEarlier(source) ? stepSql('earlier', [`${isTakenOverSql(source)} as "~taken over"`]) : ''}
-       ${stepSql('writable', [`"~hash" = ${inputs.hash}::text as "~same"`, ...indexedColumns(cells, isWritableSql, 'writable')])}
-       ${stepSql(
-         'cast',
-         cells.map((cell) => `${castValueSql(cell, cells)} as ${castColumn(cell)}`),
-       )}
-       ${fitted.length > 0 ? stepSql('fitted', indexedColumns(fitted, fitValueSql, 'fitted')) : ''}
-       ${stepSql(
-         last,
-         indexedColumns(cells, (cell) => isChangedSql(cell, cells), last),
-       )}`
-}
-
-const isWrittenSql = (source: Source): string =>
-  `j."~same" and ${mayRepeatKeys(source) ? 'j."~copies" = 1 and ' : ''}j."~changes"`
-
-const isCandidateSql = (source: Source): string => `"~i" is not null and ${belongsSql(source)}`
 
 /**
- * Fenced by OFFSET 0: flattened into the next step, an expression would run once for each reference to it. The row's own
- * number is among the columns, or Postgres would cache each step's results by all of its inputs (Memoize), which took a
- * third of the statement's time and never hit.
+ * In parentheses. The rows are sorted before they are locked, and each is looked up by its key: sorted and joined in one
+ * step, all their columns were copied twice more.
  */
-const stepSql = (name: string, columns: readonly string[]): string =>
-  `cross join lateral (select ${[`"~i" as "~in ${name}"`, ...columns].join(', ')} offset 0) as "~${name}"`
+function lockedRowsSql<Item>(
+  source: Source,
+  { batch, reads, bisecting }: RowUpdate<Item>,
+  preview: boolean,
+): string {
+  const columns = [
+    ...reads.map((name, n) => `t.${quoteName(name)} as "~column${n}"`),
+    ...(source.table.isInherited ? ['t.tableoid as "~table", t.ctid as "~place"'] : []),
+  ]
+  return `(
+      select "~row" as "~i", "~batch".*, t.*
+        from (select b.* from ${batchSql(batch, bisecting, 'b')} cross join lateral ${keyFromTextSql(source, 'b."~key"')} as p
+              ${preview ? '' : `where ${isWritingSql(source)}`} order by ${keyOrderSql(source, 'p')} offset 0) as "~batch"
+       cross join lateral (
+        select ${columns.join(', ')} from ${source.table.sql} as t where ${keyMatchesSql(source, '"~batch"."~key"')}
+         ${preview ? '' : 'for no key update skip locked'}) as t)`
+}
 
-const indexedColumns = (
-  cells: readonly IndexedOutput[],
-  value: (cell: IndexedOutput) => string,
-  name: string,
-): string[] => cells.map((cell) => `${value(cell)} as "~${name}${cell.index}"`)
+/** SQL for the locked rows in FROM, each as `t`. */
+export function lockedRowSql({ table }: Source, reads: readonly string[]): string {
+  const columns = reads.map((name, n) => `"~column${n}" as ${quoteName(name)}`)
+  if (table.isInherited) columns.push('"~table" as tableoid')
+  return `"~locked" cross join lateral (select ${columns.join(', ')}) as t`
+}
 
-const evaluatedColumns = (source: Source, cells: readonly IndexedOutput[]): string[] => [
-  `"~i", "~same", "~changes"`,
-  // A sort of wide rows, a window and their copies: a tenth of the statement's time.
-  ...(mayRepeatKeys(source) ? ['count(*) over (partition by "~i") as "~copies"'] : []),
+/**
+ * SQL for what is computed from the columns of the steps before it. Fenced by OFFSET 0: flattened into the next step, an
+ * expression would run once for each reference to it. The row's own number is among the columns, or Postgres would cache
+ * each step's results by all of its inputs (Memoize), which never hits.
+ */
+export const stepSql = (name: string, columns: readonly string[]): string =>
+  columns.length === 0
+    ? ''
+    : `cross join lateral (select ${[`"~i" as "~in ${name}"`, ...columns].join(', ')} offset 0) as "~${name}"`
+
+const isWrittenSql = ({ copies }: Pick<RowUpdate<never>, 'copies'>): string =>
+  `j."~same" and ${copies === null ? '' : 'j."~copies" = 1 and '}j."~changes"`
+
+const evaluatedColumns = <Item>(source: Source, update: RowUpdate<Item>): string[] => [
+  `"~i", "~same", (${['false', ...update.cells.map((_, n) => `"~changed${n}"`)].join(' or ')}) as "~changes"`,
+  ...(update.copies === null ? [] : [`${update.copies} as "~copies"`]),
   ...(source.table.isInherited ? ['"~table", "~place"'] : []),
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
-  ...cells.map(({ index }) => `"~fitted${index}", "~changed${index}"`),
-  ...source.touches.map((_, n) => `"~touch${n}", "~touched${n}"`),
-  ...jsonColumns(source, cells).map(
-    ({ written, value }, n) =>
-      `${written} as "~changedjson${n}", case when ${written} then ${value} end as "~json${n}"`,
+  ...update.cells.map((_, n) => `"~changed${n}", "~new${n}"`),
+  ...jsonColumns(update).map(
+    ([, keys], n) =>
+      `case when ${anyChangedSql(keys, '')} then ${update.jsonValueSql(keys, n)} end as "~json${n}"`,
   ),
-  ...beforeColumns(source),
-  ...(source.ownWrites === undefined ? [] : ['"~inputs"."~given"']),
-  `${protectedJsonSql(cells)} as "~protected", ${skippedJsonSql(cells)} as "~skipped"`,
+  ...beforeColumns(update),
+  ...(source.ownWrites === undefined ? [] : [`${update.given} as "~given"`]),
+  `${update.protected} as "~protected", ${update.skipped} as "~skipped"`,
 ]
 
-interface JsonColumn {
-  readonly attribute: string
-  readonly written: string
-  readonly value: string
-}
+const anyChangedSql = (keys: readonly IndexedCell[], alias: string): string =>
+  `(${keys.map(({ index }) => `${alias}"~changed${index}"`).join(' or ')})`
 
-/** Each json column with written or touched keys, and its new value as a whole. */
-function jsonColumns(source: Source, cells: readonly IndexedOutput[]): JsonColumn[] {
-  const keys = [
-    ...cells.map(({ output, index }) => ({
-      cell: output as MappedCell,
-      written: `"~changed${index}"`,
-      value: `"~fitted${index}"`,
-    })),
-    ...source.touches.map((touch, n) => ({
-      cell: touch as MappedCell,
-      written: `"~touched${n}"`,
-      value: `coalesce("~touch${n}", 'null')`,
-    })),
-  ].filter(({ cell }) => cell.path.length > 0)
-  return [...Map.groupBy(keys, ({ cell }) => cell.attribute)].map(([attribute, inColumn]) => ({
-    attribute,
-    written: `(${inColumn.map((key) => key.written).join(' or ')})`,
-    value: composeJsonSql(inColumn),
-  }))
-}
-
-function updateRowsSql(source: Source, cells: readonly IndexedOutput[], apart: boolean): string {
-  const plain = cells
-    .filter(({ output }) => output.path.length === 0)
-    .map(({ output, index }) =>
-      assignmentSql(output.attribute, `j."~changed${index}"`, domainCastSql(output, `j."~fitted${index}"`)),
-    )
-  const inJson = jsonColumns(source, cells).map(({ attribute }, n) =>
-    assignmentSql(attribute, `j."~changedjson${n}"`, `j."~json${n}"`),
+function updateRowsSql<Item>(source: Source, update: RowUpdate<Item>): string {
+  const plain = update.cells.flatMap((cell, n) =>
+    cell.path.length === 0 ? [cellAssignmentSql(cell, n, update.bisecting)] : [],
   )
-  const touched = source.touches.flatMap((touch, n) =>
-    touch.path.length === 0 ? [touchAssignmentSql(touch, n, apart)] : [],
+  const inJson = jsonColumns(update).map(([attribute, keys], n) =>
+    assignmentSql(attribute, anyChangedSql(keys, 'j.'), `j."~json${n}"`),
   )
   const matches = source.keyColumns.map((column, n) => keyEqualsSql(column, `j."~key${n}"`))
   return `
-      update ${source.table.sql} as t set ${[...plain, ...inJson, ...touched].join(', ')}
+      update ${source.table.sql} as t set ${[...plain, ...inJson].join(', ')}
         from "~evaluated" as j
-       where ${matches.join(' and ')} and ${placeEqualsSql(source)} and ${isWrittenSql(source)} and ${ALL_EVALUATED}
-      returning ${resultSql(source, { preview: false })}`
+       where ${matches.join(' and ')} and ${placeEqualsSql(source)} and ${isWrittenSql(update)} and ${ALL_EVALUATED}
+      returning ${writtenColumns(source, update, false)}`
 }
 
 /**
@@ -215,36 +126,32 @@ function updateRowsSql(source: Source, cells: readonly IndexedOutput[], apart: b
  */
 const ALL_EVALUATED = '(select count(*) from "~evaluated") is not null'
 
+/**
+ * A touched column is set in every row that is written, so that its expression is assigned as it is. While bisecting, it may
+ * stay: the cast then makes both branches one type; without a length, because that of an explicit cast truncates silently.
+ */
+function cellAssignmentSql(cell: MappedCell, n: number, bisecting: boolean): string {
+  const isTouch = 'expression' in cell
+  if (isTouch && !bisecting) return `${quoteName(cell.attribute)} = j."~new${n}"`
+  const value = isTouch ? `j."~new${n}"::${wideCast(cell.type)}` : `j."~new${n}"`
+  // A domain must be named, or the row's old value would be checked against it too.
+  const typed = cell.type.isDomain ? `(${value})::${cell.type.name}` : value
+  return assignmentSql(cell.attribute, `j."~changed${n}"`, typed)
+}
+
 const assignmentSql = (attribute: string, when: string, value: string): string =>
   `${quoteName(attribute)} = case when ${when} then ${value} else t.${quoteName(attribute)} end`
 
-/**
- * Tried apart, a touched column may stay as it is. The cast makes both branches one type; without a length, because that
- * of an explicit cast truncates silently, and the assignment rejects what is too long.
- */
-const touchAssignmentSql = (touch: MappedTouch, n: number, apart: boolean): string =>
-  apart
-    ? assignmentSql(
-        touch.attribute,
-        `j."~touched${n}"`,
-        domainCastSql(touch, `j."~touch${n}"::${wideCast(touch.type)}`),
-      )
-    : `${quoteName(touch.attribute)} = j."~touch${n}"`
-
-/** A domain must be named, or the row's old value would be checked against it too. */
-const domainCastSql = (cell: MappedCell, value: string): string =>
-  cell.type.isDomain ? `${value}::${cell.type.name}` : value
-
-const previewRowsSql = (source: Source): string => `
-      select ${resultSql(source, { preview: true })}
-        from "~evaluated" as j where ${isWrittenSql(source)}`
+const previewRowsSql = <Item>(source: Source, update: RowUpdate<Item>): string => `
+      select ${writtenColumns(source, update, true)}
+        from "~evaluated" as j where ${isWrittenSql(update)}`
 
 /** The columns of `~written`. */
-const resultSql = (source: Source, { preview }: { readonly preview: boolean }): string =>
+const writtenColumns = <Item>(source: Source, update: RowUpdate<Item>, preview: boolean): string =>
   [
     'j."~i"',
-    ...[...keptColumns(source), '"~protected"', '"~skipped"'].map((name) => `j.${name}`),
+    ...[...keptColumns(update), '"~protected"', '"~skipped"'].map((name) => `j.${name}`),
     ...(source.ownWrites === undefined ? [] : ['j."~given"']),
-    ...afterColumns(source, { preview }),
+    ...afterColumns(update, preview),
     `${preview ? 'null::jsonb' : leftByWriteSql(source)} as "~own writes"`,
   ].join(', ')

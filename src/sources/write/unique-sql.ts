@@ -21,7 +21,7 @@ export const lockUniqueSql = (source: Source): string =>
 
 /**
  * SQL for the CTEs that find the duplicates of each unique output, `"~duplicate<n>"("~i")`; empty without such an output.
- * @param from FROM up to the columns `~different<n>` and `~fitted<n>`
+ * @param from FROM up to the columns `~different<n>` and `~new<n>`
  * @param where which of its rows belong to the batch
  */
 export function duplicatesSql(
@@ -35,7 +35,7 @@ export function duplicatesSql(
   const columns = [
     ...source.keyColumns.map(({ name }) => `t.${quoteName(name)} as ${quoteName(name)}`),
     ...uniques.flatMap(({ output, index }) => [
-      `"~different${index}", ${comparableSql(output, `"~fitted${index}"`)} as "~value${index}"`,
+      `"~different${index}", ${comparableSql(output, `"~new${index}"`)} as "~value${index}"`,
       ...uniqueColumns(output).map((name, n) => `${valueAfterSql(name, cells)} as "~within${index}_${n}"`),
     ]),
   ]
@@ -52,7 +52,7 @@ function valueAfterSql(name: string, cells: readonly IndexedOutput[]): string {
   const now = `t.${quoteName(name)}`
   return filled === undefined
     ? now
-    : `case when "~different${filled.index}" then "~fitted${filled.index}" else ${now} end`
+    : `case when "~different${filled.index}" then "~new${filled.index}" else ${now} end`
 }
 
 function duplicatesOfSql(source: Source, { output, index }: IndexedOutput): string {

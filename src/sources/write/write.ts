@@ -3,15 +3,14 @@ import type { Transaction } from 'kysely'
 import { query } from '../db.ts'
 import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
+import type { BatchItem } from './batch.ts'
 import type { RejectedRow } from './bisect.ts'
-import { batchParameters, type BatchRow } from './batch.ts'
-import { listUnits } from './constraints.ts'
-import { type BatchStatement, executeBatch, type RejectedCells, rereadAfterTriggers } from './execute.ts'
+import { executeUpdate, type UpdatedRows } from './execute.ts'
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
-import { resultReader } from './result-columns.ts'
-import type { RefusedCell, WriteResultRow } from './result-sql.ts'
-import { writeStatement } from './statement.ts'
+import type { RefusedCell, RowResult } from './result-columns.ts'
+import type { RowUpdate } from './row-update.ts'
 import { hasUniqueOutputs, lockUniqueSql } from './unique-sql.ts'
+import { type BatchRow, writeUpdate } from './write-update.ts'
 
 export interface WriteRow {
   readonly key: string
@@ -29,11 +28,12 @@ export interface WriteRow {
   readonly confidence: number | null
 }
 
+/** What a write or an undo did with a row. */
 export interface WriteResult {
   readonly key: string
   /**
-   * `row_missing`: deleted, or no longer in the source. `inputs_changed`: not touched, to be picked again. `locked`: not
-   * touched, because another transaction had locked it.
+   * `row_missing`: deleted, or no longer in the source. `inputs_changed`: not touched, because it has other inputs than the
+   * write was made for. `locked`: not touched, because another transaction had locked it.
    */
   readonly outcome: 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
   /** Why a row was rejected, without its values; null: its skipped cells have the reasons. */
@@ -47,8 +47,7 @@ export interface WriteResult {
   readonly after: Record<string, unknown> | null
   /** What the write left in columns that inputs read, and what the user had given. Null: nothing to record. */
   readonly ownWrites?: Record<string, unknown> | null
-  /** Cells with a value that the policy protects. */
-  readonly protectedCount: number
+  /** Cells with a value that the policy protects; of an undo, those that stay. */
   readonly protectedColumns: readonly string[]
   /** Cells that the database did not take, touched ones among them. */
   readonly skipped: readonly RefusedCell[]
@@ -72,15 +71,9 @@ export async function writeBatch<Schema>(
   if (batch.length === 0) return []
   const rows = batch.map(toBatchRow)
   if (hasUniqueOutputs(source)) await query(tx, lockUniqueSql(source))
-  const statement = toBatchStatement(source)
-  const sent = await executeBatch(tx, source, statement, rows, untouchedRow, isUnguarded)
-  const cells = [...source.outputs, ...source.touches]
-  const results = await rereadAfterTriggers(tx, source, cells, rows, sent.rows)
-  const made = await readRejectedValues(tx, source, rows, sent.cells)
-  const written = rows.map((row, i) =>
-    toWriteResult(source, row, results.get(i), sent.cells.get(i), made.get(i)),
-  )
-  return await rejectProtectedRows(tx, source, written)
+  const updated = await executeUpdate(tx, source, toUpdate(source), rows, { isUnguarded })
+  const made = await readRejectedValues(tx, source, rows, updated.cells)
+  return await rejectProtectedRows(tx, source, toWriteResults(source, rows, updated, made))
 }
 
 /**
@@ -94,25 +87,18 @@ export async function previewWrites<Schema>(
   batch: readonly WriteRow[],
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
-  const statement = toBatchStatement(source, { preview: true })
   const rows = batch.map(toBatchRow)
-  const results = await executeBatch(tx, source, statement, rows, untouchedRow)
-  return rows.map((row, i) => toWriteResult(source, row, results.rows.get(i), results.cells.get(i)))
+  return toWriteResults(
+    source,
+    rows,
+    await executeUpdate(tx, source, toUpdate(source), rows, { preview: true }),
+  )
 }
 
-const toBatchStatement = (
-  source: Source,
-  options: { readonly preview?: boolean } = {},
-): BatchStatement<BatchRow, WriteResultRow> => ({
-  sql: writeStatement(source, options),
-  toParameters: (rows) => batchParameters(source, rows),
-  readRow: resultReader(source),
-  prepareApart: () => ({
-    sql: writeStatement(source, { ...options, apart: true }),
-    cells: [...source.outputs, ...source.touches],
-    units: listUnits(source),
-  }),
-})
+const toUpdate =
+  (source: Source) =>
+  (bisecting: boolean): RowUpdate<BatchRow> =>
+    writeUpdate(source, bisecting)
 
 const toBatchRow = (
   { key, inputHash, values, misfits = [], lastWritten, earlier = null, confidence }: WriteRow,
@@ -130,85 +116,73 @@ const toBatchRow = (
   confidence,
 })
 
-const untouchedRow = (index: number, state: 'missing' | 'locked'): WriteResultRow => ({
-  index,
-  state,
-  written: false,
-  copies: null,
-  before: null,
-  after: null,
-  ownWrites: null,
-  given: null,
-  protected: null,
-  skipped: null,
-})
+function toWriteResults(
+  source: Source,
+  rows: readonly BatchRow[],
+  updated: UpdatedRows,
+  made: ReadonlyMap<number, Readonly<Record<string, unknown>>> = new Map(),
+): WriteResult[] {
+  return rows.map((row) => {
+    const result = toResult(row, updated.rows.get(row.index), describeCopies)
+    // The record may have a value that does not fit: the batch then has null.
+    const protectedColumns = result.protectedColumns.filter((column) => Object.hasOwn(row.values, column))
+    const rejected = updated.cells.get(row.index)
+    if (rejected === undefined) return { ...result, protectedColumns }
+    const values = { ...pickPlainValues(source, row), ...made.get(row.index) }
+    const refused = rejected
+      .flatMap((cells) => toSkippedCells(source, cells, values))
+      .filter(({ column }) => !protectedColumns.includes(column))
+    const skipped = [...result.skipped, ...refused]
+    const isRejected = result.outcome === 'unchanged' && refused.length > 0 && !wasWritten(row, skipped)
+    return { ...result, outcome: isRejected ? 'rejected' : result.outcome, protectedColumns, skipped }
+  })
+}
 
-const EMPTY_RESULT = {
+const describeCopies = (copies: number): string =>
+  `the joins give ${copies} rows for this key, and only one can be right`
+
+export function toResult(
+  { key, index }: BatchItem,
+  result: RowResult | RejectedRow | undefined,
+  describeCopies: (copies: number) => string,
+): WriteResult {
+  if (result === undefined) throw new Error(`the statement returned no result for row ${index}`)
+  if ('error' in result)
+    return { ...NO_RESULT, key, outcome: 'rejected', reason: describeServerError(result.error) }
+  const { before, after, ownWrites } = result
+  const cells = {
+    ...NO_RESULT,
+    key,
+    protectedColumns: result.protected ?? [],
+    skipped: result.skipped ?? [],
+  }
+  switch (result.state) {
+    case 'written':
+      return { ...cells, outcome: 'written', before, after, ...(ownWrites && { ownWrites }) }
+    case 'unchanged':
+      return { ...cells, outcome: 'unchanged' }
+    case 'prevented':
+      return { ...cells, outcome: 'rejected', reason: 'a trigger prevented the update' }
+    case 'changed':
+      return { ...cells, outcome: 'inputs_changed', skipped: [] }
+    case 'locked':
+      return { ...NO_RESULT, key, outcome: 'locked' }
+    case 'missing':
+      return { ...NO_RESULT, key, outcome: 'row_missing' }
+    case 'left':
+      return { ...NO_RESULT, key, outcome: 'row_missing', reason: 'it left the source before it was written' }
+    case 'repeated':
+      return { ...NO_RESULT, key, outcome: 'rejected', reason: describeCopies(result.copies ?? 0) }
+  }
+}
+
+export const NO_RESULT = {
   reason: null,
   before: null,
   after: null,
-  protectedCount: 0,
   protectedColumns: [],
   skipped: [],
 } as const
-
-function toWriteResult(
-  source: Source,
-  row: BatchRow,
-  result: WriteResultRow | RejectedRow | undefined,
-  rejected: readonly RejectedCells[] = [],
-  made: Readonly<Record<string, unknown>> = {},
-): WriteResult {
-  const { key } = row
-  if (result === undefined) throw new Error(`the statement returned no result for row ${row.index}`)
-  if ('error' in result)
-    return { ...EMPTY_RESULT, key, outcome: 'rejected', reason: describeServerError(result.error) }
-  switch (result.state) {
-    case 'locked':
-      return { ...EMPTY_RESULT, key, outcome: 'locked' }
-    case 'missing':
-      return { ...EMPTY_RESULT, key, outcome: 'row_missing' }
-    case 'left': {
-      const reason = 'it left the source before it was written'
-      return { ...EMPTY_RESULT, key, outcome: 'row_missing', reason }
-    }
-    case 'repeated': {
-      const reason = `the joins give ${result.copies} rows for this key, and only one can be right`
-      return { ...EMPTY_RESULT, key, outcome: 'rejected', reason }
-    }
-    case 'changed':
-      return { ...EMPTY_RESULT, key, outcome: 'inputs_changed' }
-    default:
-  }
-  // The record may have a value that does not fit: the batch then has null.
-  const protectedColumns = (result.protected ?? []).filter((column) => Object.hasOwn(row.values, column))
-  const refused =
-    rejected.length === 0
-      ? []
-      : rejected
-          .flatMap((cells) => toSkippedCells(source, cells, { ...pickPlainValues(source, row), ...made }))
-          .filter(({ column }) => !protectedColumns.includes(column))
-  const common = {
-    key,
-    protectedCount: protectedColumns.length,
-    protectedColumns,
-    skipped: [...(result.skipped ?? []), ...refused],
-  }
-  if (result.written)
-    return {
-      ...common,
-      outcome: 'written',
-      reason: null,
-      before: result.before,
-      after: result.after,
-      ...(result.ownWrites && { ownWrites: result.ownWrites }),
-    }
-  const nothing = { ...common, before: null, after: null }
-  if (result.state === 'prevented')
-    return { ...nothing, outcome: 'rejected', reason: 'a trigger prevented the update' }
-  const isRejected = refused.length > 0 && !wasWritten(row, common.skipped)
-  return { ...nothing, outcome: isRejected ? 'rejected' : 'unchanged', reason: null }
-}
 
 /** Whether an earlier write has filled another of the row's cells: it is enriched already, and has not failed. */
 function wasWritten({ values, lastWritten }: BatchRow, skipped: readonly RefusedCell[]): boolean {

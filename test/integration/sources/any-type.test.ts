@@ -3,12 +3,8 @@ import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { keysQuery, pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
-import {
-  previewRestore,
-  restoreBatch,
-  type UndoResult,
-  type UndoRow,
-} from '../../../src/sources/write/restore.ts'
+import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
+import { previewRestore, restoreBatch } from '../../../src/sources/write/restore.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -57,14 +53,14 @@ async function write(
   return inTransaction(database.db, (tx) => writeBatch(tx, source, batch))
 }
 
-const undo = async (source: Source, rows: readonly Written[]): Promise<UndoResult[]> => {
+const undo = async (source: Source, rows: readonly Written[]): Promise<WriteResult[]> => {
   const batch = await withInputs(database, source, rows)
   return inTransaction(database.db, (tx) => restoreBatch(tx, source, batch))
 }
 
 type Written = Omit<UndoRow, 'inputHash'>
 
-const toUndo = ({ key, before, after }: WriteResult | UndoResult): Written[] =>
+const toUndo = ({ key, before, after }: WriteResult | WriteResult): Written[] =>
   before && after ? [{ key, before, after }] : []
 
 /** Every row to the last byte, whatever the session's settings. */
@@ -152,10 +148,12 @@ describe('undo and its undo, to the byte', () => {
       const preview = await inTransaction(database.db, async (tx) =>
         previewRestore(tx, source, await withInputs(database, source, rows)),
       )
-      expect(preview.map((one) => [one.outcome, one.keptColumns])).toEqual(rows.map(() => ['restored', []]))
+      expect(preview.map((one) => [one.outcome, one.protectedColumns])).toEqual(
+        rows.map(() => ['written', []]),
+      )
       const results = await undo(source, rows)
-      expect(results.map((one) => [one.outcome, one.reason, one.keptColumns])).toEqual(
-        rows.map(() => ['restored', null, []]),
+      expect(results.map((one) => [one.outcome, one.reason, one.protectedColumns])).toEqual(
+        rows.map(() => ['written', null, []]),
       )
       expect(await bytes()).toEqual(expected)
       rows = results.flatMap(toUndo)
@@ -202,14 +200,14 @@ describe('undo and its undo, to the byte', () => {
       source,
       [second].flatMap((one) => (one ? toUndo(one) : [])),
     )
-    expect(undone).toMatchObject({ outcome: 'restored', keptColumns: [] })
+    expect(undone).toMatchObject({ outcome: 'written', protectedColumns: [] })
     const whole = await withInputs(
       database,
       source,
       [first].flatMap((one) => (one ? toUndo(one) : [])),
     )
     const [restored] = await inOslo((tx) => restoreBatch(tx, source, whole))
-    expect(restored).toMatchObject({ outcome: 'restored', keptColumns: [] })
+    expect(restored).toMatchObject({ outcome: 'written', protectedColumns: [] })
     expect(await bytes()).toEqual(before)
   })
 
@@ -228,7 +226,7 @@ describe('undo and its undo, to the byte', () => {
       'alter table people alter n type text, alter j type json using j::json, alter s type json using s::json',
     )
     const results = await undo(await open(columns.map((column) => always(column))), written.flatMap(toUndo))
-    expect(results).toMatchObject([{ outcome: 'restored', keptColumns: [] }])
+    expect(results).toMatchObject([{ outcome: 'written', protectedColumns: [] }])
     expect(await bytes()).toEqual([String.raw`(1,a,12.50,"{""b"": 1}","""was""")`])
   })
 
@@ -247,7 +245,7 @@ describe('undo and its undo, to the byte', () => {
       .flatMap(toUndo)
       .map((row) => (row.key === '7' ? { ...row, before: { h: 'not hstore' } } : row))
     const outcomes = (await undo(source, rows)).map((one) => one.outcome)
-    expect(outcomes.filter((one) => one === 'restored')).toHaveLength(19)
+    expect(outcomes.filter((one) => one === 'written')).toHaveLength(19)
     expect(outcomes[6]).toBe('rejected')
   })
 
@@ -266,7 +264,7 @@ describe('undo and its undo, to the byte', () => {
     const again = await write(source, ['1'], { v: 'CEO' }, { written: written[0]?.after ?? {} })
     expect(again).toMatchObject([{ outcome: 'written', before: { v: 'CTO!' }, after: { v: 'CEO!' } }])
     for (const rows of [again, written])
-      expect(await undo(source, rows.flatMap(toUndo))).toMatchObject([{ outcome: 'restored' }])
+      expect(await undo(source, rows.flatMap(toUndo))).toMatchObject([{ outcome: 'written' }])
     expect(await bytes()).toEqual(before)
   })
 })

@@ -3,9 +3,10 @@ import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import { query } from '../../../src/sources/db.ts'
 import { keysQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
-import { batchParameters, type BatchRow } from '../../../src/sources/write/batch.ts'
+import { batchJson, batchParameters } from '../../../src/sources/write/batch.ts'
 import { resultReader } from '../../../src/sources/write/result-columns.ts'
-import { writeStatement } from '../../../src/sources/write/statement.ts'
+import { rowUpdateStatement } from '../../../src/sources/write/statement.ts'
+import { type BatchRow, writeUpdate } from '../../../src/sources/write/write-update.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
@@ -86,19 +87,23 @@ test('a batch as arrays gives what it gives as JSON', async () => {
       confidence: key === '2' ? null : 0.5,
     }
   })
-  const read = resultReader(source)
-  const [arrays, apart] = await inTransaction(database.db, async (tx) => {
+  const plain = writeUpdate(source)
+  const bisecting = writeUpdate(source, true)
+  const [arrays, json] = await inTransaction(database.db, async (tx) => {
     const [one] = await query<{ results: string }>(
       tx,
-      writeStatement(source, { preview: true, apart: true }),
-      [JSON.stringify(batch)],
+      rowUpdateStatement(source, bisecting, { preview: true }),
+      [batchJson(bisecting.batch, batch)],
     )
+    const parameters = batchParameters(plain.batch, batch)
     return [
-      await query<object>(tx, writeStatement(source, { preview: true }), batchParameters(source, batch)),
+      await query<object>(tx, rowUpdateStatement(source, plain, { preview: true }), parameters),
       JSON.parse(one?.results ?? '[]') as object[],
     ]
   })
-  const results = [arrays, apart].map((all) => all.map(read).toSorted((a, b) => a.index - b.index))
+  const results = [arrays, json].map((all) =>
+    all.map(resultReader(plain)).toSorted((a, b) => a.index - b.index),
+  )
   expect(results[0]?.map(({ state }) => state)).toEqual([
     'written',
     'written',

@@ -94,7 +94,7 @@ describe('a value is written in the column’s own type', () => {
     const always = await writeAgain(key, column, value, { policy: 'always' })
     expect(always).toMatchObject({ outcome: 'unchanged' })
     const tracked = await writeAgain(key, column, value, { policy: 'tracked' }, result?.after ?? {})
-    expect(tracked).toMatchObject({ outcome: 'unchanged', protectedCount: 0 })
+    expect(tracked).toMatchObject({ outcome: 'unchanged', protectedColumns: [] })
   })
 
   test('timestamptz, whatever the session’s zone', async () => {

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { WritePolicy } from '../../../src/domain/mapping.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
-import { restoreBatch, type UndoResult, type UndoRow } from '../../../src/sources/write/restore.ts'
+import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
+import { restoreBatch } from '../../../src/sources/write/restore.ts'
+import type { WriteResult } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { transact, withInputs, write } from './writing.ts'
@@ -54,7 +56,7 @@ const content = async (): Promise<string[]> =>
   )
 
 type Written = Omit<UndoRow, 'inputHash'>
-const undo = async (source: Source, rows: readonly Written[]): Promise<UndoResult[]> => {
+const undo = async (source: Source, rows: readonly Written[]): Promise<WriteResult[]> => {
   const batch = await withInputs(database, source, rows)
   return transact(database, (tx) => restoreBatch(tx, source, batch))
 }
@@ -117,7 +119,9 @@ test('an undo restores the table to the byte, and can itself be undone, again an
         let changes = written.filter(isWritten) as Written[]
         for (const expected of [before, after, before, after]) {
           const undone = await undo(source, changes)
-          expect(undone.every((one) => one.outcome === 'restored' && one.keptColumns.length === 0)).toBe(true)
+          expect(undone.every((one) => one.outcome === 'written' && one.protectedColumns.length === 0)).toBe(
+            true,
+          )
           expect(await content()).toEqual(expected)
           changes = undone as Written[]
         }
@@ -135,9 +139,9 @@ test('a cell that was changed since stays, and is named', async () => {
     update people set title = 'Typed', attributes = jsonb_set(attributes, '{b,typed}', '1') where id = 1;
     delete from people where id = 3`)
   const results = await undo(source, written)
-  expect(results.map(({ outcome, keptColumns }) => [outcome, keptColumns])).toEqual([
-    ['restored', ['title']],
-    ['restored', []],
+  expect(results.map(({ outcome, protectedColumns }) => [outcome, protectedColumns])).toEqual([
+    ['written', ['title']],
+    ['written', []],
     ['row_missing', []],
   ])
   const { rows } = await database.pool.query(
@@ -158,7 +162,7 @@ test('an undo that the database rejects is reported row by row', async () => {
   )
   expect(await undo(source, spoiled)).toMatchObject([
     { outcome: 'rejected', reason: 'check constraint small does not allow the value' },
-    { outcome: 'restored', before: { level: 5 }, after: { level: 2 } },
+    { outcome: 'written', before: { level: 5 }, after: { level: 2 } },
   ])
 })
 
@@ -170,5 +174,5 @@ test('dropped columns are reported, the others restored', async () => {
     'alter table people drop column level; alter table people add column r0 int, add column m0 int',
   )
   const results = await undo(await openSource(database.db, mapping()), written)
-  expect(results).toMatchObject([{ outcome: 'restored', keptColumns: ['level'] }])
+  expect(results).toMatchObject([{ outcome: 'written', protectedColumns: ['level'] }])
 })

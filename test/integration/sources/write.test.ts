@@ -67,7 +67,6 @@ describe('a batch', () => {
         updated_at: '2026-11-21T10:00:00Z',
         confidence: 0.9,
       },
-      protectedCount: 0,
       protectedColumns: [],
       skipped: [],
     })
@@ -166,7 +165,7 @@ describe('policies', () => {
     await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping())
     expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
-      { outcome: 'written', protectedCount: 0 },
+      { outcome: 'written', protectedColumns: [] },
     ])
   })
 
@@ -174,7 +173,7 @@ describe('policies', () => {
     await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping())
     expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
-      { outcome: 'unchanged', protectedCount: 1 },
+      { outcome: 'unchanged', protectedColumns: ['title'] },
     ])
   })
 
@@ -188,7 +187,7 @@ describe('policies', () => {
         outcome: 'written',
         before: { tags: '{}' },
         after: { tags: String.raw`{x,"y\"z"}` },
-        protectedCount: 1,
+        protectedColumns: ['level'],
       },
     ])
   })
@@ -275,7 +274,7 @@ describe('policies', () => {
       { phone: '12345678', country: 'NO' },
     ])
     const incomplete = await write(database, source, ['2'], { phone: '+4712345678' })
-    expect(incomplete).toMatchObject([{ outcome: 'unchanged', protectedCount: 0 }])
+    expect(incomplete).toMatchObject([{ outcome: 'unchanged', protectedColumns: [] }])
   })
 })
 
@@ -313,8 +312,8 @@ describe('keys inside a jsonb column', () => {
     const source = await openSource(database.db, mapping({ outputs: always }))
     const results = await write(database, source, ['1', '2'], record)
     expect(results).toMatchObject([
-      { outcome: 'unchanged', protectedCount: 3 },
-      { outcome: 'unchanged', protectedCount: 3 },
+      { outcome: 'unchanged', protectedColumns: outputs.map(({ column }) => column) },
+      { outcome: 'unchanged', protectedColumns: outputs.map(({ column }) => column) },
     ])
     expect(await rows('attributes')).toEqual([{ attributes: 'text' }, { attributes: [1] }])
   })

@@ -1,0 +1,189 @@
+import { POLICY_RULES } from '../../domain/mapping.ts'
+import { isReachableSql } from '../cell.ts'
+import { toText } from '../coerce/scalars.ts'
+import { renderExpression } from '../expression.ts'
+import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
+import type { Source } from '../source-model.ts'
+import { listReadColumns } from '../triggers/columns.ts'
+import { type BatchColumn, type BatchItem, IDENTITY_COLUMNS } from './batch.ts'
+import {
+  castColumn,
+  castValueSql,
+  fitValueSql,
+  type IndexedOutput,
+  isChangedSql,
+  isFittedByCast,
+  isSentAsJson,
+  isTakenOverSql,
+  isWritableSql,
+  touchValueSql,
+} from './cell-sql.ts'
+import { composeJsonSql } from './json-cells.ts'
+import { type CellUnit, namesWhereSql, type RowUpdate } from './row-update.ts'
+import { skippedCellsSql } from './skipped-sql.ts'
+import { lockedRowSql, stepSql } from './statement.ts'
+import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
+
+/** A row to write. */
+export interface BatchRow extends BatchItem {
+  readonly hash: string
+  /** Output column to value. */
+  readonly values: Readonly<Record<string, unknown>>
+  /** Output column to what Fillrate last wrote. */
+  readonly lastWritten: Readonly<Record<string, unknown>>
+  /** The same of what it wrote for earlier inputs; null: nothing. */
+  readonly earlier: Readonly<Record<string, unknown>> | null
+  /** The record's confidence. */
+  readonly confidence: number | null
+  /** Leaves the touched columns as they are; read only while bisecting. */
+  readonly withoutTouches?: boolean
+}
+
+/** Writes what a record has for a row, where the policies allow it: a value for each output, and with any of them the touched columns. */
+export function writeUpdate(source: Source, bisecting = false): RowUpdate<BatchRow> {
+  const { outputs, touches, mapping } = source
+  const cells = outputs.map((output, index) => ({ output, index }))
+  return {
+    batch: batchColumns(source, bisecting),
+    cells: [...outputs, ...touches],
+    reads: listReadColumns(source),
+    steps: `${hasUniqueOutputs(source) ? `${outputSteps(source, cells, 'different')} ${uniqueStep(cells)}` : outputSteps(source, cells, 'changed')}
+       ${touchSteps(source, bisecting)}`,
+    where: candidateSql(source),
+    jsonValueSql: (keys) =>
+      composeJsonSql(
+        keys.map(({ cell, index }) => ({
+          cell,
+          written: `"~changed${index}"`,
+          value: index < outputs.length ? `"~new${index}"` : `coalesce("~new${index}", 'null')`,
+        })),
+      ),
+    given: '"~inputs"."~given"',
+    protected: namesWhereSql(cells.map(({ output, index }) => [output, `not "~writable${index}"`])),
+    skipped: skippedCellsSql(cells),
+    // A sort of wide rows, a window and their copies: a tenth of the statement's time.
+    copies: mayRepeatKeys(source) ? 'count(*) over (partition by "~i")' : null,
+    finds: duplicatesSql(
+      source,
+      cells,
+      `from ${lockedRowSql(source, listReadColumns(source))} ${outputSteps(source, cells, 'different')}`,
+      candidateSql(source),
+    ),
+    keepsLocked: mapping.joins !== null || belongsSql(source) !== 'true' || hasUniqueOutputs(source),
+    bisecting,
+    units: listUnits(source),
+  }
+}
+
+const candidateSql = (source: Source): string => `"~i" is not null and ${belongsSql(source)}`
+
+/** Up to the outputs that have a new value. @param last the name of that step and of its columns */
+function outputSteps(source: Source, cells: readonly IndexedOutput[], last: 'changed' | 'different'): string {
+  const inputs = rowInputsSql(source, { recorded: true })
+  const fitted = cells.filter((cell) => !isFittedByCast(cell))
+  return [
+    joinsSql(source),
+    inputs.from,
+    readsEarlier(source) ? stepSql('earlier', [`${isTakenOverSql(source)} as "~taken over"`]) : '',
+    stepSql('writable', [
+      `"~hash" = ${inputs.hash}::text as "~same"`,
+      ...indexedColumns(cells, isWritableSql, 'writable'),
+    ]),
+    stepSql(
+      'cast',
+      cells.map((cell) => `${castValueSql(cell, cells)} as ${castColumn(cell)}`),
+    ),
+    stepSql('fitted', indexedColumns(fitted, fitValueSql, 'new')),
+    stepSql(
+      last,
+      indexedColumns(cells, (cell) => isChangedSql(cell, cells), last),
+    ),
+  ].join('\n       ')
+}
+
+const uniqueStep = (cells: readonly IndexedOutput[]): string =>
+  stepSql(
+    'changed',
+    indexedColumns(cells, (cell) => isUniqueChangeSql(cell, cells), 'changed'),
+  )
+
+function touchSteps({ outputs, touches }: Source, bisecting: boolean): string {
+  const anyChanged = ['false', ...outputs.map((_, n) => `"~changed${n}"`)].join(' or ')
+  const indexes = touches.map((touch, n) => ({ touch, n, index: outputs.length + n }))
+  return `${stepSql(
+    'any',
+    indexes.map(
+      ({ touch, n, index }) =>
+        `(${anyChanged}) and ${isReachableSql(touch)}${bisecting ? ` and "~touching${n}" is not null` : ''} as "~changed${index}"`,
+    ),
+  )}
+       ${stepSql(
+         'touch',
+         indexes.map(({ touch, index }) => `${touchValueSql(touch, index)} as "~new${index}"`),
+       )}`
+}
+
+const indexedColumns = (
+  cells: readonly IndexedOutput[],
+  value: (cell: IndexedOutput) => string,
+  name: string,
+): string[] => cells.map((cell) => `${value(cell)} as "~${name}${cell.index}"`)
+
+/** Whether a cell may be taken over from earlier inputs. */
+const readsEarlier = (source: Source): boolean =>
+  source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsEarlier)
+
+/** Whether a cell is compared with what was last written. */
+export const readsLastWritten = (source: Source): boolean =>
+  source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
+
+const readsConfidence = (source: Source): boolean =>
+  [...source.outputs.map(({ mapping }) => mapping.sql), ...source.touches.map(({ expression }) => expression)]
+    .filter((expression) => expression !== null)
+    .some((expression) => renderExpression(expression, { confidence: '' }).sql !== expression)
+
+function batchColumns(source: Source, bisecting: boolean): BatchColumn<BatchRow>[] {
+  const columns: BatchColumn<BatchRow>[] = [
+    ...IDENTITY_COLUMNS,
+    { name: '~hash', type: 'text', of: ({ hash }) => hash },
+  ]
+  for (const [n, output] of source.outputs.entries()) {
+    const valueOf = ({ values }: BatchRow): unknown => values[output.column]
+    columns.push(
+      isSentAsJson(output)
+        ? { name: `~value${n}`, type: 'jsonb', of: valueOf }
+        : { name: `~value${n}`, type: 'text', of: (row) => textOf(valueOf(row)) },
+    )
+  }
+  if (readsLastWritten(source))
+    columns.push({
+      name: '~last written',
+      type: 'jsonb',
+      of: ({ lastWritten }) => (Object.keys(lastWritten).length > 0 ? lastWritten : null),
+    })
+  if (readsEarlier(source)) columns.push({ name: '~earlier', type: 'jsonb', of: ({ earlier }) => earlier })
+  if (readsConfidence(source))
+    columns.push({ name: '~confidence', type: 'double precision', of: ({ confidence }) => confidence })
+  if (bisecting)
+    for (const n of source.touches.keys())
+      columns.push({
+        name: `~touching${n}`,
+        type: 'boolean',
+        of: ({ withoutTouches = false }) => (withoutTouches ? null : true),
+      })
+  return columns
+}
+
+const textOf = (value: unknown): string | null =>
+  value === null || value === undefined ? null : (toText(value) ?? JSON.stringify(value))
+
+function listUnits({ outputs, touches }: Source): CellUnit[] {
+  const groups = Map.groupBy(outputs.entries(), ([n, { mapping }]) => mapping.group ?? n)
+  return [
+    ...[...groups.values()].map((cells) => ({
+      columns: cells.map(([, { column }]) => column),
+      inputs: cells.map(([n]) => `~value${n}`),
+    })),
+    ...touches.map(({ column }, n) => ({ columns: [column], inputs: [`~touching${n}`] })),
+  ]
+}
