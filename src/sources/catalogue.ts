@@ -1,6 +1,6 @@
 import { type ColumnType, isTextFit, parseFit, type RawType } from './column-type.ts'
 import { type Db, query } from './db.ts'
-import { parseTableName, quoteName } from './quote.ts'
+import { parseTableName, quoteName, splitName } from './quote.ts'
 
 export interface Column {
   readonly name: string
@@ -95,6 +95,17 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     encoding: found.encoding,
     rolePath: found.own_path === null ? null : { own: found.own_path, held: found.held_path },
   }
+}
+
+/** The column that a configured name means, and the keys inside it. A column whose own name has a dot comes first. */
+export function findColumn(
+  { columns }: Pick<Table, 'columns'>,
+  name: string,
+): { readonly column: Column | undefined; readonly path: readonly string[] } {
+  const whole = columns.find((column) => column.name === name)
+  if (whole !== undefined) return { column: whole, path: [] }
+  const [first, ...path] = splitName(name)
+  return { column: columns.find((column) => column.name === first), path }
 }
 
 /** The user's tables that this role can see, schema and table apart, for suggestions. */

@@ -143,21 +143,16 @@ export function restoredValueSql(cell: MappedCell, stored: string, isOldJson: st
       return stored
     case 'json':
       return `(case when ${isOldJson} then ${stored}::text else ${stored} #>> '{}' end)::json`
-    case 'array': {
-      const elements = castJsonSql(`jsonb_build_object('e', ${stored})`, `'e'`, cast, fit)
-      return `case when jsonb_typeof(${stored}) = 'array' then ${elements} else (${stored} #>> '{}')::${cast} end`
-    }
+    // Earlier versions stored arrays as JSON.
+    case 'array':
+      return `case when jsonb_typeof(${stored}) = 'array' then ${castJsonSql(stored, cast, fit)} else (${stored} #>> '{}')::${cast} end`
     default:
       return `(${stored} #>> '{}')::${cast}`
   }
 }
 
-/** SQL for a value in a JSON object, cast to the column's type. */
-export const castJsonSql = (values: string, key: string, cast: string, fit: Fit): string =>
-  castJsonValueSql(`(${values} -> ${key})`, cast, fit)
-
 /** SQL for a jsonb value, cast to the column's type. */
-export function castJsonValueSql(value: string, cast: string, fit: Fit): string {
+export function castJsonSql(value: string, cast: string, fit: Fit): string {
   switch (fit.kind) {
     case 'jsonb':
       return value

@@ -6,7 +6,7 @@ import { type Db, query } from './db.ts'
 import { countRowsWithoutKey } from './fill-counts.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
-import type { SourceProblem } from './problems.ts'
+import type { SourceFinding, SourceProblem } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
 import { findProtectedSample, mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
@@ -18,8 +18,6 @@ const MAX_COUNTED = 1_000
 /** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000
 
-type Finding = Omit<SourceProblem, 'source'>
-
 /**
  * Checks an open source's data and plans for problems that do not stop a run but that its owner should know. Reads one
  * row.
@@ -29,7 +27,7 @@ export async function describeSource(
   source: Source,
   others: readonly Source[] = [],
 ): Promise<SourceProblem[]> {
-  const findings: readonly (Finding | null)[] = [
+  const findings: readonly (SourceFinding | null)[] = [
     await describeRows(db, source),
     ...findWrittenInWhere(source, others),
     await describeMissingKeys(db, source),
@@ -39,7 +37,7 @@ export async function describeSource(
   return findings.flatMap((finding) => (finding === null ? [] : [{ ...finding, source: source.name }]))
 }
 
-async function describeRows(db: Db, source: Source): Promise<Finding | null> {
+async function describeRows(db: Db, source: Source): Promise<SourceFinding | null> {
   const { mapping, table } = source
   const rows = await query(
     db,
@@ -77,7 +75,7 @@ async function describeRows(db: Db, source: Source): Promise<Finding | null> {
   }
 }
 
-async function describeMissingKeys(db: Db, source: Source): Promise<Finding | null> {
+async function describeMissingKeys(db: Db, source: Source): Promise<SourceFinding | null> {
   const nullable = source.keyColumns.filter((column) => !column.notNull).map((column) => column.name)
   const keyless = nullable.length === 0 ? 0 : await countRowsWithoutKey(db, source, MAX_COUNTED)
   if (keyless === 0) return null
@@ -89,8 +87,8 @@ async function describeMissingKeys(db: Db, source: Source): Promise<Finding | nu
   }
 }
 
-async function describePagePlans(db: Db, source: Source): Promise<Finding[]> {
-  const findings: Finding[] = []
+async function describePagePlans(db: Db, source: Source): Promise<SourceFinding[]> {
+  const findings: SourceFinding[] = []
   const page = { after: null, limit: 1000, where: null, changedSince: null }
   const first = await explainQuery(db, source, pageQuery(source, page))
   // If one page holds all rows, reading the whole table once is the best plan.
@@ -129,8 +127,8 @@ async function describePagePlans(db: Db, source: Source): Promise<Finding[]> {
   return findings
 }
 
-async function describeUniquePlans(db: Db, source: Source): Promise<Finding[]> {
-  const findings: Finding[] = []
+async function describeUniquePlans(db: Db, source: Source): Promise<SourceFinding[]> {
+  const findings: SourceFinding[] = []
   for (const output of source.outputs) {
     const { unique } = output.mapping
     if (unique === null) continue

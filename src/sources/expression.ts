@@ -102,7 +102,18 @@ export function withCaret(text: string, at: number): string {
 }
 
 /** Whether the token is white space or a comment. */
-export const isFiller = (token: Token): boolean => token.kind === 'space' || token.kind === 'comment'
+const isFiller = (token: Token): boolean => token.kind === 'space' || token.kind === 'comment'
+
+/** The tokens of a text without these. */
+export const tokenizeCode = (text: string): Token[] =>
+  tokenize(text).tokens.filter((token) => !isFiller(token))
+
+/** A name as Postgres reads it: folded to lower case without quotes. Null: the token is none. */
+export function nameIn(token: Token | undefined): string | null {
+  if (token?.kind === 'word') return token.text.toLowerCase()
+  if (token?.kind === 'quoted') return token.text.slice(1, -1).replaceAll('""', '"')
+  return null
+}
 
 const blankOut = (text: string): string => text.replaceAll(/[^\n\r]/g, ' ')
 

@@ -1,12 +1,12 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { Column, Table } from './catalogue.ts'
 import { type Db, tryQuery } from './db.ts'
-import { isFiller, tokenize } from './expression.ts'
+import { nameIn, tokenizeCode } from './expression.ts'
 import { inputsProbeSql } from './inputs.ts'
 import { givenRowsSql } from './own-writes.ts'
 import { replaceTable } from './replace-table.ts'
 import type { OwnWrites, Source, Writer, WrittenCell } from './source-model.ts'
-import { columnNameIn, findNamedColumns } from './triggers/columns.ts'
+import { findNamedColumns } from './triggers/columns.ts'
 
 /**
  * Finds out for the sources of one configuration which of the columns that their inputs read are written by any of them.
@@ -55,7 +55,7 @@ function listTables(sources: readonly Source[]): WrittenTable[] {
   const tables = new Map(sources.map(({ table }) => [table.sql, table]))
   return [...tables.values()].map((table) => {
     const on = sources.filter((source) => source.table.sql === table.sql)
-    const names = namesOf(sources.flatMap((source) => listReadColumns(source, table)))
+    const names = namesOf(sources.flatMap((source) => listReadByInputs(source, table)))
     const covered = new Set(
       on.flatMap(({ outputs, touches }) => [...outputs, ...touches]).map((cell) => cell.attribute),
     )
@@ -114,7 +114,7 @@ function withStamps(source: Source, writer: Writer): Writer {
 }
 
 /** The columns of a table that a source's inputs may read, as rows of its own or by a join or a sub-select. */
-const listReadColumns = (source: Source, table: Table): readonly Column[] => [
+const listReadByInputs = (source: Source, table: Table): readonly Column[] => [
   ...(source.table.sql === table.sql ? listOwnColumns(source) : []),
   ...listColumnsElsewhere(source, table),
 ]
@@ -128,7 +128,7 @@ function listColumnsElsewhere({ mapping }: Source, table: Table): Column[] {
   const reads = (text: string): boolean =>
     replaceTable(text, table, '', { isJoins: text === mapping.joins }) !== null
   if (!texts.some(reads)) return []
-  const words = new Set(texts.flatMap((text) => tokenize(text).tokens.map(columnNameIn)))
+  const words = new Set(texts.flatMap((text) => tokenizeCode(text).map(nameIn)))
   return table.columns.filter((column) => words.has(column.name))
 }
 
@@ -151,17 +151,17 @@ function listNamedRow({ mapping, outputs, touches }: Source, table: Table): Tabl
     (replaceTable(text, table, PLACE, { isJoins: text === mapping.joins }) ?? text).replaceAll(
       PLACE_WITH_ALIAS,
       (_, alias: string) => {
-        aliases.add(columnNameIn(tokenize(alias).tokens[0]))
+        aliases.add(nameIn(tokenizeCode(alias)[0]))
         return ' '
       },
     ),
   )
   const words = new Set<string | null>()
   for (const reader of readers) {
-    const tokens = tokenize(reader).tokens.filter((token) => !isFiller(token))
+    const tokens = tokenizeCode(reader)
     for (const [at, token] of tokens.entries()) {
-      const name = columnNameIn(token)
-      const before = columnNameIn(tokens[at - 1]) ?? tokens[at - 1]?.text
+      const name = nameIn(token)
+      const before = nameIn(tokens[at - 1]) ?? tokens[at - 1]?.text
       const isStar = token.text === '*' && ['.', ',', 'select', 'all', 'distinct'].includes(before ?? '')
       const isRow = aliases.has(name) && name !== null && before !== '.' && tokens[at + 1]?.text !== '.'
       const isEscaped = token.kind === 'quoted' && !token.text.startsWith('"')

@@ -173,13 +173,3 @@ export const leftByWriteSql = ({ ownWrites }: Source): string =>
   ownWrites === undefined
     ? 'null::jsonb'
     : ownWritesJsonSql(recordedJsonSql(recordedCells(ownWrites.writers)), 'j."~given"')
-
-/** SQL: LATERAL, the recorded cells of the row `t` as the user gave them, as `"~inputs"."~given"`. */
-export function givenCellsSql({ table }: Source, writers: readonly Writer[]): string {
-  const cells = recordedCells(writers)
-  const columns = table.columns.filter(({ name }) => cells.some((cell) => cell.attribute === name))
-  return `
-       cross join lateral (
-         select ${recordedJsonSql(cells)} as "~given" from (select) as "~one" ${givenRowSql(columns, writers)} offset 0
-       ) as "~inputs"`
-}

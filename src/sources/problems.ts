@@ -16,6 +16,9 @@ export interface SourceProblem {
   readonly grant?: Grant | MissingPolicy
 }
 
+/** Of a source that is known. */
+export type SourceFinding = Omit<SourceProblem, 'source'>
+
 /** The mapping cannot be used on this database; nothing was run. The message is formatted for a terminal. */
 export class SourceProblems extends FillrateError {
   override readonly name = 'SourceProblems'

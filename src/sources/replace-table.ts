@@ -1,7 +1,6 @@
 import type { Table } from './catalogue.ts'
-import { isFiller, type Token, tokenize } from './expression.ts'
+import { nameIn, type Token, tokenizeCode } from './expression.ts'
 import { quoteName } from './quote.ts'
-import { columnNameIn } from './triggers/columns.ts'
 
 /** Words after which FROM's list of tables has ended. */
 const END_OF_FROM = new Set(
@@ -28,13 +27,12 @@ export function replaceTable(
   replacement: string,
   { isJoins = false } = {},
 ): string | null {
-  const { tokens } = tokenize(text)
-  const code = tokens.filter((token) => !isFiller(token))
+  const code = tokenizeCode(text)
   // An unqualified name may be that of a common table expression.
   const isNamed = (parts: readonly string[]): boolean =>
     parts.at(-1) === table.name &&
     (parts.length === 1
-      ? table.isVisible && !code.some((token) => columnNameIn(token) === 'with')
+      ? table.isVisible && !code.some((token) => nameIn(token) === 'with')
       : parts.at(-2) === table.schema)
   const depths: { isFrom: boolean }[] = [{ isFrom: isJoins }]
   const pieces: string[] = []
@@ -56,10 +54,10 @@ export function replaceTable(
     }
     if (word !== null && END_OF_FROM.has(word)) depth.isFrom = false
     if (word === 'lateral') continue
-    if (expectsTable && columnNameIn(token) !== null) {
+    if (expectsTable && nameIn(token) !== null) {
       const first = i
-      while (code[i + 1]?.text === '.' && columnNameIn(code[i + 2]) !== null) i += 2
-      const parts = code.slice(first, i + 1).flatMap((part) => columnNameIn(part) ?? [])
+      while (code[i + 1]?.text === '.' && nameIn(code[i + 2]) !== null) i += 2
+      const parts = code.slice(first, i + 1).flatMap((part) => nameIn(part) ?? [])
       const next = code[i + 1]
       if (isNamed(parts) && next?.text !== '(' && next?.text.toLowerCase() !== 'tablesample') {
         const last = code[i] as Token

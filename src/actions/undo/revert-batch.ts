@@ -5,22 +5,17 @@ import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import type { Source } from '../../sources/source.ts'
-import { previewRestore, restoreBatch } from '../../sources/write/restore.ts'
+import { restoreBatch } from '../../sources/write/restore.ts'
 import type { WriteResult } from '../../sources/write/write.ts'
 import * as changes from '../../store/changes.ts'
-import { lockRows, revertRows, type RevertedRow, type UndoableChange } from '../../store/changes.ts'
-import {
-  type KeptColumns,
-  passOnParents,
-  passOnPreviousValues,
-  type UndoneParents,
-} from '../../store/pass-on-changes.ts'
-import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
+import type { UndoableChange } from '../../store/changes.ts'
+import { passOnParents, passOnPreviousValues } from '../../store/pass-on-changes.ts'
+import { inTransaction, type Tx, withTableTimeouts } from '../../store/transaction.ts'
 
 /** Changes of one source, each of a different row. */
 export interface RevertBatch {
   readonly source: Source
-  readonly changes: readonly changes.UndoableChange[]
+  readonly changes: readonly UndoableChange[]
 }
 
 /** Outcome of one change. */
@@ -41,7 +36,7 @@ export interface RevertOutcome {
 export interface RevertResult {
   readonly outcomes: readonly RevertOutcome[]
   /** Changes of rows that another transaction has locked: not touched. */
-  readonly lockedChanges: readonly changes.UndoableChange[]
+  readonly lockedChanges: readonly UndoableChange[]
 }
 
 type RevertDeps = Pick<Deps, 'db' | 'policy'> & { readonly sources: ReadonlyMap<string, Source> }
@@ -65,57 +60,42 @@ export function revertBatch(
       const undoable = batch.filter((change) => open.has(change.id))
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)
-      const lastWritten = await lockRows(tx, source.name, keys)
+      const lastWritten = await changes.lockRows(tx, source.name, keys)
       const sharing = listSharingSources(source, deps.sources)
       const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, context.run, undoable)
-      const limitMs = statementTimeoutMs(undoable.length, deps.policy.sourceTimeoutMs)
-      const results = await withTableTimeouts(tx, limitMs, () =>
-        restoreBatch(tx, source, withLaterColumns(undoable, laterColumns)),
-      )
-      const revertingChanges: changes.RevertingChange[] = []
-      const revertedRows: RevertedRow[] = []
-      const parents: UndoneParents[] = []
-      const keptColumns: KeptColumns[] = []
-      for (const [n, change] of undoable.entries()) {
-        const { key, before, after, ownWrites = null } = results[n] ?? {}
-        if (key !== change.key || !before || !after) continue
-        const columns = Object.keys(after)
-        const { id, lookup, inputHash, writtenBefore } = change
-        const previousClaim = pickColumns(columns, lastWritten.get(key) ?? {})
-        revertingChanges.push({
-          undoes: id,
-          run: context.run,
-          key,
-          lookup,
-          inputHash,
-          before,
-          after,
-          writtenBefore: previousClaim,
-        })
-        const emptyParents = Object.keys(change.before).filter((name) => !Object.hasOwn(change.after, name))
-        if (emptyParents.length > 0)
-          parents.push({ id, key, parents: pickColumns(emptyParents, change.before) ?? {} })
-        const passedOn = listPassedOn(
-          source,
-          change,
-          results[n]?.protectedColumns ?? [],
-          laterColumns.get(id) ?? [],
-        )
-        if (passedOn.length > 0) keptColumns.push({ id, key, columns: passedOn })
-        const cells = columns.filter((column) => !isTouchColumn(source, column)).length
-        revertedRows.push({
-          key,
-          inputHash,
-          columns,
-          written: pickColumns(columns, writtenBefore ?? {}) ?? {},
-          ownWrites,
-          cells,
-        })
-      }
-      await changes.insertReverting(tx, source.name, revertingChanges)
+      const results = await restoreCells(tx, deps, source, undoable, laterColumns)
+      const restored = undoable.flatMap((change, n) => {
+        const {
+          before = null,
+          after = null,
+          ownWrites = null,
+          protectedColumns: kept = [],
+        } = results[n] ?? {}
+        return before === null || after === null
+          ? []
+          : [{ change, before, after, ownWrites, kept, columns: Object.keys(after) }]
+      })
+      const reverting = restored.map(({ change: { id, key, lookup, inputHash }, before, after, columns }) => {
+        const writtenBefore = pickColumns(columns, lastWritten.get(key) ?? {})
+        return { undoes: id, run: context.run, key, lookup, inputHash, before, after, writtenBefore }
+      })
+      await changes.insertReverting(tx, source.name, reverting)
+      const parents = restored.flatMap(({ change: { id, key, before, after } }) => {
+        const empty = Object.keys(before).filter((name) => !Object.hasOwn(after, name))
+        return empty.length > 0 ? [{ id, key, parents: pickColumns(empty, before) ?? {} }] : []
+      })
       await passOnParents(tx, sharing, parents)
-      await passOnPreviousValues(tx, sharing, keptColumns)
-      await revertRows(tx, source.name, context, afterUndo(context), revertedRows)
+      const passedOn = restored.flatMap(({ change, kept }) => {
+        const columns = listPassedOn(source, change, kept, laterColumns.get(change.id) ?? [])
+        return columns.length > 0 ? [{ id: change.id, key: change.key, columns }] : []
+      })
+      await passOnPreviousValues(tx, sharing, passedOn)
+      const rows = restored.map(({ change: { key, inputHash, writtenBefore }, ownWrites, columns }) => {
+        const written = pickColumns(columns, writtenBefore ?? {}) ?? {}
+        const cells = columns.filter((column) => !isTouchColumn(source, column)).length
+        return { key, inputHash, columns, written, ownWrites, cells }
+      })
+      await changes.revertRows(tx, source.name, context, afterUndo(context), rows)
       return toRevertResult(tx, source, { sharing, undoing: context.run }, undoable, results)
     },
     deps.policy.sourceTimeoutMs,
@@ -156,10 +136,7 @@ export function previewRevert(
     async (tx) => {
       const sharing = listSharingSources(source, deps.sources)
       const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, null, batch)
-      const limitMs = statementTimeoutMs(batch.length, deps.policy.sourceTimeoutMs)
-      const results = await withTableTimeouts(tx, limitMs, () =>
-        previewRestore(tx, source, withLaterColumns(batch, laterColumns)),
-      )
+      const results = await restoreCells(tx, deps, source, batch, laterColumns, { preview: true })
       const adjusted =
         previewed === null
           ? results
@@ -189,17 +166,24 @@ function afterNewerUndos(
   return { ...result, protectedColumns, outcome: restored.length > 0 ? 'written' : result.outcome }
 }
 
-const withLaterColumns = (
-  batch: readonly changes.UndoableChange[],
+function restoreCells(
+  tx: Tx,
+  { policy }: RevertDeps,
+  source: Source,
+  batch: readonly UndoableChange[],
   laterColumns: ReadonlyMap<number, readonly string[]>,
-): (changes.UndoableChange & { readonly writtenLater: readonly string[] })[] =>
-  batch.map((change) => ({ ...change, writtenLater: laterColumns.get(change.id) ?? [] }))
+  options: { readonly preview?: boolean } = {},
+): Promise<WriteResult[]> {
+  const rows = batch.map((change) => ({ ...change, writtenLater: laterColumns.get(change.id) ?? [] }))
+  const limitMs = statementTimeoutMs(batch.length, policy.sourceTimeoutMs)
+  return withTableTimeouts(tx, limitMs, () => restoreBatch(tx, source, rows, options))
+}
 
 async function toRevertResult(
-  tx: Parameters<typeof changes.findLaterWriters>[0],
+  tx: Tx,
   source: Source,
   { sharing, undoing }: { readonly sharing: readonly string[]; readonly undoing: number | null },
-  batch: readonly changes.UndoableChange[],
+  batch: readonly UndoableChange[],
   results: readonly WriteResult[],
 ): Promise<RevertResult> {
   const protectedCells = results.flatMap(({ key, protectedColumns: columns }, n) =>

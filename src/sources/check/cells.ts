@@ -1,7 +1,7 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSkip } from '../../domain/skipped-cell.ts'
 import { listNames, suggestion } from '../../util/text.ts'
-import type { Column, Table } from '../catalogue.ts'
+import { type Column, findColumn, type Table } from '../catalogue.ts'
 import { coerceValue } from '../coerce/value.ts'
 import type { Fit } from '../column-type.ts'
 import type { ProblemList } from '../problems.ts'
@@ -42,13 +42,12 @@ function resolveUnique(
   report: ProblemList,
 ): readonly string[] {
   return names.flatMap((name) => {
-    const [first, ...path] = splitName(name)
-    const column = table.columns.find((one) => one.name === name || (path.length === 0 && one.name === first))
-    if (column?.canSelect && column.type.fit.kind !== 'json') return [column.name]
+    const { column, path } = findColumn(table, name)
+    if (path.length === 0 && column?.canSelect && column.type.fit.kind !== 'json') return [column.name]
     const all = table.columns.map((one) => one.name)
     report.add(
       `${place}.unique`,
-      column === undefined
+      column === undefined || path.length > 0
         ? `'${name}', which is not a column of ${table.schema}.${table.name}`
         : `'${name}', ${column.canSelect ? 'which is json and has no equality' : 'which this role may not read'}`,
       'columns of the table, within which the value may occur once',
@@ -104,11 +103,9 @@ export function resolveCell(
   keyNames: readonly string[],
   report: ProblemList,
 ): MappedCell | null {
-  const whole = table.columns.find((column) => column.name === name)
-  const [first = '', ...rest] = splitName(name)
-  const column = whole ?? table.columns.find((column) => column.name === first)
-  const path = whole ? [] : rest
+  const { column, path } = findColumn(table, name)
   if (!column) {
+    const [first = ''] = splitName(name)
     const names = table.columns.map((column) => column.name)
     report.add(
       place,

@@ -1,19 +1,19 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
 import { type Db, query } from '../db.ts'
-import { type ExpressionFault, findFault, findJoinFault, renderExpression, withCaret } from '../expression.ts'
+import { findFault, findJoinFault, renderExpression, withCaret } from '../expression.ts'
 import { joinsSql, MAPPING_INPUTS } from '../inputs.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
+import { listExpressions } from './privileges.ts'
 import { addProbeError, type ExpressionProbe, probeExpression, type ProbeFailure } from './probe.ts'
-
-const OUTPUT_PLACEHOLDERS = ['value', 'json', 'confidence']
 
 /** Checks the text of every expression: whether it can stand where it will be put. */
 export function scanExpressions(mapping: SourceMapping, report: ProblemList): void {
-  const add = (place: string, text: string | null | undefined, fault: ExpressionFault | null): void => {
-    if (text && fault)
+  for (const [place, text] of listExpressions(mapping)) {
+    const fault = place === 'joins' ? findJoinFault(text) : findFault(text, listPlaceholders(place))
+    if (text !== '' && fault !== null)
       report.add(
         place,
         `${withCaret(text, fault.at)}\n${fault.message}`,
@@ -21,17 +21,11 @@ export function scanExpressions(mapping: SourceMapping, report: ProblemList): vo
         'Correct the expression.',
       )
   }
-  const { joins, where, changedAt, freshness } = mapping
-  if (joins !== null) add('joins', joins, findJoinFault(joins))
-  if (where !== null) add('where', where, findFault(where, []))
-  if (changedAt !== null) add('changedAt', changedAt, findFault(changedAt, []))
-  const read = freshness?.read ?? null
-  if (read !== null) add('freshness.read', read, findFault(read, []))
-  for (const [name, text] of Object.entries(mapping.inputs)) add(`inputs.${name}`, text, findFault(text, []))
-  for (const { column, sql } of mapping.outputs)
-    if (sql !== null) add(`outputs.${column}.sql`, sql, findFault(sql, OUTPUT_PLACEHOLDERS))
-  for (const [column, text] of Object.entries(mapping.touch))
-    add(`touch.${column}`, text, findFault(text, ['confidence']))
+}
+
+function listPlaceholders(place: string): readonly string[] {
+  if (place.startsWith('outputs.')) return ['value', 'json', 'confidence']
+  return place.startsWith('touch.') ? ['confidence'] : []
 }
 
 /**
@@ -46,8 +40,7 @@ export async function probeExpressions(
   unsafe: ReadonlySet<string>,
   report: ProblemList,
 ): Promise<boolean> {
-  const joined = mapping.joins === null ? '' : renderExpression(mapping.joins).sql
-  const from = `from ${table.sql} as t ${joined}`
+  const from = `from ${table.sql} as t ${joinsSql({ mapping })}`
   const rows = await probeExpression(db, {
     place: mapping.joins === null ? 'table' : 'joins',
     text: mapping.joins ?? '',
@@ -60,39 +53,29 @@ export async function probeExpressions(
     return false
   }
   const probes: ExpressionProbe[] = []
-  for (const name of MAPPING_INPUTS) {
-    const text = mapping.inputs[name]
-    const expected = 'an expression over t and the joins, one value a row'
-    // Coalesce, because it rejects expressions that return a set of rows.
-    if (text !== undefined)
-      probes.push({
-        place: `inputs.${name}`,
-        text,
-        expected,
-        before: 'select coalesce((',
-        after: `\n)::text, '') ${from} limit 0`,
-      })
+  const add = (
+    place: string,
+    text: string | null | undefined,
+    expected: string,
+    before: string,
+    after: string,
+  ) => {
+    if (text != null) probes.push({ place, text, expected, before, after })
   }
-  if (mapping.where !== null)
-    probes.push({
-      place: 'where',
-      text: mapping.where,
-      expected: 'a condition over t and the joins',
-      before: `select 1 ${from} where (`,
-      after: '\n) limit 0',
-    })
-  for (const [place, text] of [
-    ['changedAt', mapping.changedAt],
-    ['freshness.read', mapping.freshness?.read ?? null],
-  ] as const)
-    if (text !== null)
-      probes.push({
-        place,
-        text,
-        expected: 'a time',
-        before: `select 1 ${from} where (`,
-        after: '\n) is null limit 0',
-      })
+  const expected = 'an expression over t and the joins, one value a row'
+  // Coalesce, because it rejects expressions that return a set of rows.
+  for (const name of MAPPING_INPUTS)
+    add(
+      `inputs.${name}`,
+      mapping.inputs[name],
+      expected,
+      'select coalesce((',
+      `\n)::text, '') ${from} limit 0`,
+    )
+  const condition = `select 1 ${from} where (`
+  add('where', mapping.where, 'a condition over t and the joins', condition, '\n) limit 0')
+  add('changedAt', mapping.changedAt, 'a time', condition, '\n) is null limit 0')
+  add('freshness.read', mapping.freshness?.read, 'a time', condition, '\n) is null limit 0')
   for (const one of probes) {
     const failed = unsafe.has(one.place) ? null : await probeExpression(db, one)
     if (failed) addProbeError(failed, report)
@@ -110,18 +93,17 @@ const TIME_TYPES: Readonly<Record<string, TimeType>> = {
 export async function resolveTimeType(
   db: Db,
   table: Table,
-  { joins }: SourceMapping,
+  mapping: SourceMapping,
   { place, text }: { readonly place: 'changedAt' | 'freshness.read'; readonly text: string | null },
   report: ProblemList,
 ): Promise<TimeType | null> {
   if (text === null || report.problems.some((problem) => problem.place === place)) return null
-  const joined = joins === null ? '' : renderExpression(joins).sql
   // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
   const [row] = await query<{ type: string }>(
     db,
     `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
        from (select 1) as one
-       left join (select (${renderExpression(text).sql}\n) as at from ${table.sql} as t ${joined} limit 0) as x on true
+       left join (select (${renderExpression(text).sql}\n) as at from ${table.sql} as t ${joinsSql({ mapping })} limit 0) as x on true
        join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
   )
   const found = row?.type ?? 'unknown'
@@ -146,9 +128,8 @@ export async function probeCells(
   unsafe: ReadonlySet<string>,
   report: ProblemList,
 ): Promise<MappedOutput[]> {
-  const joined = mapping.joins === null ? '' : renderExpression(mapping.joins).sql
   const tail =
-    `from ${table.sql} as t ${joined} cross join lateral ` +
+    `from ${table.sql} as t ${joinsSql({ mapping })} cross join lateral ` +
     `(select '{}'::jsonb as "~v", 1::double precision as "~c" offset 0) as "~b" limit 0`
   const checked: MappedOutput[] = []
   for (const output of outputs) {

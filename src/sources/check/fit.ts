@@ -5,7 +5,7 @@ import { listNames } from '../../util/text.ts'
 import { coerceField } from '../coerce/record.ts'
 import { isNumeric } from '../coerce/scalars.ts'
 import type { Fit } from '../column-type.ts'
-import { isFiller, tokenize } from '../expression.ts'
+import { tokenizeCode } from '../expression.ts'
 import { quoteName } from '../quote.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
 import type { SourceForeignKey } from './constraints.ts'
@@ -245,7 +245,7 @@ function checkExpressionInput(output: MappedOutput, shape: FieldShape, sql: stri
 
 /** The key that an expression reads from `$json` and that the field's value cannot have; null if there is none. */
 function readKeyOfJson(sql: string, shape: FieldShape): string | null {
-  const tokens = tokenize(sql).tokens.filter((token) => !isFiller(token) && token.text !== ')')
+  const tokens = tokenizeCode(sql).filter((token) => token.text !== ')')
   for (const [at, token] of tokens.entries()) {
     if (token.text !== '$json') continue
     const after = tokens.slice(at + 1, at + 5).map((one) => one.text)

@@ -1,5 +1,5 @@
 import type { InputName } from '../../domain/mapping.ts'
-import { isFiller, type Token, tokenize } from '../expression.ts'
+import { nameIn, type Token, tokenizeCode } from '../expression.ts'
 
 interface InputColumn {
   readonly input: InputName
@@ -18,7 +18,7 @@ export function listInputColumns(
   columns: readonly string[],
 ): InputColumn[] {
   return Object.entries(inputs).flatMap(([input, expression]) => {
-    const tokens = tokenize(expression).tokens.filter((token) => !isFiller(token))
+    const tokens = tokenizeCode(expression)
     if (tokens.some((token) => token.kind === 'word' && token.text.toLowerCase() === 'select')) return []
     const keys = readKeys(tokens)
     return [...new Set(readColumns(tokens, columns))].map((column) => ({
@@ -32,13 +32,11 @@ export function listInputColumns(
 /** Every column of the table that is named, in order. */
 function readColumns(tokens: readonly Token[], columns: readonly string[]): string[] {
   return tokens.flatMap((token, i) => {
-    if (token.kind !== 'word' && token.kind !== 'quoted') return []
+    const name = nameIn(token)
     const [before, after] = [tokens[i - 1]?.text, tokens[i + 1]?.text]
-    if (after === '.') return []
-    const name = columnName(token)
-    if (before === '.') return columnName(tokens[i - 2]) === 't' && columns.includes(name) ? [name] : []
-    if (after === '(' || before === ':') return []
-    return columns.includes(name) ? [name] : []
+    if (name === null || !columns.includes(name) || after === '.') return []
+    if (before === '.') return nameIn(tokens[i - 2]) === 't' ? [name] : []
+    return after === '(' || before === ':' ? [] : [name]
   })
 }
 
@@ -50,9 +48,4 @@ function readKeys(tokens: readonly Token[]): string[] {
       : null
   })
   return keys.filter((key) => key !== null)
-}
-
-function columnName(token: Token | undefined): string {
-  if (token?.kind === 'quoted') return token.text.slice(1, -1).replaceAll('""', '"')
-  return token?.text.toLowerCase() ?? ''
 }

@@ -1,8 +1,7 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { listNames, suggestion } from '../../util/text.ts'
-import type { KeyOperators, Table } from '../catalogue.ts'
+import { findColumn, type KeyOperators, type Table } from '../catalogue.ts'
 import type { ProblemList } from '../problems.ts'
-import { splitName } from '../quote.ts'
 import type { KeyColumn } from '../source-model.ts'
 
 export interface ResolvedKey {
@@ -57,10 +56,9 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Problem
 }
 
 function resolveColumnName(table: Table, name: string, report: ProblemList): string | null {
+  const { column } = findColumn(table, name)
+  if (column !== undefined) return column.name
   const columns = table.columns.map((column) => column.name)
-  if (columns.includes(name)) return name
-  const [unquoted = ''] = splitName(name)
-  if (columns.includes(unquoted)) return unquoted
   report.add(
     'key',
     `'${name}', which is not a column of ${table.schema}.${table.name}`,

@@ -1,4 +1,4 @@
-import { isFiller, type Token, tokenize } from '../expression.ts'
+import { nameIn, type Token, tokenizeCode } from '../expression.ts'
 
 /** A name in an expression; without a schema, the search path decides. */
 export interface SqlReference {
@@ -16,15 +16,15 @@ const SEQUENCE_FUNCTIONS = new Set(['nextval', 'currval', 'setval'])
  * something else (an alias, a common table expression) has no counterpart in the catalogue, where the names are looked up.
  */
 export function listReferences(expression: string): SqlReference[] {
-  const tokens = tokenize(expression).tokens.filter((token) => !isFiller(token))
+  const tokens = tokenizeCode(expression)
   const references: SqlReference[] = []
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at]
     if (token?.kind === 'string' && isSequenceArgument(tokens, at)) {
-      const parts = tokenize(token.text.slice(1, -1)).tokens.filter(isName).map(readName)
+      const parts = tokenizeCode(token.text.slice(1, -1)).flatMap((part) => nameIn(part) ?? [])
       references.push({ kind: 'sequence', schema: parts.at(-2) ?? null, name: parts.at(-1) ?? '' })
     }
-    if (!isName(token) || tokens[at - 1]?.text === '.') continue
+    if (nameIn(token) === null || tokens[at - 1]?.text === '.') continue
     const path = readPath(tokens, at)
     const end = at + 2 * path.length - 1
     const name = path.at(-1) ?? ''
@@ -38,17 +38,13 @@ export function listReferences(expression: string): SqlReference[] {
   return references
 }
 
-const isName = (token: Token | undefined): token is Token =>
-  token?.kind === 'word' || token?.kind === 'quoted'
-
-const readName = ({ kind, text }: Token): string =>
-  kind === 'quoted' ? text.slice(1, -1).replaceAll('""', '"') : text.toLowerCase()
-
 /** `crm.accounts` → its parts. */
 function readPath(tokens: readonly Token[], start: number): string[] {
   const path: string[] = []
-  for (let at = start; isName(tokens[at]); at += 2) {
-    path.push(readName(tokens[at] as Token))
+  for (let at = start; ; at += 2) {
+    const name = nameIn(tokens[at])
+    if (name === null) break
+    path.push(name)
     if (tokens[at + 1]?.text !== '.') break
   }
   return path

@@ -4,7 +4,7 @@ import { castJsonSql } from '../cell.ts'
 import { coerceField } from '../coerce/record.ts'
 import type { Fit } from '../column-type.ts'
 import { type Db, query, tryRows } from '../db.ts'
-import { isFiller, renderExpression, tokenize } from '../expression.ts'
+import { renderExpression, tokenizeCode } from '../expression.ts'
 import { eligibleSql, joinsSql } from '../inputs.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
@@ -125,7 +125,7 @@ async function tryValues(
   const violated = own.map(
     ({ name, condition }) => `case when (${condition}) is false then ${quoteLiteral(name)} end`,
   )
-  const cast = `(${castJsonSql('"~v"."~item"', quoteLiteral(column), type.cast, fit)})::${type.name}`
+  const cast = `(${castJsonSql(`("~v"."~item" -> ${quoteLiteral(column)})`, type.cast, fit)})::${type.name}`
   const tried = await tryRows<{ violated: readonly string[] }>(
     tx,
     `select array_remove(array[${violated.join(', ')}]::text[], null) as violated, t.${quoteName(attribute)} is null
@@ -181,9 +181,7 @@ async function tryExpression(
     const coercion = coerceField(output, value)
     return coercion.ok ? [coercion.value] : []
   })
-  const isAlone = tokenize(sql).tokens.every(
-    (token) => isFiller(token) || !/^(?:\.|select)$/i.test(token.text),
-  )
+  const isAlone = tokenizeCode(sql).every((token) => !/^(?:\.|select)$/i.test(token.text))
   let last: { readonly value: unknown; readonly why: string } | null = null
   for (const value of values) {
     const tried = await tryRows(tx, expressionQuery(source, output, sql, isAlone), [

@@ -1,11 +1,8 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
-import { isFiller, type Token, tokenize } from '../expression.ts'
+import { nameIn, type Token, tokenizeCode } from '../expression.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import type { SourceProblem } from '../problems.ts'
+import type { SourceFinding } from '../problems.ts'
 import { replaceTable } from '../replace-table.ts'
-import { columnNameIn } from '../triggers/columns.ts'
-
-type Finding = Omit<SourceProblem, 'source'>
 
 type Writing = Pick<Source, 'name' | 'table' | 'outputs' | 'touches' | 'freshness'>
 
@@ -18,7 +15,7 @@ type Writing = Pick<Source, 'name' | 'table' | 'outputs' | 'touches' | 'freshnes
 export function findWrittenInWhere(
   source: Writing & Pick<Source, 'mapping'>,
   others: readonly Writing[] = [],
-): Finding[] {
+): SourceFinding[] {
   const { where } = source.mapping
   if (where === null) return []
   const own = { ...listWritten(source, source.mapping, where), by: 'the source', set: 'each write sets' }
@@ -32,7 +29,7 @@ export function findWrittenInWhere(
   return all.flatMap(({ writer, touched, filled, by, set }) => {
     const isOwn = writer === source
     const leaves = isOwn ? 'it is written' : `${by} writes`
-    const add = (reads: readonly Read[], why: string, todo: string): Finding[] =>
+    const add = (reads: readonly Read[], why: string, todo: string): SourceFinding[] =>
       reads.length === 0
         ? []
         : [
@@ -96,7 +93,7 @@ function listWritten(
   where: string,
   reader: Pick<Source, 'table'> = writer,
 ): { readonly touched: readonly Read[]; readonly filled: readonly Read[] } {
-  const tokens = tokenize(where).tokens.filter((token) => !isFiller(token))
+  const tokens = tokenizeCode(where)
   const isOwnTable = writer.table.sql === reader.table.sql
   const aliases = isOwnTable
     ? ['t']
@@ -116,11 +113,11 @@ function listWritten(
 function listAliases(text: string, table: Writing['table'], isJoins = false): string[] {
   const marked = replaceTable(text, table, '(@)', { isJoins })
   if (marked === null) return []
-  const tokens = tokenize(marked).tokens.filter((token) => !isFiller(token))
+  const tokens = tokenizeCode(marked)
   return tokens.flatMap(({ text: word }, at) => {
     if (word !== '@') return []
     const next = tokens[at + 2]
-    return columnNameIn(next?.text.toLowerCase() === 'as' ? tokens[at + 3] : next) ?? []
+    return nameIn(next?.text.toLowerCase() === 'as' ? tokens[at + 3] : next) ?? []
   })
 }
 
@@ -146,8 +143,8 @@ function listReads(
   { aliases, isBare }: { readonly aliases: readonly string[]; readonly isBare: boolean },
 ): Read[] {
   return tokens.flatMap((token, at) => {
-    if (columnNameIn(token) !== cell.attribute || tokens[at + 1]?.text === '.') return []
-    const alias = tokens[at - 1]?.text === '.' ? columnNameIn(tokens[at - 2]) : null
+    if (nameIn(token) !== cell.attribute || tokens[at + 1]?.text === '.') return []
+    const alias = tokens[at - 1]?.text === '.' ? nameIn(tokens[at - 2]) : null
     if (alias === null ? !isBare : !aliases.includes(alias)) return []
     const { keys, end } = readKeys(tokens, at + 1)
     if (!keys.every((key, depth) => depth >= cell.path.length || key === cell.path[depth])) return []

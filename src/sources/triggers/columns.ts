@@ -1,5 +1,5 @@
 import type { Column } from '../catalogue.ts'
-import { isFiller, type Token, tokenize } from '../expression.ts'
+import { nameIn, tokenizeCode } from '../expression.ts'
 import type { Source } from '../source-model.ts'
 
 /**
@@ -52,7 +52,7 @@ export function listReadColumns(source: Source): readonly string[] {
 
 /** The same of a text that follows a table in FROM: a natural join reads whatever columns there are. */
 const findJoinColumns = (joins: string, table: ColumnList): readonly Column[] =>
-  tokenize(joins).tokens.some((token) => columnNameIn(token) === 'natural')
+  tokenizeCode(joins).some((token) => nameIn(token) === 'natural')
     ? table.columns
     : findNamedColumns(joins, table)
 
@@ -60,16 +60,16 @@ type ColumnList = { readonly columns: readonly Column[] }
 
 /** The columns that an SQL text may refer to: all of them if it refers to the whole row. */
 export function findNamedColumns(text: string, { columns }: ColumnList): readonly Column[] {
-  const tokens = tokenize(text).tokens.filter((token) => !isFiller(token))
+  const tokens = tokenizeCode(text)
   const found = new Set<string>()
   for (const [at, token] of tokens.entries()) {
-    const name = columnNameIn(token)
+    const name = nameIn(token)
     if (name === null) continue
     // U&"…" has escapes.
     if (token.kind === 'quoted' && !token.text.startsWith('"')) return columns
-    const qualifier = tokens[at - 1]?.text === '.' ? columnNameIn(tokens[at - 2]) : null
+    const qualifier = tokens[at - 1]?.text === '.' ? nameIn(tokens[at - 2]) : null
     if (name === 't' && qualifier === null) {
-      const part = tokens[at + 1]?.text === '.' ? columnNameIn(tokens[at + 2]) : null
+      const part = tokens[at + 1]?.text === '.' ? nameIn(tokens[at + 2]) : null
       // `t`, `t.*`, and `t.f` for a function of the row.
       if (part === null || !columns.some((column) => column.name === part)) return columns
     }
@@ -77,11 +77,4 @@ export function findNamedColumns(text: string, { columns }: ColumnList): readonl
     found.add(name)
   }
   return columns.filter((column) => found.has(column.name))
-}
-
-/** A name as Postgres reads it: folded to lower case without quotes. */
-export function columnNameIn(token: Token | undefined): string | null {
-  if (token?.kind === 'word') return token.text.toLowerCase()
-  if (token?.kind === 'quoted') return token.text.slice(1, -1).replaceAll('""', '"')
-  return null
 }

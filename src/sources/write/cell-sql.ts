@@ -1,5 +1,5 @@
 import {
-  castJsonValueSql,
+  castJsonSql,
   currentCellSql,
   differsSql,
   holdsLastWrittenSql,
@@ -77,7 +77,7 @@ function typedValueSql(output: MappedOutput, sent: string): string {
   const { fit, mapping, type } = output
   const cast = output.path.length > 0 ? type.cast : wideCast(type)
   if (!isSentAsJson(output)) return `${sent}::${cast}`
-  if (mapping.sql === null) return castJsonValueSql(sent, cast, fit)
+  if (mapping.sql === null) return castJsonSql(sent, cast, fit)
   const text = `(${sent} #>> '{}')`
   const { sql } = renderExpression(mapping.sql, {
     value: output.valueType === 'number' ? `(${text}::numeric)` : text,

@@ -1,6 +1,6 @@
 import { holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
 import { joinsSql, rowInputsSql } from '../inputs.ts'
-import { givenCellsSql, recordedCells } from '../own-writes.ts'
+import { recordedCells } from '../own-writes.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { listReadColumns } from '../triggers/columns.ts'
@@ -31,8 +31,7 @@ export function restoreUpdate(
   cells: readonly MappedCell[],
   bisecting = false,
 ): RowUpdate<BatchItem & UndoRow> {
-  const writers = source.ownWrites?.writers ?? []
-  const isRecorded = recordedCells(writers).length > 0
+  const isRecorded = recordedCells(source.ownWrites?.writers ?? []).length > 0
   return {
     batch: [
       ...IDENTITY_COLUMNS,
@@ -45,7 +44,7 @@ export function restoreUpdate(
     // Of a column that is no output any more, too.
     reads: [...new Set([...listReadColumns(source), ...cells.map((cell) => cell.attribute)])],
     steps: [
-      stepSql('hash', [`coalesce("~hash" = (${inputHashSql(source)}), false) as "~same"`]),
+      inputsSql(source, isRecorded),
       stepSql(
         'changed',
         cells.map((cell, n) => `${isRestoredSql(cell, cellsInGroup(source, cell, cells))} as "~changed${n}"`),
@@ -55,12 +54,11 @@ export function restoreUpdate(
         cells.map((cell, n) => `${earlierValueSql(cell, n)} as "~new${n}"`),
       ),
       ...jsonColumns({ cells }).map(([, keys], n) => restoredJsonSql(keys, n)),
-      isRecorded ? givenCellsSql(source, writers) : '',
     ].join('\n       '),
     where: 'true',
     jsonValueSql: ([first], n) =>
       first?.cell.type.fit.kind === 'json' ? `"~m${n}".x::text::json` : `"~m${n}".x`,
-    given: isRecorded ? '"~inputs"."~given"' : 'null::jsonb',
+    given: '"~current"."~given"',
     protected: namesWhereSql(cells.map((cell, n) => [cell, `${isInBatchSql(cell)} and not "~changed${n}"`])),
     skipped: 'null::jsonb',
     copies: source.table.isInherited ? 'count(*) filter (where "~same") over (partition by "~i")' : null,
@@ -73,13 +71,15 @@ export function restoreUpdate(
 }
 
 /**
- * SQL for the hash of the inputs of the locked row `t`; NULL where the joins do not give one row, so that the row is not known to
- * be the one that was written.
+ * LATERAL: whether the locked row `t` has the inputs of the write, and its recorded cells. Where the joins do not give one row, it
+ * is not known to be the one that was written.
  */
-function inputHashSql(source: Source): string {
-  const { from, hash } = rowInputsSql(source)
-  const rows = `select ${hash}::text as "~hash" from (select) as "~one" ${joinsSql(source)} ${from}`
-  return `select min("~rows"."~hash") from (${rows}) as "~rows" having count(*) = 1`
+function inputsSql(source: Source, isRecorded: boolean): string {
+  const { from, hash } = rowInputsSql(source, { recorded: isRecorded })
+  return `cross join lateral (
+         select coalesce(count(*) = 1 and min("~rows"."~now") = "~hash", false) as "~same", (array_agg("~rows"."~given"))[1] as "~given"
+           from (select ${hash}::text as "~now", ${isRecorded ? '"~inputs"."~given"' : 'null::jsonb as "~given"'}
+                   from (select) as "~one" ${joinsSql(source)} ${from}) as "~rows" offset 0) as "~current"`
 }
 
 /** The other cells of its output's group. */

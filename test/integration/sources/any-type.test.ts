@@ -4,7 +4,7 @@ import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { keysQuery, pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { openSource, type Source } from '../../../src/sources/source.ts'
 import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
-import { previewRestore, restoreBatch } from '../../../src/sources/write/restore.ts'
+import { restoreBatch } from '../../../src/sources/write/restore.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -146,7 +146,7 @@ describe('undo and its undo, to the byte', () => {
     let rows = written.flatMap(toUndo)
     for (const expected of [before, after, before]) {
       const preview = await inTransaction(database.db, async (tx) =>
-        previewRestore(tx, source, await withInputs(database, source, rows)),
+        restoreBatch(tx, source, await withInputs(database, source, rows), { preview: true }),
       )
       expect(preview.map((one) => [one.outcome, one.protectedColumns])).toEqual(
         rows.map(() => ['written', []]),
