@@ -148,20 +148,19 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       reason text,
       not_before timestamptz,
       lease_token uuid,
-      leased_until timestamptz,
       requested_at timestamptz,
       resolved_at timestamptz,
       refresh_at timestamptz,
       confidence double precision,
       record json,
       constraint lookups_state check (case state
-        when 'pending' then lease_token is null and leased_until is null and resolved_at is null
-        when 'found' then lease_token is null and leased_until is null and resolved_at is not null and record is not null
-        when 'leased' then lease_token is not null and leased_until is not null and resolved_at is null
-        when 'submitted' then lease_token is null and leased_until is null and resolved_at is null and job_key is not null
-        when 'not_found' then lease_token is null and leased_until is null and resolved_at is not null
-        when 'rejected' then lease_token is null and leased_until is null and resolved_at is not null
-        when 'failed' then lease_token is null and leased_until is null and resolved_at is not null
+        when 'pending' then lease_token is null and resolved_at is null
+        when 'found' then lease_token is null and resolved_at is not null and record is not null
+        when 'leased' then lease_token is not null and resolved_at is null
+        when 'submitted' then lease_token is null and resolved_at is null and job_key is not null
+        when 'not_found' then lease_token is null and resolved_at is not null
+        when 'rejected' then lease_token is null and resolved_at is not null
+        when 'failed' then lease_token is null and resolved_at is not null
         else false end)
     ) with (fillfactor = 19, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(
     db,
@@ -197,25 +196,15 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       primary key (run_id, id)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
 
-  // Which lookups were leased under a token, so that leases are found without an index on lookups. The lookups themselves
-  // say which of them still are.
+  // The lookups that were leased under a token, and until when: without an index on lookups, and without a write to each when the
+  // lease is extended. The lookups themselves say which of them still are.
   await sql`
     create table fillrate.lookup_leases (
       lease_token uuid primary key,
+      leased_at timestamptz not null default now(),
+      leased_until timestamptz not null,
       lookup_ids bigint[] not null
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-
-  // Lookups leased under `lease_token` have been requested up to `through_lookup_id`. A process leases more lookups than
-  // it has calls on the wire, so that no call waits for a search; if it is killed, those above the mark are not in doubt.
-  // One row for many calls, and a new one each time: a mark on each lookup would cost a new version of each, and
-  // updating one row would serialize concurrent writes.
-  await sql`
-    create table fillrate.in_flight_marks (
-      lease_token uuid not null,
-      through_lookup_id bigint not null,
-      marked_at timestamptz not null default now()
-    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
-  await sql`create index in_flight_marks_by_token on fillrate.in_flight_marks (lease_token)`.execute(db)
 
   // Lookups that are answered and not yet written back: one entry for all that one statement has answered. A row for each
   // of them would cost two versions of that row, and a flag on the lookup two versions of the whole lookup. A lookup may be
@@ -946,6 +935,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
  * often creates. A key would be one more index for each of the rows of these queues. Written to the WAL only with `wal_level` logical.
  */
 async function createReplicaIdentities(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['in_flight_marks', 'row_counts', 'spend_entries'])
+  for (const table of ['row_counts', 'spend_entries'])
     await sql`alter table ${sql.id('fillrate', table)} replica identity full`.execute(db)
 }

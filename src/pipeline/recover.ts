@@ -14,8 +14,8 @@ import type { Deps, RunPolicy } from './deps.ts'
 const RECOVER_BATCH_SIZE = 1_000
 
 interface RecoverResult {
-  /** Expired leases: calls that may be billed, and lookups that were never requested. */
-  readonly expiredLeases: lookups.ExpiredLeases
+  /** Lookups whose lease has expired: their calls may be billed. */
+  readonly expiredLeases: number
   readonly interruptedRuns: number
   readonly doubtfulJobs: number
   /** Jobs that would never be posted; their inputs are free for another job. */
@@ -40,9 +40,7 @@ export async function recoverAbandoned(
   const interrupted = await runs.interruptExpired(deps.db, ownIds)
   // A run in bulk has none, and planning the search for expired ones takes longer than all else here.
   const hasLeases = await lookups.hasLeases(deps.db)
-  const expiredLeases = hasLeases
-    ? await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
-    : { inDoubt: 0, uncalled: 0 }
+  const expiredLeases = hasLeases ? await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE) : 0
   if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
@@ -53,9 +51,9 @@ export async function recoverAbandoned(
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')
-  if (expiredLeases.inDoubt > 0)
+  if (expiredLeases > 0)
     deps.log.warn(
-      { event: 'calls_in_doubt', lookups: expiredLeases.inDoubt },
+      { event: 'calls_in_doubt', lookups: expiredLeases },
       'lease expired during a call; retrying (may be billed twice)',
     )
   const { expiredJobs } = recovered

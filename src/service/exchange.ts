@@ -1,6 +1,5 @@
 import type { Dispatcher } from 'undici'
 import type { AnswerHead, NormalizeHead } from '../domain/service/head.ts'
-import { addAbortListener, removeAbortListener } from '../util/abort-listeners.ts'
 
 export type ResponseHeaders = Record<string, string | string[] | undefined>
 
@@ -76,7 +75,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.end({ kind: 'timeout', cause: undefined }), timeoutMs)
     this.#onAbort = () => this.end({ kind: 'aborted', cause: signal?.reason })
     if (signal?.aborted === true) this.#onAbort()
-    else if (signal !== undefined) addAbortListener(signal, this.#onAbort)
+    else signal?.addEventListener('abort', this.#onAbort, { once: true })
   }
 
   get isFinished(): boolean {
@@ -120,8 +119,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (this.#isFinished) return
     this.#isFinished = true
     clearTimeout(this.#timer)
-    const { signal } = this.#options
-    if (signal !== undefined) removeAbortListener(signal, this.#onAbort)
+    this.#options.signal?.removeEventListener('abort', this.#onAbort)
     const wasSent = this.#controller !== null
     if (failure !== null) {
       if (wasSent && this.#head === null) this.#options.observer?.lost(Date.now())

@@ -57,7 +57,7 @@ export async function storeLateRecords(
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
-             lease_token = null, leased_until = null, record = v.record, confidence = v.confidence
+             lease_token = null, record = v.record, confidence = v.confidence
         from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
@@ -109,7 +109,7 @@ async function storeDelivered(
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
-             lease_token = null, leased_until = null, requested_at = coalesce(l.requested_at, v."requestedAt"),
+             lease_token = null, requested_at = coalesce(l.requested_at, v."requestedAt"),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${recordBatch(results, DELIVERED_COLUMNS)}

@@ -94,7 +94,7 @@ export async function eraseCells(
 /** Every table that the migrations create, without their own. */
 export const OWN_TABLES: readonly string[] = `
   audit_events budgets changed_rows changed_rows_spare changes circuit_breakers deleted_rows deliveries due_rows fill_rate_samples
-  in_flight_marks jobs leases lookup_leases lookups malformed_responses metric_counters notifications paused_sources
+  jobs leases lookup_leases lookups malformed_responses metric_counters notifications paused_sources
   pending_lookups processes rate_limit_history rate_limits request_counts revoked_sessions row_counts rows run_lookups runs
   scheduled_runs services skipped_cells source_cursors spend spend_entries suppressions troubles write_back_queue`
   .trim()

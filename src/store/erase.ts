@@ -194,8 +194,7 @@ async function deleteLookups(
       select g.run_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, 0 as returned, d.doubt,
              d.doubt * coalesce(g.credits_reserved, 1) as credits_in_doubt
         from gone g left join answered v on v.id = g.id and v.token = g.lease_token
-       cross join lateral (select (v.id is null and g.state = 'leased' and exists (
-               select from fillrate.in_flight_marks m where m.lease_token = g.lease_token and m.through_lookup_id >= g.id))::integer as doubt) d
+       cross join lateral (select (v.id is null and g.state = 'leased')::integer as doubt) d
     ), ${countCreditsSql}
     select kind, key, record from gone`.execute(tx)
   return rows

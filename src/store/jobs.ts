@@ -183,7 +183,7 @@ export async function createFromAsyncAnswer(
     ), ${countCreditsSql}
     update fillrate.lookups l
        set state = 'submitted', job_key = made.key, sync_only = true, attempts = l.attempts + 1, requested_at = now(),
-           lease_token = null, leased_until = null
+           lease_token = null
       from made where l.id = ${lookup.id}`.execute(db)
 }
 

@@ -13,8 +13,8 @@ import {
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
 import { countCallsSql, countCreditsSql } from './spend.ts'
-import { columnArrays, compileOnce, intervalSql, opaque, PREPARED, unnestColumns } from './sql.ts'
-import { postgresArray } from '../util/postgres-array.ts'
+import { anyOf, fromNow, intervalSql, NOW, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
+import type { Connection } from './transaction.ts'
 
 export interface LeasedLookup {
   readonly id: number
@@ -24,13 +24,12 @@ export interface LeasedLookup {
   readonly token: string
 }
 
+/** Which lookups to lease, and how. */
 export interface LeaseOptions {
   readonly run: number
   readonly limit: number
   readonly token: string
   readonly leaseMs: number
-  /** How many of them, from the first, are called as soon as this commits. Default: all. */
-  readonly startImmediately?: number
   /**
    * Whether to lease emails too, after the lookups that never go in bulk. A number: only while fewer emails than this
    * are pending, because that many make a job.
@@ -43,141 +42,47 @@ export interface LeaseOptions {
 }
 
 /**
- * Leases pending lookups of a run, oldest first; those that can only go as synchronous calls come before emails.
- * @returns in the order in which to call
+ * SQL: the CTE `leased (id, kind, input, attempts)`: pending lookups of a run, oldest first; those that can only go as single calls
+ * come before emails. From its commit on they may be called, and are in doubt if the process dies.
  */
-export async function leaseLookups(
-  db: Database,
-  {
-    run,
-    limit,
-    token,
-    leaseMs,
-    emails,
-    startImmediately = limit,
-    endpoint = null,
-    untried = false,
-  }: LeaseOptions,
-): Promise<LeasedLookup[]> {
+const leaseSql = ({ run, limit, token, leaseMs, emails, endpoint = null, untried = false }: LeaseOptions) => {
   const areEmailsTaken =
     typeof emails === 'number'
       ? sql<boolean>`not ${hasPendingEmailsSql(run, emails)}`
       : sql<boolean>`${emails}::boolean`
-  const { rows } = await sql<Omit<LeasedLookup, 'token'>>`${PREPARED}
-    with ${openPendingSql(run, limit, {
-      emails: areEmailsTaken,
-      others: true,
-      endpoint,
-      condition: untried ? sql`l.reason is null` : sql`true`,
-    })}, claimed as (${claimPendingSql(sql`${limit}::integer`)}), ${dequeuePendingSql('claimed')}, leased as (
-      update fillrate.lookups l
-         set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)}
-        from claimed where l.ctid = claimed.tid
+  return sql`${openPendingSql(run, limit, {
+    emails: areEmailsTaken,
+    others: true,
+    endpoint,
+    condition: untried ? sql`l.reason is null` : sql`true`,
+  })}, claimed as (${claimPendingSql(sql`${limit}::integer`)}), ${dequeuePendingSql('claimed')}, leased as (
+      update fillrate.lookups l set state = 'leased', lease_token = ${token} from claimed where l.ctid = claimed.tid
       returning l.id, l.kind, l.input, l.attempts
     ), listed as (
-      insert into fillrate.lookup_leases (lease_token, lookup_ids)
-      select ${token}, array_agg(id) from leased having count(*) > 0
-    ), marked as (
-      insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
-      select ${token}, id from (select id from leased order by id limit ${startImmediately}::integer) a order by id desc limit 1
-    )
-    select * from leased order by id`.execute(db)
-  return rows.map((row) => ({ ...row, token }))
+      insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
+      select ${token}, now() + ${intervalSql(leaseMs)}, array_agg(id) from leased having count(*) > 0
+    )`
 }
 
-/** How many lookups are leased under a token, and how many of these leases were extended. */
-export interface ExtendedLeases {
-  readonly leased: number
-  readonly extended: number
+type LeasedColumns = Omit<LeasedLookup, 'token'>
+
+/** Leases pending lookups. @returns in the order in which to call */
+export async function leaseLookups(db: Connection, options: LeaseOptions): Promise<LeasedLookup[]> {
+  const { rows } = await sql<LeasedColumns>`${PREPARED}
+    with ${leaseSql(options)} select * from leased order by id`.execute(db)
+  return rows.map((row) => ({ ...row, token: options.token }))
 }
 
-/**
- * Extends the leases under these tokens. Skips a lookup that another statement has locked: its result is most likely
- * being stored, and waiting for it while holding other locks leads to deadlocks.
- * @returns by token; a token without any lease is missing
- */
+/** Extends the leases under these tokens. @returns those that have not expired */
 export async function extendLookupLeases(
   db: Database,
   tokens: readonly string[],
   leaseMs: number,
-): Promise<Map<string, ExtendedLeases>> {
-  if (tokens.length === 0) return new Map()
-  const leasedSql = sql`fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)`
-  const isHeld = sql`id = q.id and state = 'leased' and lease_token = h.lease_token`
-  const ofTokens = sql`h.lease_token = any(${[...tokens]}::uuid[])`
-  const { rows } = await sql<ExtendedLeases & { token: string }>`
-    with mine as materialized (
-      select q.id, h.lease_token as token from ${leasedSql}
-       cross join lateral (select from fillrate.lookups where ${isHeld} offset 0) l where ${ofTokens}
-    ), held as materialized (
-      select q.id from ${leasedSql}
-       cross join lateral (select from fillrate.lookups where ${isHeld} for no key update skip locked offset 0) l where ${ofTokens}
-    ), extended as (
-      update fillrate.lookups l set leased_until = now() + ${intervalSql(leaseMs)}
-        from held where l.id = held.id
-      returning l.id
-    )
-    select token, count(*) as leased, count(extended.id) as extended
-      from mine left join extended using (id) group by token`.execute(db)
-  return new Map(rows.map(({ token, ...counts }) => [token, counts]))
+): Promise<Set<string>> {
+  const held = db.updateTable('fillrate.lookup_leases').where('lease_token', '=', anyOf(tokens))
+  const extended = held.where('leased_until', '>', NOW).set({ leased_until: fromNow(leaseMs) })
+  return new Set((await extended.returning('lease_token').execute()).map((row) => row.lease_token))
 }
-
-/** What a statement that marks lookups in flight is sent with. */
-interface MarkValues {
-  readonly markTokens: Buffer
-  readonly markIds: Buffer
-  readonly nextIds: Buffer
-}
-
-/** SQL fragments: mark lookups in flight, and select those whose lease we still hold. */
-const inFlightSql = (
-  value: (name: keyof MarkValues) => RawBuilder<unknown>,
-): { readonly marked: RawBuilder<unknown>; readonly held: RawBuilder<unknown> } => ({
-  marked: sql`marked as (
-      insert into fillrate.in_flight_marks (lease_token, through_lookup_id)
-      select * from unnest(${value('markTokens')}::uuid[], ${value('markIds')}::bigint[])
-    )`,
-  held: sql`(select jsonb_object_agg(id, lease_token) from fillrate.lookups
-                where id = any(${value('nextIds')}::bigint[]) and ${opaque(sql`leased_until > now()`)})`,
-})
-
-function toMarkValues(lookups: readonly LeasedLookup[]): MarkValues {
-  const throughId = new Map<string, number>()
-  for (const { id, token } of lookups) throughId.set(token, Math.max(id, throughId.get(token) ?? 0))
-  return {
-    markTokens: postgresArray('uuid', [...throughId.keys()]),
-    markIds: postgresArray('bigint', [...throughId.values()]),
-    nextIds: postgresArray(
-      'bigint',
-      lookups.map(({ id }) => id),
-    ),
-  }
-}
-
-const markStatement = compileOnce<MarkValues, { held: LeaseHolders }>((value) => {
-  const { marked, held } = inFlightSql(value)
-  return sql`${PREPARED} with ${marked} select ${held} as held`
-})
-
-/**
- * Marks leased lookups in flight, before they are called, lowest ids first. If the process is killed, only marked
- * lookups are in doubt.
- * @returns those that may be called; without those that were erased meanwhile or leased by another process
- */
-export async function markInFlight(
-  db: Database,
-  lookups: readonly LeasedLookup[],
-): Promise<readonly LeasedLookup[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await markStatement(db, toMarkValues(lookups))
-  return stillHeld(lookups, rows[0]?.held)
-}
-
-/** The token that holds the lease, by lookup id. */
-type LeaseHolders = Readonly<Record<string, string>> | null
-
-const stillHeld = (lookups: readonly LeasedLookup[], holders: LeaseHolders | undefined): LeasedLookup[] =>
-  lookups.filter(({ id, token }) => holders?.[id] === token)
 
 export interface LookupResult extends LookupFields {
   readonly id: number
@@ -194,68 +99,57 @@ export interface LookupResult extends LookupFields {
 }
 
 export interface CompleteResult {
-  /** Those of `next` that may be called, as `markInFlight` returns them. */
-  readonly started: readonly LeasedLookup[]
+  /** What was leased with the same statement, in the order in which to call. */
+  readonly leased: readonly LeasedLookup[]
   /** Results whose lease was lost, or whose subject was erased. */
   readonly unstored: readonly LookupResult[]
 }
 
-type CompleteValues = Record<keyof typeof RESULT_COLUMNS, Buffer> & Partial<MarkValues>
-
-const completeStatement = (hasCredits: boolean, hasNext: boolean) =>
-  compileOnce<CompleteValues, { stored: number[] | null; held: LeaseHolders }>((value) => {
-    const { marked, held } = hasNext ? inFlightSql(value) : { marked: null, held: sql`null` }
-    return sql`${PREPARED}
+/**
+ * Stores the results of leased lookups, and leases the next ones in the same statement: a slot is idle for one
+ * round trip and one commit instead of two. If the lease was lost, a record is still stored where there is none, and
+ * never replaces a newer one.
+ * @param next what to lease; null: nothing
+ */
+export async function completeLookups(
+  db: Connection,
+  results: readonly LookupResult[],
+  next: LeaseOptions | null = null,
+): Promise<CompleteResult> {
+  if (results.length === 0) return { leased: [], unstored: [] }
+  const hasCredits = results.some(({ credits }) => credits !== undefined)
+  const statement = sql<{ stored: number[] | null; leased: LeasedColumns[] | null }>`${PREPARED}
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, attempts = v.attempts, not_before = v."notBefore",
              requested_at = case when v.call is null then l.requested_at else v."requestedAt" end, resolved_at = v."resolvedAt", refresh_at = v."refreshAt",
-             lease_token = null, leased_until = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
+             lease_token = null, unconfirmed_calls = l.unconfirmed_calls + coalesce(v."unconfirmedCalls", 0),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${unnestColumns(RESULT_COLUMNS, value)}
+        from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
       returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
                 ${hasCredits ? sql`, ${creditedSql}, coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt` : sql``}
-    ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')} ${marked === null ? sql`` : sql`, ${marked}`}
-    select (select jsonb_agg(id) from stored) as stored, ${held} as held`
-  })
-
-const completeFlat = { alone: completeStatement(false, false), withNext: completeStatement(false, true) }
-const completeCredits = { alone: completeStatement(true, false), withNext: completeStatement(true, true) }
-
-/**
- * Stores the results of leased lookups and marks the next ones in flight in the same statement: a slot is idle for one
- * round trip and one commit instead of two. If the lease was lost, a record is still stored where there is none, and
- * never replaces a newer one.
- * @param next leased lookups to call when this has committed
- */
-export async function completeLookups(
-  db: Database,
-  results: readonly LookupResult[],
-  next: readonly LeasedLookup[] = [],
-): Promise<CompleteResult> {
-  if (results.length === 0) return { started: await markInFlight(db, next), unstored: [] }
-  const hasCredits = results.some(({ credits }) => credits !== undefined)
-  const statements = hasCredits ? completeCredits : completeFlat
-  const columns = columnArrays(results, RESULT_COLUMNS)
-  const { rows } = await (next.length === 0
-    ? statements.alone(db, columns)
-    : statements.withNext(db, { ...columns, ...toMarkValues(next) }))
-  const stored = new Set(rows[0]?.stored)
-  const unstored = results.filter((one) => !stored.has(one.id))
+    ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
+    ${next === null ? sql`` : sql`, ${leaseSql(next)}`}
+    select (select jsonb_agg(id) from stored) as stored,
+           ${next === null ? sql`null` : sql`(select jsonb_agg(leased order by id) from leased)`} as leased`
+  const { stored, leased } = await readOne(db, statement)
+  const isStored = new Set(stored)
+  const unstored = results.filter((one) => !isStored.has(one.id))
   await storeLateRecords(
     db,
     unstored.filter((one) => one.state === Lookup.found),
   )
-  return { started: stillHeld(next, rows[0]?.held), unstored }
+  const token = next?.token ?? ''
+  return { leased: (leased ?? []).map((lookup) => ({ ...lookup, token })), unstored }
 }
 
 /** SQL: returns the leased lookups `l` to the queue. @param from FROM and WHERE, which fence them by their token */
 const releaseSql = (from: RawBuilder<unknown>) => sql`
     with released as (
-      update fillrate.lookups l set state = 'pending', lease_token = null, leased_until = null ${from}
+      update fillrate.lookups l set state = 'pending', lease_token = null ${from}
       returning ${QUEUED_COLUMNS}
     ), ${enqueuePendingSql('released')}
     select count(*) from released`

@@ -94,52 +94,35 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
      where l.id = member.id and ${isOpenMemberSql('member.job_key')}`.execute(tx)
 }
 
-export interface ExpiredLeases {
-  /** Marked in flight: their calls may have been answered and billed, which is counted. */
-  readonly inDoubt: number
-  /** Leased and never called. */
-  readonly uncalled: number
-}
-
-/** Whether there are lists of leases, or marks of their calls, from any process. */
+/** Whether any process holds leases of lookups. */
 export const hasLeases = (db: Connection): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`exists (select from fillrate.lookup_leases) or exists (select from fillrate.in_flight_marks)`,
-  )
+  isTrue(db, sql`exists (select from fillrate.lookup_leases)`)
 
-/** Returns lookups with an expired lease to the queue. */
-export async function releaseExpiredLookups(db: Connection, limit: number): Promise<ExpiredLeases> {
-  const released = sql<ExpiredLeases>`
+/**
+ * Returns lookups with an expired lease to the queue. Their calls may have been answered and billed: each is counted as in doubt.
+ * @returns how many
+ */
+export async function releaseExpiredLookups(db: Connection, limit: number): Promise<number> {
+  const released = sql<{ count: number }>`
     with expired as materialized (
-      select l.id, l.token from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
+      select l.id, h.leased_at from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
        cross join lateral (
-         select id, lease_token as token from fillrate.lookups
-          where id = q.id and state = 'leased' and lease_token = h.lease_token and leased_until < now()
+         select id from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token
             for no key update skip locked offset 0) l
-       limit ${limit}
-    ), called as materialized (
-      select e.id, min(a.marked_at) as at from expired e left join fillrate.in_flight_marks a on a.lease_token = e.token and a.through_lookup_id >= e.id
-       group by e.id
-    ), returned as (
-      update fillrate.lookups l
-         set state = 'pending', lease_token = null, leased_until = null,
-             unconfirmed_calls = l.unconfirmed_calls + (called.at is not null)::integer,
-             attempts = l.attempts + (called.at is not null)::integer,
-             requested_at = coalesce(called.at, l.requested_at),
-             reason = case when called.at is null then l.reason else 'lease expired during a call' end
-        from called where l.id = called.id
-      returning ${QUEUED_COLUMNS}, called.at, l.source, case when called.at is not null then 'retried' end as call,
-                (called.at is not null)::integer as doubt, 0 as credits, 0 as returned,
-                case when called.at is not null then coalesce(l.credits_reserved, 1) else 0 end as credits_in_doubt
+       where h.leased_until < now() limit ${limit}
     ), stored as (
-      select * from returned
-    ), ${countCreditsSql}, ${enqueuePendingSql('returned')}
-    select count(at) as "inDoubt", count(*) - count(at) as uncalled from returned`
-  return readOne(db, released)
+      update fillrate.lookups l
+         set state = 'pending', lease_token = null, unconfirmed_calls = l.unconfirmed_calls + 1, attempts = l.attempts + 1,
+             requested_at = expired.leased_at, reason = 'lease expired during a call'
+        from expired where l.id = expired.id
+      returning ${QUEUED_COLUMNS}, l.source, 'retried' as call, 1 as doubt, 0 as credits, 0 as returned,
+                coalesce(l.credits_reserved, 1) as credits_in_doubt
+    ), ${countCreditsSql}, ${enqueuePendingSql('stored')}
+    select count(*) as count from stored`
+  return (await readOne(db, released)).count
 }
 
-/** Deletes the lists of tokens that hold no lease any more, and their in-flight marks after a grace period of one minute. */
+/** Deletes leases under which nothing is leased any more. */
 export async function pruneLeases(db: Connection): Promise<void> {
   await sql`
     delete from fillrate.lookup_leases h
@@ -149,10 +132,6 @@ export async function pruneLeases(db: Connection): Promise<void> {
           select from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token offset 0) l)`.execute(
     db,
   )
-  await sql`
-    delete from fillrate.in_flight_marks a
-     where a.marked_at < now() - interval '1 minute'
-       and not exists (select from fillrate.lookup_leases h where h.lease_token = a.lease_token)`.execute(db)
 }
 
 /** Lookups per statement. */

@@ -71,14 +71,12 @@ export interface Schema extends ObservationTables {
     reason: string | null
     not_before: Date | null
     lease_token: string | null
-    leased_until: Date | null
     requested_at: Date | null
     resolved_at: Date | null
     refresh_at: Date | null
     confidence: number | null
     record: Json | null
   }
-  'fillrate.in_flight_marks': { lease_token: string; through_lookup_id: number; marked_at: Generated<Date> }
   'fillrate.pending_lookups': {
     id: Generated<number>
     run_id: number
@@ -89,7 +87,12 @@ export interface Schema extends ObservationTables {
     lookup_ids: number[]
   }
   'fillrate.run_lookups': { run_id: number; id: Generated<number>; lookup_ids: number[] }
-  'fillrate.lookup_leases': { lease_token: string; lookup_ids: number[] }
+  'fillrate.lookup_leases': {
+    lease_token: string
+    leased_at: Generated<Date>
+    leased_until: Date
+    lookup_ids: number[]
+  }
   'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }
   'fillrate.rows': {
     lookup_id: number | null

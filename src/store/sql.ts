@@ -1,11 +1,4 @@
-import {
-  type CompiledQuery,
-  type Kysely,
-  type QueryExecutorProvider,
-  type QueryResult,
-  type RawBuilder,
-  sql,
-} from 'kysely'
+import { type QueryExecutorProvider, type RawBuilder, sql } from 'kysely'
 import { type ArrayType, postgresArray } from '../util/postgres-array.ts'
 
 /**
@@ -23,40 +16,18 @@ export type BatchColumns = Readonly<Record<string, ArrayType>>
  * A batch of records `v`, an array for each column, hidden from the planner by a sub-select: it copies a constant about ten times.
  * It expects a few records then, and searches an index for each, as it should: for every `jsonb_to_recordset` it expects a
  * hundred, and reads the whole table for one record. Unnested in a select list: `unnest` of several arrays in
- * FROM copies each of them twice, and answers took 1.09 times as long to store.
+ * FROM copies each of them twice.
  * @param records a missing column becomes NULL
  * @example
  * sql`update fillrate.lookups l set state = v.state
  *       from ${recordBatch(records, { id: 'bigint', state: 'text' })} where l.id = v.id`
  */
 export function recordBatch(records: readonly object[], columns: BatchColumns): RawBuilder<unknown> {
-  const arrays = columnArrays(records, columns)
-  return unnestColumns(columns, (name) => sql`${arrays[name]}`)
-}
-
-/** SQL: the batch `v` of `recordBatch`, of the array that `value` binds for each column. */
-export function unnestColumns<Columns extends BatchColumns>(
-  columns: Columns,
-  value: (name: keyof Columns & string) => RawBuilder<unknown>,
-): RawBuilder<unknown> {
-  const unnested = Object.entries(columns).map(
-    ([name, type]) => sql`unnest((select ${value(name)}::${sql.raw(type)}[])) as ${sql.id(name)}`,
-  )
+  const unnested = Object.entries(columns).map(([name, type]) => {
+    const values = records.map((record) => (record as Readonly<Record<string, unknown>>)[name])
+    return sql`unnest((select ${postgresArray(type, values)}::${sql.raw(type)}[])) as ${sql.id(name)}`
+  })
   return sql`(select ${sql.join(unnested)}) as v`
-}
-
-/** An array for each column of a batch. */
-export function columnArrays<Columns extends BatchColumns>(
-  records: readonly object[],
-  columns: Columns,
-): Record<keyof Columns, Buffer> {
-  const arrays: Record<string, Buffer> = {}
-  for (const [name, type] of Object.entries(columns))
-    arrays[name] = postgresArray(
-      type,
-      records.map((record) => (record as Readonly<Record<string, unknown>>)[name]),
-    )
-  return arrays as Record<keyof Columns, Buffer>
 }
 
 /** SQL: keys to be searched in an index, for `= any(…)`. Hidden: the planner would look at each of thousands. */
@@ -90,36 +61,6 @@ export function unnestByRow(
  */
 export const PREPARED_MARK = '/* prepared */'
 export const PREPARED = sql.raw(PREPARED_MARK)
-
-/** The place of a value in a statement that is compiled once. */
-class Placeholder {
-  readonly name: string
-
-  constructor(name: string) {
-    this.name = name
-  }
-}
-
-/**
- * A statement that is compiled when it is first sent, and later sent with other values: for those that are sent many times a
- * second with few rows each. To make the text anew for each was 4% of Node's time in a run one by one.
- * @param build the text may depend on nothing but its names of values
- */
-export function compileOnce<Values extends object, Row>(
-  build: (value: (name: keyof Values & string) => RawBuilder<unknown>) => RawBuilder<Row>,
-): (
-  db: QueryExecutorProvider & Pick<Kysely<unknown>, 'executeQuery'>,
-  values: Values,
-) => Promise<QueryResult<Row>> {
-  let compiled: CompiledQuery<Row> | null = null
-  return (db, values) => {
-    compiled ??= build((name) => sql`${new Placeholder(name)}`).compile(db)
-    const parameters = compiled.parameters.map((value) =>
-      value instanceof Placeholder ? values[value.name as keyof Values] : value,
-    )
-    return db.executeQuery({ ...compiled, parameters })
-  }
-}
 
 /** SQL: the time of the transaction. */
 export const NOW = sql<Date>`now()`

@@ -5,9 +5,9 @@ import type {
   LookupResult,
 } from '../../src/store/lookup-leases.ts'
 
-export type StepKind = 'lease' | 'mark' | 'complete' | 'release' | 'call' | 'late'
+export type StepKind = 'lease' | 'complete' | 'release' | 'call'
 
-/** One statement, call or timer that is under way until a test ends it. */
+/** One statement or call that is under way until a test ends it. */
 export interface Step {
   readonly kind: StepKind
   /** It does what it is to do, and its result arrives. */
@@ -20,16 +20,11 @@ export interface Step {
 export class SteppedLeases {
   steps: Step[] = []
   readonly pending: number[]
+  /** Of leased lookups: those that a crash would leave in doubt. */
   readonly tokens = new Map<number, string>()
-  readonly #throughId = new Map<string, number>()
 
   constructor(lookups: number) {
     this.pending = Array.from({ length: lookups }, (_, index) => index + 1)
-  }
-
-  /** Leased lookups that a crash would leave in doubt. */
-  get inDoubt(): number[] {
-    return [...this.tokens].flatMap(([id, token]) => (id <= (this.#throughId.get(token) ?? 0) ? [id] : []))
   }
 
   step<T>(kind: StepKind, act: () => T): Promise<T> {
@@ -60,24 +55,14 @@ export class SteppedLeases {
     }
   }
 
-  lease({ limit, token, startImmediately = limit }: LeaseOptions): Promise<LeasedLookup[]> {
-    return this.step('lease', () => {
-      const ids = this.pending.splice(0, limit).toSorted((one, other) => one - other)
-      for (const id of ids) this.tokens.set(id, token)
-      const through = ids[Math.min(startImmediately, ids.length) - 1]
-      if (through !== undefined) this.#throughId.set(token, through)
-      return ids.map((id) => ({ id, kind: 'email', input: {}, attempts: 0, token }))
-    })
+  lease(options: LeaseOptions): Promise<LeasedLookup[]> {
+    return this.step('lease', () => this.#lease(options))
   }
 
-  mark(lookups: readonly LeasedLookup[]): Promise<LeasedLookup[]> {
-    return this.step('mark', () => this.#mark(lookups))
-  }
-
-  complete(results: readonly LookupResult[], next: readonly LeasedLookup[]): Promise<CompleteResult> {
+  complete(results: readonly LookupResult[], next: LeaseOptions | null): Promise<CompleteResult> {
     return this.step('complete', () => {
       for (const { id } of results) this.tokens.delete(id)
-      return { started: this.#mark(next), unstored: [] }
+      return { leased: next === null ? [] : this.#lease(next), unstored: [] }
     })
   }
 
@@ -89,11 +74,10 @@ export class SteppedLeases {
     })
   }
 
-  #mark(lookups: readonly LeasedLookup[]): LeasedLookup[] {
-    const held = lookups.filter(({ id, token }) => this.tokens.get(id) === token)
-    for (const { id, token } of lookups)
-      this.#throughId.set(token, Math.max(id, this.#throughId.get(token) ?? 0))
-    return held
+  #lease({ limit, token }: LeaseOptions): LeasedLookup[] {
+    const ids = this.pending.splice(0, limit).toSorted((one, other) => one - other)
+    for (const id of ids) this.tokens.set(id, token)
+    return ids.map((id) => ({ id, kind: 'email', input: {}, attempts: 0, token }))
   }
 }
 

@@ -69,12 +69,7 @@ export class LeaseKeeper {
     try {
       const tokens = aging.map(([token]) => token)
       const extended = await store.extendLookupLeases(this.#deps.db, tokens, LEASE_MS)
-      for (const [token, lease] of aging) {
-        const result = extended.get(token)
-        // If only a part was extended, keep the age: extend again, and abort in the end. If nothing is leased any
-        // more, the response is already stored or the lease is lost.
-        if (result !== undefined && result.extended === result.leased) lease.extendedAt = now
-      }
+      for (const [token, lease] of aging) if (extended.has(token)) lease.extendedAt = now
       this.#failure = null
     } catch (error) {
       this.#failure = error

@@ -1,5 +1,3 @@
-import { addAbortListener, removeAbortListener } from '../../util/abort-listeners.ts'
-
 type Priority = 'urgent' | 'normal' | 'low'
 
 /**
@@ -106,11 +104,11 @@ export class PrioritySemaphore {
     const waiting = this.#waiters[toRank(priority, isBulk)]
     await new Promise<void>((resolve) => {
       const finish = (): void => {
-        removeAbortListener(signal, finish)
+        signal.removeEventListener('abort', finish)
         waiting.delete(finish)
         resolve()
       }
-      addAbortListener(signal, finish)
+      signal.addEventListener('abort', finish, { once: true })
       waiting.add(finish)
     })
   }

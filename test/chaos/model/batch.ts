@@ -137,10 +137,12 @@ export class Batch {
         this.#calls.start(await this.#lease(worlds))
         return
       case 'lease':
-        this.#calls.prefetch(await this.#lease(worlds, 0))
+        this.#calls.keepReady(await this.#lease(worlds))
         return
-      case 'mark_in_flight':
-        return this.#markInFlight(worlds)
+      case 'call_leased':
+        return this.#calls.callReady(worlds)
+      case 'release':
+        return this.#calls.releaseReady(worlds)
       case 'found':
       case 'repeat': {
         const answers = await this.#calls.answer(worlds, 'oldest', foundEvent)
@@ -268,14 +270,6 @@ export class Batch {
     })
   }
 
-  async #markInFlight(worlds: readonly number[]): Promise<void> {
-    const prefetched = this.#calls.takePrefetched(worlds)
-    const marked = new Set(
-      (await leases.markInFlight(this.#deps.db, prefetched)).map(({ id, token }) => `${id} ${token}`),
-    )
-    this.#calls.start(prefetched.filter(({ id, token }) => marked.has(`${id} ${token}`)))
-  }
-
   #runOf = (worker: number) => ({
     id: this.#runs[worker] ?? 0,
     budget: new RunBudget(null, new Map(), SERVICE.credits),
@@ -329,8 +323,8 @@ export class Batch {
     return this.#people.unlock()
   }
 
-  /** The leader of each service leases lookups of its running runs. @param startImmediately how many; default: all */
-  async #lease(worlds: readonly number[] | null, startImmediately?: number): Promise<Leased[]> {
+  /** The leader of each service leases lookups of its running runs. */
+  async #lease(worlds: readonly number[] | null): Promise<Leased[]> {
     // Leasing takes all pending lookups, so those of other worlds are held back meanwhile.
     if (worlds !== null) {
       await this.#database.pool.query(
@@ -342,23 +336,37 @@ export class Batch {
     }
     const leased: Leased[] = []
     for (const service of SERVICES)
-      for (const { id: run } of await runs.listRunning(this.#deps.db, scopeOf(service)))
-        leased.push(
-          ...(
-            await leases.leaseLookups(this.#deps.db, {
-              run,
-              emails: true,
-              limit: 100_000,
-              token: randomUUID(),
-              leaseMs: HOUR,
-              ...(startImmediately !== undefined && { startImmediately }),
-            })
-          ).map((lookup) => ({ ...lookup, service })),
-        )
+      for (const { id: run } of await runs.listRunning(this.#deps.db, scopeOf(service))) {
+        const options = { run, emails: true, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
+        const lookups = await leases.leaseLookups(this.#deps.db, options)
+        const tokens = await this.#splitLease(options.token)
+        for (const one of lookups)
+          leased.push({ ...one, token: tokens.get(one.id) ?? options.token, service })
+      }
     await this.#database.pool.query(
       `update fillrate.lookups set not_before = null where not_before is not null`,
     )
     return leased
+  }
+
+  /** A lease for each world in place of one for all: each world's expires alone. @returns the token of each lookup */
+  async #splitLease(token: string): Promise<ReadonlyMap<number, string>> {
+    const { rows } = await this.#database.pool.query<{ token: string; ids: number[] }>(
+      `with parts as (
+         select gen_random_uuid() as token, array_agg(id) as ids from fillrate.lookups
+          where lease_token = $1 group by substring(key from '^w(\\d+)-')
+       ), split as (
+         insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
+         select p.token, h.leased_until, p.ids from parts p join fillrate.lookup_leases h on h.lease_token = $1
+       ), moved as (
+         update fillrate.lookups l set lease_token = p.token from parts p where l.id = any(p.ids)
+       ), gone as (
+         delete from fillrate.lookup_leases where lease_token = $1
+       )
+       select token, ids::int[] from parts`,
+      [token],
+    )
+    return new Map(rows.flatMap((part) => part.ids.map((id) => [id, part.token] as const)))
   }
 
   /** A worker's process dies, and another starts. @returns the run of the dead one */

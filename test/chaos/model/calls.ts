@@ -16,8 +16,8 @@ export class Calls {
   readonly #database: TestDatabase
   readonly #model: ModelState
   readonly #pending = new Map<number, PendingCall[]>()
-  /** Leased and not yet marked in flight. */
-  readonly #prefetched = new Map<number, Leased[]>()
+  /** Leased and not yet called. */
+  readonly #ready = new Map<number, Leased[]>()
   /** Answers of paused processes. */
   readonly #unstored = new Map<number, { readonly result: leases.LookupResult; readonly key: string }[]>()
   /** By lookup: the token of its current lease, where that is certain. */
@@ -39,24 +39,33 @@ export class Calls {
     }
   }
 
-  prefetch(leased: readonly Leased[]): void {
+  keepReady(leased: readonly Leased[]): void {
     for (const lookup of leased) {
       const world = parseWorld(lookup.input['email'] ?? '')
-      this.#prefetched.set(world, [...(this.#prefetched.get(world) ?? []), lookup])
+      this.#ready.set(world, [...(this.#ready.get(world) ?? []), lookup])
     }
   }
 
-  takePrefetched(worlds: readonly number[]): Leased[] {
-    const taken = worlds.flatMap((world) => this.#prefetched.get(world) ?? [])
-    for (const world of worlds) this.#prefetched.delete(world)
+  callReady(worlds: readonly number[]): void {
+    this.start(this.#takeReady(worlds))
+  }
+
+  /** Those of which the lease is lost meanwhile stay as they are. */
+  async releaseReady(worlds: readonly number[]): Promise<void> {
+    await leases.releaseLookups(this.#database.db, this.#takeReady(worlds))
+  }
+
+  #takeReady(worlds: readonly number[]): Leased[] {
+    const taken = worlds.flatMap((world) => this.#ready.get(world) ?? [])
+    for (const world of worlds) this.#ready.delete(world)
     return taken
   }
 
-  /** The processes of these worlds die, with calls on the wire and prefetched lookups. */
+  /** The processes of these worlds die, with calls on the wire and lookups that are ready. */
   crash(worlds: readonly number[]): void {
     for (const world of worlds) {
       this.#pending.delete(world)
-      this.#prefetched.delete(world)
+      this.#ready.delete(world)
     }
   }
 
@@ -70,8 +79,8 @@ export class Calls {
     const these = new Set(worlds)
     this.markUncertain([...this.#tokens.keys()].filter((key) => these.has(parseWorld(key))))
     await this.#database.pool.query(
-      `update fillrate.lookups set leased_until = now() - interval '1 s'
-        where state = 'leased' and substring(key from '^w(\\d+)-')::int = any ($1::int[])`,
+      `update fillrate.lookup_leases h set leased_until = now() - interval '1 s' from fillrate.lookups l
+        where l.id = any (h.lookup_ids) and l.lease_token = h.lease_token and substring(l.key from '^w(\\d+)-')::int = any ($1::int[])`,
       [worlds],
     )
   }

@@ -79,34 +79,30 @@ test('a lookup with an expired lease is requested again, and counted as in doubt
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
   ).toMatchObject({
-    expiredLeases: { inDoubt: 1 },
+    expiredLeases: 1,
   })
   expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
   expect(await readLookupTotals(database.db, run)).toMatchObject({ inDoubt: 1 })
 })
 
-test('of prefetched lookups, only those marked in flight are in doubt', async () => {
+test('what is leased is in doubt until it is answered or released, also what was leased with answers', async () => {
   await want('a@example.com', 'b@example.com', 'c@example.com', 'd@example.com')
-  const token = randomUUID()
-  const [a, b, c, d] = await leases.leaseLookups(database.db, {
-    run,
-    emails: true,
-    limit: 4,
-    startImmediately: 1,
-    token,
-    leaseMs: MINUTE,
+  const [a, b] = await lease(2)
+  if (!a || !b) throw new Error('two should have been leased')
+  const next = { run, emails: true, limit: 1, token: randomUUID(), leaseMs: MINUTE }
+  const { leased, unstored } = await leases.completeLookups(database.db, [found(a, 'answered')], next)
+  expect({ leased, unstored }).toEqual({
+    leased: [{ ...b, id: 3, input: { email: 'c@example.com' }, token: next.token }],
+    unstored: [],
   })
-  if (!a || !b || !c || !d) throw new Error('all four should have been leased')
-  const { started, unstored } = await leases.completeLookups(database.db, [found(a, 'answered')], [b])
-  expect({ started, unstored }).toEqual({ started: [b], unstored: [] })
-  expect(await leases.markInFlight(database.db, [c])).toEqual([c])
-  await database.pool.query(
-    `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
-  )
+  const [d] = await lease(1)
+  if (!d) throw new Error('the last should have been leased')
+  await leases.releaseLookups(database.db, [d])
+  await expireLeases()
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
   ).toMatchObject({
-    expiredLeases: { inDoubt: 2, uncalled: 1 },
+    expiredLeases: 2,
   })
   expect(await stored()).toMatchObject([
     { key: 'a@example.com', state: 'found', unconfirmed_calls: 0 },
@@ -117,25 +113,8 @@ test('of prefetched lookups, only those marked in flight are in doubt', async ()
   expect(await readLookupTotals(database.db, run)).toMatchObject({ requested: 3, inDoubt: 2 })
 })
 
-test('a prefetched lookup is not requested if another process has leased it meanwhile, or it was erased', async () => {
-  await want('a@example.com', 'b@example.com', 'c@example.com')
-  const [a, b, c] = await leases.leaseLookups(database.db, {
-    run,
-    emails: true,
-    limit: 3,
-    startImmediately: 0,
-    token: randomUUID(),
-    leaseMs: MINUTE,
-  })
-  if (!a || !b || !c) throw new Error('all three should have been leased')
-  await database.pool.query(
-    `update fillrate.lookups set leased_until = now() - interval '1 s' where key = 'a@example.com'`,
-  )
-  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
-  await lease(1)
-  await database.pool.query(`delete from fillrate.lookups where key = 'b@example.com'`)
-  expect(await leases.markInFlight(database.db, [a, b, c])).toEqual([c])
-})
+const expireLeases = (): Promise<unknown> =>
+  database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
 
 test('a lookup is released under its own token only, not under that of another in the same batch', async () => {
   await want('a@example.com', 'b@example.com')
@@ -151,19 +130,15 @@ test('a lookup is released under its own token only, not under that of another i
   ])
 })
 
-test('the in-flight mark of a token is deleted once nothing is leased under it', async () => {
+test('a lease is deleted once nothing is leased under it', async () => {
   await want('a@example.com', 'b@example.com')
   const [a] = await lease(1)
-  await lease(1)
-  if (!a) throw new Error('nothing was leased')
+  const [b] = await lease(1)
+  if (!a || !b) throw new Error('nothing was leased')
   await leases.completeLookups(database.db, [found(a, 'answered')])
-  await database.pool.query(`update fillrate.in_flight_marks set marked_at = now() - interval '2 minutes'`)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
-  const { rows } = await database.pool.query<{ token: string }>(
-    `select lease_token as token from fillrate.in_flight_marks`,
-  )
-  expect(rows).toHaveLength(1)
-  expect(rows[0]?.token).not.toBe(a.token)
+  const { rows } = await database.pool.query('select lease_token as token from fillrate.lookup_leases')
+  expect(rows).toEqual([{ token: b.token }])
 })
 
 test('the record of a lost lease is stored if there is none, and never replaces a newer one', async () => {
@@ -182,43 +157,35 @@ test('the record of a lost lease is stored if there is none, and never replaces 
   ])
 })
 
-test('an extended lease does not expire; a lost one cannot be extended', async () => {
+test('an extended lease does not expire; an expired one cannot be extended', async () => {
   await want('a@example.com')
-  const [first] = await lease(1, 0)
+  const [first] = await lease(1, 2_000)
   if (!first) throw new Error('nothing was leased')
-  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(
-    new Map([[first.token, { leased: 1, extended: 1 }]]),
-  )
+  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
   ).toMatchObject({
-    expiredLeases: { inDoubt: 0, uncalled: 0 },
+    expiredLeases: 0,
   })
-  await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
+  await expireLeases()
+  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
-  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Map())
+  expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
 })
 
-test('extending never waits for a lock: two statements could wait for each other', async () => {
+test('extending waits for no lock of a lookup: two statements could wait for each other', async () => {
   await want('a@example.com', 'b@example.com')
-  const [a, b] = await lease(2, MINUTE)
-  if (!a || !b) throw new Error('both should have been leased')
+  const [a] = await lease(2, MINUTE)
+  if (!a) throw new Error('both should have been leased')
   const other = await database.pool.connect()
   try {
     await other.query('begin')
     await other.query('select from fillrate.lookups where id = $1 for update', [a.id])
-    // The extension reports that one of them was left out.
-    expect(await leases.extendLookupLeases(database.db, [a.token], 10 * MINUTE)).toEqual(
-      new Map([[a.token, { leased: 2, extended: 1 }]]),
-    )
+    expect(await leases.extendLookupLeases(database.db, [a.token], 10 * MINUTE)).toEqual(new Set([a.token]))
   } finally {
     await other.query('rollback')
     other.release()
   }
-  const { rows } = await database.pool.query<{ key: string; extended: boolean }>(
-    `select key, leased_until > now() + interval '5 minutes' as extended from fillrate.lookups order by key`,
-  )
-  expect(rows.map(({ extended }) => extended)).toEqual([false, true])
 })
 
 test('a lookup of another running run is not taken over; that of a dead run is', async () => {

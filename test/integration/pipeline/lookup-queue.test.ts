@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+import { LEASE_MS } from '../../../src/pipeline/deps.ts'
 import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import type { BreakerState } from '../../../src/service/breaker.ts'
-import { markInFlight, type LeasedLookup } from '../../../src/store/lookup-leases.ts'
+import { completeLookups, type LeasedLookup, leaseLookups } from '../../../src/store/lookup-leases.ts'
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -53,8 +54,7 @@ beforeEach(async () => {
     { db: database.db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
     run,
     leases,
-    () => LOOKUPS,
-    32,
+    { capacity: () => LOOKUPS, maxReady: 32, endpoint: null },
   )
 })
 afterEach(async () => {
@@ -62,49 +62,63 @@ afterEach(async () => {
   await database.drop()
 })
 
-/** Of these, lookups that are not marked in flight in Postgres. */
-async function findUnmarked(started: readonly LeasedLookup[]): Promise<number[]> {
+/** Of these, lookups that are not leased in Postgres under their token. */
+async function findUnleased(started: readonly LeasedLookup[]): Promise<number[]> {
   const { rows } = await database.pool.query<{ id: number }>(
-    `select id::int from fillrate.lookups l
-      where id = any ($1) and not exists (select from fillrate.in_flight_marks a where a.lease_token = l.lease_token and a.through_lookup_id >= l.id)`,
-    [started.map(({ id }) => id)],
+    `select k.id::int from unnest($1::bigint[], $2::uuid[]) as k (id, token)
+      where not exists (select from fillrate.lookups l join fillrate.lookup_leases h using (lease_token)
+                         where l.id = k.id and l.state = 'leased' and l.lease_token = k.token and l.id = any(h.lookup_ids))`,
+    [started.map(({ id }) => id), started.map(({ token }) => token)],
   )
   return rows.map(({ id }) => id)
 }
 
-test('no call starts before its in-flight mark is committed, however leases overlap', async () => {
+/** Stores an answer, as a call does, with what is to be ready next. @returns how many lookups were leased with it */
+async function storeAnswer({ id, token }: LeasedLookup): Promise<number> {
+  const plan = queue.planAhead()
+  const at = { requestedAt: new Date(), resolvedAt: new Date(), refreshAt: new Date() }
+  const none = { reason: null, attempts: 1, notBefore: null, record: null, confidence: null }
+  const { leased } = await completeLookups(
+    database.db,
+    [{ id, token, state: 'not_found', ...none, ...at }],
+    plan,
+  )
+  if (plan !== null) queue.addLeased(plan, leased, performance.now())
+  return leased.length
+}
+
+test('no call starts before its lease is committed, however leases and answers overlap', async () => {
   const started: LeasedLookup[] = []
+  let ahead = 0
   for (let round = 0; round < 30; round++) {
-    const [first, second] = await Promise.all([queue.markNext(7), queue.markNext(5)])
-    started.push(...first, ...second)
-    expect(await findUnmarked([...first, ...second])).toEqual([])
-    // As stored answers do: this marks the next lookups while others start. Not at first, when each leases for itself.
-    if (round > 0) {
-      const ahead = queue.takeAhead()
-      queue.addReady(ahead, await markInFlight(database.db, ahead))
-    }
+    const next = await queue.next(round % 2 === 0 ? 7 : 5)
+    started.push(...next)
+    expect(await findUnleased(next)).toEqual([])
+    const [answered] = next
+    if (answered === undefined) throw new Error('something should have been leased')
+    const [leased, others] = await Promise.all([storeAnswer(answered), queue.next(3)])
+    ahead += leased
+    started.push(...others)
+    expect(await findUnleased(others)).toEqual([])
   }
-  expect(started.length).toBeGreaterThan(100)
+  expect(ahead).toBeGreaterThan(30)
   expect(new Set(started.map(({ id }) => id)).size).toBe(started.length)
   await queue.close()
 })
 
-test('prefetched lookups that were not requested wait again', async () => {
-  const started = [...(await queue.markNext(100)), ...(await queue.markNext(100))]
-  const ahead = queue.takeAhead()
-  queue.addReady(ahead, await markInFlight(database.db, ahead))
-  expect(ahead.length).toBeGreaterThan(0)
-  const { rows: leased } = await database.pool.query<{ count: number }>(
-    `select count(*)::int as count from fillrate.lookups where state = 'leased'`,
-  )
-  expect(leased[0]?.count).toBeGreaterThan(started.length + ahead.length)
+test('lookups that were leased ahead and not called wait again, and are not in doubt', async () => {
+  const started = [...(await queue.next(10))]
+  const [answered] = started
+  if (answered === undefined) throw new Error('something should have been leased')
+  await storeAnswer(answered)
   await queue.close()
-  const { rows } = await database.pool.query<{ state: string; count: number }>(
-    `select state, count(*)::int from fillrate.lookups group by state order by state`,
+  const { rows } = await database.pool.query<{ state: string; count: number; doubt: number }>(
+    `select state, count(*)::int, sum(unconfirmed_calls)::int as doubt from fillrate.lookups group by state order by state`,
   )
   expect(rows).toEqual([
-    { state: 'leased', count: started.length },
-    { state: 'pending', count: LOOKUPS - started.length },
+    { state: 'leased', count: 9, doubt: 0 },
+    { state: 'not_found', count: 1, doubt: 0 },
+    { state: 'pending', count: LOOKUPS - 10, doubt: 0 },
   ])
 })
 
@@ -114,7 +128,7 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
   )
   breaker.state = 'open'
   const keys = async (): Promise<string[]> => {
-    const ids = (await queue.markNext(1)).map(({ id }) => id)
+    const ids = (await queue.next(1)).map(({ id }) => id)
     const { rows } = await database.pool.query<{ key: string }>(
       'select key from fillrate.lookups where id = any ($1)',
       [ids],
@@ -126,49 +140,64 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
   await queue.close()
 })
 
-test('a lookup that was erased after its mark is not called', async () => {
-  await queue.markNext(100)
-  await queue.markNext(100)
-  const ahead = queue.takeAhead()
-  queue.addReady(ahead, await markInFlight(database.db, ahead))
-  const [erased] = ahead
-  if (erased === undefined) throw new Error('something should be ready')
-  await database.pool.query(`delete from fillrate.lookups where id = $1`, [erased.id])
+test('a lookup that was erased after its lease is not called a second later', async () => {
+  const [first] = await queue.next(10)
+  const { rows } = await database.pool.query<{ id: number }>(
+    `delete from fillrate.lookups where id = (select max(id) from fillrate.lookups where state = 'leased') returning id::int`,
+  )
+  const [erased] = rows
+  if (erased === undefined || first === undefined) throw new Error('something should be ready')
+  expect(erased.id).toBeGreaterThan(first.id + 9)
   vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 1_500)
-  const next = await queue.markNext(32)
+  const next = await queue.next(32)
   expect(next.length).toBeGreaterThan(0)
   expect(next.map(({ id }) => id)).not.toContain(erased.id)
   vi.restoreAllMocks()
   await queue.close()
 })
 
-test('a lookup whose lease expired while Postgres was away waits again, and is not in doubt: it was not called', async () => {
-  const called = [...(await queue.markNext(100)), ...(await queue.markNext(100))]
-  const ahead = queue.takeAhead()
-  expect(ahead.length).toBeGreaterThan(0)
-  await database.pool.query(
-    `update fillrate.lookups set leased_until = now() - interval '1 s' where state = 'leased'`,
-  )
-  queue.addReady(ahead, await markInFlight(database.db, ahead))
+test('what was leased by a statement that Postgres kept for long waits again, and is not in doubt', async () => {
+  const called = await queue.next(10)
+  await queue.next(10)
+  const plan = queue.planAhead()
+  if (plan === null) throw new Error('something should be leased ahead')
+  const leased = await leaseLookups(database.db, plan)
+  expect(leased.length).toBeGreaterThan(0)
+  queue.addLeased(plan, leased, performance.now() - LEASE_MS + 1_000)
   await queue.close()
-  const { rows } = await database.pool.query<{ id: number }>(
-    `select id::int from fillrate.lookups where state = 'leased' order by id`,
-  )
-  expect(rows).toEqual(called.map(({ id }) => ({ id })))
-  expect(await releaseExpiredLookups(database.db, LOOKUPS)).toEqual({ inDoubt: called.length, uncalled: 0 })
+  expect(await findUnleased(leased)).toEqual(leased.map(({ id }) => id))
+  expect(await findUnleased(called)).toEqual([])
+  await database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
+  expect(await releaseExpiredLookups(database.db, LOOKUPS)).toBe(20)
 })
 
-test('the leases of others under the same token live on when some are given back', async () => {
-  await queue.markNext(100)
-  const [kept] = await queue.markNext(100)
-  const ahead = queue.takeAhead()
-  expect(ahead.length).toBeGreaterThan(0)
-  await queue.giveBack(ahead)
-  const more = queue.takeAhead()
-  await queue.giveBack(more)
+test('the leases of others under the same token live on when some are released', async () => {
+  const [kept] = await queue.next(10)
   if (kept === undefined) throw new Error('something should be in flight')
-  expect(leases.lostSignal(kept.token).aborted).toBe(false)
-  const next = await queue.markNext(32)
-  for (const { token } of next) expect(leases.lostSignal(token).aborted).toBe(false)
   await queue.close()
+  expect(leases.lostSignal(kept.token).aborted).toBe(false)
+  expect(await findUnleased([kept])).toEqual([])
+})
+
+test('a statement that fails for its client, and leases all the same, leaves nothing leased', async () => {
+  await queue.next(10)
+  const plan = queue.planAhead()
+  // All of them are ready.
+  expect(plan).toBeNull()
+  const ready = await queue.next(10)
+  const next = queue.planAhead()
+  const [answered] = ready
+  if (next === null || answered === undefined) throw new Error('something should be leased ahead')
+  const { id, token } = answered
+  const lost = { reason: 'lost', attempts: 1, notBefore: null, record: null, confidence: null }
+  const at = { requestedAt: new Date(), resolvedAt: null, refreshAt: null }
+  const result = { id, token, state: 'pending' as const, ...lost, ...at }
+  expect((await completeLookups(database.db, [result], next)).leased.length).toBeGreaterThan(0)
+  queue.giveUp(next)
+  await queue.close()
+  const { rows } = await database.pool.query<{ leased: number }>(
+    `select count(*)::int as leased from fillrate.lookups where lease_token = $1`,
+    [next.token],
+  )
+  expect(rows).toEqual([{ leased: 0 }])
 })

@@ -241,14 +241,14 @@ test('a call in flight is answered and stored before its row is erased', async (
   await run()
   await wait()
   await harness.query(`
-    update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() + '1 min', resolved_at = null
+    update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), resolved_at = null
      where key = 'person3@example.com'`)
   const deps = { db: app.db, policy: toPolicy(harness.config) }
   const contacts = app.sources.get('contacts')
   if (contacts === undefined) throw new Error('no source')
   expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 0 })
   await harness.query(`
-    update fillrate.lookups set state = 'found', lease_token = null, leased_until = null, resolved_at = now()
+    update fillrate.lookups set state = 'found', lease_token = null, resolved_at = now()
      where key = 'person3@example.com'`)
   expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 1, lookups: 1 })
 })

@@ -179,10 +179,9 @@ const token = '00000000-0000-4000-8000-000000000001'
 /** Lookups 1 to `count` in the middle of their calls. */
 const addCalls = (count: number): Promise<unknown> =>
   query(`
-    insert into fillrate.in_flight_marks (lease_token, through_lookup_id) values ('${token}', ${count});
-    insert into fillrate.lookups (id, kind, key, input, state, run_id, source, lease_token, leased_until)
+    insert into fillrate.lookups (id, kind, key, input, state, run_id, source, lease_token)
     overriding system value
-    select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}', now() + interval '1 hour'
+    select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}'
       from generate_series(1, ${count}) n`)
 const answer = (id: number, record: Record<string, unknown>): LookupResult => ({
   id,

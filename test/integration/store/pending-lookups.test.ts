@@ -96,8 +96,8 @@ test('released, expired and requeued lookups are queued again, and lists that no
   expect(await lease(3)).toEqual([1, 2, 3])
   await lookups.pruneLeases(database.db)
   expect(await count('lookup_leases')).toBe(1)
-  await database.pool.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
-  expect(await lookups.releaseExpiredLookups(database.db, 10)).toEqual({ inDoubt: 3, uncalled: 0 })
+  await database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
+  expect(await lookups.releaseExpiredLookups(database.db, 10)).toBe(3)
   await lookups.pruneLeases(database.db)
   expect(await count('lookup_leases')).toBe(0)
 
@@ -138,7 +138,7 @@ test.each<[string, () => Promise<readonly string[]>]>([
     await untilBlocked()
     await database.pool.query(`
       update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
-      update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() where id = 2;
+      update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid() where id = 2;
       update fillrate.lookups set attempts = 1 where id = 3;
       delete from fillrate.lookups where id = 4`)
     await other.commit().execute()

@@ -8,7 +8,7 @@ import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
 import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import { createBreaker } from '../../../src/service/breaker.ts'
-import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
+import type { LeaseOptions } from '../../../src/store/lookup-leases.ts'
 import type { Database } from '../../../src/store/open.ts'
 import type { RunningRun } from '../../../src/store/runs.ts'
 import { SteppedLeases, turn, type Step } from '../../support/stepped-leases.ts'
@@ -17,18 +17,11 @@ let store: SteppedLeases
 vi.mock(import('../../../src/store/lookup-leases.ts'), async (original) => ({
   ...(await original()),
   leaseLookups: (_db, options) => store.lease(options),
-  markInFlight: (_db, lookups) => store.mark(lookups),
-  completeLookups: (_db, results, next = []) => store.complete(results, next),
+  completeLookups: (_db, results, next = null) => store.complete(results, next),
   releaseLookups: (_db, lookups) =>
     store.release((id, token) => lookups.some((one) => one.id === id && one.token === token)),
   releaseByToken: (_db, token) => store.release((_id, other) => other === token),
 }))
-// A slot that has waited long enough for others' marks is one more thing that ends when a test says so.
-vi.mock(import('node:timers/promises'), async (original) => ({
-  ...(await original()),
-  setTimeout: (_ms?: number, value?: unknown) => store.step('late', () => value) as Promise<never>,
-}))
-
 const SLOTS = 4
 const log = pino({ level: 'silent' })
 const db = {} as Database
@@ -50,13 +43,11 @@ afterEach(() => {
 function createQueue(lookups: number): LookupQueue {
   store = new SteppedLeases(lookups)
   const breaker = { state: 'closed' } as const
-  return new LookupQueue(
-    { db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
-    run,
-    leases,
-    () => 1_000,
-    SLOTS,
-  )
+  return new LookupQueue({ db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker }, run, leases, {
+    capacity: () => 1_000,
+    maxReady: SLOTS,
+    endpoint: null,
+  })
 }
 
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
@@ -75,92 +66,81 @@ async function endAll<T>(promise: Promise<T>, end = (step: Step): void => step.c
   return promise
 }
 
-/** Leases, and calls all that are marked with it. */
-async function begin(queue: LookupQueue): Promise<LeasedLookup[]> {
-  const called = [...(await endAll(queue.markNext(1)))]
-  while (store.inDoubt.length > called.length) called.push(...(await queue.markNext(1)))
-  return called
-}
-
-/** Has one lookup marked with an answer, which serves a slot while its own mark is under way. */
-async function serveBeforeOwnMark(queue: LookupQueue): Promise<Step> {
-  await begin(queue)
-  // Up to a pace at which one is wanted ahead.
-  let ahead: LeasedLookup[] = []
-  for (now = 1_990; ahead.length === 0; now -= 10) ahead = queue.takeAhead()
-  const next = queue.markNext(SLOTS)
-  const mark = await store.next('mark')
-  const marking = store.mark(ahead)
-  store.steps.at(-1)?.commit()
-  queue.addReady(ahead, await marking)
-  expect(await next).toEqual(ahead)
-  return mark
+/** Stores answers, and leases with them what is to be ready next. */
+function storeAhead(queue: LookupQueue): { readonly plan: LeaseOptions; readonly stored: Promise<void> } {
+  const plan = queue.planAhead()
+  if (plan === null) throw new Error('nothing is to be leased ahead')
+  const stored = store.complete([], plan).then(
+    ({ leased }) => queue.addLeased(plan, leased, now),
+    () => queue.giveUp(plan),
+  )
+  return { plan, stored }
 }
 
 describe('the queue', () => {
-  test('throws the error of a mark for which no slot waits any more', async () => {
+  test('releases what a lease has leased of which only the result was lost, and throws its error', async () => {
     const queue = createQueue(100)
-    const mark = await serveBeforeOwnMark(queue)
-    mark.fail(new Error('the mark'))
-    await expect(endAll(queue.close())).rejects.toThrow('the mark')
+    const next = queue.next(SLOTS)
+    ;(await store.next('lease')).fail(new Error('the lease'), true)
+    await expect(endAll(next)).rejects.toThrow('the lease')
+    expect(store.tokens.size).toBe(0)
   })
 
-  test('throws the error of a lease ahead, and the first one if there are more', async () => {
+  test('throws the error of a release, and the first one if there are more', async () => {
     const queue = createQueue(100)
-    await begin(queue)
-    queue.takeAhead()
-    const lease = await store.next('lease')
-    const closing = queue.close()
-    lease.fail(new Error('the lease'))
+    await endAll(queue.next(1))
+    now += 2_000
+    const next = queue.next(1)
     ;(await store.next('release')).fail(new Error('the release'))
-    await expect(endAll(closing)).rejects.toThrow('the lease')
+    await expect(endAll(next)).rejects.toThrow('the release')
+    await expect(endAll(queue.close(), (step) => step.fail(new Error('another')))).rejects.toThrow(
+      'the release',
+    )
   })
 
-  test('releases what could not be marked, also if only the result of the mark was lost', async () => {
+  test('releases what answers have leased of which only the result was lost', async () => {
     const queue = createQueue(100)
-    const mark = await serveBeforeOwnMark(queue)
-    const inDoubt = store.inDoubt.length
-    mark.fail(new Error('the mark'), true)
-    await expect(endAll(queue.markNext(SLOTS))).rejects.toThrow('the mark')
-    await expect(endAll(queue.close())).rejects.toThrow('the mark')
-    expect(store.inDoubt).toHaveLength(inDoubt)
-    expect(store.tokens.size).toBe(inDoubt)
-  })
-
-  test('is closed when no lease and no mark is under way, and what they brought is released', async () => {
-    const queue = createQueue(100)
-    const mark = await serveBeforeOwnMark(queue)
-    const called = store.inDoubt.length
-    now = 0
-    const ahead = queue.takeAhead()
-    const lease = await store.next('lease')
-    const closing = Promise.all([queue.giveBack(ahead), queue.close()])
-    expect(await isPending(closing)).toBe(true)
-    mark.commit()
-    expect(await isPending(closing)).toBe(true)
-    lease.commit()
-    await endAll(closing)
+    const called = (await endAll(queue.next(1))).length + (await queue.next(1)).length
+    const { stored } = storeAhead(queue)
+    ;(await store.next('complete')).fail(new Error('the answers'), true)
+    await stored
+    await endAll(queue.close())
     expect(store.tokens.size).toBe(called)
   })
 
-  test('has nothing more only when nothing is being marked', async () => {
+  test('a slot waits for what answers lease, and has nothing more only when nothing is being leased', async () => {
+    const queue = createQueue(3)
+    const called = [...(await endAll(queue.next(1))), ...(await queue.next(1))]
+    expect(called).toHaveLength(2)
+    const { stored } = storeAhead(queue)
+    const next = queue.next(1)
+    expect(await isPending(next)).toBe(true)
+    expect(store.steps.map(({ kind }) => kind)).toEqual(['complete'])
+    store.steps[0]?.commit()
+    await stored
+    expect(await next).toHaveLength(1)
+    expect(await endAll(queue.next(1))).toEqual([])
+    await endAll(queue.close())
+  })
+
+  test('no more are leased ahead while a lease is under way, than slots have found none, or after the last', async () => {
     const queue = createQueue(5)
-    await begin(queue)
-    const ahead = queue.takeAhead()
-    const next = queue.markNext(1)
-    for (let times = 0; times < 10; times++) {
-      expect(await isPending(next)).toBe(true)
-      for (const step of store.steps) step.commit()
-    }
-    const marking = store.mark(ahead)
-    store.steps.at(-1)?.commit()
-    queue.addReady(ahead, await marking)
-    expect(await next).toEqual(ahead.slice(0, 1))
+    expect(queue.planAhead()).toBeNull()
+    await endAll(queue.next(1))
+    await queue.next(1)
+    const { plan, stored } = storeAhead(queue)
+    expect(plan.limit).toBe(1)
+    expect(queue.planAhead()).toBeNull()
+    store.steps[0]?.commit()
+    await stored
+    expect(await endAll(queue.next(4))).toHaveLength(1)
+    expect(await endAll(queue.next(4))).toHaveLength(2)
+    expect(queue.planAhead()).toBeNull()
     await endAll(queue.close())
   })
 })
 
-test('a tick throws the error of a lease ahead, when its calls are stored and the rest is released', async () => {
+test('a tick throws the error of a lease, when its calls are stored and the rest is released', async () => {
   store = new SteppedLeases(100)
   const stopping = new AbortController()
   const slots = new PrioritySemaphore(SLOTS)
@@ -173,11 +153,10 @@ test('a tick throws the error of a lease ahead, when its calls are stored and th
   const deps = { db, log, policy, slots, webhookUrl: null, now: () => 0, random: () => 0, ...service }
   const { signal } = stopping
   const tick = lookUpBatch(deps as unknown as CallDeps, run, { limit: () => 1_000, signal })
+  let leased = 0
   const end = (step: Step): void => {
-    if (step.kind !== 'lease' || store.tokens.size === 0) return step.commit()
-    // It ends last: no call takes what it leases.
-    stopping.abort()
-    if (store.steps.every(({ kind }) => kind === 'lease')) step.fail(new Error('the lease'), true)
+    if (step.kind === 'lease' && leased++ > 0) step.fail(new Error('the lease'), true)
+    else step.commit()
   }
   await expect(endAll(tick, end)).rejects.toThrow('the lease')
   expect(store.tokens.size).toBe(0)
@@ -193,7 +172,7 @@ const events = fc.array(
   { minLength: 20, maxLength: 150 },
 )
 
-test('whatever ends first: errors are thrown, none is called twice or unmarked, and few are in doubt', async () => {
+test('whatever ends first: errors are thrown, none is called twice or without a lease, and few are in doubt', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 60 }), events, async (lookups, sequence) => {
       now = 0
@@ -207,7 +186,7 @@ test('whatever ends first: errors are thrown, none is called twice or unmarked, 
       const take = async (): Promise<void> => {
         const taken = slots.take(SLOTS, 'normal')
         if (taken === 0) return
-        const next = await queue.markNext(taken).catch((error: unknown) => {
+        const next = await queue.next(taken).catch((error: unknown) => {
           thrown.push(error)
           return []
         })
@@ -215,9 +194,7 @@ test('whatever ends first: errors are thrown, none is called twice or unmarked, 
         const uncalled = [...store.tokens.keys()].filter((id) => !called.has(id))
         expect(hasEnded && firstFailure === null ? uncalled : []).toEqual([])
         slots.release(taken - next.length)
-        const inDoubt = new Set(store.inDoubt)
         for (const { id, token } of next) {
-          expect(inDoubt.has(id)).toBe(true)
           expect(store.tokens.get(id)).toBe(token)
           expect(called.has(id)).toBe(false)
           called.set(id, { token, onStored: null })
@@ -226,22 +203,23 @@ test('whatever ends first: errors are thrown, none is called twice or unmarked, 
       const storing = new Set<Promise<void>>()
       const storeAnswers = async (): Promise<void> => {
         const answered = [...called].filter(([, { onStored }]) => onStored !== null).slice(0, 2)
-        const next = hasEnded ? [] : queue.takeAhead()
+        const plan = hasEnded ? null : queue.planAhead()
         const results = answered.map(([id]) => ({ id })) as never
-        const stored = await store.complete(results, next).catch(() => null)
-        if (stored === null) return queue.giveBack(next)
+        const since = now
+        const stored = await store.complete(results, plan).catch(() => null)
+        if (stored === null) return plan === null ? undefined : queue.giveUp(plan)
         for (const [id, { onStored }] of answered) if (called.delete(id)) onStored?.()
-        queue.addReady(next, stored.started)
+        if (plan !== null) queue.addLeased(plan, stored.leased, since)
       }
       const end = (step: Step, outcome: 'commit' | 'fail' | 'lost'): void => {
-        if (outcome === 'commit' || step.kind === 'late' || step.kind === 'release') return step.commit()
+        if (outcome === 'commit' || step.kind === 'release') return step.commit()
         const error = new Error(step.kind)
-        // The answers of a write that fails are written again, and its lookups are only given back.
+        // The answers of a write that fails are written again, and what it has leased is only released.
         if (step.kind !== 'complete') firstFailure ??= error
         step.fail(error, outcome === 'lost' && step.kind !== 'complete')
       }
       const check = (): void => {
-        const inDoubt = store.inDoubt.length
+        const inDoubt = store.tokens.size
         expect(inDoubt - [...called.keys()].filter((id) => store.tokens.has(id)).length).toBeLessThanOrEqual(
           SLOTS,
         )
@@ -274,7 +252,7 @@ test('whatever ends first: errors are thrown, none is called twice or unmarked, 
       expect(thrown.every((error) => error === firstFailure)).toBe(true)
       expect(thrown.length > 0).toBe(firstFailure !== null)
       expect([...store.tokens.keys()].filter((id) => !called.has(id))).toEqual([])
-      expect(store.steps.filter(({ kind }) => kind !== 'late')).toEqual([])
+      expect(store.steps).toEqual([])
     }),
     { numRuns: 300 },
   )
