@@ -31,18 +31,14 @@ export interface WriteBackResult {
  * Writes answered rows of one source: the source's cells, the changes and the rows' states in one transaction, so
  * that a crash leaves all of it or nothing. It never waits for rows locked by other transactions: these are deferred,
  * and the others are written. A batch that takes too long is cancelled, and the next one is smaller.
- * @param options.isQueued something was queued a moment ago: a batch is claimed without looking first
  * @param options.limit rows of the batch, if that is less than its size
  */
 export async function writeBackBatch(
   deps: Pick<Deps, 'db' | 'policy' | 'metrics'>,
   source: Source,
-  {
-    isQueued = false,
-    limit = Number.POSITIVE_INFINITY,
-  }: { readonly isQueued?: boolean; readonly limit?: number } = {},
+  { limit = Number.POSITIVE_INFINITY }: { readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
-  if (!isQueued && !(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
+  if (!(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
   const startedAt = performance.now()
   const result = await writeWithRetries(deps, source, limit)
   if (result.rows > 0)

@@ -91,12 +91,7 @@ export class Workers {
       this.#bulk.deliveries++
       this.#reportLastDelivery()
     })
-    this.#writers = new Writers(
-      deps,
-      options,
-      (act) => this.#forEachRun(act),
-      () => this.#hasPickedAll(),
-    )
+    this.#writers = new Writers(deps, options, (act) => this.#forEachRun(act))
   }
 
   #hasPickedAll(): boolean {

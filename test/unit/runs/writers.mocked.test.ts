@@ -12,11 +12,11 @@ let underWay = 0
 /** Rows of each batch that was claimed. */
 let batches: number[] = []
 vi.mock(import('../../../src/pipeline/write-back.ts'), () => ({
-  writeBackBatch: async (_, source, { isQueued = false, limit = Number.POSITIVE_INFINITY } = {}) => {
-    const most = Math.min(limit, sharedBatchSize(source).rows)
+  writeBackBatch: async (_, source) => {
+    const most = sharedBatchSize(source).rows
     const rows = Math.min(most, unclaimed)
     const nothing = { rows: 0, enriched: 0, cells: 0, deferred: 0, more: false }
-    if (!isQueued && unclaimed + underWay === 0) return nothing
+    if (unclaimed + underWay === 0) return nothing
     batches.push(rows)
     unclaimed -= rows
     underWay += rows
@@ -35,7 +35,6 @@ afterEach(() => void vi.useRealTimers())
 
 /** @returns what was done when each run was told that it may be complete */
 async function write(
-  isEnding: boolean,
   act: (writers: Writers, store: (rows: number, counted?: number) => void) => Promise<void>,
 ): Promise<number[]> {
   const stop = new AbortController()
@@ -49,12 +48,7 @@ async function write(
   for (const rows of [1_000, 2_000]) sharedBatchSize(source).onBatch(rows, 1)
   const deps = { log: pino({ level: 'silent' }) } as unknown as Deps
   const options = { sources: [source], signal: stop.signal }
-  const writers = new Writers(
-    deps,
-    options,
-    (count) => count(counters),
-    () => isEnding,
-  )
+  const writers = new Writers(deps, options, (count) => count(counters))
   const tasks = writers.tasks().map(({ start }) => start())
   await vi.advanceTimersByTimeAsync(0)
   await act(writers, (rows, counted = rows) => {
@@ -67,30 +61,18 @@ async function write(
   return left
 }
 
-test('near the end of a run the writers share what waits, and claim nothing in vain', async () => {
-  const left = await write(true, async (_, store) => {
+test('full batches follow each other at once, and a run is told when nothing is left', async () => {
+  const left = await write(async (_, store) => {
     store(6_000)
-    await vi.advanceTimersByTimeAsync(330)
+    await vi.advanceTimersByTimeAsync(640)
     expect(unclaimed + underWay).toBe(0)
   })
-  expect(batches).toEqual([3_000, 1_500, 1_500])
-  // The run is complete with the last batch, whichever writer it was.
-  expect(left.at(-1)).toBe(0)
-})
-
-test('before that, the second writer takes what is worth a batch of its own', async () => {
-  await write(false, async (_, store) => {
-    store(5_000)
-    await vi.advanceTimersByTimeAsync(100)
-    expect(batches).toEqual([4_000])
-    store(1_500)
-    await vi.advanceTimersByTimeAsync(500)
-  })
-  expect(batches).toEqual([4_000, 2_500])
+  expect(batches).toEqual([4_000, 2_000])
+  expect(left).toEqual([0])
 })
 
 test('a few answers are written within a moment, and gather in it', async () => {
-  await write(false, async (_, store) => {
+  await write(async (_, store) => {
     store(100)
     await vi.advanceTimersByTimeAsync(50)
     expect(batches).toEqual([100])
@@ -103,7 +85,7 @@ test('a few answers are written within a moment, and gather in it', async () => 
 })
 
 test('rows that no one has counted are written all the same', async () => {
-  const left = await write(true, async (_, store) => {
+  const left = await write(async (_, store) => {
     // Several rows wait for one answer.
     store(9_000, 3_000)
     await vi.advanceTimersByTimeAsync(3_000)
@@ -113,7 +95,7 @@ test('rows that no one has counted are written all the same', async () => {
 })
 
 test('answers that no row waits for do not keep the writers busy', async () => {
-  await write(true, async (_, store) => {
+  await write(async (_, store) => {
     store(500, 5_000)
     await vi.advanceTimersByTimeAsync(3_000)
   })
@@ -121,7 +103,7 @@ test('answers that no row waits for do not keep the writers busy', async () => {
 })
 
 test('the last answers wait for no others', async () => {
-  await write(true, async (writers, store) => {
+  await write(async (writers, store) => {
     store(100)
     await vi.advanceTimersByTimeAsync(50)
     unclaimed += 100
