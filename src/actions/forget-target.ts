@@ -1,4 +1,4 @@
-import { findKeysByInput } from '../sources/rows-by-input.ts'
+import { findKeysByInput } from '../sources/read-row.ts'
 import type { Source } from '../sources/source.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { RowName } from '../store/erase.ts'

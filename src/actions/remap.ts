@@ -9,7 +9,7 @@ import { SkippedTally, type SkippedCell, type SkippedGroup } from '../domain/ski
 import { listSkippedCells } from '../pipeline/row-results.ts'
 import { coerceRecord } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source.ts'
-import { previewWrites, type WriteResult } from '../sources/write/write.ts'
+import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import * as store from '../store/requeue-rows.ts'
 import type { RemapRow } from '../store/requeue-rows.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
@@ -251,11 +251,8 @@ export async function previewRemap(
     const earlier = toEarlierValues(row.earlier)
     return { row, skipped, write: { key, inputHash, values, lastWritten: written, earlier, confidence } }
   })
-  const results = await previewWrites(
-    tx,
-    source,
-    fitted.map(({ write }) => write),
-  )
+  const batch = fitted.map(({ write }) => write)
+  const results = await writeBatch(tx, source, batch, { preview: true })
   const byKey = new Map(fitted.map((one, n) => [one.row.key, { one, result: results[n] }]))
   return rows.map((row) => {
     const { one, result } = byKey.get(row.key) ?? {}

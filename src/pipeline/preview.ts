@@ -1,7 +1,7 @@
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import { SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
 import type { Source } from '../sources/source.ts'
-import { previewWrites, type WriteResult } from '../sources/write/write.ts'
+import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { CellCounts } from '../store/rows.ts'
 import * as dryRows from '../store/stored-records.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -60,11 +60,8 @@ export async function previewWriteBack(
   answered: readonly AnsweredRow[],
 ): Promise<PreviewedRow[]> {
   const { finished, fitted } = partitionAnswered(source, answered)
-  const results = await previewWrites(
-    tx,
-    source,
-    fitted.map((one) => one.write),
-  )
+  const batch = fitted.map((one) => one.write)
+  const results = await writeBatch(tx, source, batch, { preview: true })
   const written = fitted.map((one, n) => {
     const result = results[n]
     if (!result)

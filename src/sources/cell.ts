@@ -36,7 +36,7 @@ export function valueJsonSql(cell: MappedCell, value: string): string {
     case 'bits':
     case 'other':
       return `to_jsonb(${value}::text)`
-    // An expression for all times, also BC and infinity, takes three times as long.
+    // The second expression is for all times, also BC and infinity, and slower.
     case 'timestamptz': {
       const text = `(to_jsonb(${value} at time zone 'UTC') #>> '{}')`
       return `(case when isfinite(${value}) and ${value} >= '0001-01-01 00:00:00+00' then to_jsonb(${text} || 'Z')
@@ -56,10 +56,7 @@ export function valueJsonSql(cell: MappedCell, value: string): string {
   }
 }
 
-/**
- * SQL for a cell in the form that `readCellText` reads, as its column's own type or as text: a fifth of what JSON costs,
- * which looks up the type of each value.
- */
+/** SQL for a cell in the form that `readCellText` reads, as its column's own type or as text: cheaper than JSON. */
 export const cellTextSql = (cell: MappedCell, alias = 't'): string =>
   valueTextSql(cell, currentCellSql(cell, alias))
 
@@ -210,7 +207,7 @@ export function differsSql(value: string, current: string, fit: Fit): string {
   }
 }
 
-/** A text that begins with another ASCII character is not blank: seen by one comparison of bytes, where a trim costs ten. */
+/** A text that begins with another ASCII character is not blank: a comparison of bytes saves the trim. */
 const isMaybeBlankSql = (text: string): string =>
   `(${text} collate "C" < '!' or ${text} collate "C" >= '\u007f')`
 

@@ -80,8 +80,7 @@ const toRecord = (value: (name: InputName) => string): Readonly<Record<InputName
 
 /**
  * SQL for 64 bits of each input that is not NULL, combined. Each input has a seed of its own, so that a value that moves to
- * another input counts as a change; an input that the mapping does not have costs nothing. An md5 of all inputs costs four
- * times as much, which was a third of a pass over finished rows, and these bits as text were a fifteenth.
+ * another input counts as a change.
  *
  * By bytes (`C`): a nondeterministic collation gives the same hash to texts that differ. Postgres keeps these functions stable
  * over its versions, because hash partitions depend on them, but not over byte orders and encodings. After a move by dump and

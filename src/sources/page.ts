@@ -65,10 +65,7 @@ export interface SourcePageOptions {
   readonly lastWritten?: LastWrittenRelation
 }
 
-/**
- * The columns of a `PageRow` that a source has: each one more costs a tenth of a microsecond a row where the page is stored,
- * joined, sorted and sent.
- */
+/** The columns of a `PageRow` that a source has: each one more is stored, joined, sorted and sent for every row. */
 const pageColumns = (source: Source): readonly (keyof PageRow)[] => [
   'key',
   'input_hash',
@@ -196,7 +193,7 @@ function pageRelation(
         select from (${written}) as w where w.key = r.key and w.input_hash = r.input_hash and (${sql.raw(isOurs.join(' or '))}))`
       : sql`lacks`
   const order = source.keyOrder.map((_, i) => `"~order${i}"`).join(', ')
-  // Counting copies costs a tenth of a pass over finished rows.
+  // To count copies is a sort of the page.
   const [key, relation] = mayRepeatKeys(source)
     ? [
         `case when copies = 1 then key else ${duplicateKeySql(source)} end`,

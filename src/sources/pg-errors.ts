@@ -11,13 +11,16 @@ const NON_ROW = new RegExp(NON_ROW_STATES)
  */
 const AMBIGUOUS_CLASSES = new Set(['0A', '25', '26', '28', '2D', '3D', '42', '58', 'F0', 'XX'])
 
-/** Whether the database rejected values, so that other rows of the batch may still be written. */
-export const isRowError = (error: unknown): error is DatabaseError =>
+/** Whether the error has a SQLSTATE: Postgres raised it. */
+export const isCodedError = (error: unknown): error is DatabaseError =>
   error instanceof Error &&
   'code' in error &&
   typeof error.code === 'string' &&
-  /^[\dA-Z]{5}$/.test(error.code) &&
-  !NON_ROW.test(error.code)
+  /^[\dA-Z]{5}$/.test(error.code)
+
+/** Whether the database rejected values, so that other rows of the batch may still be written. */
+export const isRowError = (error: unknown): error is DatabaseError =>
+  isCodedError(error) && !NON_ROW.test(error.code)
 
 /** Whether such an error must be checked without any row before a row is blamed. */
 export const isAmbiguousError = (error: DatabaseError): boolean =>

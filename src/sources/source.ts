@@ -1,4 +1,4 @@
-import { maskServerText, type DatabaseError } from '../util/error-text.ts'
+import { maskServerText } from '../util/error-text.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
 import { probeCells, probeExpressions, resolveTimeType, scanExpressions } from './check/expressions.ts'
@@ -9,6 +9,7 @@ import { checkRowSecurity } from './check/row-security.ts'
 import { checkUnsearchedTypes, describeUnsearched } from './check/search-path.ts'
 import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
+import { isCodedError } from './pg-errors.ts'
 import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
 import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
@@ -83,41 +84,36 @@ async function checkWritePlan(db: Db, source: Source, report: ProblemList): Prom
   const statement = `explain ${rowUpdateStatement(source, update)}`
   const error = await tryQuery(db, statement, batchParameters(update.batch, []))
   if (error === null) return
-  if (!(error instanceof Error) || !('code' in error) || !/^(?:42|22|0A|21|55000)/.test(String(error.code)))
-    throw error
-  if (error.code === '55000') {
+  if (!isCodedError(error) || !/^(?:42|22|0A|21|55000)/.test(error.code)) throw error
+  const message = maskServerText(error)
+  const unsearched = await describeUnsearched(db, error)
+  const reserved = source.table.columns.find(({ name, canSelect }) => canSelect && name.startsWith('~'))
+  if (error.code === '55000')
     report.add(
       'table',
-      maskServerText(error as Error & DatabaseError),
+      message,
       'a table that can be updated; a publication needs to know how to name its rows',
       `Set a primary key, or what the publication is to send: alter table ${source.table.sql} replica identity full`,
     )
-    return
-  }
-  const unsearched = await describeUnsearched(db, error)
-  if (unsearched !== null) {
+  else if (unsearched !== null)
     report.add(
       'table',
-      maskServerText(error as Error & DatabaseError),
+      message,
       'generated columns, domains, indexes and policies whose functions find their names in every session',
       unsearched,
     )
-    return
-  }
-  const reserved = source.table.columns.find(({ name, canSelect }) => canSelect && name.startsWith('~'))
-  if (reserved !== undefined) {
+  else if (reserved !== undefined)
     report.add(
       'table',
-      `a column named '${reserved.name}': ${maskServerText(error as Error & DatabaseError)}`,
+      `a column named '${reserved.name}': ${message}`,
       'columns whose names do not begin with a tilde: Fillrate names what it computes so',
       `Rename it: alter table ${source.table.sql} rename column ${quoteName(reserved.name)} to …`,
     )
-    return
-  }
-  report.add(
-    'outputs',
-    maskServerText(error as Error & DatabaseError),
-    'outputs and touched columns that the database takes',
-    'Cast the expression to the type of its column, or take the column out.',
-  )
+  else
+    report.add(
+      'outputs',
+      message,
+      'outputs and touched columns that the database takes',
+      'Cast the expression to the type of its column, or take the column out.',
+    )
 }

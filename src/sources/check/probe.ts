@@ -1,6 +1,7 @@
 import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
 import { type Db, tryQuery } from '../db.ts'
 import { renderExpression, withCaret } from '../expression.ts'
+import { isCodedError } from '../pg-errors.ts'
 import type { ProblemList } from '../problems.ts'
 import { describeUnsearched } from './search-path.ts'
 
@@ -28,9 +29,9 @@ export interface ProbeFailure {
 export async function probeExpression(db: Db, probe: ExpressionProbe): Promise<ProbeFailure | null> {
   const rendered = renderExpression(probe.text, probe.references)
   const statement = probe.before + rendered.sql + probe.after
-  const error = await tryQuery(db, statement)
+  const error = (await tryQuery(db, statement)) as ProbeFailure['error'] | null
   if (error === null) return null
-  if (!isDatabaseError(error)) throw error
+  if (!isCodedError(error)) throw error
   const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
   const inside = index - probe.before.length
   const isInside = inside >= 0 && inside < rendered.sql.length
@@ -40,9 +41,6 @@ export async function probeExpression(db: Db, probe: ExpressionProbe): Promise<P
 
 /** Postgres counts characters, JavaScript UTF-16 units. */
 const characters = (text: string, count: number): number => [...text].slice(0, count).join('').length
-
-const isDatabaseError = (error: unknown): error is ProbeFailure['error'] =>
-  error instanceof Error && 'code' in error && /^[\dA-Z]{5}$/.test(String(error.code))
 
 /** Reports the error, with a caret where the database found it. Throws errors that do not concern the expression. */
 export function addProbeError({ probe, error, index, unsearched }: ProbeFailure, report: ProblemList): void {

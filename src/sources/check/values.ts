@@ -49,6 +49,12 @@ async function findRejectedValues(
   return shape === null ? [] : tryExamples(tx, output, shape, constraints)
 }
 
+const coerceAll = (output: MappedOutput, values: readonly unknown[]): unknown[] =>
+  values.flatMap((value) => {
+    const coercion = coerceField(output, value)
+    return coercion.ok ? [coercion.value] : []
+  })
+
 /** Every value of a map is meant to be written. */
 async function tryMap(
   tx: Db,
@@ -85,10 +91,7 @@ async function tryExamples(
   shape: FieldShape,
   { checks }: Constraints,
 ): Promise<Misfit[]> {
-  const values = shape.examples.flatMap((value) => {
-    const coercion = coerceField(output, value)
-    return coercion.ok ? [coercion.value] : []
-  })
+  const values = coerceAll(output, shape.examples)
   const rejections = await tryValues(tx, output, values, checks)
   const last = rejections.findLastIndex((rejection) => rejection !== null)
   if (last === -1) return []
@@ -177,10 +180,7 @@ async function tryExpression(
   shape: FieldShape,
   sql: string,
 ): Promise<Misfit[]> {
-  const values = usualValues(output, shape).flatMap((value) => {
-    const coercion = coerceField(output, value)
-    return coercion.ok ? [coercion.value] : []
-  })
+  const values = coerceAll(output, usualValues(output, shape))
   const isAlone = tokenizeCode(sql).every((token) => !/^(?:\.|select)$/i.test(token.text))
   let last: { readonly value: unknown; readonly why: string } | null = null
   for (const value of values) {

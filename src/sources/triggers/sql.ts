@@ -9,8 +9,8 @@ import { listFollowedColumns } from './columns.ts'
 const BULK_KEYS = 100
 
 /**
- * The sizes to which keys gather, in bytes: each row copies the first ones, so that an insert took half as long again with 1,000 as with
- * 300. Full, they go to the second ones, and these into the queue.
+ * The sizes to which keys gather, in bytes: each row copies the first ones, which are few for that reason. Full, they go to the
+ * second ones, and these into the queue.
  */
 const FIRST_BYTES = 300
 const SECOND_BYTES = 8_000
@@ -137,11 +137,7 @@ function functionBody(source: Source): string {
   const insert = (list: string, values: string): string =>
     `insert into fillrate.${list} ${CHANGE_COLUMNS} ${values};`
   const log = `raise log 'fillrate: a change of source % was not recorded: %', ${name}, sqlerrm;`
-  const hash = shortHash(source.name)
-  const [first, second] = [quoteLiteral(`fillrate.first_${hash}`), quoteLiteral(`fillrate.second_${hash}`)]
-  // An assignment, and not PERFORM, which takes as long as all else that is done for a row.
-  const set = (setting: string, value: string): string => `ignored := set_config(${setting}, ${value}, true);`
-  const gathers = source.table.hasChildTables ? `pending <> ''` : 'true'
+  const { first, second, set, gathers } = gatheredKeys(source)
   return `
 declare
   pending text;
@@ -156,43 +152,7 @@ begin
     return null;
   end if;
   begin
-    -- The first keys, after ';' while a trigger at the end of the statement is to come, or '!': keys cannot be read, and the log has said so.
-    pending := current_setting(${first}, true);
-    if tg_level = 'ROW' then
-      if tg_op = 'INSERT' then
-        key := ${keyTextSql(source, 'new')};
-      elsif tg_op = 'DELETE' then
-        key := ${keyTextSql(source, 'old')};
-      elsif ${isChangedSql(source, 'old', 'new')} then
-        key := ${keyTextSql(source, 'new')};
-      end if;
-      if key is null or pending = '!' then
-        return null;
-      elsif ${gathers} then
-        pending := concat(pending, ',"', replace(replace(key, E'\\\\', E'\\\\\\\\'), '"', E'\\\\"'), '"');
-        if octet_length(pending) < ${FIRST_BYTES} then
-          ${set(first, 'pending')}
-          return null;
-        end if;
-        batch := concat(current_setting(${second}, true), ltrim(pending, ';'));
-        if octet_length(batch) < ${SECOND_BYTES} then
-          ${set(first, `';'`)}
-          ${set(second, 'batch')}
-          return null;
-        end if;
-      end if;
-    elsif tg_when = 'BEFORE' then
-      ${set(first, `case when pending <> '' then pending else ';' end`)}
-      return null;
-    else
-      -- The second keys, after '+' if some of the statement's are written.
-      batch := concat(current_setting(${second}, true), ltrim(pending, ';'));
-      if strpos(batch, ',') = 0 then
-        ${set(first, `''`)}
-        ${set(second, `''`)}
-        return null;
-      end if;
-    end if;
+    ${gatherSql(source)}
     changed := case when batch is null then array[key] else ('{' || ltrim(batch, '+,') || '}')::text[] end;
     is_import := cardinality(changed) > ${BULK_KEYS} or starts_with(batch, '+');
     ${insert(main, NO_ROW)}
@@ -230,6 +190,60 @@ begin
   return null;
 end
 `
+}
+
+/** The two settings in which keys gather, what sets one, and the condition under which they gather. */
+function gatheredKeys({ name, table }: Source) {
+  const hash = shortHash(name)
+  return {
+    first: quoteLiteral(`fillrate.first_${hash}`),
+    second: quoteLiteral(`fillrate.second_${hash}`),
+    // An assignment, because PERFORM is slow.
+    set: (setting: string, value: string): string => `ignored := set_config(${setting}, ${value}, true);`,
+    gathers: table.hasChildTables ? `pending <> ''` : 'true',
+  }
+}
+
+/** Adds the row's key to those that gather, or takes what the trigger is to record: `batch`, or the one `key`. */
+function gatherSql(source: Source): string {
+  const { first, second, set, gathers } = gatheredKeys(source)
+  return `-- The first keys, after ';' while a trigger at the end of the statement is to come, or '!': keys cannot be read, and the log has said so.
+    pending := current_setting(${first}, true);
+    if tg_level = 'ROW' then
+      if tg_op = 'INSERT' then
+        key := ${keyTextSql(source, 'new')};
+      elsif tg_op = 'DELETE' then
+        key := ${keyTextSql(source, 'old')};
+      elsif ${isChangedSql(source, 'old', 'new')} then
+        key := ${keyTextSql(source, 'new')};
+      end if;
+      if key is null or pending = '!' then
+        return null;
+      elsif ${gathers} then
+        pending := concat(pending, ',"', replace(replace(key, E'\\\\', E'\\\\\\\\'), '"', E'\\\\"'), '"');
+        if octet_length(pending) < ${FIRST_BYTES} then
+          ${set(first, 'pending')}
+          return null;
+        end if;
+        batch := concat(current_setting(${second}, true), ltrim(pending, ';'));
+        if octet_length(batch) < ${SECOND_BYTES} then
+          ${set(first, `';'`)}
+          ${set(second, 'batch')}
+          return null;
+        end if;
+      end if;
+    elsif tg_when = 'BEFORE' then
+      ${set(first, `case when pending <> '' then pending else ';' end`)}
+      return null;
+    else
+      -- The second keys, after '+' if some of the statement's are written.
+      batch := concat(current_setting(${second}, true), ltrim(pending, ';'));
+      if strpos(batch, ',') = 0 then
+        ${set(first, `''`)}
+        ${set(second, `''`)}
+        return null;
+      end if;
+    end if;`
 }
 
 /** SQL: whether the key or an input differs, byte by byte: their types need no equality. */

@@ -33,7 +33,7 @@ export interface UpdatedRows {
   readonly cells: ReadonlyMap<number, readonly RejectedCells[]>
 }
 
-interface ExecuteOptions {
+export interface ExecuteOptions {
   /** Nothing is locked and written. */
   readonly preview?: boolean
   /** Without a savepoint: an error of a row is thrown, and the caller rolls back and tries again with one. */

@@ -46,8 +46,8 @@ export interface RowResult {
 }
 
 /*
- * Each cell is returned in a column of its own, as text: JSON objects of them cost the database a third of the statement. A
- * column that a row does not need is NULL.
+ * Each cell is returned in a column of its own, as text: the database makes JSON objects slowly. A column that a row does not
+ * need is NULL.
  */
 
 type Cells = Pick<RowUpdate<never>, 'cells'>
@@ -99,8 +99,8 @@ export const keptColumns = (update: Cells): string[] => [
 const stateSql = (state: RowOutcome): string => `'${state}'`
 
 /**
- * A row for each row of the batch. The rows are counted first, because nearly always all of them are written, and to find that
- * out row by row takes three times as long. Where keys may repeat, the counts say nothing.
+ * A row for each row of the batch. The rows are counted first, because nearly always all of them are written. Where keys may
+ * repeat, the counts say nothing.
  */
 export function resultsSql<Item>(source: Source, update: RowUpdate<Item>): string {
   const repeats = update.copies !== null

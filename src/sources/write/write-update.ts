@@ -61,7 +61,7 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<BatchR
     given: '"~inputs"."~given"',
     protected: namesWhereSql(cells.map(({ output, index }) => [output, `not "~writable${index}"`])),
     skipped: skippedCellsSql(cells),
-    // A sort of wide rows, a window and their copies: a tenth of the statement's time.
+    // To count them is a sort of wide rows.
     copies: mayRepeatKeys(source) ? 'count(*) over (partition by "~i")' : null,
     finds: duplicatesSql(
       source,

@@ -5,7 +5,7 @@ import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
 import type { BatchItem } from './batch.ts'
 import type { RejectedRow } from './bisect.ts'
-import { executeUpdate, type UpdatedRows } from './execute.ts'
+import { type ExecuteOptions, executeUpdate, type UpdatedRows } from './execute.ts'
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
 import type { RefusedCell, RowResult } from './result-columns.ts'
 import type { RowUpdate } from './row-update.ts'
@@ -58,6 +58,8 @@ export interface WriteResult {
  * locked, so that a user's edit wins. If the database rejects the batch, the cells that it rejects are found and left
  * out, and all others are written. One result per row, in the order of the batch.
  * @param tx the caller commits; the rows stay locked until then
+ * @param options.preview locks and writes nothing. `after` is the state before any trigger. A cell whose expression fails is
+ *   skipped; what only a write raises is not found
  * @param options.isUnguarded saves two statements; if the database rejects the batch, its error is thrown and the
  *   transaction is lost
  * @throws what does not concern a row: a lost connection, a timeout, a deadlock, a missing privilege
@@ -66,39 +68,17 @@ export async function writeBatch<Schema>(
   tx: Transaction<Schema>,
   source: Source,
   batch: readonly WriteRow[],
-  { isUnguarded = false }: { readonly isUnguarded?: boolean } = {},
+  options: ExecuteOptions = {},
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
+  const { preview = false } = options
   const rows = batch.map(toBatchRow)
-  if (hasUniqueOutputs(source)) await query(tx, lockUniqueSql(source))
-  const updated = await executeUpdate(tx, source, toUpdate(source), rows, { isUnguarded })
-  const made = await readRejectedValues(tx, source, rows, updated.cells)
+  if (hasUniqueOutputs(source) && !preview) await query(tx, lockUniqueSql(source))
+  const toUpdate = (bisecting: boolean): RowUpdate<BatchRow> => writeUpdate(source, bisecting)
+  const updated = await executeUpdate(tx, source, toUpdate, rows, options)
+  const made = preview ? new Map() : await readRejectedValues(tx, source, rows, updated.cells)
   return await rejectProtectedRows(tx, source, toWriteResults(source, rows, updated, made))
 }
-
-/**
- * Previews `writeBatch` without a lock or a write. `after` is the state before any trigger. A cell whose expression fails
- * is skipped; what only a write raises is not found.
- * @param tx nothing is written in it
- */
-export async function previewWrites<Schema>(
-  tx: Transaction<Schema>,
-  source: Source,
-  batch: readonly WriteRow[],
-): Promise<WriteResult[]> {
-  if (batch.length === 0) return []
-  const rows = batch.map(toBatchRow)
-  return toWriteResults(
-    source,
-    rows,
-    await executeUpdate(tx, source, toUpdate(source), rows, { preview: true }),
-  )
-}
-
-const toUpdate =
-  (source: Source) =>
-  (bisecting: boolean): RowUpdate<BatchRow> =>
-    writeUpdate(source, bisecting)
 
 const toBatchRow = (
   { key, inputHash, values, misfits = [], lastWritten, earlier = null, confidence }: WriteRow,
@@ -120,7 +100,7 @@ function toWriteResults(
   source: Source,
   rows: readonly BatchRow[],
   updated: UpdatedRows,
-  made: ReadonlyMap<number, Readonly<Record<string, unknown>>> = new Map(),
+  made: ReadonlyMap<number, Readonly<Record<string, unknown>>>,
 ): WriteResult[] {
   return rows.map((row) => {
     const result = toResult(row, updated.rows.get(row.index), describeCopies)

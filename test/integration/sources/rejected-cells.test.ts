@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
 import { openSource } from '../../../src/sources/source.ts'
-import { previewWrites, writeBatch } from '../../../src/sources/write/write.ts'
+import { writeBatch } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { prepare, transact, write } from './writing.ts'
@@ -279,7 +279,7 @@ const outputsWithMisfits = [
 test('a preview shows the cells that fit, and skips those whose expression fails', async () => {
   const source = await open(outputsWithMisfits, { touch: { touched_at: 'now()', low: '1 / (t.id - 2)' } })
   const batch = await prepare(database, source, ['1', '2'], { title: 'CTO', score: 'many', note: 'x' })
-  const results = await transact(database, (tx) => previewWrites(tx, source, batch))
+  const results = await transact(database, (tx) => writeBatch(tx, source, batch, { preview: true }))
   const score = { column: 'score', reason: 'sql_failed' }
   expect(results).toMatchObject([
     { outcome: 'written', after: { title: 'CTO', note: 'x', low: -1 }, skipped: [score] },

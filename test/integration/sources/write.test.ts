@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openSource } from '../../../src/sources/source.ts'
-import { previewWrites, writeBatch } from '../../../src/sources/write/write.ts'
+import { writeBatch } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { prepare, transact, write } from './writing.ts'
@@ -132,7 +132,7 @@ describe('a batch', () => {
     const before = await versions()
     const holder = await database.pool.connect()
     await holder.query('begin; select from people for update')
-    const preview = await transact(database, (tx) => previewWrites(tx, source, batch))
+    const preview = await transact(database, (tx) => writeBatch(tx, source, batch, { preview: true }))
     await holder.query('rollback')
     holder.release()
     expect(await versions()).toEqual(before)
@@ -147,7 +147,7 @@ describe('a batch', () => {
     const touch = { a: `interval '1 day'`, b: `point '(1,2)'`, c: `date '2026-11-23'`, d: '1e20::float8' }
     const source = await openSource(own.db, mapping({ outputs: [output('title', 'title')], touch }))
     const batch = await prepare(own, source, ['1'], { title: 'CTO' })
-    const preview = await transact(own, (tx) => previewWrites(tx, source, batch))
+    const preview = await transact(own, (tx) => writeBatch(tx, source, batch, { preview: true }))
     expect(preview[0]?.after).toMatchObject({ a: '1 day', b: '(1,2)', c: '2026-11-23' })
     expect(preview).toEqual(await transact(own, (tx) => writeBatch(tx, source, batch)))
     await own.drop()
