@@ -246,7 +246,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it
   // wrote for earlier inputs, as pairs of their hash and the value; a column is in one of the two. `own_writes`: what its writes
   // left in columns that inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when
-  // the row may be picked again.
+  // the row may be picked again. `deleted_at`: when its table was seen not to have the row any more; it is in no count then, never
+  // waits, and is restored if it comes back. Until then `is_kept` keeps it from being erased, and `may_be_hidden` says that row-level
+  // security may only hide it.
   // No index reads a column that changes when a row is finished, and pages are filled to three tenths, which leaves room for what is
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
   // that are due: `row_counts` and `due_rows` say where to look. What is rare has a column that Postgres computes, null for
@@ -262,6 +264,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       source text collate "C" not null,
       key text collate "C" not null,
       state text collate "C" not null,
+      deleted_at timestamptz,
+      is_kept boolean,
+      may_be_hidden boolean,
       due_at timestamptz,
       settled_at timestamptz,
       reason text,
@@ -274,11 +279,11 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       earlier_writes jsonb,
       last_written jsonb,
       is_requeued boolean generated always as (case when state = 'waiting' and lookup_id is null then true end) stored,
-      failure text collate "C" generated always as (case when state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
+      failure text collate "C" generated always as (case when deleted_at is null and state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
         then state end) stored,
       primary key (source, key),
       constraint rows_state check (case
-        when state = 'waiting' then settled_at is null
+        when state = 'waiting' then settled_at is null and deleted_at is null
         when is_dry_run or settled_at is null then false
         else state in ('enriched', 'unchanged', 'not_found', 'below_confidence', 'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')
         end)
@@ -294,29 +299,12 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index rows_not_enriched on fillrate.rows (source, failure, run_id) where failure is not null`.execute(
     db,
   )
+  await sql`create index rows_deleted on fillrate.rows (source, key) where deleted_at is not null`.execute(db)
 
   // Lookups that a cascade has passed, to find out whether any row still needs one.
   await sql`
     create index rows_by_missed_lookup on fillrate.rows using gin (missed_lookup_ids)
       where missed_lookup_ids is not null`.execute(db)
-
-  // Rows that their table no longer has, as they were in `rows`, and so in no count. They are restored if they come
-  // back, and erased after a while unless `is_kept`. `lookup_ids`: the lookups that such a row still needs.
-  await sql`
-    create table fillrate.deleted_rows (
-      source text collate "C" not null,
-      key text collate "C" not null,
-      lookup_ids bigint[] not null,
-      is_kept boolean not null,
-      may_be_hidden boolean not null,
-      stored_row jsonb not null,
-      noticed_at timestamptz not null default now(),
-      primary key (source, key)
-    )`.execute(db)
-  await sql`create index deleted_rows_to_erase on fillrate.deleted_rows (source, noticed_at) where not is_kept`.execute(
-    db,
-  )
-  await sql`create index deleted_rows_by_lookup on fillrate.deleted_rows using gin (lookup_ids)`.execute(db)
 
   // The keys of finished rows that have a `due_at`, an entry for each statement and hour: an index of it would be written
   // whenever a row is finished, and the row's other indexes with it. `rows.due_at` decides; `due_at` here is the hour in
@@ -349,29 +337,31 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     begin
       if tg_op = 'INSERT' then
         insert into fillrate.row_counts
-        select source, state, case when state = 'waiting' then run_id end as run, count(*) from added group by source, state, run;
+        select source, state, case when state = 'waiting' then run_id end as run, count(*) from added
+         where deleted_at is null group by source, state, run;
         insert into fillrate.due_rows (source, due_at, keys)
         select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key) from added
-         where due_at is not null and state <> 'waiting' group by source, hour;
+         where due_at is not null and state <> 'waiting' and deleted_at is null group by source, hour;
       elsif tg_op = 'DELETE' then
         insert into fillrate.row_counts
-        select source, state, case when state = 'waiting' then run_id end as run, -count(*) from removed group by source, state, run;
+        select source, state, case when state = 'waiting' then run_id end as run, -count(*) from removed
+         where deleted_at is null group by source, state, run;
       elsif tg_op = 'UPDATE' then
         insert into fillrate.row_counts
         select source, state, run, sum(n)
-          from (select source, state, case when state = 'waiting' then run_id end as run, 1 as n from added
-                union all select source, state, case when state = 'waiting' then run_id end, -1 from removed) c
+          from (select source, state, case when state = 'waiting' then run_id end as run, 1 as n from added where deleted_at is null
+                union all select source, state, case when state = 'waiting' then run_id end, -1 from removed where deleted_at is null) c
          group by source, state, run having sum(n) <> 0;
-        if exists (select from removed where due_at is not null and state <> 'waiting') then
+        if exists (select from removed where due_at is not null and state <> 'waiting' and deleted_at is null) then
           insert into fillrate.due_rows (source, due_at, keys)
           select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key)
-            from (select source, key, due_at from added where due_at is not null and state <> 'waiting'
-                  except select source, key, due_at from removed where due_at is not null and state <> 'waiting') d
+            from (select source, key, due_at from added where due_at is not null and state <> 'waiting' and deleted_at is null
+                  except select source, key, due_at from removed where due_at is not null and state <> 'waiting' and deleted_at is null) d
            group by source, hour;
         else
           insert into fillrate.due_rows (source, due_at, keys)
           select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key) from added
-           where due_at is not null and state <> 'waiting' group by source, hour;
+           where due_at is not null and state <> 'waiting' and deleted_at is null group by source, hour;
         end if;
       else
         delete from fillrate.row_counts;

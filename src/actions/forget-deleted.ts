@@ -1,5 +1,6 @@
 import type { Deps } from '../pipeline/deps.ts'
-import { type ErasedTotal, eraseAllDeleted } from '../runs/reconcile-deleted.ts'
+import type { ErasedDeletedRows } from '../pipeline/deleted-rows.ts'
+import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { Source } from '../sources/source.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
 
@@ -7,10 +8,10 @@ import { countDeletedRows } from '../store/deleted-rows.ts'
 export interface ForgetDeletedReport {
   readonly dry_run: boolean
   readonly source: string
-  /** Deleted rows that were set aside. */
+  /** Deleted rows that were known. */
   readonly deleted: number
   /** Null: a dry run. Fewer rows than `deleted`: some were restored, or wait for an answer that is on its way. */
-  readonly erased: ErasedTotal | null
+  readonly erased: ErasedDeletedRows | null
 }
 
 /**
@@ -22,8 +23,8 @@ export async function forgetDeleted(
   source: Source,
   { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
 ): Promise<ForgetDeletedReport> {
-  const aside = await countDeletedRows(deps.db, [source.name])
-  const deleted = aside.reduce((sum, one) => sum + one.rows, 0)
+  const known = await countDeletedRows(deps.db, [source.name])
+  const deleted = known.reduce((sum, one) => sum + one.rows, 0)
   const erased = dryRun ? null : await eraseAllDeleted(deps, source, { isConfirmed: true }, signal)
   return { dry_run: dryRun, source: source.name, deleted, erased }
 }

@@ -3,7 +3,7 @@ export const ON_DELETE = ['forget', 'keep'] as const
 export type OnDelete = (typeof ON_DELETE)[number]
 
 /**
- * How long a deleted row is set aside before it is erased. A table that is emptied and loaded again, or a row that is
+ * How long a deleted row is kept before it is erased. A table that is emptied and loaded again, or a row that is
  * deleted and inserted again, then costs nothing. Short, so that a nightly pass erases what the pass before it noticed.
  */
 export const ERASE_AFTER_MS = 60 * 60_000
@@ -16,7 +16,7 @@ const HELD_ROWS = 10
 export interface DeletedRowCounts {
   /** Rows that Fillrate knows and the table has. */
   readonly known: number
-  /** Deleted rows that are set aside and to be erased. */
+  /** Deleted rows that are to be erased. */
   readonly deleted: number
   /** Those of them that row-level security may only hide. */
   readonly hidden: number

@@ -15,88 +15,67 @@ type DeletionDeps = Pick<Deps, 'db' | 'policy'>
 
 /** Keys compared with the table in one tick: an index probe each. */
 const COMPARED_KEYS = 10_000
-/** Ticks at once: a second connection halves the time on a server that has nothing else to do. */
-const COMPARED_AT_ONCE = 2
 /** Rows erased in one tick. Few, because the bodies of their deliveries are rewritten. */
 const ERASED_ROWS = 200
 
 /**
- * Compares all rows that Fillrate knows of a source with their table, and sets aside those that it no longer has.
+ * Compares all rows that Fillrate knows of a source with their table, and marks those as deleted that it no longer has.
  * @returns how many
  * @throws TableBusyError if another transaction has locked the table
  */
-export const setAllAside = (deps: DeletionDeps, source: Source, signal: AbortSignal): Promise<number> =>
-  compareAll(deps, source, 'rows', (range) => setAsideDeleted(deps, source, range), signal)
+export const markAllDeleted = (deps: DeletionDeps, source: Source, signal: AbortSignal): Promise<number> =>
+  compareAll(deps, source, { isDeleted: false }, signal)
 
 /**
- * Compares all rows that are set aside with their table, and restores those that it has again.
+ * Compares all deleted rows with their table, and restores those that it has again.
  * @returns how many
  * @throws TableBusyError if another transaction has locked the table
  */
-export async function restoreAllReturned(
+export const restoreAllReturned = (
   deps: DeletionDeps,
   source: Source,
   signal: AbortSignal,
-): Promise<number> {
-  // Mostly none.
-  if ((await store.countDeletedRows(deps.db, [source.name])).length === 0) return 0
-  return compareAll(deps, source, 'deleted_rows', (range) => restoreReturned(deps, source, range), signal)
-}
+): Promise<number> => compareAll(deps, source, { isDeleted: true }, signal)
 
 async function compareAll(
-  { db }: DeletionDeps,
+  deps: DeletionDeps,
   source: Source,
-  table: 'rows' | 'deleted_rows',
-  compare: (range: store.KeyTextRange) => Promise<number>,
+  which: Pick<store.RowRange, 'isDeleted'>,
   signal: AbortSignal,
 ): Promise<number> {
-  async function* listRanges(): AsyncGenerator<store.KeyTextRange, void> {
-    for (let after: string | null = ''; after !== null && !signal.aborted;) {
-      const until: string | null = await store.findRangeEnd(db, table, source.name, after, COMPARED_KEYS)
-      yield { after, until }
-      after = until
-    }
-  }
-  // Shared: each worker takes the next range, and the first that fails ends it for all.
-  const ranges = listRanges()
   let rows = 0
-  const work = async (): Promise<void> => {
-    for await (const range of ranges) {
-      const compared = await compare(range)
-      rows += compared
-    }
+  for (let after: string | null = ''; after !== null && !signal.aborted;) {
+    const rest: store.RowRange = { ...which, after, until: null }
+    const until: string | null = await store.findRangeEnd(deps.db, source.name, rest, COMPARED_KEYS)
+    rows += await compareRange(deps, source, { ...rest, until })
+    after = until
   }
-  const ended = await Promise.allSettled(Array.from({ length: COMPARED_AT_ONCE }, work))
-  for (const one of ended) if (one.status === 'rejected') throw one.reason
   return rows
 }
 
-/** Sets aside those rows of a range that the table no longer has. @returns how many */
-async function setAsideDeleted(
-  deps: DeletionDeps,
+/** Marks those rows of a range that the table no longer has, or restores those that it has again. @returns how many */
+const compareRange = (
+  { db, policy: { sourceTimeoutMs } }: DeletionDeps,
   source: Source,
-  range: store.KeyTextRange,
-): Promise<number> {
-  const setAside = async (tx: Tx, deleted: readonly string[]): Promise<number> => {
-    if (deleted.length === 0) return 0
-    return (await store.setRowsAside(tx, source.name, deleted, await readFate(tx, source))).length
-  }
-  const { db, policy } = deps
-  const found = await inTransaction(
+  range: store.RowRange,
+): Promise<number> =>
+  inTransaction(
     db,
     async (tx) => {
-      const deleted = await withTableTimeouts(tx, policy.sourceTimeoutMs, () =>
-        findDeletedIn(tx, source, range),
-      )
-      return deleted === null ? null : setAside(tx, deleted)
+      const compared = await withTableTimeouts(tx, sourceTimeoutMs, () => findDeletedIn(tx, source, range))
+      if (compared !== null) return markDeleted(tx, source, compared)
+      const keys = await store.listRowKeys(tx, source.name, range)
+      const deleted = await findDeleted(tx, source, keys, sourceTimeoutMs)
+      return range.isDeleted
+        ? store.restoreRows(tx, source.name, without(keys, deleted))
+        : markDeleted(tx, source, deleted)
     },
-    policy.sourceTimeoutMs,
+    sourceTimeoutMs,
   )
-  return (
-    found ??
-    compareKeys(deps, source, range, store.listRowKeys, (tx, _keys, deleted) => setAside(tx, deleted))
-  )
-}
+
+/** Marks rows as deleted that the table does not have. @returns how many */
+export const markDeleted = async (tx: Tx, source: Source, keys: readonly string[]): Promise<number> =>
+  keys.length === 0 ? 0 : store.markRowsDeleted(tx, source.name, keys, await readFate(tx, source))
 
 /** What becomes of deleted rows of a source now. */
 export const readFate = async (db: Connection, source: Source): Promise<store.DeletionFate> => ({
@@ -105,15 +84,15 @@ export const readFate = async (db: Connection, source: Source): Promise<store.De
 })
 
 /**
- * The deleted rows of a range, compared in Postgres: to transfer the keys of every row took longer than a pass over them.
- * @returns null if their texts do not tell
+ * The rows of a range that are deleted, compared in Postgres: to transfer the keys of every row took longer than a pass over them.
+ * @returns null if their texts do not tell, or they are deleted ones, which are few
  */
 async function findDeletedIn(
   tx: Tx,
   source: Source,
-  range: store.KeyTextRange,
+  range: store.RowRange,
 ): Promise<readonly string[] | null> {
-  const keysSql = deletedKeysSql(source)
+  const keysSql = range.isDeleted ? null : deletedKeysSql(source)
   if (keysSql === null) return null
   const { rows } = await sql<{ isPlain: boolean; deleted: string[] }>`
     with known as materialized (
@@ -123,28 +102,6 @@ async function findDeletedIn(
     select (select is_plain from known) as "isPlain", ${keysSql.deleted} as deleted`.execute(tx)
   return rows[0]?.isPlain === true ? rows[0].deleted : null
 }
-
-/** Restores those rows of a range that the table has again. @returns how many */
-const restoreReturned = (deps: DeletionDeps, source: Source, range: store.KeyTextRange): Promise<number> =>
-  compareKeys(deps, source, range, store.listDeletedKeys, (tx, keys, deleted) =>
-    store.restoreRows(tx, source.name, without(keys, deleted)),
-  )
-
-const compareKeys = (
-  { db, policy }: DeletionDeps,
-  source: Source,
-  range: store.KeyTextRange,
-  list: typeof store.listRowKeys,
-  act: (tx: Tx, keys: readonly string[], deleted: readonly string[]) => Promise<number>,
-): Promise<number> =>
-  inTransaction(
-    db,
-    async (tx) => {
-      const keys = await list(tx, source.name, range)
-      return act(tx, keys, await findDeleted(tx, source, keys, policy.sourceTimeoutMs))
-    },
-    policy.sourceTimeoutMs,
-  )
 
 const findDeleted = (tx: Tx, source: Source, keys: readonly string[], timeoutMs: number): Promise<string[]> =>
   keys.length === 0
@@ -161,11 +118,10 @@ export interface EraseOptions {
   readonly isConfirmed: boolean
 }
 
-/** What one tick erased. Zero rows: nothing is to be erased now. */
+/** What was erased of deleted rows. */
 export interface ErasedDeletedRows extends store.ErasedRows {
   /** Results removed from deliveries. */
   readonly results: number
-  readonly restored: number
 }
 
 /**
@@ -177,31 +133,29 @@ export async function eraseDeleted(
   { db, policy }: DeletionDeps,
   source: Source,
   { isConfirmed }: EraseOptions,
-): Promise<ErasedDeletedRows> {
+): Promise<ErasedDeletedRows & { readonly restored: number }> {
   const { name } = source
   return inTransaction(db, async (tx) => {
-    if (!isConfirmed && isEraseHeld(await store.countSourceDeletions(tx, name))) return NOTHING_ERASED
+    const isHeld = !isConfirmed && isEraseHeld(await store.countSourceDeletions(tx, name))
     const keys = await store.lockErasableRows(tx, name, {
       minAgeMs: isConfirmed ? 0 : ERASE_AFTER_MS,
       includeKept: isConfirmed,
-      limit: ERASED_ROWS,
+      limit: isHeld ? 0 : ERASED_ROWS,
     })
     const deleted = await findDeleted(tx, source, keys, policy.sourceTimeoutMs)
     const restored = await store.restoreRows(tx, name, without(keys, deleted))
-    if (deleted.length === 0) return { ...NOTHING_ERASED, restored }
     return { ...(await eraseKeys(tx, name, deleted)), restored }
   })
 }
 
-async function eraseKeys(
-  tx: Tx,
-  source: string,
-  keys: readonly string[],
-): Promise<store.ErasedRows & Pick<ErasedDeletedRows, 'results'>> {
-  const lookups = await store.lockUnneededLookups(tx, source, keys)
-  const results = await eraseResults(tx, lookups)
-  const ids = lookups.map((lookup) => lookup.id)
-  return { ...(await store.eraseRows(tx, source, keys, ids)), results }
+async function eraseKeys(tx: Tx, source: string, keys: readonly string[]): Promise<ErasedDeletedRows> {
+  const { unneeded, ...erased } = await store.eraseRows(tx, source, keys)
+  const results = await eraseResults(tx, unneeded)
+  const lookups = await store.eraseUnneededLookups(
+    tx,
+    unneeded.map((lookup) => lookup.id),
+  )
+  return { ...erased, ...lookups, results }
 }
 
 /**
@@ -224,15 +178,6 @@ export async function eraseRetired(db: Database, source: string): Promise<number
     })
     if (left !== null) return left
   }
-}
-
-const NOTHING_ERASED: ErasedDeletedRows = {
-  rows: 0,
-  lookups: 0,
-  records: 0,
-  changes: 0,
-  results: 0,
-  restored: 0,
 }
 
 /** Matches nothing, in Postgres and in JavaScript: deliveries are found by their jobs. */

@@ -64,7 +64,7 @@ export async function pickSources(
   const onWait = logWait(deps.log, { step: 'pick' })
   const { budget } = run
   const passes: PickPass[] = []
-  /** Of the sources that are read as a whole: rows that were set aside, and are back. */
+  /** Of the sources that are read as a whole: deleted rows that are back. */
   const restoredRows = new Map<PickPass, number>()
   const [picked] = await Promise.allSettled([pickAll()])
   // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.

@@ -3,10 +3,11 @@ import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
   eraseDeleted,
+  type ErasedDeletedRows,
   type EraseOptions,
+  markAllDeleted,
   readFate,
   restoreAllReturned,
-  setAllAside,
 } from '../pipeline/deleted-rows.ts'
 import type { Source } from '../sources/source.ts'
 import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
@@ -25,7 +26,7 @@ export interface DeletedRowsReport {
 }
 
 /**
- * Restores the rows of a source that were set aside and are back in its table, before a pass would pick them anew.
+ * Restores the deleted rows of a source that are back in its table, before a pass would pick them anew.
  * @returns how many
  */
 export async function restoreReturned(
@@ -41,7 +42,7 @@ export async function restoreReturned(
 }
 
 /**
- * After a full pass: sets aside those rows that Fillrate knows of a source and its table no longer has, and erases what was
+ * After a full pass: marks those rows as deleted that Fillrate knows of a source and its table no longer has, and erases what was
  * deleted long enough ago. A locked table is left to the next full pass.
  * @param pass.known rows that Fillrate knows, of those that were read. If that is all of them, none was deleted, and their keys
  *   are not compared with the table: that takes half as long as reading it. A row that was forgotten after it was read may
@@ -59,7 +60,7 @@ export async function reconcileDeleted(
     const isMissing = (await countSourceDeletions(deps.db, name)).known !== known
     // Row-level security that hides all rows looks like a table without them.
     if (isMissing && (await checkBreakage(deps, source))) return
-    if (isMissing) deleted = await setAllAside(deps, source, signal)
+    if (isMissing) deleted = await markAllDeleted(deps, source, signal)
     await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
   })
   if (deleted + restored > 0)
@@ -87,14 +88,6 @@ async function unlessBusy(
   }
 }
 
-export interface ErasedTotal {
-  rows: number
-  lookups: number
-  records: number
-  changes: number
-  results: number
-}
-
 /**
  * Erases deleted rows of a source, batch by batch, until none is left that may be erased now. Whether that waits for a
  * confirmation is a trouble.
@@ -104,8 +97,8 @@ export async function eraseAllDeleted(
   source: Source,
   options: EraseOptions,
   signal: AbortSignal,
-): Promise<ErasedTotal> {
-  const total: ErasedTotal = { rows: 0, lookups: 0, records: 0, changes: 0, results: 0 }
+): Promise<ErasedDeletedRows> {
+  const total = { rows: 0, lookups: 0, records: 0, changes: 0, results: 0 }
   await updateDeletedRows(deps.db, source.name, await readFate(deps.db, source))
   while (!signal.aborted) {
     const erased = await eraseDeleted(deps, source, options)

@@ -25,7 +25,7 @@ export async function listDueRows(
      where source = ${source} and due_at <= now()`
   const { listed } = await readOne(db, counted)
   if (listed === 0) return []
-  const isDue = opaque(sql`due_at <= now() and state <> 'waiting'`)
+  const isDue = opaque(sql`due_at <= now() and state <> 'waiting' and deleted_at is null`)
   const { rows } = await (
     listed > most
       ? sql<{ key: string }>`
@@ -75,7 +75,7 @@ export async function pruneDueRows(db: Connection): Promise<void> {
      cross join lateral (
        select from fillrate.rows
         where source = d.source and key = k.key
-          and ${opaque(sql`state <> 'waiting' and due_at >= d.due_at and due_at < d.due_at + interval '1 hour'`)} offset 0) r)`
+          and ${opaque(sql`state <> 'waiting' and deleted_at is null and due_at >= d.due_at and due_at < d.due_at + interval '1 hour'`)} offset 0) r)`
   await sql`
     with page as materialized (
       select * from fillrate.due_rows where id >= ${startSql} order by id limit ${READ_ENTRIES}

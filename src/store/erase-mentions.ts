@@ -11,7 +11,6 @@ const CELL_TABLES = {
   rows: { columns: ['last_written', 'earlier_writes', 'own_writes'] },
   changes: { columns: ['before', 'after', 'last_written_before'] },
   skipped_cells: { columns: ['detail', 'value'] },
-  deleted_rows: { columns: ['stored_row'] },
 } as const
 export type CellTable = keyof typeof CELL_TABLES
 export const cellTables = Object.keys(CELL_TABLES) as CellTable[]
@@ -80,20 +79,12 @@ export async function eraseCells(
      where ${isAt('changes')} and ${names(sql`concat_ws(' ', before, after, last_written_before)`)}`)
   // Nothing is left of the places: an update moves a row.
   mentions += await count(sql`delete from fillrate.skipped_cells where ${isAt('skipped_cells')}`)
-  await sql`delete from fillrate.deleted_rows where ${isAt('deleted_rows')} and ${isNamed}`.execute(tx)
-  const stored = (column: string) => sql`(stored_row -> ${column}::text)`
-  mentions += await count(sql`
-    update fillrate.deleted_rows
-       set stored_row = stored_row || jsonb_build_object(${sql.join(
-         written.map((column) => sql`${column}::text, ${without(stored(column), stored(column))}`),
-       )})
-     where ${isAt('deleted_rows')} and ${names(sql`stored_row`)}`)
   return { rows, changes, mentions }
 }
 
 /** Every table that the migrations create, without their own. */
 export const OWN_TABLES: readonly string[] = `
-  audit_events budgets changed_rows changed_rows_spare changes circuit_breakers deleted_rows deliveries due_rows fill_rate_samples
+  audit_events budgets changed_rows changed_rows_spare changes circuit_breakers deliveries due_rows fill_rate_samples
   jobs leases lookup_leases lookups malformed_responses metric_counters notifications paused_sources
   pending_lookups processes rate_limit_history rate_limits request_counts revoked_sessions row_counts rows run_lookups runs
   scheduled_runs services skipped_cells source_cursors spend spend_entries suppressions troubles write_back_queue`

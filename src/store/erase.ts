@@ -67,17 +67,15 @@ export async function expandByRows(
   const { rows } = await sql<{ id: number }>`
     with named as materialized (
       select source, key from fillrate.rows where lookup_id = any(${these}) or missed_lookup_ids && ${these}
-      union select source, key from fillrate.deleted_rows where lookup_ids && ${these}
       union ${rowNamesSql(named)}
     ), earlier as materialized (
       select distinct c.lookup_id as id from fillrate.changes c join named n on n.source = c.source and n.key = c.key
     )
     select distinct l.id from named n join fillrate.rows r on r.source = n.source and r.key = n.key
       join fillrate.lookups l on l.id = r.lookup_id or l.id = any(r.missed_lookup_ids)
-     union select unnest(d.lookup_ids) from named n join fillrate.deleted_rows d on d.source = n.source and d.key = n.key
      union select e.id from earlier e join fillrate.lookups l on l.id = e.id
-            where not exists (select from fillrate.rows r where r.lookup_id = e.id)
-              and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[e.id])
+            where not exists (select from fillrate.rows r where r.lookup_id = e.id and r.deleted_at is null)
+              and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[e.id] and r.deleted_at is null)
      union select unnest(${these})`.execute(tx)
   return rows.map((row) => row.id)
 }
@@ -110,7 +108,7 @@ export interface ErasedAnswer {
 
 /**
  * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all that is stored on these rows except
- * their keys. Leaves a suppression hash for each lookup.
+ * their keys, and of deleted rows these too. Leaves a suppression hash for each lookup.
  * @param options.rows further rows of the subject, whether or not they have a lookup
  * @param options.answers calls that are counted although their answers are not stored. Of other calls in flight the answer will find no
  *   lookup: they are counted as in doubt.
@@ -123,7 +121,11 @@ export async function eraseLookups(
   const these = sql`${[...ids]}::bigint[]`
   const named = options.rows ?? []
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
-  const byLookup = await eraseRowState(tx, sql`lookup_id = any(${these}) or missed_lookup_ids && ${these}`)
+  const hasLookup = sql`(lookup_id = any(${these}) or missed_lookup_ids && ${these})`
+  const { rows: deletedRows } = await sql<RowName>`
+    delete from fillrate.rows where deleted_at is not null and (${hasLookup} or (source, key) in (${rowNamesSql(named)}))
+    returning source, key`.execute(tx)
+  const byLookup = await eraseRowState(tx, hasLookup)
   const byName =
     named.length === 0
       ? []
@@ -136,9 +138,8 @@ export async function eraseLookups(
   )
   const { rows: deleted } = await sql<{ changes: number }>`
     with keys as (
-      ${rowNamesSql([...rows, ...named])}
+      ${rowNamesSql([...rows, ...deletedRows, ...named])}
        union select source, key from fillrate.changes where lookup_id = any(${these})
-       union select source, key from fillrate.deleted_rows where lookup_ids && ${these}
     ), deleted as (
       delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
       returning c.source, c.key
@@ -146,11 +147,6 @@ export async function eraseLookups(
       -- A row whose subject has changed since loses only what was written before.
       update fillrate.rows r set last_written = null, earlier_writes = null, own_writes = null from (select distinct source, key from deleted) g
        where r.source = g.source and r.key = g.key and num_nonnulls(r.last_written, r.earlier_writes, r.own_writes) > 0
-    ), undeleted as (
-      delete from fillrate.deleted_rows where lookup_ids && ${these}
-    ), undeleted_values as (
-      update fillrate.deleted_rows d set stored_row = stored_row || '{"last_written": null, "earlier_writes": null, "own_writes": null, "notes": null}'
-        from keys k where k.source = d.source and k.key = d.key and not d.lookup_ids && ${these}
     ), unskipped as (
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )

@@ -7,12 +7,12 @@ import { RETURNED_NOTE } from '../domain/row.ts'
  * other, and back if it gets its earlier inputs again.
  */
 
-/** SQL: the notes of a row of `deleted_rows` that its table has again. */
+/** SQL: the notes of a deleted row `r` that its table has again. */
 export const returnedNotesSql = sql`
-  coalesce(nullif(stored_row -> 'notes', 'null'), '{}') || jsonb_build_object(${sql.lit(RETURNED_NOTE)}::text, true)`
+  coalesce(r.notes, '{}') || jsonb_build_object(${sql.lit(RETURNED_NOTE)}::text, true)`
 
 /** SQL: the row was deleted, and inserted again with the key. With other inputs it is another row, in which Fillrate wrote nothing. */
-const hasReturnedSql = sql<boolean>`coalesce(r.notes ? ${sql.lit(RETURNED_NOTE)}, false)`
+const hasReturnedSql = sql<boolean>`(r.deleted_at is not null or coalesce(r.notes ? ${sql.lit(RETURNED_NOTE)}, false))`
 
 /** SQL: what Fillrate last wrote for other inputs than those of `r`. */
 export const lastWrittenForSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`

@@ -48,7 +48,8 @@ const statesSql = (list: readonly RowState[]): RawBuilder<unknown> =>
   sql.join(list.map((state) => sql.lit(state)))
 
 const retryStateSql = sql<RetryState>`
-  case when r.state in (${statesSql(FAILED_ROW_STATES)}) then r.state
+  case when r.deleted_at is not null then null
+       when r.state in (${statesSql(FAILED_ROW_STATES)}) then r.state
        when r.state = 'unchanged' and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)} end`
 
 const unansweredSql = sql`'failed', 'rejected'`
@@ -115,14 +116,14 @@ export async function listRemapRows(
     select r.key, r.input_hash::text as "inputHash", r.state, r.settled_at::text as "settledAt", r.lookup_id as lookup, l.record::text, l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier,
            coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.key > ${after} and r.state <> 'waiting' and r.input_hash is not null
-       and l.state = 'found' and ${ofServiceSql(service)}
+     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(service)}
      order by r.key limit ${limit}`.execute(db)
   return parseRows<RemapRow>(rows)
 }
 
-const ofServiceSql = (service: number | null) =>
-  service === null ? sql`true` : sql`l.service_id = ${service}`
+const hasRecordSql = (service: number | null) => sql`
+  r.state <> 'waiting' and r.deleted_at is null and r.input_hash is not null and l.state = 'found'
+       and ${service === null ? sql`true` : sql`l.service_id = ${service}`}`
 
 /** The number of those rows. */
 export async function countRemapRows(
@@ -132,8 +133,7 @@ export async function countRemapRows(
 ): Promise<number> {
   const counted = sql<{ count: number }>`
     select count(*) as count from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.state <> 'waiting' and r.input_hash is not null and l.state = 'found'
-       and ${ofServiceSql(service)}`
+     where r.source = ${source} and ${hasRecordSql(service)}`
   return (await readOne(db, counted)).count
 }
 
@@ -161,7 +161,7 @@ export async function requeueRowsForWrite(
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint' })}
      where r.ctid = v.ctid
-       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt"`.execute(
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null`.execute(
     tx,
   )
   if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)

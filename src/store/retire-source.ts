@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { FAILURE_STATES } from '../domain/row.ts'
-import { findRangeEnd, listRowKeys, setRowsAside } from './deleted-rows.ts'
+import { withdrawLookups } from './deleted-rows.ts'
 import { ALIVE_FOR } from './processes.ts'
-import { anyOf, NOW } from './sql.ts'
+import { NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
@@ -14,7 +14,7 @@ export interface RetiredSource {
   readonly waiting: number
   /** Those of them that could not be enriched. */
   readonly failed: number
-  /** Rows that its table had lost, set aside. */
+  /** Rows that its table had lost. */
   readonly deleted: number
 }
 
@@ -28,10 +28,10 @@ export async function listRetiredSources(
       select source, sum(rows)::bigint as rows, coalesce(sum(rows) filter (where state = 'waiting'), 0)::bigint as waiting,
              coalesce(sum(rows) filter (where state = any(${[...FAILURE_STATES]}::text[])), 0)::bigint as failed
         from fillrate.row_counts group by source having sum(rows) <> 0
-    ), aside as (select source, count(*) as rows from fillrate.deleted_rows group by source)
+    ), deleted as (select source, count(*) as rows from fillrate.rows where deleted_at is not null group by source)
     select source, coalesce(c.rows, 0) as rows, coalesce(c.waiting, 0) as waiting, coalesce(c.failed, 0) as failed,
-           coalesce(a.rows, 0) as deleted
-      from counted c full join aside a using (source)
+           coalesce(d.rows, 0) as deleted
+      from counted c full join deleted d using (source)
       full join (select source from fillrate.paused_sources union select source from fillrate.source_cursors
                  union select source from fillrate.fill_rate_samples) other using (source)
      where source <> all(${[...configured]}::text[]) order by source`.execute(db)
@@ -66,16 +66,18 @@ const FORGOTTEN_ROWS = 10_000
  * @returns how many; 0: no row is left
  */
 export async function forgetSomeRows(tx: Tx, source: string): Promise<number> {
-  const until = await findRangeEnd(tx, 'rows', source, '', FORGOTTEN_ROWS)
-  const keys = await listRowKeys(tx, source, { after: '', until })
-  const forgotten = await setRowsAside(tx, source, keys, { isKept: true, mayBeHidden: false })
-  const rows = tx.deleteFrom('fillrate.deleted_rows').where('source', '=', source)
-  await rows.where('key', '=', anyOf(forgotten)).execute()
-  return keys.length
+  const { rows } = await sql<{ lookup: number | null }>`
+    delete from fillrate.rows where ctid = any(array(
+      select ctid from fillrate.rows where source = ${source} order by key limit ${FORGOTTEN_ROWS} for update))
+    returning lookup_id as lookup`.execute(tx)
+  await withdrawLookups(
+    tx,
+    rows.flatMap(({ lookup }) => lookup ?? []),
+  )
+  return rows.length
 }
 
 const BY_SOURCE = [
-  'fillrate.deleted_rows',
   'fillrate.due_rows',
   'fillrate.skipped_cells',
   'fillrate.changed_rows',

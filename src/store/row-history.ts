@@ -80,11 +80,7 @@ export async function findRowHistory(
     select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
            coalesce(to_jsonb(missed_lookup_ids), '[]') as tried, input_hash::text, last_written as written, earlier_writes as earlier, picked_at, settled_at,
            due_at
-      from (select * from fillrate.rows where source = ${source} and key = ${key}
-            union all
-            select r.* from fillrate.deleted_rows d
-             cross join lateral jsonb_populate_record(null::fillrate.rows, d.stored_row) r
-             where d.source = ${source} and d.key = ${key}) as known limit 1`.execute(db)
+      from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
   return rows[0] ?? null
 }
 
@@ -94,7 +90,7 @@ export async function listLookupHistory(db: Database, ids: readonly number[]): P
   const { rows } = await sql<LookupHistory>`
     select id, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
            (select h.leased_until from fillrate.lookup_leases h where h.lease_token = l.lease_token) as leased_until, refresh_at, record,
-           (select count(*) from fillrate.rows r where r.lookup_id = l.id) as rows,
+           (select count(*) from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null) as rows,
            (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
               from fillrate.malformed_responses k where k.lookup_id = l.id) as malformed_response
       from fillrate.lookups l where id = any(${[...ids]}::bigint[])

@@ -127,6 +127,7 @@ function matchesSql(filter: RowFilter, waitingRuns: ReadonlyArray<number | null>
   const { source, state, reason, run, from, to, timezone, identity } = filter
   const states = state === 'not_enriched' ? FAILURE_STATES : state === null ? null : [state]
   const conditions = [
+    sql`r.deleted_at is null`,
     source !== null && sql`r.source = ${source}`,
     state === 'waiting' &&
       sql`(r.run_id = any(${waitingRuns.filter((one) => one !== null)}::bigint[])${waitingRuns.includes(null) ? sql` or r.run_id is null` : sql``})`,
@@ -139,7 +140,7 @@ function matchesSql(filter: RowFilter, waitingRuns: ReadonlyArray<number | null>
     to !== null && sql`${atSql} < ((${to}::date + 1)::timestamp at time zone ${timezone})`,
     identity !== null && hasIdentitySql(identity),
   ].filter((one) => one !== false)
-  return conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `)
+  return sql.join(conditions, sql` and `)
 }
 
 const isFailure = (states: readonly RowState[]): boolean =>

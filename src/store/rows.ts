@@ -90,7 +90,7 @@ const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<
     on conflict (source, key) do update set
       lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
       ${claimedValuesSql},
-      state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
+      deleted_at = null, state = excluded.state, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes, cells_written = 0, cells_protected = 0,
       cells_skipped = 0, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
     where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
                else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end`
@@ -149,7 +149,7 @@ export async function recountRows(db: Connection): Promise<number> {
   const { numAffectedRows } = await sql`
     insert into fillrate.row_counts (source, state, run_id, rows)
     select source, state, run_id, sum(n)
-      from (select source, state, case when state = 'waiting' then run_id end as run_id, 1 as n from fillrate.rows
+      from (select source, state, case when state = 'waiting' then run_id end as run_id, 1 as n from fillrate.rows where deleted_at is null
             union all select source, state, run_id, -rows from fillrate.row_counts) c
      group by source, state, run_id having sum(n) <> 0`.execute(db)
   return Number(numAffectedRows ?? 0)
@@ -171,15 +171,9 @@ export function countCells(db: Connection, run: number): Promise<CellCounts> {
   return readOne(db, counted)
 }
 
-/** Every source that has rows. Jumps along the index from one name to the next, so that the table's size does not matter. */
+/** Every source that has rows. */
 export async function listSourceNames(db: Database): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
-    with recursive names as (
-      (select source from fillrate.rows order by source limit 1)
-      union all
-      select (select r.source from fillrate.rows r where r.source > names.source order by r.source limit 1)
-        from names where names.source is not null
-    )
-    select source from names where source is not null`.execute(db)
+    select source from fillrate.row_counts group by source having sum(rows) <> 0 order by source`.execute(db)
   return rows.map((row) => row.source)
 }

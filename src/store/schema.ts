@@ -105,6 +105,9 @@ export interface Schema extends ObservationTables {
     source: string
     key: string
     state: RowState
+    deleted_at: Date | null
+    is_kept: boolean | null
+    may_be_hidden: boolean | null
     due_at: Date | null
     settled_at: Date | null
     reason: string | null
@@ -118,15 +121,6 @@ export interface Schema extends ObservationTables {
     last_written: Json | null
     is_requeued: GeneratedAlways<boolean | null>
     failure: GeneratedAlways<RowState | null>
-  }
-  'fillrate.deleted_rows': {
-    source: string
-    key: string
-    lookup_ids: number[]
-    is_kept: boolean
-    may_be_hidden: boolean
-    stored_row: Json
-    noticed_at: Generated<Date>
   }
   'fillrate.due_rows': { id: Generated<number>; source: string; due_at: Date; keys: string[] }
   'fillrate.row_counts': { source: string; state: RowState; run_id: number | null; rows: number }

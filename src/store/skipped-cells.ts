@@ -100,7 +100,7 @@ export interface SkippedFilter {
 const matchesSkippedSql = ({ source = null, states = null, run = null }: SkippedFilter) => sql`
   ${inSourceSql(sql`c.source`, source)}
   and ${run === null ? sql`true` : sql`c.run_id = ${run}`}
-  and ${states === null ? sql`true` : sql`exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.state = any(${[...states]}::text[]))`}`
+  and ${states === null ? sql`true` : sql`exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.deleted_at is null and r.state = any(${[...states]}::text[]))`}`
 
 type StoredGroup = Omit<SkippedGroup, 'description' | 'values'> & { readonly values: string }
 
@@ -149,7 +149,7 @@ type StoredSkippedRow = Omit<SkippedRow, 'description' | 'value'> & { readonly v
 
 const selectSkippedSql = sql`
   select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at
-    from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key`
+    from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null`
 
 const parseSkipped = (rows: readonly StoredSkippedRow[]): SkippedRow[] =>
   rows.map(({ value, ...row }) => ({

@@ -6,7 +6,7 @@ import pino from 'pino'
 import { openApp } from '../../src/app.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { SourceMapping } from '../../src/domain/mapping.ts'
-import { setAllAside } from '../../src/pipeline/deleted-rows.ts'
+import { markAllDeleted } from '../../src/pipeline/deleted-rows.ts'
 import type { Deps } from '../../src/pipeline/deps.ts'
 import { openSource } from '../../src/sources/source.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
@@ -116,9 +116,9 @@ async function liveEarlierLives(database: TestDatabase): Promise<void> {
   await pool.query('delete from crm.contacts where id in (1, 10)')
   const source = await openSource(db, parseConfig(config, null).sources['contacts'] as SourceMapping)
   const policy = { sourceTimeoutMs: 60_000 } as Deps['policy']
-  await setAllAside({ db, policy }, source, new AbortController().signal)
+  await markAllDeleted({ db, policy }, source, new AbortController().signal)
   await pool.query(`
-    update fillrate.deleted_rows set noticed_at = now() - interval '2 hours';
+    update fillrate.rows set deleted_at = deleted_at - interval '2 hours';
     insert into crm.contacts (id, email, title) overriding system value values (10, 'again@example.com', 'typed');
     delete from crm.contacts where id in (19, 28);
     insert into crm.contacts (id, email) overriding system value values (28, 'other@example.com');

@@ -28,7 +28,7 @@ export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
   return {
     // A row written in the last commit before the kill may be picked again, and is then unchanged.
     rows: await read(
-      `select source || ' ' || key as name,
+      `select case when deleted_at is not null then 'deleted ' else '' end || source || ' ' || key as name,
               case when state = 'unchanged' and exists (select from fillrate.changes c where c.source = r.source and c.key = r.key)
                    then 'enriched' else state end as value
          from fillrate.rows r
@@ -38,9 +38,7 @@ export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
        select 'own ' || source || ' ' || key, own_writes::text from fillrate.rows where own_writes is not null
         union all
        select 'written ' || source || ' ' || key, concat_ws(' ', (last_written - 'enriched_at')::text, (earlier_writes - 'enriched_at')::text)
-         from fillrate.rows
-        union all
-       select 'deleted ' || source || ' ' || key, stored_row ->> 'state' from fillrate.deleted_rows`,
+         from fillrate.rows`,
     ),
     records: await read(
       `select kind || ' ' || key as name, state || coalesce(record::text, '') as value from fillrate.lookups`,
@@ -99,7 +97,7 @@ export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
     select source, state, coalesce(kept, 0)::int as kept, coalesce(counted, 0)::int as counted
       from (select source, state, coalesce(run_id, 0) as run, sum(rows) as kept from fillrate.row_counts group by 1, 2, 3) k
       full join (select source, state, case when state = 'waiting' then coalesce(run_id, 0) else 0 end as run, count(*) as counted
-                   from fillrate.rows group by 1, 2, 3) c using (source, state, run)
+                   from fillrate.rows where deleted_at is null group by 1, 2, 3) c using (source, state, run)
      where coalesce(kept, 0) <> coalesce(counted, 0)`)
   return rows.map(
     ({ source, state, kept, counted }) => `${source} ${state}: ${kept} kept, ${counted} counted`,
@@ -110,7 +108,7 @@ export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
 export async function findUnlisted(pool: pg.Pool): Promise<string[]> {
   const { rows } = await pool.query<{ key: string }>(`
     select r.key from fillrate.rows r
-     where r.state <> 'waiting' and r.due_at is not null and not exists (
+     where r.state <> 'waiting' and r.due_at is not null and r.deleted_at is null and not exists (
        select from fillrate.due_rows d
         where d.source = r.source and r.due_at >= d.due_at and r.due_at < d.due_at + interval '1 hour' and r.key = any(d.keys))`)
   return rows.map(({ key }) => key)

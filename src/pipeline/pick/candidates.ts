@@ -212,7 +212,7 @@ export async function readCandidatesByKey(
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
@@ -223,7 +223,7 @@ export const candidateColumnsSql = (source: Source, service: number): RawBuilder
 export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`
   case when not page.lacks then 'complete'
        when ${settledUntilSql(source)} is not null then 'stamped'
-       when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now()
+       when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now() or r.deleted_at is not null
             or ${isFromOtherServiceSql(service)} or ${isStampRemovedSql(source)} then 'eligible'
        else 'fresh' end`
 

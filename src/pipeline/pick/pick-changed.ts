@@ -8,12 +8,12 @@ import { findDeletedKeys } from '../../sources/deleted-keys.ts'
 import { keysQuery, pageColumnsSql } from '../../sources/page.ts'
 import { isAmbiguousError, isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source.ts'
-import { restoreRows, setRowsAside } from '../../store/deleted-rows.ts'
+import { restoreRows } from '../../store/deleted-rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
-import { readFate } from '../deleted-rows.ts'
+import { markDeleted } from '../deleted-rows.ts'
 import { toMissingRow } from '../row-results.ts'
 import type { RunBudget } from './budget.ts'
 import {
@@ -121,7 +121,7 @@ async function claimKeys(
   const present = new Set(found.map((one) => one.key))
   const missing = keys.filter((key) => !present.has(key))
   const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
-  if (deleted.length > 0) await setRowsAside(tx, source.name, deleted, await readFate(tx, source))
+  await markDeleted(tx, source, deleted)
   if (finishMissing) await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
   const candidates = await settleStamped(
     tx,

@@ -75,7 +75,7 @@ export class Batch {
     await database.pool.query(`
       drop table if exists worlds, slow cascade; drop function if exists be_slow;
       truncate fillrate.rows, fillrate.lookups, fillrate.jobs, fillrate.deliveries, fillrate.changes, fillrate.runs,
-        fillrate.deleted_rows, fillrate.skipped_cells, fillrate.suppressions restart identity cascade;
+        fillrate.skipped_cells, fillrate.suppressions restart identity cascade;
       create table public.worlds (id int primary key, world int not null, email text, title text, seniority text, phone text);
       create index on worlds (world);
       insert into worlds (id, world, email)

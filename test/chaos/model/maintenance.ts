@@ -2,7 +2,7 @@ import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { remapSource } from '../../../src/actions/remap.ts'
 import { undoRun } from '../../../src/actions/undo/undo.ts'
-import { restoreAllReturned, setAllAside } from '../../../src/pipeline/deleted-rows.ts'
+import { restoreAllReturned, markAllDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import type { Deps } from '../../../src/pipeline/deps.ts'
 import type { Source } from '../../../src/sources/source.ts'
 import type { TestDatabase } from '../../support/clone.ts'
@@ -62,9 +62,9 @@ export class Maintenance {
 
   async noticeDeleted(): Promise<void> {
     await this.restoreReturned()
-    await setAllAside(this.#deps, this.#source, signal)
+    await markAllDeleted(this.#deps, this.#source, signal)
     const { rows } = await this.#database.pool.query<{ row: number }>(
-      'select key::int as row from fillrate.deleted_rows',
+      'select key::int as row from fillrate.rows where deleted_at is not null',
     )
     for (const { row } of rows) this.#ownership.notice(row)
   }

@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 beforeEach(() =>
-  query(`truncate crm.contacts, fillrate.rows, fillrate.deleted_rows, fillrate.lookups, fillrate.changes,
+  query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,
                   fillrate.skipped_cells restart identity cascade`),
 )
 

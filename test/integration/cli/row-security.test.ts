@@ -52,7 +52,7 @@ beforeEach(async () => {
   )
   for (const { name, on } of rows) await database.pool.query(`drop policy ${name} on ${on}`)
   await database.pool.query(`
-    truncate people, fillrate.rows, fillrate.deleted_rows, fillrate.changes, fillrate.lookups, fillrate.write_back_queue,
+    truncate people, fillrate.rows, fillrate.changes, fillrate.lookups, fillrate.write_back_queue,
              fillrate.skipped_cells, fillrate.row_counts, fillrate.troubles;
     alter table people enable row level security;
     alter table tenants disable row level security;
@@ -297,13 +297,13 @@ test('rows that a policy begins to hide are not erased as deleted', async () => 
   await database.pool.query(`drop policy p on people; create policy p on people to ${ROLE} using (id <> 5)`)
   const erase = async (): Promise<string> => {
     await run()
-    await database.pool.query(`update fillrate.deleted_rows set noticed_at = now() - interval '2 hours'`)
+    await database.pool.query(`update fillrate.rows set deleted_at = deleted_at - interval '2 hours'`)
     return (await fillrate('run', '--route', 'sync')).stdout
   }
   expect(await erase()).toContain('row-level security may hide its rows')
   expect((await fillrate('status')).stdout).toContain('row-level security may hide its rows')
   const kept = async (): Promise<unknown> =>
-    (await database.pool.query('select key from fillrate.deleted_rows')).rows
+    (await database.pool.query('select key from fillrate.rows where deleted_at is not null')).rows
   expect(await kept()).toEqual([{ key: '5' }])
 
   // Once all rows can be seen, one that is missing is deleted.

@@ -76,8 +76,8 @@ async function leaveTraces(): Promise<void> {
     insert into fillrate.budgets (name, lookups_spent, spent_by_source) values ('day', 3, '{"old_people": 2, "accounts": 1}');
     insert into fillrate.troubles (code, subject, severity, details, began_at, seen_at, known_at, reported_by)
     values ('run_failed', 'old_people, accounts', 'error', '{"sources": ["old_people", "accounts"]}', now(), now(), now(), 'test');
-    insert into fillrate.deleted_rows (source, key, lookup_ids, is_kept, may_be_hidden, stored_row)
-    select source, '9999', '{}', false, false, to_jsonb(r) || '{"key": "9999"}' from fillrate.rows r where source = 'old_people' limit 1`)
+    insert into fillrate.rows (source, key, state, settled_at, deleted_at, is_kept, may_be_hidden)
+    values ('old_people', '9999', 'enriched', now(), now(), false, false)`)
 }
 
 describe('rename', () => {

@@ -187,7 +187,9 @@ test('a deleted row picked by a dead run waits no longer', async () => {
      select 'contacts', '888888', 'waiting', id, 0 from dead`,
   )
   await expect
-    .poll(() => query(`select source from fillrate.deleted_rows where key = '888888'`), { interval: 50 })
+    .poll(() => query(`select source from fillrate.rows where deleted_at is not null and key = '888888'`), {
+      interval: 50,
+    })
     .toEqual([{ source: 'contacts' }])
 })
 
@@ -235,8 +237,7 @@ test('a deleted row is no longer counted, and one that is inserted again goes on
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
   const known = async (): Promise<object[]> =>
     query(
-      `select 'known' as is from fillrate.rows where key = $1
-        union all select 'deleted' from fillrate.deleted_rows where key = $1`,
+      `select case when deleted_at is null then 'known' else 'deleted' end as is from fillrate.rows where key = $1`,
       [String(id)],
     )
   await query('delete from crm.contacts where id = $1', [id])

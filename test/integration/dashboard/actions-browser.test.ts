@@ -147,7 +147,9 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await page.getByRole('button', { name: 'Erase 15 rows' }).click()
     await page.waitForURL(/\/sources\/contacts$/)
     expect(await page.locator('#deleted').isVisible()).toBe(false)
-    expect(await harness.database.pool.query('select from fillrate.deleted_rows')).toMatchObject({
+    expect(
+      await harness.database.pool.query('select from fillrate.rows where deleted_at is not null'),
+    ).toMatchObject({
       rowCount: 0,
     })
   })

@@ -17,7 +17,7 @@ const WORST = [
   /^before with stored lookups/, // the answer has arrived and is not stored
   /^before insert deliveries/, // not acknowledged
   /^before insert skipped_cells/, // bad cells are found, the others written, and nothing is stored
-  /^before commit \(with back deleted_rows/, // a row that was deleted is there again
+  /^before commit \(with returned rows/, // a row that was deleted is there again
   /^before commit \(with held write_back_queue/, // the source's cells are written and not committed
 ]
 

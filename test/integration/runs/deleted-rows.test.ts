@@ -6,6 +6,12 @@ import type { App } from '../../../src/app.ts'
 import { readStatus } from '../../../src/actions/status.ts'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import { describeTrouble, type Trouble } from '../../../src/domain/trouble.ts'
+import { listDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
+import { countFailureReasons } from '../../../src/store/failures.ts'
+import { listLookupHistory } from '../../../src/store/row-history.ts'
+import { searchRows } from '../../../src/store/row-search.ts'
+import { countCells, countRowStates, listSourceNames, recountRows } from '../../../src/store/rows.ts'
+import { groupSkippedCells, latestSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listRecentTroubles } from '../../../src/store/troubles.ts'
 import { toPolicy } from '../../../src/pipeline/deps.ts'
 import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
@@ -31,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 beforeEach(async () => {
   await app?.close()
-  await harness.query(`truncate crm.contacts, fillrate.rows, fillrate.deleted_rows, fillrate.lookups, fillrate.changes,
+  await harness.query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,
                         fillrate.skipped_cells, fillrate.jobs, fillrate.deliveries restart identity cascade`)
   // Row 10 shares the address of row 9, and row 20 that of row 19.
   await harness.query(`
@@ -48,8 +54,7 @@ const run = async (route: 'sync' | 'bulk' = 'sync') => {
   return report
 }
 /** Lets the time pass after which deleted rows are erased. */
-const wait = () =>
-  harness.query(`update fillrate.deleted_rows set noticed_at = noticed_at - interval '2 hours'`)
+const wait = () => harness.query(`update fillrate.rows set deleted_at = deleted_at - interval '2 hours'`)
 const counted = async () => {
   const status = await readStatus(app.db, ['contacts'], null)
   return { total: status.rows['contacts']?.total, deleted: status.deleted }
@@ -116,7 +121,9 @@ test('a deleted row that waits for a dead run is erased with its lookup', async 
   await harness.query(`delete from crm.contacts where id = 5`)
   expect(await run()).toMatchObject({ rows: { picked: 0 } })
   expect(
-    await harness.query('select key, cardinality(lookup_ids) as lookups from fillrate.deleted_rows'),
+    await harness.query(
+      'select key, num_nonnulls(lookup_id) as lookups from fillrate.rows where deleted_at is not null',
+    ),
   ).toEqual([{ key: '5', lookups: 1 }])
   await wait()
   await run()
@@ -136,7 +143,7 @@ test('a row that comes back is restored, and costs nothing', async () => {
   const report = await run()
   expect(report.reason).toBe('contacts: 2 deleted rows came back')
   expect(report.lookups.requested).toBe(0)
-  expect(await count('fillrate.deleted_rows')).toBe(0)
+  expect(await count('fillrate.rows where deleted_at is not null')).toBe(0)
   // Its columns are blank again, so the record is written once more.
   expect(await harness.query(states)).toEqual(before)
   expect(await count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
@@ -180,7 +187,7 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   await run()
   await wait()
   expect((await run()).reason).toContain('30% of its rows are gone')
-  expect(await count('fillrate.deleted_rows')).toBe(12)
+  expect(await count('fillrate.rows where deleted_at is not null')).toBe(12)
   expect(await held()).toEqual(['12 rows of contacts are gone from the table'])
   expect(await app.forgetDeleted('contacts', { dryRun: true, signal })).toEqual({
     dry_run: true,
@@ -231,7 +238,7 @@ test('`forget` of a person erases the deleted rows, too', async () => {
   ).toMatchObject({
     remaining: [],
   })
-  expect(await count('fillrate.deleted_rows')).toBe(0)
+  expect(await count('fillrate.rows where deleted_at is not null')).toBe(0)
   expect(await count(`fillrate.changes where key = '4'`)).toBe(0)
 })
 
@@ -251,4 +258,80 @@ test('a call in flight is answered and stored before its row is erased', async (
     update fillrate.lookups set state = 'found', lease_token = null, resolved_at = now()
      where key = 'person3@example.com'`)
   expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 1, lookups: 1 })
+})
+
+test('a deleted row is in no list, is not due, and is neither retried nor written again', async () => {
+  await run()
+  await harness.query(`
+    update fillrate.rows set state = 'failed', reason = 'no answer', due_at = now() - interval '1 minute' where key in ('1', '9');
+    update crm.contacts set title = null where id in (1, 9);
+    insert into fillrate.skipped_cells (source, key, "column", reason) values ('contacts', '2', 'phone', 'unmapped')`)
+  const all = { source: null, state: null, reason: null, run: null, from: null, to: null, identity: null }
+  const read = async () => ({
+    due: await listDueRows(app.db, 'contacts', '', 10),
+    dueSorted: await listDueRows(app.db, 'contacts', '', 10, 0),
+    failures: await countFailureReasons(app.db, { source: null, states: null }),
+    skipped: await latestSkippedCells(app.db, {}, 10),
+    skippedOfState: await groupSkippedCells(app.db, { states: ['enriched'] }),
+    found: (
+      await searchRows(
+        app.db,
+        { ...all, timezone: 'UTC' },
+        { sort: 'key', cursor: null, direction: 'after', limit: 99 },
+      )
+    ).length,
+    retried: await app.retry({ states: ['failed'], reason: null, sources: [], dryRun: true, signal }),
+    remapped: (await app.remap({ source: 'contacts', dryRun: true, sample: 0, signal })).examined.rows,
+  })
+  const before = await read()
+  expect(before).toMatchObject({
+    due: ['1', '9'],
+    dueSorted: ['1', '9'],
+    failures: [{ rows: 2 }],
+    skipped: [{ key: '2' }],
+    skippedOfState: [{ rows: 1 }],
+    found: 40,
+    retried: { rows: 2, row_missing: 0 },
+  })
+  const [shared] = await harness.query<{ id: number }>(
+    `select lookup_id::int as id from fillrate.rows where key = '9'`,
+  )
+  await harness.query('create table crm.saved as select * from crm.contacts where id in (1, 2, 9)')
+  await harness.query('delete from crm.contacts where id in (1, 2, 9)')
+  await run()
+  expect(await read()).toEqual({
+    due: [],
+    dueSorted: [],
+    failures: [],
+    skipped: [],
+    skippedOfState: [],
+    found: 37,
+    retried: { ...before.retried, rows: 0, reasons: [], lookups: 0, without_call: 0 },
+    remapped: before.remapped - 3,
+  })
+  expect(await listLookupHistory(app.db, [shared?.id ?? 0])).toMatchObject([{ rows: 1 }])
+  expect(await recountRows(app.db)).toBe(0)
+  await pruneDueRows(app.db)
+  expect(await count('fillrate.due_rows where due_at <= now()')).toBe(0)
+
+  // All of it is back with them, and what was due is picked.
+  await harness.query(
+    'insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved',
+  )
+  expect(await run()).toMatchObject({ rows: { picked: 2 }, lookups: { requested: 0 } })
+  expect(await read()).toMatchObject({ skipped: [{ key: '2' }], found: 40, remapped: before.remapped })
+  await harness.query('delete from crm.contacts')
+  await run()
+  expect(await listSourceNames(app.db)).toEqual([])
+})
+
+test('a run keeps in its report what was deleted of its rows', async () => {
+  const { run: id } = await run()
+  const totals = async () => (await harness.query(`select totals from fillrate.runs where id = ${id}`))[0]
+  const before = [await countRowStates(app.db, { run: id }), await countCells(app.db, id), await totals()]
+  await harness.query('delete from crm.contacts where id <= 3')
+  await run()
+  expect([await countRowStates(app.db, { run: id }), await countCells(app.db, id), await totals()]).toEqual(
+    before,
+  )
 })

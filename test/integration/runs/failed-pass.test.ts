@@ -28,9 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 beforeEach(async () => {
-  await harness.query(
-    `truncate crm.contacts, crm.accounts, fillrate.rows, fillrate.deleted_rows restart identity cascade`,
-  )
+  await harness.query(`truncate crm.contacts, crm.accounts, fillrate.rows restart identity cascade`)
   await harness.query(
     `insert into crm.contacts (email) select 'person' || n || '@example.com' from generate_series(1, 20) n`,
   )
@@ -38,7 +36,7 @@ beforeEach(async () => {
   await harness.query(`delete from crm.contacts where id = 5`)
 })
 
-const listDeleted = () => harness.query('select key from fillrate.deleted_rows')
+const listDeleted = () => harness.query('select key from fillrate.rows where deleted_at is not null')
 
 test('rows that were deleted are noticed although another source cannot be read', async () => {
   await harness.query(`insert into crm.accounts (website) values ('broken')`)

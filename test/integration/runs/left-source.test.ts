@@ -90,7 +90,9 @@ describe('a row that leaves the source between pick and write', () => {
     await harness.query(`delete from crm.contacts where email like 'person1@%'`)
     await app.close()
     expect(await run()).toMatchObject({ rows: { write_rejected: 0 }, calls: 0 })
-    expect(await harness.query('select source from fillrate.deleted_rows')).toEqual([{ source: 'contacts' }])
+    expect(await harness.query('select source from fillrate.rows where deleted_at is not null')).toEqual([
+      { source: 'contacts' },
+    ])
   })
 })
 

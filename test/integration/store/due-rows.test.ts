@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { eraseRows, setRowsAside } from '../../../src/store/deleted-rows.ts'
+import { eraseRows, markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseCells, findCells } from '../../../src/store/erase-mentions.ts'
 import { listDueRows, postponeDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { findUnlisted } from '../../chaos/invariants.ts'
@@ -122,8 +122,8 @@ test('a key of an erased row is taken out of its list', async () => {
                select 'a', n || '@b.example', 'not_found', now(), now() + interval '90 days' from generate_series(1, 20) n`)
   const keys = Array.from({ length: 19 }, (_, n) => `${n + 1}@b.example`)
   await database.db.transaction().execute(async (tx) => {
-    await setRowsAside(tx, 'a', keys, { isKept: false, mayBeHidden: false })
-    await eraseRows(tx, 'a', keys, [])
+    await markRowsDeleted(tx, 'a', keys, { isKept: false, mayBeHidden: false })
+    await eraseRows(tx, 'a', keys)
   })
   expect(await query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
     { keys: ['20@b.example'] },

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import { setRowsAside } from '../../../src/store/deleted-rows.ts'
+import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
@@ -20,8 +20,7 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 beforeEach(async () => {
   await database.pool.query(`
-    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows,
-             fillrate.deleted_rows restart identity cascade;
+    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows restart identity cascade;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     select 'manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`)
 })
@@ -126,7 +125,7 @@ test('the members of a job count as submitted wherever that matters', async () =
   const adopted = await inTransaction(database.db, (tx) => lookups.adoptLookups(tx, OTHER, [OTHER], left))
   expect(adopted.adopted).toBe(0)
   await inTransaction(database.db, (tx) =>
-    setRowsAside(tx, 's', ['1'], { isKept: false, mayBeHidden: false }),
+    markRowsDeleted(tx, 's', ['1'], { isKept: false, mayBeHidden: false }),
   )
   expect(await states()).toEqual({ submitted: 100 })
 
@@ -162,7 +161,7 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
   [
     'the deletion of its row',
     async (tx) => {
-      await setRowsAside(tx, 's', ['1'], { isKept: false, mayBeHidden: false })
+      await markRowsDeleted(tx, 's', ['1'], { isKept: false, mayBeHidden: false })
       const left = await tx.selectFrom('fillrate.lookups').where('id', '=', 1).execute()
       return 1 - left.length
     },

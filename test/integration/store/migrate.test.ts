@@ -209,7 +209,7 @@ test('a schema from before the first release is left alone, with a remedy and ex
 
 test('an earlier schema of the same name is left alone, and no process starts on it', async () => {
   // As a version made it whose first migration had other statements: the name is the same, a column is missing.
-  const earlier = `comment on table fillrate.migrations is 'another'; alter table fillrate.deleted_rows drop may_be_hidden`
+  const earlier = `comment on table fillrate.migrations is 'another'; alter table fillrate.rows drop may_be_hidden`
   const cwd = await mkdtemp(join(tmpdir(), 'fillrate-earlier-'))
   try {
     await database.pool.query(earlier)
