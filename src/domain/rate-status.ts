@@ -47,6 +47,14 @@ export interface RateStatus {
   readonly isRemote?: boolean
 }
 
+/** What a leader has met that the next one of its scope cannot see yet. */
+export interface PreviousLeader {
+  /** The service has banned the key: a 403 is no fault of the key. */
+  readonly wasBanned?: boolean
+  /** Another client was proven to use the key, a moment ago. */
+  readonly wasShared?: boolean
+}
+
 /** The latest status that a leader reported. */
 export interface StoredRateStatus extends RateStatus {
   readonly reportedAt: Date

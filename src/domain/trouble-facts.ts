@@ -19,7 +19,7 @@ export interface TroubleFacts {
     readonly reason: string | null
     readonly isUnreachable: boolean
   }[]
-  /** The leaders that are alive, with their latest report. */
+  /** The leaders that are alive or were a moment ago, with their latest report, or that of the leader before. */
   readonly leaders: readonly { readonly scope: string; readonly status: RateStatus | null }[]
   /** Single calls of the last minutes. */
   readonly calls: CallFacts

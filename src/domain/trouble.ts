@@ -137,6 +137,8 @@ export const TROUBLES = {
   },
   banned: {
     severity: 'error',
+    // For a change of the leader.
+    holdMs: 3_000,
     describe: ({ subject, details }) => ({
       title: `${toHost(subject)} has banned ${keyName(subject)} for a while`,
       meaning: `The service answers 403 after too many calls. No lookup is answered; ${waitingRows(details)}.`,
@@ -146,7 +148,7 @@ export const TROUBLES = {
   },
   shared_key: {
     severity: 'warning',
-    // The limiter has joined what comes and goes: this is for a change of the leader.
+    // For a change of the leader: the limiter has joined what comes and goes.
     holdMs: 3_000,
     describe: ({ subject, details }, now) => ({
       title: `Another client uses ${keyName(subject)} of ${toHost(subject)}`,

@@ -103,7 +103,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
   const { scope, token } = lease
   const lastLimit = await rateLimits.readRateLimit(db, scope)
   const exhaustedFor = await rateLimits.readExhausted(db, scope)
-  const wasBanned = (await rateLimits.readRateStatuses(db)).get(scope)?.state === 'banned'
+  const previous = await rateLimits.readPreviousLeader(db, scope)
   const [firstLimit] = documented
   const usage = firstLimit === undefined ? null : await rateLimits.readLimitUsage(db, scope)
   const circuit = await rateLimits.findCircuit(db, scope)
@@ -115,7 +115,7 @@ async function lead(options: LeaderOptions, lease: LeaderLease, acquiredAt: numb
     reserve: options.reserve,
     warm: lastLimit,
     exhaustedFor,
-    wasBanned,
+    previous,
     documented: {
       limits: documented,
       usage,

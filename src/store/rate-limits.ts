@@ -4,6 +4,7 @@ import type {
   ExhaustedFor,
   KnownLimit,
   LimitUsage,
+  PreviousLeader,
   RateStatus,
   StoredRateStatus,
 } from '../domain/rate-status.ts'
@@ -148,6 +149,18 @@ export async function saveRateStatus(
   const set = { status: JSON.stringify(status), reported_at: NOW }
   const limit = db.updateTable('fillrate.rate_limits').set(set).where('scope', '=', scope)
   await limit.where(holdsLeaseSql(scope, token)).execute()
+}
+
+/** A client that was not seen for longer may be gone. */
+const SHARED_FOR = sql`interval '1 minute'`
+
+/** What the previous leader of a scope reported last. */
+export async function readPreviousLeader(db: Database, scope: string): Promise<PreviousLeader> {
+  const { rows } = await sql<{ wasBanned: boolean; wasShared: boolean }>`
+    select coalesce(status ->> 'state' = 'banned', false) as "wasBanned",
+           coalesce((status ->> 'sharedKey')::boolean and reported_at > now() - ${SHARED_FOR}, false) as "wasShared"
+      from fillrate.rate_limits where scope = ${scope}`.execute(db)
+  return rows[0] ?? {}
 }
 
 /** The latest reported status of each scope, and whether the leader that reported it still holds its lease. */

@@ -16,6 +16,10 @@ import { intervalSql, readOne } from './sql.ts'
 const MAX_RUNS = 200
 const RUNS_MS = 7 * 24 * 3_600_000
 
+/** A leader that was killed is replaced this soon after its lease has expired, and what it last reported holds until its successor reports. */
+const SUCCEEDED_WITHIN = sql`interval '3 seconds'`
+const REPORT_HOLDS_FOR = sql`interval '10 seconds'`
+
 /** SQL: a time as milliseconds since the epoch, for JSON. */
 const msSql = (time: string) => sql.raw(`(extract(epoch from ${time}) * 1000)::float8`)
 
@@ -65,7 +69,10 @@ export async function readTroubleFacts(
 ): Promise<Omit<TroubleFacts, 'openTroubles' | 'endedCauses'>> {
   const facts = sql<FactsRow>`
     select clock_timestamp() as now, current_setting('transaction_read_only') = 'on' as read_only,
-      (select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting') as waiting,
+      (with configured as (
+         select jsonb_object_keys(config -> 'sources') as source from fillrate.processes where seen_at > now() - ${ALIVE_FOR})
+       select coalesce(sum(rows), 0)::bigint from fillrate.row_counts
+        where state = 'waiting' and (source in (select source from configured) or not exists (select from configured))) as waiting,
       exists (select from fillrate.processes
                where role = 'start' and seen_at > now() - ${ALIVE_FOR}) as has_daemon,
       (select owner from fillrate.processes where seen_at > now() - ${ALIVE_FOR}
@@ -76,9 +83,10 @@ export async function readTroubleFacts(
          from fillrate.circuit_breakers) as circuits,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status,
                 'slots', case when l.scope <> 'follow' then p.config #> '{service,concurrency}' end)), '[]')
-         from fillrate.leases l left join fillrate.rate_limits r on r.scope = l.scope and r.reported_at >= l.acquired_at
+         from fillrate.leases l
+         left join fillrate.rate_limits r on r.scope = l.scope and r.reported_at >= l.acquired_at - ${REPORT_HOLDS_FOR}
          left join fillrate.processes p on p.owner = l.owner
-        where l.leased_until > now()) as leaders,
+        where l.leased_until > now() - ${SUCCEEDED_WITHIN}) as leaders,
       overdue.jobs as overdue_jobs, overdue.since as overdue_since,
       (select coalesce(jsonb_agg(jsonb_build_object('schedule', schedule, 'at', ${msSql('at')}, 'state', state,
                 'held', coalesce(leased_until > now(), false), 'reason', reason)), '[]')

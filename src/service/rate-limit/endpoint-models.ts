@@ -1,4 +1,4 @@
-import type { ExhaustedFor, KnownLimit } from '../../domain/rate-status.ts'
+import type { ExhaustedFor, KnownLimit, PreviousLeader } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
@@ -11,7 +11,7 @@ export interface ModelOptions {
   readonly warm: KnownLimit | null
   /** How long the previous leader may have exhausted limits. */
   readonly exhaustedFor: ExhaustedFor
-  readonly wasBanned: boolean
+  readonly previous?: PreviousLeader | undefined
   /** Persists how long limits may be exhausted, in place of what was persisted before. */
   readonly persistExhaustion: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
   /** More may be granted now. */
@@ -59,11 +59,11 @@ export class EndpointModels {
 
   constructor(options: ModelOptions) {
     this.#options = options
-    const { warm, exhaustedFor, wasBanned } = options
+    const { warm, exhaustedFor, previous } = options
     const { all, ...own } = exhaustedFor
     const now = options.now()
     const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
-    this.#account = this.#open(new RateLimitModel(warm, until(all), wasBanned), until(all))
+    this.#account = this.#open(new RateLimitModel(warm, until(all), previous), until(all))
     for (const [endpoint, forMs] of Object.entries(own) as [CalledEndpoint, number][]) {
       this.#called.add(endpoint)
       this.#own.set(endpoint, this.#open(new RateLimitModel(null, until(forMs)), until(forMs)))

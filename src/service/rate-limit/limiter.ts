@@ -3,7 +3,13 @@ import type { CalledEndpoint } from '../../domain/spend.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire, type Priority } from './permits.ts'
-import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
+import type {
+  ExhaustedFor,
+  KnownLimit,
+  LimitUsage,
+  PreviousLeader,
+  RateStatus,
+} from '../../domain/rate-status.ts'
 import { ChangeReporter, findLimit, reportRate } from './report.ts'
 import { AllowanceMeter } from './state.ts'
 
@@ -15,8 +21,7 @@ export interface LimiterOptions {
   readonly warm?: KnownLimit | null
   /** How long the previous leader may have exhausted limits. */
   readonly exhaustedFor?: ExhaustedFor
-  /** The previous leader was banned by the service. */
-  readonly wasBanned?: boolean
+  readonly previous?: PreviousLeader
   /** Without it, the next leader does not learn that a limit is exhausted. */
   readonly persistExhaustion?: ModelOptions['persistExhaustion']
   /** Limits that hold beside those that headers state: the stricter wins. Default: none. */
@@ -100,14 +105,14 @@ class BottleneckLimiter implements Limiter {
     this.#now = options.now ?? monotonic
     this.#reporter = new ChangeReporter(options.onChange)
     const now = this.#now()
-    const { warm = null, exhaustedFor = {}, persistExhaustion = null } = options
+    const { warm = null, exhaustedFor = {}, previous = {}, persistExhaustion = null } = options
     this.#documented = DocumentedLimits.open(options.documented, this.#now, () => this.#onModelChange())
     // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
     const isOutdated = warm === null || this.#documented !== null || now - warm.observedAt > WARM_STATE_TTL_MS
     this.#models = new EndpointModels({
       warm: isOutdated ? null : warm,
       exhaustedFor,
-      wasBanned: options.wasBanned ?? false,
+      previous,
       persistExhaustion,
       onPersisted: () => this.#onModelChange(),
       now: this.#now,

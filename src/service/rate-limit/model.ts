@@ -1,3 +1,4 @@
+import type { PreviousLeader } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import { CallLedger, type Call } from './call-ledger.ts'
 import { Capacity, TRANSIT_MS } from './capacity.ts'
@@ -42,12 +43,12 @@ export class RateLimitModel {
   /**
    * @param warm what an earlier run knew; null if there is none, or if it is outdated
    * @param exhaustedUntil until then the previous leader may have exhausted the limit
-   * @param wasBanned the previous leader was banned: a 403 is no fault of the key
+   * @param previous what the previous leader has met
    */
   constructor(
     warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
     exhaustedUntil: number | null = null,
-    wasBanned = false,
+    previous: PreviousLeader = {},
   ) {
     this.#policy = new GrantPolicy(
       {
@@ -63,7 +64,8 @@ export class RateLimitModel {
     )
     if (warm !== null) this.#unstated.slowStart.capAt(warm.limit)
     if (exhaustedUntil !== null) this.#cooldown.waitUntil(exhaustedUntil)
-    if (wasBanned) this.#cooldown.inheritBan()
+    if (previous.wasBanned) this.#cooldown.inheritBan()
+    if (previous.wasShared) this.#shared.inherit()
   }
 
   state(now: number): RateLimitState {

@@ -57,6 +57,11 @@ export class SharedKeyDetector {
     return this.#isProven && !this.#isGone
   }
 
+  /** The previous leader has proven it a moment ago: it is there until our own calls show that it is gone. */
+  inherit(): void {
+    this.#isProven = true
+  }
+
   onCompleted(roundTripMs: number): void {
     this.#roundTripMs = Math.max(this.#roundTripMs * 0.99, roundTripMs)
   }

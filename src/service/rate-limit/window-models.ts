@@ -146,7 +146,11 @@ export class WindowModels {
   onCompleted(result: CallResult, limit: number | null): void {
     this.#ledger.complete(result)
     this.#shared.onCompleted(result.receivedAt - result.call.sentAt)
-    if (limit === null) return
+    if (limit === null) {
+      if (result.isCounted)
+        this.#shared.onUsage(result.call.sentAt, result.receivedAt, Number.POSITIVE_INFINITY)
+      return
+    }
     const otherCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
     this.#fixed.onAnswer(result, limit, otherCalls)
     this.#estimate = null

@@ -18,14 +18,14 @@ beforeEach(() => database.pool.query('truncate fillrate.troubles'))
 const SCOPE = 'api.example.com 62af8704'
 const agoMs = (ms: number) => new Date(Date.now() - ms)
 const observe = (over: Partial<ObservedTrouble> = {}): ObservedTrouble => ({
-  code: 'banned',
+  code: 'service_down',
   subject: SCOPE,
   since: agoMs(5_000),
   details: { reason: 'connection refused' },
   ...over,
 })
 const report = (observed: readonly ObservedTrouble[], over: { reporter?: string; at?: Date } = {}) =>
-  reportTroubles(database.db, { reporter: 'a', codes: ['banned', 'jobs_overdue'], ...over }, observed)
+  reportTroubles(database.db, { reporter: 'a', codes: ['service_down', 'jobs_overdue'], ...over }, observed)
 const codesOf = ({ begun, ended }: TroubleChanges) => ({
   begun: begun.map(({ code }) => code),
   ended: ended.map(({ code }) => code),
@@ -36,7 +36,7 @@ test('a trouble begins once and ends once, however many processes report it at t
   const reportAll = (observed: readonly ObservedTrouble[]) =>
     Promise.all(Array.from({ length: 8 }, (_, n) => report(observed, { reporter: `process ${n}` })))
   const begins = (await reportAll([observe()])).flatMap(({ begun }) => begun)
-  expect(begins).toMatchObject([{ code: 'banned', subject: SCOPE, severity: 'error', endedAt: null }])
+  expect(begins).toMatchObject([{ code: 'service_down', subject: SCOPE, severity: 'error', endedAt: null }])
   expect(await listOpenTroubles(database.db)).toMatchObject([{ details: { reason: 'connection refused' } }])
 
   const ends = (await reportAll([])).flatMap(({ ended }) => ended)
@@ -58,18 +58,21 @@ test('a report ends only troubles of its codes, and only those that are not obse
   expect(codesOf(await reportTroubles(database.db, { reporter: 'a', codes: others }, []))).toEqual(NOTHING)
   expect(codesOf(await report([observe(), observe({ code: 'jobs_overdue' })]))).toEqual({
     begun: [],
-    ended: ['banned'],
+    ended: ['service_down'],
   })
-  expect((await listOpenTroubles(database.db)).map(({ code }) => code)).toEqual(['banned', 'jobs_overdue'])
+  expect((await listOpenTroubles(database.db)).map(({ code }) => code)).toEqual([
+    'service_down',
+    'jobs_overdue',
+  ])
 })
 
 test('older facts neither end a trouble that was seen since, nor begin again one that has ended', async () => {
   const before = agoMs(1_000)
   await report([observe()])
   expect(codesOf(await report([], { reporter: 'slow', at: before }))).toEqual(NOTHING)
-  expect(codesOf(await report([]))).toEqual({ begun: [], ended: ['banned'] })
+  expect(codesOf(await report([]))).toEqual({ begun: [], ended: ['service_down'] })
   expect(codesOf(await report([observe()], { reporter: 'slow', at: before }))).toEqual(NOTHING)
-  expect(codesOf(await report([observe()]))).toEqual({ begun: ['banned'], ended: [] })
+  expect(codesOf(await report([observe()]))).toEqual({ begun: ['service_down'], ended: [] })
 })
 
 test('what only one process knows is ended by that process, or when it is not seen any more', async () => {
@@ -100,10 +103,10 @@ test('errors come first, then the oldest', async () => {
   await reportTroubles(database.db, { reporter: 'a', codes: [] }, [
     observe({ code: 'shared_key', since: agoMs(90_000) }),
     observe({ code: 'service_down', since: agoMs(10_000) }),
-    observe({ code: 'banned', since: agoMs(20_000) }),
+    observe({ code: 'key_refused', since: agoMs(20_000) }),
   ])
   expect((await listOpenTroubles(database.db)).map(({ code }) => code)).toEqual([
-    'banned',
+    'key_refused',
     'service_down',
     'shared_key',
   ])

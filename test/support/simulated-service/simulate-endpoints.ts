@@ -40,7 +40,7 @@ export function simulateEndpoints(settings: EndpointSettings): EndpointOutcome {
   const models = new EndpointModels({
     warm: null,
     exhaustedFor: {},
-    wasBanned: false,
+
     persistExhaustion: null,
     onPersisted: () => {},
     now: () => queue.now,

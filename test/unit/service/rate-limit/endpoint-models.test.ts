@@ -110,7 +110,7 @@ const openModels = (options: Pick<ModelOptions, 'now'> & Partial<ModelOptions>):
   new EndpointModels({
     warm: null,
     exhaustedFor: {},
-    wasBanned: false,
+
     persistExhaustion: null,
     onPersisted: () => {},
     ...options,

@@ -74,7 +74,7 @@ describe('what the previous leader knew', () => {
   })
 
   test('of a ban is the ban of this one', () => {
-    expect(new RateLimitModel(null, null, true).state(T0)).toBe('banned')
+    expect(new RateLimitModel(null, null, { wasBanned: true }).state(T0)).toBe('banned')
   })
 })
 

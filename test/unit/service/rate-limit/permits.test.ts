@@ -9,7 +9,7 @@ import {
 
 describe('permits', () => {
   const create = (count: number) => {
-    const options = { warm: null, exhaustedFor: {}, wasBanned: false, persistExhaustion: null }
+    const options = { warm: null, exhaustedFor: {}, persistExhaustion: null }
     const models = new EndpointModels({ ...options, onPersisted: () => {}, now: () => 5 })
     const model = models.reported
     let changes = 0

@@ -23,6 +23,18 @@ describe('another client of the key', () => {
     expect(detector.headroom).toBe(6)
   })
 
+  test('that the previous leader has proven is there until our own calls show that it is gone', () => {
+    const detector = new SharedKeyDetector()
+    detector.inherit()
+    expect(detector).toMatchObject({ isPresent: true, isDetected: false, headroom: 0 })
+    for (let at = 100_000; at <= 101_000; at += 100) detector.onUsage(at, at + 50, 3_000)
+    expect(detector.isPresent).toBe(true)
+    detector.onExcessDecrease(2, 0, LIMIT, 101_100)
+    expect(detector).toMatchObject({ isPresent: true, isDetected: true, headroom: 3 })
+    for (let at = 101_200; at <= 106_000; at += 100) detector.onUsage(at, at + 50, 3_000)
+    expect(detector.isPresent).toBe(false)
+  })
+
   test('gets more headroom after each 429, up to half of the limit', () => {
     const detector = new SharedKeyDetector()
     detector.onRejected(1, LIMIT, 0)
