@@ -5,6 +5,7 @@ import { lookForTroubles, troubleId, type TroubleSight } from '../actions/troubl
 import type { OwnTrouble } from '../domain/trouble-facts.ts'
 import { describeRefusal } from '../domain/refusal.ts'
 import {
+  OWN_TROUBLE_TTL_MS,
   type Trouble,
   type TroubleDetails,
   TROUBLE_CODES,
@@ -13,7 +14,7 @@ import {
 } from '../domain/trouble.ts'
 import { notificationDelayMs } from '../domain/notification.ts'
 import { logTroubleBegin, logTroubleChanges, logTroubleEnd } from '../runs/trouble-log.ts'
-import { isTransient, tryWrite } from '../store/connectivity.ts'
+import { isTransient, TakeoverGrace, tryWrite } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
 import { reportRefusal } from '../store/processes.ts'
 import {
@@ -120,6 +121,8 @@ export class TroubleTicker {
   /** Another process may write what this one does not: then it finds out for itself. */
   #isRefused = false
   #isOutageRecorded = false
+  /** What only other processes know ends with their silence, but not right after an outage of Postgres. */
+  readonly #grace = new TakeoverGrace(OWN_TROUBLE_TTL_MS)
   #notice: { readonly eventId: string; isDone: boolean; triedAt: number } | null = null
 
   constructor(options: TroubleWatchOptions) {
@@ -188,6 +191,7 @@ export class TroubleTicker {
         (forMs < STORE_OUTAGE_MS && (probed !== null || refusal.sqlState !== DISK_FULL)))
     const listed = own.list().filter((one) => one.code !== 'database_away' || isStorable(one))
     const sight = await lookForTroubles(db, { own: listed, schedules: schedules() })
+    const mayBeLate = this.#grace.isRunning()
     this.#speaker = sight.speaker ?? this.#speaker
     this.#isRefused = sight.isRefused
     this.#isOutageRecorded = sight.open.some(({ code }) => code === 'database_away')
@@ -211,7 +215,7 @@ export class TroubleTicker {
       })),
       ...(away === undefined ? [] : [{ code: 'database_away' as const, subject: '', at: sight.now }]),
     ]
-    const report = { reporter: own.owner, codes: WATCHED_CODES, at: sight.now, proofs }
+    const report = { reporter: own.owner, codes: WATCHED_CODES, at: sight.now, proofs, mayBeLate }
     const recorded = await reportTroubles(db, report, sight.observed, queueNotifications)
     for (const { code, subject } of recorded.disproved) {
       if (code === 'database_away') own.clear(code)

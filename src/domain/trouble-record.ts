@@ -28,6 +28,8 @@ export interface TroubleReport {
   readonly at?: Date
   /** What this process knows to be over, in whatever process it was seen: an accepted call ends a refused key. */
   readonly proofs?: readonly TroubleProof[]
+  /** Processes that live may not have reported since Postgres was away: their silence says nothing. Default: no. */
+  readonly mayBeLate?: boolean
 }
 
 /** What shows that a trouble is over, if no process has learnt since that it holds. */
@@ -111,7 +113,7 @@ function isOver(trouble: RecordedTrouble, report: TroubleReport, moment: Moment)
   return (
     !isOwn ||
     reporter === report.reporter ||
-    now.getTime() - seenAt.getTime() > OWN_TROUBLE_TTL_MS ||
+    (report.mayBeLate !== true && now.getTime() - seenAt.getTime() > OWN_TROUBLE_TTL_MS) ||
     listProofs(trouble, report, moment).length > 0
   )
 }

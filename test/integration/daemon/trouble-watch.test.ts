@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { sql } from 'kysely'
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 import { TroubleTicker, type TroubleWatchOptions } from '../../../src/daemon/trouble-watch.ts'
@@ -234,6 +234,45 @@ test('a trouble is notified of by a process that knows whom, whichever process h
                 where ended_at is null`)
   await daemon.tick()
   expect(queued).toHaveLength(2)
+})
+
+test('after an outage of Postgres the first process that looks does not end what another one knows', async () => {
+  const [knows, looks] = [startProcess(), startProcess()]
+  knows.own.raise('reload_refused', 'a:2', { reason: 'no such column', process: 'a:2' })
+  await tickAll([knows, looks])
+  const tickLater = async (ms: number): Promise<void> => {
+    await query(
+      `update fillrate.troubles set seen_at = now() - interval '90 s', began_at = now() - interval '2 min'`,
+    )
+    const now = performance.now()
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(now + ms)
+    await looks.tick()
+    clock.mockRestore()
+  }
+  await tickLater(90_000)
+  expect(await listOpenTroubles(database.db)).toMatchObject([{ code: 'reload_refused' }])
+  await knows.tick()
+  expect(await query(`select from fillrate.troubles where seen_at > now() - interval '20 s'`)).toHaveLength(1)
+  // The one that knows it is gone.
+  await tickLater(115_000)
+  await tickLater(140_000)
+  expect(await listOpenTroubles(database.db)).toHaveLength(1)
+  await tickLater(155_000)
+  expect(await listOpenTroubles(database.db)).toEqual([])
+})
+
+test('the rows that wait are those of sources that a living process has in its configuration', async () => {
+  await query(`insert into fillrate.row_counts (source, state, run_id, rows)
+    values ('people', 'waiting', 1, 3), ('retired', 'waiting', 1, 3)`)
+  onTestFinished(async () => void (await query('delete from fillrate.row_counts')))
+  const observer = { own: [], schedules: null }
+  const waiting = async (): Promise<unknown> =>
+    (await readTroubles(database.db, observer))[0]?.details.waiting
+  await query(FAULTS['service_down']?.begin ?? '')
+  expect(await waiting()).toBe(6)
+  await register('alive')
+  await query(`update fillrate.processes set config = '{"sources": {"people": {}}}'`)
+  expect(await waiting()).toBe(3)
 })
 
 test('a refused key is one trouble, and ends for all processes when any call with it is accepted, or when all are gone', async () => {
