@@ -31,6 +31,7 @@ export async function renameSource(
   all: Pick<Deps, 'sources' | 'brokenSources'>,
   from: string,
   to: string,
+  { dryRun }: { readonly dryRun: boolean },
 ): Promise<SourceChange> {
   const names = [...all.sources.keys(), ...(all.brokenSources?.keys() ?? [])]
   if (names.includes(from))
@@ -61,11 +62,13 @@ export async function renameSource(
           `Take ${to} out of the configuration, \`fillrate source retire ${to}\`, put it back, and repeat this command.`,
         )
       await refuseWorking(tx, from)
+      const change = { source: from, renamed_to: to, rows: known.rows + known.deleted }
+      if (dryRun) return change
       await renameStoredSource(tx, from, to)
       // Last: they lock the table, against its writers, until the end of the transaction.
       if (await dropTriggersOf(tx, from)) await installTriggers(tx, source)
       await renameChanges(tx, from, to)
-      return { source: from, renamed_to: to, rows: known.rows + known.deleted }
+      return change
     },
     NO_TIMEOUT,
     LOCK_TIMEOUT_MS,

@@ -77,7 +77,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       troubles: (await troubles()).map((one) => toTroubleReport(one, Date.now())),
     }))
     closed.get('/metrics', async (_, reply) => {
-      const text = await renderMetrics(await readMetrics(options, read))
+      const text = await renderMetrics(...(await readMetrics(options, read)))
       return reply.type('text/plain; version=0.0.4; charset=utf-8').send(text)
     })
   })
@@ -86,11 +86,14 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
 /** How long a scrape waits for Postgres; Prometheus itself gives up after 10 s. */
 const METRICS_TIMEOUT_MS = 5_000
 
-/** @returns null while Postgres cannot be read: the process then reports what it knows itself */
+/**
+ * @returns null, where Postgres cannot be read, or not in time: the process then reports what it knows itself; and whether Postgres
+ *   answers
+ */
 async function readMetrics(
-  { db, scope, sources, log }: DashboardServerOptions,
+  { db, scope, sources, log, observer }: DashboardServerOptions,
   readData: () => Promise<DashboardData>,
-): Promise<MetricsInput | null> {
+): Promise<[MetricsInput | null, isUp: boolean]> {
   const followed = listFollowed(sources())
   const read = async (): Promise<MetricsInput> => ({
     data: await readData(),
@@ -100,10 +103,11 @@ async function readMetrics(
     followed,
   })
   try {
-    return await Promise.race([read(), sleep(METRICS_TIMEOUT_MS, null, { ref: false })])
+    const input = await Promise.race([read(), sleep(METRICS_TIMEOUT_MS, null, { ref: false })])
+    return [input, input !== null || observer().own.every(({ code }) => code !== 'database_away')]
   } catch (error) {
     log.debug({ event: 'metrics_not_read', reason: (error as Error).message }, 'metrics not read')
-    return null
+    return [null, false]
   }
 }
 

@@ -65,9 +65,10 @@ function startCollecting(): void {
  * aggregate them with max. `process_*`, `nodejs_*`, `fillrate_build_info` and `fillrate_database_up` are of this process.
  * The registry is created for each scrape: prom-client provides the format, not the numbers.
  *
- * @param input null: the database cannot be read
+ * @param input null: the database cannot be read, or not in time
+ * @param isUp whether the database answers
  */
-export async function renderMetrics(input: MetricsInput | null): Promise<string> {
+export async function renderMetrics(input: MetricsInput | null, isUp = input !== null): Promise<string> {
   if (!isCollecting) startCollecting()
   const registry = new Registry()
   new Gauge({
@@ -78,9 +79,9 @@ export async function renderMetrics(input: MetricsInput | null): Promise<string>
   }).set({ version: readVersion(), node: process.versions.node }, 1)
   new Gauge({
     name: 'fillrate_database_up',
-    help: 'Whether this process can read its schema in Postgres. If not, all other fillrate_ metrics are missing.',
+    help: 'Whether this process can read its schema in Postgres. If not, or not within 5 s, all other fillrate_ metrics are missing.',
     registers: [registry],
-  }).set(input === null ? 0 : 1)
+  }).set(isUp ? 1 : 0)
   if (input !== null) addStoredMetrics(registry, input)
   const texts = await Promise.all([registry.metrics(), processRegistry.metrics()])
   // Without the blank lines between metrics: the format allows them, but not every parser does.

@@ -19,7 +19,7 @@ export const sourceCommand = defineCommand(
     .addArgument(new Argument('<rename|retire>', 'what to do').choices(['rename', 'retire']))
     .argument('<NAME>', 'a source that is no longer in the configuration')
     .argument('[NEW]', 'with rename: its name in the configuration')
-    .option('--dry-run', 'with retire: show how many rows would be forgotten', false)
+    .option('--dry-run', 'show how many rows would be renamed or forgotten, without doing it', false)
     .addOption(yesOption),
   {
     group: 'setup',
@@ -46,16 +46,18 @@ export const sourceCommand = defineCommand(
         outcome: 'done',
         detail: pluralize(rows, 'row'),
       })
+      const { dryRun } = flags
       if (newName !== undefined) {
         const { app } = await useApp(call)
-        const rename = () => renameSource(app.db, app, name, newName)
-        const renamed = await auditCommand(app.db, event, rename, describe)
+        const rename = () => renameSource(app.db, app, name, newName, { dryRun })
+        const renamed = await auditCommand(app.db, dryRun ? null : event, rename, describe)
         return {
           json: renamed,
-          text: () => [`${name} is now ${newName}, with ${pluralize(renamed.rows, 'row')}.`],
+          text: () => [
+            `${dryRun ? 'Dry run: ' : ''}${name} ${dryRun ? 'would become' : 'is now'} ${newName}, with ${pluralize(renamed.rows, 'row')}.`,
+          ],
         }
       }
-      const { dryRun } = flags
       const isAsked = !dryRun && mustConfirm(call)
       const db = await useDatabase(call)
       const names = Object.keys((await readConfig(call)).sources)

@@ -1,4 +1,5 @@
 import { describeServerError } from '../../util/error-text.ts'
+import { isRaised } from '../../util/sqlstates.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { type Db, tryRows } from '../db.ts'
 import type { Source } from '../source-model.ts'
@@ -47,7 +48,8 @@ function toSkipReason(
   { error, constraint }: Pick<RejectedCells, 'error' | 'constraint'>,
   isExpression: boolean,
 ): { readonly reason: SkipReason; readonly detail: string | null } {
-  const reason = CONSTRAINT_REASONS[error.code]
+  // A trigger may raise the code of a constraint, and says more with its text.
+  const reason = isRaised(error) && !error.constraint ? undefined : CONSTRAINT_REASONS[error.code]
   if (reason === 'foreign_key' && constraint?.target)
     return { reason, detail: `${constraint.target}, ${constraint.name}` }
   if (reason !== undefined) {

@@ -216,6 +216,19 @@ test('an undo shows its preview, and is executed by the process that serves', as
   expect(again.text).not.toContain('form_token')
 })
 
+test('an undo is offered for a run that wrote something, and for no other', async () => {
+  const [empty] = await query<{ id: number }>(
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, options)
+     select trigger, sources, state, owner, gen_random_uuid(), leased_until, finished_at, options
+       from fillrate.runs where id = 1 returning id`,
+  )
+  expect((await anna.get('/runs/1')).text).toContain('href="/runs/1/undo"')
+  const { text } = await anna.get(`/runs/${empty?.id}`)
+  expect(text).toContain('Run again')
+  expect(text).not.toContain('/undo"')
+  await query(`delete from fillrate.runs where id = ${empty?.id}`)
+})
+
 test('failed rows are retried by reason', async () => {
   await query(`update fillrate.rows set state = 'failed', reason = 'it broke', lookup_id = null, settled_at = now(), due_at = null
                 where source = 'contacts' and key in ('11', '12')`)

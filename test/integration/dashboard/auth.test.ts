@@ -378,6 +378,20 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
   }
 })
 
+test('a scrape that Postgres does not answer in time says that Postgres is up, and gives no figures', async () => {
+  const at = await serve()
+  const client = await harness.database.pool.connect()
+  try {
+    await client.query('begin; lock table fillrate.metric_counters')
+    const { text } = await send(`${at}/metrics`)
+    expect(text).toMatch(/^fillrate_database_up 1$/m)
+    expect(text).not.toContain('fillrate_requests_total')
+  } finally {
+    await client.query('rollback')
+    client.release()
+  }
+})
+
 test('/metrics is what Prometheus reads, and its numbers are those of the service and the tables', async () => {
   const at = await serve()
   const { headers, text } = await send(`${at}/metrics`)

@@ -28,6 +28,7 @@ beforeEach(async () => {
         if new.title = 'forbidden' then raise 'titles like % are not allowed', new.title; end if;
         if new.title = 'custom' then raise 'custom' using errcode = 'ZX001'; end if;
         if new.title = 'locked' then raise 'only accounting may' using errcode = 'insufficient_privilege'; end if;
+        if new.title = 'checked' then raise 'titles are checked' using errcode = 'check_violation'; end if;
         if new.title = 'assert' then assert false, 'asserted'; end if;
         if new.title = 'silent' then return null; end if;
         new.title := upper(new.title);
@@ -64,6 +65,12 @@ describe('a row without a cell that the database takes is rejected', () => {
       { title: 'locked' },
       'rejected',
       'only accounting may (42501)',
+    ],
+    [
+      'a trigger with the code of a constraint',
+      { title: 'checked' },
+      'rejected',
+      'titles are checked (23514)',
     ],
     ['an assertion', { title: 'assert' }, 'rejected', 'asserted (P0004)'],
   ])('%s', async (_, bad, reason, detail) => {

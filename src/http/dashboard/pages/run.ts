@@ -92,7 +92,8 @@ async function readRunPage(
 const outcomeBadge = ({ run }: RunPageData): Html =>
   livePart('outcome', html`<span id="outcome">${stateBadge(runOutcome(run))}</span>`)
 
-function runActions({ run: { id, state, options, sources }, canAct }: RunPageData): Html {
+function runActions({ run, changes, after, canAct }: RunPageData): Html {
+  const { id, state, options, sources } = run
   const again = new URLSearchParams(sources.map((name): [string, string] => ['source', name]))
   if (options.budget !== null) again.set('budget', String(options.budget))
   if (options.limit !== null) again.set('limit', String(options.limit))
@@ -100,6 +101,7 @@ function runActions({ run: { id, state, options, sources }, canAct }: RunPageDat
   again.set('route', options.route)
   const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
   const isRunning = state === Run.running
+  const hasWritten = changes.length > 0 || after > 0
   return livePart(
     'actions',
     html`<p id="actions" class="actions">
@@ -107,7 +109,7 @@ function runActions({ run: { id, state, options, sources }, canAct }: RunPageDat
         canAct && [
           isRunning && html`<a class="button" href="/runs/${id}/cancel">Cancel</a>`,
           !isRunning && isOrdinary && html`<a class="button" href="/runs/new?${String(again)}">Run again</a>`,
-          !isRunning && options.dry !== true && html`<a class="button" href="/runs/${id}/undo">Undo</a>`,
+          !isRunning && hasWritten && html`<a class="button" href="/runs/${id}/undo">Undo</a>`,
         ]
       }
     </p>`,
