@@ -3,13 +3,7 @@ import type { CalledEndpoint } from '../../domain/spend.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire, type Priority } from './permits.ts'
-import type {
-  ExhaustedFor,
-  KnownLimit,
-  LimitUsage,
-  PreviousLeader,
-  RateStatus,
-} from '../../domain/rate-status.ts'
+import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
 import { ChangeReporter, findLimit, reportRate } from './report.ts'
 import { AllowanceMeter } from './state.ts'
 
@@ -21,7 +15,7 @@ export interface LimiterOptions {
   readonly warm?: KnownLimit | null
   /** How long the previous leader may have exhausted limits. */
   readonly exhaustedFor?: ExhaustedFor
-  readonly previous?: PreviousLeader
+  readonly previous?: ModelOptions['previous']
   /** Without it, the next leader does not learn that a limit is exhausted. */
   readonly persistExhaustion?: ModelOptions['persistExhaustion']
   /** Limits that hold beside those that headers state: the stricter wins. Default: none. */

@@ -43,7 +43,6 @@ export class RateLimitModel {
   /**
    * @param warm what an earlier run knew; null if there is none, or if it is outdated
    * @param exhaustedUntil until then the previous leader may have exhausted the limit
-   * @param previous what the previous leader has met
    */
   constructor(
     warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
@@ -168,10 +167,7 @@ export class RateLimitModel {
     this.#unstated.onIdle()
   }
 
-  /**
-   * How many permits may be granted now, beyond those that are.
-   * @param reserved calls to keep for urgent work
-   */
+  /** How many permits may be granted now, beyond those that are. @param reserved calls to keep for urgent work */
   grantable(now: number, reserved = 0): number {
     return this.#policy.grantable(this.limit, now, reserved)
   }
