@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, '..')
 /**
  * Bundles the program together with the packages that it uses, in chunks that are loaded when they are needed:
  * `fillrate status` of a bundle takes less than half the processor time of the same modules in 900 files
- * (docs/performance.md).
+ * (docs/internals/performance.md).
  *
  * @param folder where to write; two levels below a package.json at most, because the program finds the assets from there
  * @param also further entry points, as paths in the repository without their extension, and packages to leave out

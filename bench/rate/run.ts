@@ -61,7 +61,7 @@ async function benchKilling(): Promise<void> {
 }
 
 /**
- * How much of the limit is used, and whether a call is refused. Markdown on standard output, for docs/rate.md; progress on
+ * How much of the limit is used, and whether a call is refused. Markdown on standard output, for docs/internals/rate.md; progress on
  * standard error.
  */
 const options = readOptions(process.argv.slice(2))

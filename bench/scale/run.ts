@@ -7,7 +7,7 @@ import { scaleTable } from './table.ts'
 const USAGE = `npm run bench:scale -- [--rows 10000,1000000] [--rounds 3] [--enriched 20000]
 
 What a table of this size costs when next to nothing is to be done, beside the one statement that finds the same rows.
-Prints Markdown for docs/performance.md on standard output, and progress on standard error. Measures the built package:
+Prints Markdown for docs/internals/performance.md on standard output, and progress on standard error. Measures the built package:
 run \`npm run build\` first.
 
   --rows N,…    sizes of the table (10,000 and 1,000,000); 10,000,000 need 30 GB of disk

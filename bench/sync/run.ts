@@ -13,7 +13,7 @@ const USAGE = `npm run bench:sync -- [--rows 5000] [--rate 50] [--only follow,ki
   --rounds N    timings of each statement, with and without triggers (5)
   --only NAME,… only these of follow, kills, backfill and triggers`
 
-/** Measures how soon a change is enriched, and the cost of the triggers. Prints Markdown for docs/performance.md. */
+/** Measures how soon a change is enriched, and the cost of the triggers. Prints Markdown for docs/internals/performance.md. */
 const { values } = parseArgs({
   options: {
     rows: { type: 'string', default: '5000' },

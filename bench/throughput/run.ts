@@ -118,7 +118,7 @@ function describeMachine(environment: BenchEnvironment, options: BenchOptions): 
 
 /**
  * Compares Fillrate's two routes with a plain script, on the sandbox, whose rate limit is never reached. Prints Markdown for
- * docs/performance.md on standard output, and progress on standard error.
+ * docs/internals/performance.md on standard output, and progress on standard error.
  */
 const options = readOptions(process.argv.slice(2))
 if (options === 'help') console.log(USAGE)

@@ -10,19 +10,21 @@ export interface CodeBlock {
 
 /** All fenced code blocks of the README, the documentation and the examples. */
 export function codeBlocks(): CodeBlock[] {
-  return ['README.md', ...globSync('docs/*.md').sort(), ...globSync('examples/*/README.md').sort()].flatMap(
-    (file) => {
-      const text = readFileSync(file, 'utf8')
-      return [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(
-        ({ 1: language = '', 2: code = '', index }) => ({
-          file,
-          line: text.slice(0, index).split('\n').length + 1,
-          language,
-          code,
-        }),
-      )
-    },
-  )
+  return [
+    'README.md',
+    ...globSync('docs/**/*.md').sort(),
+    ...globSync('examples/*/README.md').sort(),
+  ].flatMap((file) => {
+    const text = readFileSync(file, 'utf8')
+    return [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(
+      ({ 1: language = '', 2: code = '', index }) => ({
+        file,
+        line: text.slice(0, index).split('\n').length + 1,
+        language,
+        code,
+      }),
+    )
+  })
 }
 
 /** The arguments of each `fillrate …` line of a block, without comments, `npx`, `npm run fillrate --` and pipes. */

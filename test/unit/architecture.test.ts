@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** Floors, lowest first, as in docs/architecture.md. A file imports only from lower floors or from its own folder. */
+/** Floors, lowest first, as in docs/internals/architecture.md. A file imports only from lower floors or from its own folder. */
 const FLOORS: Readonly<Record<string, number>> = {
   util: 0,
   domain: 1,
@@ -48,9 +48,9 @@ test('every file is on a floor', () => {
   expect(without).toEqual([])
 })
 
-test('docs/architecture.md lists the floors', () => {
+test('docs/internals/architecture.md lists the floors', () => {
   const documented = [
-    ...readFileSync('docs/architecture.md', 'utf8').matchAll(/^\| +(\d+) \| `([\w.]+)\/?` /gm),
+    ...readFileSync('docs/internals/architecture.md', 'utf8').matchAll(/^\| +(\d+) \| `([\w.]+)\/?` /gm),
   ].map(([, floor, path]) => [path, Number(floor)])
   expect(Object.fromEntries(documented)).toEqual(FLOORS)
 })

@@ -16,7 +16,7 @@ const ALLOWED: Readonly<Record<string, RegExp>> = {
 }
 
 const sources = globSync('src/**/*.ts').toSorted()
-const documents = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md').toSorted()]
+const documents = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/**/*.md').toSorted()]
 
 test('sources and documents are free of banned words', () => {
   const found = [...sources, ...documents].flatMap((file) =>

@@ -4,7 +4,7 @@ import { createService, type Service } from './service.ts'
 
 /**
  * The interface that Fillrate speaks without a `service`: paths, bodies, wrappers of records, header names, signature.
- * Nothing else knows them; docs/service.md has the whole interface.
+ * Nothing else knows them; docs/service-interface.md has the whole interface.
  */
 export const BUILT_IN_SERVICE: Service = createService(
   defineService({

@@ -1,5 +1,5 @@
 /**
- * The model's named states; docs/rate.md describes the rules.
+ * The model's named states; docs/internals/rate.md describes the rules.
  *
  *              a limit is stated       only fixed windows are possible
  *     cold ──────────────────────▶ calibrating ──────────────────────▶ fixed_window

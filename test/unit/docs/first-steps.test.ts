@@ -34,7 +34,7 @@ test('the examples name the commands in the same order', () => {
 
 test('one version of Node is required, everywhere', () => {
   const required = [
-    ...globSync(['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'examples/*/README.md']),
+    ...globSync(['README.md', 'CONTRIBUTING.md', 'docs/**/*.md', 'examples/*/README.md']),
     'src/main.ts',
   ].flatMap((file) =>
     [

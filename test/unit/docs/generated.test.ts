@@ -9,7 +9,7 @@ import { logsPage } from '../../../scripts/docs/logs.ts'
 import { notificationsPage } from '../../../scripts/docs/notifications.ts'
 import { initPage } from '../../../scripts/docs/init.ts'
 
-const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md')]
+const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/**/*.md')]
 
 /** Ignores the formatting of tables. */
 const plain = (text: string): string => text.replaceAll(/-{3,}/g, '---').replaceAll(/\s+/g, ' ')
@@ -77,7 +77,7 @@ test('every npm script that the documentation names exists', () => {
 })
 
 test('every file, function and folder that architecture.md names exists', () => {
-  const page = readFileSync('docs/architecture.md', 'utf8')
+  const page = readFileSync('docs/internals/architecture.md', 'utf8')
   const references = [...page.matchAll(/`((?:[a-z][\w.-]*\/)*[a-z][\w.-]*\.ts)(?::(\w+))?`/g)]
   expect(references.length).toBeGreaterThan(50)
   const missing = references.flatMap(([reference, path = '', name]) => {
@@ -93,7 +93,7 @@ test('every file, function and folder that architecture.md names exists', () => 
 })
 
 test('a number beside a constant in architecture.md is its value', () => {
-  const page = readFileSync('docs/architecture.md', 'utf8')
+  const page = readFileSync('docs/internals/architecture.md', 'utf8')
   const numbers = [...page.matchAll(/([\d,]+) \(`([\w./-]+\.ts):([A-Z_]+)`\)/g)]
   expect(numbers.length).toBeGreaterThan(0)
   for (const [, number = '', file = '', name = ''] of numbers) {

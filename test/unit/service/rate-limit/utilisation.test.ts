@@ -8,7 +8,7 @@ import { isEachCasePlayed } from '../../../support/quota-runs.ts'
 const timesOf = ({ settings: { service, durationMs } }: VirtualCase): number =>
   isEachCasePlayed || service.limit * durationMs < 1500 * service.windowMs ? 3 : 1
 
-/** Eight windows of thousands of calls; of fewer calls as many as the table in docs/rate.md. */
+/** Eight windows of thousands of calls; of fewer calls as many as the table in docs/internals/rate.md. */
 const shortened = (one: VirtualCase): VirtualCase => {
   const { service, durationMs } = one.settings
   const most = isEachCasePlayed || service.limit < 1000 ? durationMs : 8 * service.windowMs
