@@ -10,6 +10,7 @@ import {
   type PickOptions,
   type PickPass,
 } from '../pipeline/pick/pass.ts'
+import type { PickResult } from '../pipeline/pick/advance.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source.ts'
@@ -53,111 +54,150 @@ const LOCKED_TABLE_POLL_MS = 1_000
  * Picks each source to its end, unless it is paused, or its table stays locked for longer than the run may wait. Several
  * sources share the budget: each first gets an even part, and then, in their order, what the others have left.
  */
-export async function pickSources(
+export const pickSources = (
   deps: PickDeps,
   run: PickContext,
   options: PickSourcesOptions,
   signal: AbortSignal,
   observations: PickObservations,
   onPicked: (rows: number, mayBeAnswered: boolean) => void,
-): Promise<void> {
-  const onWait = logWait(deps.log, { step: 'pick' })
-  const { budget } = run
-  const passes: PickPass[] = []
-  /** Of the sources that are read as a whole: deleted rows that are back. */
-  const restoredRows = new Map<PickPass, number>()
-  const [picked] = await Promise.allSettled([pickAll()])
-  // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
-  const [reconciled] = await Promise.allSettled([reconcileAll(options.interrupted ?? signal)])
-  for (const one of [picked, reconciled]) if (one.status === 'rejected') throw one.reason
+): Promise<void> => new SourcesPick(deps, run, options, signal, observations, onPicked).run()
 
-  async function pickAll(): Promise<void> {
-    for (const [n, source] of options.sources.entries())
-      await leaveOutBroken(source, () => openSharedPass(source, n))
+class SourcesPick {
+  readonly #deps: PickDeps
+  readonly #run: PickContext
+  readonly #options: PickSourcesOptions
+  readonly #signal: AbortSignal
+  readonly #observations: PickObservations
+  readonly #onPicked: (rows: number, mayBeAnswered: boolean) => void
+  readonly #passes: PickPass[] = []
+  /** Of the sources that are read as a whole: deleted rows that are back. */
+  readonly #restoredRows = new Map<PickPass, number>()
+
+  constructor(
+    deps: PickDeps,
+    run: PickContext,
+    options: PickSourcesOptions,
+    signal: AbortSignal,
+    observations: PickObservations,
+    onPicked: (rows: number, mayBeAnswered: boolean) => void,
+  ) {
+    this.#deps = deps
+    this.#run = run
+    this.#options = options
+    this.#signal = signal
+    this.#observations = observations
+    this.#onPicked = onPicked
+  }
+
+  async run(): Promise<void> {
+    const [picked] = await Promise.allSettled([this.#pickAll()])
+    // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
+    const [reconciled] = await Promise.allSettled([this.#reconcileAll()])
+    for (const one of [picked, reconciled]) if (one.status === 'rejected') throw one.reason
+  }
+
+  async #pickAll(): Promise<void> {
+    const { budget, isDryRun } = this.#run
+    for (const [n, source] of this.#options.sources.entries())
+      await this.#leaveOutBroken(source, () => this.#openSharedPass(source, n))
     budget.endShares()
-    for (const pass of passes)
-      await leaveOutBroken(pass.source, async () => {
-        await pickSource(pass)
-        if (run.isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
+    for (const pass of this.#passes)
+      await this.#leaveOutBroken(pass.source, async () => {
+        await this.#pickSource(pass)
+        if (isDryRun && !pass.scan.isDone) this.#observations.sampledSources.add(pass.source.name)
       })
   }
 
   /** A source that is broken, or breaks meanwhile, is left out, and the others are picked. */
-  async function leaveOutBroken(source: Source, act: () => Promise<void>): Promise<void> {
-    if (isLeftOut(source, observations.leftOut)) return
-    if ((await unlessBroken(deps, source, act)) === null) isLeftOut(source, observations.leftOut)
+  async #leaveOutBroken(source: Source, act: () => Promise<void>): Promise<void> {
+    const { leftOut } = this.#observations
+    if (isLeftOut(source, leftOut)) return
+    if ((await unlessBroken(this.#deps, source, act)) === null) isLeftOut(source, leftOut)
   }
 
-  async function openSharedPass(source: Source, n: number): Promise<void> {
-    const pass = await retryWhileUnavailable(() => openPass(deps, run, source, options), { signal, onWait })
-    pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !run.isDryRun
-    passes.push(pass)
-    if (isFullPass(run, pass, options) && !observations.pausedSources.has(source.name)) {
-      const restore = (): Promise<number> => restoreReturned(deps, source, signal)
-      restoredRows.set(pass, await retryWhileUnavailable(restore, { signal, onWait }))
+  #retry<T>(act: () => Promise<T>, signal = this.#signal): Promise<T> {
+    return retryWhileUnavailable(act, { signal, onWait: logWait(this.#deps.log, { step: 'pick' }) })
+  }
+
+  async #openSharedPass(source: Source, n: number): Promise<void> {
+    const { sources } = this.#options
+    const { budget, isDryRun, id } = this.#run
+    const pass = await this.#retry(() => openPass(this.#deps, this.#run, source, this.#options))
+    pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !isDryRun
+    this.#passes.push(pass)
+    const isPaused = this.#observations.pausedSources.has(source.name)
+    if (isFullPass(this.#run, pass, this.#options) && !isPaused) {
+      const restored = await this.#retry(() => restoreReturned(this.#deps, source, this.#signal))
+      this.#restoredRows.set(pass, restored)
     }
-    if (options.sources.length === 1 || budget.limit === null || budget.limit === 0) return
-    const spent = await retryWhileUnavailable(() => readBudgetUsage(deps.db, run.id), { signal, onWait })
-    budget.startShare(spent.lookups, options.sources.length - n)
-    await pickSource(pass)
+    if (sources.length === 1 || budget.limit === null || budget.limit === 0) return
+    const spent = await this.#retry(() => readBudgetUsage(this.#deps.db, id))
+    budget.startShare(spent.lookups, sources.length - n)
+    await this.#pickSource(pass)
   }
 
-  async function reconcileAll(interrupted: AbortSignal): Promise<void> {
-    for (const [pass, restored] of restoredRows) {
+  async #reconcileAll(): Promise<void> {
+    const interrupted = this.#options.interrupted ?? this.#signal
+    for (const [pass, restored] of this.#restoredRows) {
       if (interrupted.aborted) break
       const counted = { known: pass.known, restored }
       const reconcile = (): Promise<DeletedRowsReport> =>
-        reconcileDeleted(deps, pass.source, counted, interrupted)
-      await leaveOutBroken(pass.source, async () => {
-        const report = await retryWhileUnavailable(reconcile, { signal: interrupted, onWait })
-        observations.deletedRows.set(pass.source.name, report)
+        reconcileDeleted(this.#deps, pass.source, counted, interrupted)
+      await this.#leaveOutBroken(pass.source, async () => {
+        this.#observations.deletedRows.set(pass.source.name, await this.#retry(reconcile, interrupted))
       })
     }
   }
 
-  async function pickSource(pass: PickPass): Promise<void> {
+  #isLeft(source: Source): boolean {
+    const { pausedSources, unreadSources, leftOut } = this.#observations
+    const { name } = source
+    return pausedSources.has(name) || unreadSources.has(name) || isLeftOut(source, leftOut)
+  }
+
+  async #pickSource(pass: PickPass): Promise<void> {
+    const { pausedSources, unreadSources } = this.#observations
     const { name } = pass.source
-    const checkPaused = cached(() => isPaused(deps, pass.source))
-    const isLeft = (): boolean =>
-      observations.pausedSources.has(name) ||
-      observations.unreadSources.has(name) ||
-      isLeftOut(pass.source, observations.leftOut) ||
-      signal.aborted
+    const checkPaused = cached(() => isPaused(this.#deps, pass.source))
     let readAt = performance.now()
-    let isAtBudget = false
-    let mayBeAnswered = false
     pass.isShareUsedUp = false
-    while (pass.phase !== 'done' && !pass.isShareUsedUp && !isLeft()) {
-      if (await retryWhileUnavailable(checkPaused, { signal, onWait })) {
-        observations.pausedSources.add(name)
+    while (
+      pass.phase !== 'done' &&
+      !pass.isShareUsedUp &&
+      !this.#isLeft(pass.source) &&
+      !this.#signal.aborted
+    ) {
+      if (await this.#retry(checkPaused)) {
+        pausedSources.add(name)
         break
       }
-      const readPage = async (): Promise<number | null> => {
-        try {
-          const page = await pickPage(deps, run, pass, options)
-          isAtBudget = page.isAtBudget === true
-          // With a new lookup for each row, none has an answer yet.
-          mayBeAnswered = page.picked > page.claimed
-          return page.picked
-        } catch (error) {
-          if (!(error instanceof TableBusyError)) throw error
-          // To be waited for, as for a Postgres that is away.
-          if (error.reason === 'exhausted') throw error.cause
-          return null
-        }
-      }
-      const picked = await retryWhileUnavailable(readPage, { signal, onWait })
-      if (picked === null && performance.now() - readAt > options.waitMs) {
-        observations.unreadSources.add(name)
-        break
-      }
-      if (picked === null) await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal }).catch(() => {})
-      else {
+      const page = await this.#retry(() => this.#pickPage(pass))
+      if (page !== null) {
         readAt = performance.now()
-        onPicked(picked, mayBeAnswered)
-        if (isAtBudget) pass.awaitsCredits = await waitForCredits(deps, run, pass, options, signal)
-      }
+        await this.#onPage(pass, page)
+      } else if (performance.now() - readAt > this.#options.waitMs) unreadSources.add(name)
+      else await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal: this.#signal }).catch(() => {})
     }
+  }
+
+  /** @returns null if another transaction has locked the table */
+  async #pickPage(pass: PickPass): Promise<PickResult | null> {
+    try {
+      return await pickPage(this.#deps, this.#run, pass, this.#options)
+    } catch (error) {
+      if (!(error instanceof TableBusyError)) throw error
+      // To be waited for, as for a Postgres that is away.
+      if (error.reason === 'exhausted') throw error.cause
+      return null
+    }
+  }
+
+  async #onPage(pass: PickPass, { picked, claimed, isAtBudget }: PickResult): Promise<void> {
+    // With a new lookup for each row, none has an answer yet.
+    this.#onPicked(picked, picked > claimed)
+    if (isAtBudget === true)
+      pass.awaitsCredits = await waitForCredits(this.#deps, this.#run, pass, this.#options, this.#signal)
   }
 }
 

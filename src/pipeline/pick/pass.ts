@@ -45,8 +45,13 @@ export interface PickOptions extends Pick<RunSpec, 'limit' | 'where'> {
 }
 
 /**
- * One pass over one source: first abandoned rows, then (with `changedAt`) due rows, then the table. `requeued`
- * handles the run's own rows that are to be picked again; it comes first, and counts no row twice.
+ * One pass over one source, by phases.
+ *
+ *     requeued ──▶ abandoned ──▶ scan ──▶ done
+ *                      └──▶ due ──▶ ┘  with `changedAt`
+ *
+ * `requeued`: the run's own rows that are to be picked again, which counts no row twice. `abandoned`: rows that dead runs left
+ * waiting. `due`: finished rows that are due again. `scan`: the table.
  */
 export interface PickPass {
   readonly source: Source

@@ -13,7 +13,7 @@ import {
 import type { PickContext, PickOptions, PickPass } from './pass.ts'
 import { settleStamped } from './stamped.ts'
 
-interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers'> {
+export interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers'> {
   readonly candidates: PickCandidate[]
   /** Rows that wait and are no longer in the source. */
   readonly gone: writeBackQueue.FinishedRow[]
