@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRowError } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source.ts'
-import { writeBatch } from '../sources/write/write.ts'
+import { NO_RESULT, writeBatch } from '../sources/write/write.ts'
 import {
   inTableTransaction,
   inTransaction,
@@ -195,14 +195,8 @@ async function rejectRow(
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
   const reason = await describeTableBusy(deps.db, busy, deps.policy.sourceTimeoutMs)
-  const rejected = {
-    outcome: 'rejected',
-    reason,
-    before: null,
-    after: null,
-    protectedColumns: [],
-  } as const
-  const finished = toFinishedRow(source, one, { ...rejected, key: one.row.key, skipped: [] })
+  const rejected = { ...NO_RESULT, key: one.row.key, outcome: 'rejected', reason } as const
+  const finished = toFinishedRow(source, one, rejected)
   const isFinished = await inTransaction(deps.db, async (tx) => {
     if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
     // Its place was read by the transaction that was cancelled: since then it may have moved.

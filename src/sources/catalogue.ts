@@ -73,27 +73,19 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
   const { schema, table } = parseTableName(name)
   const [found] = await query<FoundTable>(db, tableQuery, [schema, table])
   if (!found) return null
-  const columns = await query<FoundColumn>(db, columnsQuery, [found.oid])
+  const { oid, relkind, ownPath, heldPath, inheritors, keys, ...properties } = found
   return {
-    schema: found.nspname,
-    name: found.relname,
-    sql: `${quoteName(found.nspname)}.${quoteName(found.relname)}`,
-    kind: kinds[found.relkind] ?? 'table',
-    columns: columns.map(toColumn),
-    primaryKey: found.unique_keys.find((key) => key.primary)?.columns ?? [],
-    uniqueKeys: found.unique_keys.map((key) => key.columns),
-    keyOperators: found.unique_keys.map((key) => key.operators.map(toOperators)),
-    hasDeferred: found.has_deferred,
-    hasAfterTriggers: found.has_after_triggers,
-    hasUpdateTriggers: found.has_update_triggers,
-    isVisible: found.is_visible,
-    inheritors: found.inheritors.map(([schema, name]) => `${quoteName(schema)}.${quoteName(name)}`),
-    isInherited: found.inheritors.length > 0,
-    updateRules: found.update_rules,
-    canSelectRows: found.can_select_rows,
-    hasChildTables: found.inheritors.length > 0 || found.relkind === 'p',
-    encoding: found.encoding,
-    rolePath: found.own_path === null ? null : { own: found.own_path, held: found.held_path },
+    ...properties,
+    sql: `${quoteName(found.schema)}.${quoteName(found.name)}`,
+    kind: kinds[relkind] ?? 'table',
+    columns: (await query<FoundColumn>(db, columnsQuery, [oid])).map(toColumn),
+    primaryKey: keys.find((key) => key.primary)?.columns ?? [],
+    uniqueKeys: keys.map((key) => key.columns),
+    keyOperators: keys.map((key) => key.operators.map(toOperators)),
+    inheritors: inheritors.map(([schema, name]) => `${quoteName(schema)}.${quoteName(name)}`),
+    isInherited: inheritors.length > 0,
+    hasChildTables: inheritors.length > 0 || relkind === 'p',
+    rolePath: ownPath === null ? null : { own: ownPath, held: heldPath },
   }
 }
 
@@ -119,22 +111,25 @@ export const listTables = (db: Db): Promise<ReadonlyArray<{ schema: string; tabl
       order by 1, 2 limit 5000`,
   )
 
-interface FoundTable {
+/** As the query gives it: its columns have the names of the properties. */
+type FoundTable = Pick<
+  Table,
+  | 'schema'
+  | 'name'
+  | 'hasDeferred'
+  | 'hasAfterTriggers'
+  | 'hasUpdateTriggers'
+  | 'isVisible'
+  | 'updateRules'
+  | 'canSelectRows'
+  | 'encoding'
+> & {
   readonly oid: number
-  readonly nspname: string
-  readonly relname: string
   readonly relkind: string
-  readonly has_deferred: boolean
-  readonly has_after_triggers: boolean
-  readonly has_update_triggers: boolean
-  readonly is_visible: boolean
-  readonly inheritors: ReadonlyArray<readonly [string, string]>
-  readonly update_rules: readonly string[]
-  readonly can_select_rows: boolean
-  readonly encoding: string
-  readonly own_path: string | null
-  readonly held_path: string
-  readonly unique_keys: ReadonlyArray<{
+  readonly inheritors: ReadonlyArray<readonly [schema: string, name: string]>
+  readonly ownPath: string | null
+  readonly heldPath: string
+  readonly keys: ReadonlyArray<{
     readonly primary: boolean
     readonly columns: readonly string[]
     readonly operators: readonly FoundOperators[]
@@ -160,17 +155,11 @@ function toOperators(found: FoundOperators): KeyOperators {
   }
 }
 
-interface FoundColumn extends RawType {
-  readonly name: string
-  readonly not_null: boolean
-  readonly generated: boolean
-  readonly identity: boolean
-  readonly can_select: boolean
-  readonly can_update: boolean
-  readonly type_name: string
-  readonly is_domain: boolean
-  readonly cast_name: string
-  readonly cast_with_length: string
+interface FoundColumn extends RawType, Omit<Column, 'type'> {
+  readonly typeName: string
+  readonly isDomain: boolean
+  readonly castName: string
+  readonly castWithLength: string
 }
 
 const kinds: Readonly<Record<string, TableKind>> = { v: 'view', m: 'materialized view', f: 'foreign table' }
@@ -182,14 +171,14 @@ const hasTriggers = (which: string): string => `
                     and g.tgname not like 'fillrate\\_follow\\_%')`
 
 const tableQuery = `
-  select c.oid::bigint as oid, n.nspname, c.relname, c.relkind::text as relkind, getdatabaseencoding() as encoding,
-         pg_table_is_visible(c.oid) as is_visible, current_setting('search_path') as held_path,
+  select c.oid::bigint as oid, n.nspname as schema, c.relname as name, c.relkind::text as relkind, getdatabaseencoding() as encoding,
+         pg_table_is_visible(c.oid) as "isVisible", current_setting('search_path') as "heldPath",
          (select string_agg(quote_ident(p.name), ', ' order by p.place)
-            from unnest(nullif(current_setting('fillrate.own_search_path', true), '')::text[]) with ordinality as p(name, place)) as own_path,
-         exists (select from pg_constraint k where k.condeferred) as has_deferred,
+            from unnest(nullif(current_setting('fillrate.own_search_path', true), '')::text[]) with ordinality as p(name, place)) as "ownPath",
+         exists (select from pg_constraint k where k.condeferred) as "hasDeferred",
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
          -- other tables; Fillrate's own triggers only record keys.
-         ${hasTriggers('g.tgtype & 82 = 16')} as has_after_triggers, ${hasTriggers('g.tgtype & 80 = 16')} as has_update_triggers,
+         ${hasTriggers('g.tgtype & 82 = 16')} as "hasAfterTriggers", ${hasTriggers('g.tgtype & 80 = 16')} as "hasUpdateTriggers",
          coalesce((
            with recursive below as (
              select h.inhrelid as oid from pg_inherits h where h.inhparent = c.oid
@@ -200,8 +189,8 @@ const tableQuery = `
              join pg_namespace s on s.oid = i.relnamespace
          ), '[]') as inheritors,
          array(select w.rulename::text from pg_rewrite w
-                where w.ev_class = c.oid and w.ev_type = '2' and w.ev_enabled in ('O', 'A') order by 1) as update_rules,
-         has_table_privilege(c.oid, 'select') as can_select_rows,
+                where w.ev_class = c.oid and w.ev_type = '2' and w.ev_enabled in ('O', 'A') order by 1) as "updateRules",
+         has_table_privilege(c.oid, 'select') as "canSelectRows",
          coalesce((
            select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (
                     select jsonb_agg(a.attname order by k.place)
@@ -219,7 +208,7 @@ const tableQuery = `
                      where k.place <= i.indnkeyatts)) order by i.indisprimary desc, i.indexrelid)
              from pg_index i
             where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null
-         ), '[]') as unique_keys
+         ), '[]') as keys
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
    where c.relname = $2 and c.relkind in ('r', 'p', 'v', 'm', 'f')
      and case when $1::text is not null then n.nspname = $1
@@ -248,13 +237,13 @@ const columnsQuery = `
   ), types as (
     select t.*, n.nspname from pg_type t join pg_namespace n on n.oid = t.typnamespace
   )
-  select a.attname as name, a.attnotnull as not_null, a.attgenerated <> '' as generated,
-         a.attidentity <> '' as identity,
-         has_column_privilege(a.attrelid, a.attnum, 'select') as can_select,
-         has_column_privilege(a.attrelid, a.attnum, 'update') as can_update,
-         format_type(a.atttypid, a.atttypmod) as type_name, b.depth > 0 as is_domain,
-         coalesce(${qualified('t')}, format_type(b.oid, -1)) as cast_name,
-         coalesce(${qualified('t')}, format_type(b.oid, b.typmod)) as cast_with_length,
+  select a.attname as name, a.attnotnull as "notNull", a.attgenerated <> '' as "isGenerated",
+         a.attidentity <> '' as "isIdentity",
+         has_column_privilege(a.attrelid, a.attnum, 'select') as "canSelect",
+         has_column_privilege(a.attrelid, a.attnum, 'update') as "canUpdate",
+         format_type(a.atttypid, a.atttypmod) as "typeName", b.depth > 0 as "isDomain",
+         coalesce(${qualified('t')}, format_type(b.oid, -1)) as "castName",
+         coalesce(${qualified('t')}, format_type(b.oid, b.typmod)) as "castWithLength",
          t.typname, t.typtype::text as typtype, b.typmod, ${labels('t.oid')} as labels,
          case when e.oid is not null then
            jsonb_build_object('typname', e.typname, 'typtype', e.typtype, 'labels', ${labels('e.oid')}) end as element
@@ -265,15 +254,9 @@ const columnsQuery = `
    order by a.attnum`
 
 function toColumn(found: FoundColumn): Column {
+  const { name, typeName, isDomain, notNull, isGenerated, isIdentity, canSelect, canUpdate } = found
   const fit = parseFit(found)
-  const cast = isTextFit(fit) ? found.cast_name : found.cast_with_length
-  return {
-    name: found.name,
-    type: { name: found.type_name, cast, isDomain: found.is_domain, fit },
-    notNull: found.not_null,
-    isGenerated: found.generated,
-    isIdentity: found.identity,
-    canSelect: found.can_select,
-    canUpdate: found.can_update,
-  }
+  const cast = isTextFit(fit) ? found.castName : found.castWithLength
+  const type = { name: typeName, cast, isDomain, fit }
+  return { name, type, notNull, isGenerated, isIdentity, canSelect, canUpdate }
 }

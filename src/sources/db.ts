@@ -14,6 +14,16 @@ export async function query<Row>(
   return rows
 }
 
+/** The first column of the first row; null without one. */
+export async function queryValue<Value>(
+  db: Db,
+  text: string,
+  parameters: readonly unknown[] = [],
+): Promise<Value | null> {
+  const [row] = await query<Readonly<Record<string, Value>>>(db, text, parameters)
+  return row === undefined ? null : (Object.values(row)[0] ?? null)
+}
+
 /**
  * Runs a statement that may fail, without aborting the transaction that it may be in.
  * @returns the error that the database raised, or null

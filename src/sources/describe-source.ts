@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { findWrittenInWhere } from './check/written-where.ts'
 import { listNames } from '../util/text.ts'
 import { pluralize } from '../util/format.ts'
-import { type Db, query } from './db.ts'
+import { type Db, query, queryValue } from './db.ts'
 import { countRowsWithoutKey } from './fill-counts.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
@@ -154,12 +154,9 @@ interface Plan {
 
 /** A query's plan; null if the table is too small for the plan to matter. */
 async function explainQuery(db: Db, source: Source, text: RawBuilder<unknown>): Promise<Plan | null> {
-  const [size] = await query<{ rows: number }>(
-    db,
-    `select reltuples::float8 as rows from pg_class where oid = $1::regclass`,
-    [source.table.sql],
-  )
-  if ((size?.rows ?? 0) < LARGE_TABLE_ROWS) return null
+  const size = `select reltuples::float8 from pg_class where oid = $1::regclass`
+  const rowCount = await queryValue<number>(db, size, [source.table.sql])
+  if ((rowCount ?? 0) < LARGE_TABLE_ROWS) return null
   const { rows } = await sql<{ 'QUERY PLAN': ReadonlyArray<{ readonly Plan: Plan }> }>`
     explain (format json) ${text}`.execute(db)
   return rows[0]?.['QUERY PLAN'][0]?.Plan ?? null

@@ -1,5 +1,5 @@
 import { isBlankSql } from './cell.ts'
-import { type Db, query } from './db.ts'
+import { type Db, query, queryValue } from './db.ts'
 import { belongsSql, joinsSql } from './inputs.ts'
 import { hasKeySql } from './key.ts'
 import type { Source } from './source-model.ts'
@@ -40,21 +40,14 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
 
 /** Identifies the file of a source's table: a swap, TRUNCATE or rewrite changes it. That of a partitioned table is the table. */
 export async function readTableNode(db: Db, source: Source): Promise<string | null> {
-  const [row] = await query<{ node: string | null }>(
-    db,
-    `select coalesce(pg_relation_filenode(r), r::oid)::text as node from to_regclass($1) as r`,
-    [source.table.sql],
-  )
-  return row?.node ?? null
+  return queryValue(db, `select coalesce(pg_relation_filenode(r), r::oid)::text from to_regclass($1) as r`, [
+    source.table.sql,
+  ])
 }
 
 /** The number of rows in a source's table. Reads the whole table. */
 export async function countTableRows(db: Db, source: Source): Promise<number> {
-  const [row] = await query<{ count: number }>(
-    db,
-    `select count(*)::float8 as count from ${source.table.sql}`,
-  )
-  return row?.count ?? 0
+  return (await queryValue<number>(db, `select count(*)::float8 from ${source.table.sql}`)) ?? 0
 }
 
 interface EligibleCounts {
@@ -77,11 +70,11 @@ export async function countEligibleRows(db: Db, source: Source): Promise<Eligibl
 
 /** The number of rows of a source without a key, up to a limit. */
 export async function countRowsWithoutKey(db: Db, source: Source, limit: number): Promise<number> {
-  const [row] = await query<{ count: number }>(
+  const count = await queryValue<number>(
     db,
-    `select count(*)::int as count from (
+    `select count(*)::int from (
        select from ${source.table.sql} as t ${joinsSql(source)}
         where ${belongsSql(source)} and not (${hasKeySql(source)}) limit ${limit}) as x`,
   )
-  return row?.count ?? 0
+  return count ?? 0
 }

@@ -1,7 +1,7 @@
 import { describeError, type DatabaseError } from '../util/error-text.ts'
 import { sql } from 'kysely'
 import { describeUnsearched } from './check/search-path.ts'
-import type { Db } from './db.ts'
+import { type Db, query, queryValue } from './db.ts'
 import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'
 import { keysQuery, pageConditions, parseDuplicateKey, type SourcePageOptions } from './page.ts'
@@ -79,18 +79,14 @@ const toInheritedProblem = ({ name, table }: Source, key: string): SourceProblem
  */
 export async function findInheritedKey(db: Db, source: Source): Promise<SourceProblem | null> {
   if (!source.table.isInherited) return null
-  const { rows } = await sql<{ key: string }>`
-    select ${sql.raw(keyTextSql(source))} as key from ${sql.raw(source.table.sql)} as t group by 1 having count(*) > 1 limit 1`.execute(
-    db,
-  )
-  return rows[0] === undefined ? null : toInheritedProblem(source, rows[0].key)
+  const repeated = `select ${keyTextSql(source)} from ${source.table.sql} as t group by 1 having count(*) > 1 limit 1`
+  const key = await queryValue<string>(db, repeated)
+  return key === null ? null : toInheritedProblem(source, key)
 }
 
 async function isTwiceInTable(db: Db, source: Source, key: string): Promise<boolean> {
-  const { rows } = await sql`
-    select from ${sql.raw(source.table.sql)} as t, (select ${key}::text as "~key" offset 0) as "~keys"
-     where ${sql.raw(keyMatchesSql(source, '"~keys"."~key"'))}`.execute(db)
-  return rows.length > 1
+  const found = `select from ${source.table.sql} as t where ${keyMatchesSql(source, '$1::text')}`
+  return (await query(db, found, [key])).length > 1
 }
 
 /** The problem of a page that times out even with one row. */
@@ -143,11 +139,8 @@ async function findFailingInput(
   key: string,
 ): Promise<{ readonly name: string; readonly error: DatabaseError } | null> {
   for (const name of MAPPING_INPUTS) {
-    const value = sql`
-      select ${sql.raw(inputSql(source, name))} from ${sql.raw(source.table.sql)} as t ${sql.raw(joinsSql(source))},
-             (select ${key}::text as "~key" offset 0) as "~keys"
-       where ${sql.raw(keyMatchesSql(source, '"~keys"."~key"'))}`
-    const read = await catchRowError(() => value.execute(db))
+    const value = `select ${inputSql(source, name)} from ${source.table.sql} as t ${joinsSql(source)} where ${keyMatchesSql(source, '$1::text')}`
+    const read = await catchRowError(() => query(db, value, [key]))
     if ('error' in read) return { name, error: read.error }
   }
   return null

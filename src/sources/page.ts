@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { type InputName, POLICY_RULES } from '../domain/mapping.ts'
 import { NON_ROW_STATES } from '../util/sqlstates.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
-import { type Db, query, tryQuery } from './db.ts'
+import { type Db, query, queryValue, tryQuery } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
 import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
 import { belongsSql, joinsSql, MAPPING_INPUTS, mayRepeatKeys, rowInputsSql } from './inputs.ts'
@@ -115,7 +115,7 @@ export function pageConditions(
 ): RawBuilder<unknown> {
   const { changedAt } = source.mapping
   const conditions = [sql.raw<boolean>(belongsSql(source)), sql.raw<boolean>(hasKeySql(source))]
-  if (options.where !== null) conditions.push(sql.raw(`(${checkedWhere(source, options.where)}\n)`))
+  if (options.where !== null) conditions.push(sql.raw(`(${renderWhere(source, options.where)}\n)`))
   if (options.changedSince !== null && changedAt !== null) {
     const changed = sql<boolean>`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`
     const { staleSince = null } = options
@@ -250,8 +250,8 @@ export async function filterCastableKeys(
   if (!isRowError(all)) throw all
   await query(tx, `select set_config('fillrate.keys', $1, true)`, [JSON.stringify(keys)])
   await query(tx, tryEachSql(parts))
-  const [row] = await query<{ fine: string }>(tx, `select current_setting('fillrate.fine') as fine`)
-  const fine = new Set(JSON.parse(row?.fine ?? '[]') as string[])
+  const found = await queryValue<string>(tx, `select current_setting('fillrate.fine')`)
+  const fine = new Set(JSON.parse(found ?? '[]') as string[])
   return keys.filter((key) => fine.has(key))
 }
 
@@ -282,7 +282,8 @@ export function parseDuplicateKey(error: unknown): string | null {
   return at === -1 ? null : error.message.slice(at + DUPLICATE_PREFIX.length).replace(/"$/, '')
 }
 
-function checkedWhere(source: Source, where: string): string {
+/** SQL for a condition that was given with `--where`. @throws SourceProblems if it is no expression, with a caret at the error */
+export function renderWhere(source: Source, where: string): string {
   const fault = findFault(where, [])
   if (fault === null) return renderExpression(where).sql
   throw new SourceProblems([

@@ -1,4 +1,4 @@
-import { type Db, query, tryRows } from './db.ts'
+import { type Db, query, queryValue, tryRows } from './db.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { keyMatchesSql } from './key.ts'
 import { quoteName } from './quote.ts'
@@ -32,14 +32,14 @@ export const restrictedSql = (command: 'r' | 'w'): string =>
  * deleted. Read when it is needed and not when the source is opened: policies change under a running program.
  */
 export async function mayHideRows(db: Db, { table }: Pick<Source, 'table'>): Promise<boolean> {
-  const [found] = await query<{ hides: boolean }>(
+  const hides = await queryValue<boolean>(
     db,
     `select row_security_active(c.oid)
-            and (${permittedSql('r')} is distinct from 'true' or ${restrictedSql('r')} is not null) as hides
+            and (${permittedSql('r')} is distinct from 'true' or ${restrictedSql('r')} is not null)
        from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relname = $2`,
     [table.schema, table.name],
   )
-  return found?.hides ?? false
+  return hides ?? false
 }
 
 /** Rows in which `findProtectedSample` looks. */
@@ -102,16 +102,16 @@ async function findProtectedRows(
   source: Source,
   keys: readonly string[],
 ): Promise<{ readonly role: string; readonly keys: ReadonlySet<string> } | null> {
-  const [active] = await query<{ role: string }>(
+  const role = await queryValue<string>(
     tx,
     `select current_user::text as role, set_config('fillrate.keys', $2, true)
        from (select row_security_active($1::regclass) as active) as one where active`,
     [source.table.sql, JSON.stringify(keys)],
   )
-  if (active === undefined) return null
+  if (role === null) return null
   await query(tx, lockEachSql(source))
-  const [found] = await query<{ keys: string }>(tx, `select current_setting('fillrate.protected') as keys`)
-  return { role: active.role, keys: new Set(JSON.parse(found?.keys ?? '[]') as string[]) }
+  const found = await queryValue<string>(tx, `select current_setting('fillrate.protected')`)
+  return { role, keys: new Set(JSON.parse(found ?? '[]') as string[]) }
 }
 
 const lockEachSql = (source: Source): string => {

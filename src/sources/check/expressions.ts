@@ -1,8 +1,9 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { type Db, query } from '../db.ts'
+import { type Db, queryValue } from '../db.ts'
 import { findFault, findJoinFault, renderExpression, withCaret } from '../expression.ts'
 import { joinsSql, MAPPING_INPUTS } from '../inputs.ts'
+import { renderWhere } from '../page.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
@@ -99,16 +100,15 @@ export async function resolveTimeType(
 ): Promise<TimeType | null> {
   if (text === null || report.problems.some((problem) => problem.place === place)) return null
   // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
-  const [row] = await query<{ type: string }>(
+  const type = await queryValue<string>(
     db,
-    `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
+    `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text
        from (select 1) as one
        left join (select (${renderExpression(text).sql}\n) as at from ${table.sql} as t ${joinsSql({ mapping })} limit 0) as x on true
        join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
   )
-  const found = row?.type ?? 'unknown'
-  const type = TIME_TYPES[found]
-  if (type !== undefined) return type
+  const found = type ?? 'unknown'
+  if (TIME_TYPES[found] !== undefined) return TIME_TYPES[found]
   report.add(
     place,
     `${text}, which is of type ${found}`,
@@ -173,26 +173,15 @@ export async function probeCells(
  * @throws SourceProblems with a caret at the error
  */
 export async function checkWhere(db: Db, source: Source, where: string): Promise<void> {
+  renderWhere(source, where)
   const report = new ProblemList(source.name)
-  const fault = findFault(where, [])
-  const expected = 'a condition over t and the joins'
-  if (fault) {
-    report.add(
-      '--where',
-      `${withCaret(where, fault.at)}\n${fault.message}`,
-      expected,
-      'Correct the condition.',
-    )
-  } else {
-    const before = `select 1 from ${source.table.sql} as t ${joinsSql(source)} where (`
-    const failed = await probeExpression(db, {
-      place: '--where',
-      text: where,
-      expected,
-      before,
-      after: '\n) limit 0',
-    })
-    if (failed) addProbeError(failed, report)
-  }
+  const failed = await probeExpression(db, {
+    place: '--where',
+    text: where,
+    expected: 'a condition over t and the joins',
+    before: `select 1 from ${source.table.sql} as t ${joinsSql(source)} where (`,
+    after: '\n) limit 0',
+  })
+  if (failed) addProbeError(failed, report)
   if (report.problems.length > 0) throw new SourceProblems(report.problems)
 }

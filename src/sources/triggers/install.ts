@@ -1,5 +1,5 @@
 import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
-import { type Db, query } from '../db.ts'
+import { type Db, query, queryValue } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
 import { quoteName } from '../quote.ts'
 import type { Source } from '../source-model.ts'
@@ -90,13 +90,13 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
 
 /** Changes whenever the triggers of any source are created, replaced, moved with their table, disabled or dropped. */
 export async function readTriggerMark(db: Db): Promise<string> {
-  const [row] = await query<{ mark: string }>(
+  const mark = await queryValue<string>(
     db,
-    `select coalesce(md5(string_agg(concat_ws(' ', t.oid, t.tgenabled, c.relnamespace, c.relname, p.proname, p.xmin), ',' order by t.oid)), '') as mark
+    `select md5(string_agg(concat_ws(' ', t.oid, t.tgenabled, c.relnamespace, c.relname, p.proname, p.xmin), ',' order by t.oid))
        from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_class c on c.oid = t.tgrelid
       where p.pronamespace = to_regnamespace('fillrate') and not t.tgisinternal`,
   )
-  return row?.mark ?? ''
+  return mark ?? ''
 }
 
 const tableOf = ({ schema, table }: FoundTrigger): string => `${quoteName(schema)}.${quoteName(table)}`
@@ -169,9 +169,9 @@ async function withPrivilegeHelp<Result>(
   act: () => Promise<Result>,
 ): Promise<Result> {
   const { functionName } = triggerSql(source)
-  const [installed] = await query<{ owner: string }>(
+  const owner = await queryValue<string>(
     tx,
-    `select pg_get_userbyid(p.proowner) as owner from pg_proc p join pg_namespace f on f.oid = p.pronamespace
+    `select pg_get_userbyid(p.proowner) from pg_proc p join pg_namespace f on f.oid = p.pronamespace
       where f.nspname = 'fillrate' and p.proname = $1`,
     [functionName],
   )
@@ -180,9 +180,9 @@ async function withPrivilegeHelp<Result>(
   } catch (error) {
     if (!(error instanceof Error) || (error as { code?: string }).code !== '42501') throw error
     const again =
-      installed === undefined
+      owner === null
         ? ''
-        : ` They were installed by ${installed.owner}: only this role, or a member of it, may replace or remove them.`
+        : ` They were installed by ${owner}: only this role, or a member of it, may replace or remove them.`
     throw new SourceProblems([
       {
         source: source.name,

@@ -2,7 +2,9 @@ import type { DatabaseError } from '../../util/error-text.ts'
 import { parseExactJson } from '../../domain/json.ts'
 import { type Db, query } from '../db.ts'
 import { LOCK_NOT_AVAILABLE, NON_ROW_STATES, RAISED_LINE } from '../../util/sqlstates.ts'
+import { keyFromTextSql, keyOrderSql } from '../key.ts'
 import { quoteLiteral } from '../quote.ts'
+import type { Source } from '../source-model.ts'
 import type { CellUnit } from './row-update.ts'
 
 /** A row that the database rejects, whichever of its cells are left out. */
@@ -35,8 +37,8 @@ export interface Trials {
  * stands in the block once, so that it is planned a few times and not for each try. The settings are local to the
  * transaction, so this works behind a pooler.
  *
- * `rows`: a range of rows that is rejected is halved, until each bad row stands alone. The first rows come first: of two
- * that exclude one another, the first is written. Then, for each bad row:
+ * `rows`: a range of rows, in the order of their keys, that is rejected is halved, until each bad row stands alone. The first
+ * rows come first: of two that exclude one another, the first is written. Then, for each bad row:
  * `nothing`: the row without any cell, which locks it. If that fails, no cell is to blame.
  * `suspects`: without the units that the error points to (by constraint, column or domain), or else without the unit that
  *   an earlier row was rejected for with the same SQLSTATE. It costs one try for most bad cells.
@@ -59,9 +61,12 @@ const MAX_WAITS = 3
 /** Nothing can be written to a row that is missing, locked, changed or doubled, and no cell is to blame. */
 const IS_WRITABLE_ROW = `"~results"::jsonb -> 0 ->> 'state' in ('written', 'unchanged', 'prevented')`
 
-const trialsSql = (trials: Trials): string => `
+const trialsSql = (source: Source, trials: Trials): string => `
 #variable_conflict use_column
-declare${VARIABLES}
+declare
+  batch constant jsonb[] := array(
+    select e.row from jsonb_array_elements(current_setting('fillrate.batch')::jsonb) as e(row)
+     cross join lateral ${keyFromTextSql(source, "(e.row ->> '~key')")} as p order by ${keyOrderSql(source, 'p')});${VARIABLES}
 begin
   loop
     ${CHOOSE}
@@ -77,9 +82,6 @@ begin
 end`
 
 const VARIABLES = `
-  batch constant jsonb[] := array(
-    select row from jsonb_array_elements(current_setting('fillrate.batch')::jsonb) with ordinality as e(row, place)
-     order by place);
   units constant jsonb := current_setting('fillrate.units');
   suspects constant jsonb := current_setting('fillrate.suspects');
   firsts int[] := array[1];
@@ -279,6 +281,7 @@ const END_ROW = `if failure is not null then
  */
 export async function bisectBatch(
   tx: Db,
+  source: Source,
   batch: string,
   trials: Trials,
 ): Promise<{
@@ -290,7 +293,7 @@ export async function bisectBatch(
     `select set_config('fillrate.batch', $1, true), set_config('fillrate.units', $2, true), set_config('fillrate.suspects', $3, true)`,
     [batch, JSON.stringify(trials.units), JSON.stringify(trials.suspects)],
   )
-  await query(tx, `do ${quoteLiteral(trialsSql(trials))}`)
+  await query(tx, `do ${quoteLiteral(trialsSql(source, trials))}`)
   const [row] = await query<{ results: string; rejected: string }>(
     tx,
     `select current_setting('fillrate.results') as results, current_setting('fillrate.rejected') as rejected`,

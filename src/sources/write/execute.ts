@@ -2,7 +2,7 @@ import type { DatabaseError } from '../../util/error-text.ts'
 import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
 import { cellTextSql } from '../cell.ts'
 import { type Db, query, tryQuery } from '../db.ts'
-import { keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
+import { keyMatchesSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
 import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
 import { addFunctionSources, isAmbiguousError, isRowError } from '../pg-errors.ts'
@@ -101,10 +101,12 @@ async function bisect<Item extends BatchItem>(
 ): Promise<UpdatedRows> {
   const { units } = update
   const constraints = units.length === 0 ? [] : await readTableConstraints(tx, source)
-  const ordered = await sortByKey(tx, source, batch)
+  const keys = batch.map(({ key }) => key)
+  const castable = new Set(await filterCastableKeys(tx, source, keys))
+  const rowsWithKey = batch.filter(({ key }) => castable.has(key))
   const { results, rejected } = await withSources(
     tx,
-    await bisectBatch(tx, batchJson(update.batch, ordered), {
+    await bisectBatch(tx, source, batchJson(update.batch, rowsWithKey), {
       statement: rowUpdateStatement(source, update, { preview }),
       afterwards: holdPathSql(source),
       units,
@@ -152,33 +154,6 @@ async function withSources<Bisected extends Awaited<ReturnType<typeof bisectBatc
   const add = <One extends object>(one: One): One =>
     'error' in one ? { ...one, error: described.get(one.error as DatabaseError) ?? one.error } : one
   return { ...bisected, results: bisected.results.map(add), rejected: bisected.rejected.map(add) }
-}
-
-/**
- * Sorts a batch by key, so that of two rows that exclude one another the first is written. Leaves out keys that can no
- * longer be keys of the source.
- */
-async function sortByKey<Item extends BatchItem>(
-  tx: Db,
-  source: Source,
-  batch: readonly Item[],
-): Promise<Item[]> {
-  const castable = new Set(
-    await filterCastableKeys(
-      tx,
-      source,
-      batch.map(({ key }) => key),
-    ),
-  )
-  const items = batch.filter(({ key }) => castable.has(key))
-  const sorted = await query<{ place: number }>(
-    tx,
-    `select k.place::int as place
-       from unnest($1::text[]) with ordinality as k(key, place) cross join lateral ${keyFromTextSql(source, 'k.key')} as p
-      order by ${keyOrderSql(source, 'p')}`,
-    [items.map(({ key }) => key)],
-  )
-  return sorted.flatMap(({ place }) => items[place - 1] ?? [])
 }
 
 /**
