@@ -1,6 +1,3 @@
-import { deleteAuditEvents } from '../store/audit.ts'
-import * as budgets from '../store/budgets.ts'
-import { deleteNotifications } from '../store/notifications.ts'
 import * as store from '../store/retention.ts'
 import type { Deps } from './deps.ts'
 
@@ -20,18 +17,6 @@ const AUDIT_MS = 2 * 365 * 24 * 3_600_000
 /** A scheduled run may be resumed days later, with what is left of its budget. */
 const SCHEDULED_RUNS_MS = 30 * 24 * 3_600_000
 
-export interface DeletedCounts {
-  readonly records: number
-  readonly deliveries: number
-  readonly jobs: number
-  readonly changes: number
-  readonly runs: number
-  readonly scheduledRuns: number
-  readonly notifications: number
-  readonly budgets: number
-  readonly auditEvents: number
-}
-
 /** Position of the sweep over the records, from which the next tick continues. */
 export interface RetentionCursor {
   after: number
@@ -46,23 +31,25 @@ export async function enforceRetention(
   { db }: Pick<Deps, 'db'>,
   policy: RetentionPolicy,
   cursor: RetentionCursor,
-): Promise<{ readonly deleted: DeletedCounts; readonly more: boolean }> {
+) {
   const records =
     policy.recordsMs === null
       ? { dropped: 0, next: null }
       : await store.deleteRecords(db, policy.recordsMs, cursor.after, BATCH_SIZE)
   cursor.after = records.next ?? 0
-  const runsMs = Math.max(policy.deliveriesMs, policy.changesMs ?? 0)
-  const deleted: DeletedCounts = {
+  const { deliveriesMs, changesMs } = policy
+  const deleteOld = (table: Parameters<typeof store.deleteExpired>[1], keepMs: number): Promise<number> =>
+    store.deleteExpired(db, table, keepMs, BATCH_SIZE)
+  const deleted = {
     records: records.dropped,
-    deliveries: await store.deleteDeliveries(db, policy.deliveriesMs, BATCH_SIZE),
-    jobs: await store.deleteJobs(db, policy.deliveriesMs, BATCH_SIZE),
-    changes: policy.changesMs === null ? 0 : await store.deleteChanges(db, policy.changesMs, BATCH_SIZE),
-    runs: await store.deleteRuns(db, runsMs, BATCH_SIZE),
-    scheduledRuns: await store.deleteScheduledRuns(db, policy.deliveriesMs, BATCH_SIZE),
-    notifications: await deleteNotifications(db, policy.deliveriesMs, BATCH_SIZE),
-    budgets: await budgets.deleteBudgets(db, Math.max(policy.deliveriesMs, SCHEDULED_RUNS_MS), BATCH_SIZE),
-    auditEvents: await deleteAuditEvents(db, AUDIT_MS, BATCH_SIZE),
+    deliveries: await deleteOld('deliveries', deliveriesMs),
+    jobs: await deleteOld('jobs', deliveriesMs),
+    changes: changesMs === null ? 0 : await store.deleteChanges(db, changesMs, BATCH_SIZE),
+    runs: await deleteOld('runs', Math.max(deliveriesMs, changesMs ?? 0)),
+    scheduledRuns: await deleteOld('scheduled_runs', deliveriesMs),
+    notifications: await deleteOld('notifications', deliveriesMs),
+    budgets: await deleteOld('budgets', Math.max(deliveriesMs, SCHEDULED_RUNS_MS)),
+    auditEvents: await deleteOld('audit_events', AUDIT_MS),
   }
   const isFull = Object.values(deleted).some((count) => count === BATCH_SIZE)
   return { deleted, more: isFull || records.next !== null }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Schema } from './schema.ts'
-import { intervalSql, NOW } from './sql.ts'
+import { NOW } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the audit list records. */
@@ -97,13 +97,4 @@ export async function listAuditEvents(
      where ${beforeId === null ? sql`true` : sql`id < ${beforeId}`}
      order by id desc limit ${limit}`.execute(db)
   return rows
-}
-
-/** Deletes old events. @returns how many were deleted */
-export async function deleteAuditEvents(db: Connection, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.audit_events where id in (
-      select id from (select id, at from fillrate.audit_events order by id limit ${batch}) oldest
-       where at < now() - ${intervalSql(keepMs)})`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
 }

@@ -1,5 +1,4 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Database } from './open.ts'
 import { PREPARED, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
@@ -212,15 +211,4 @@ export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> 
     ...run,
     ...toNetUsage({ lookups, bySource, returned }),
   }))
-}
-
-/** Deletes shared budgets that are no longer needed. @returns how many were deleted */
-export async function deleteBudgets(db: Database, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.budgets where name in (
-      select name from fillrate.budgets b
-       where created_at < now() - make_interval(secs => ${keepMs / 1000}::double precision)
-         and not exists (select from fillrate.runs r where r.state = 'running' and r.budget_name = b.name)
-       limit ${batch})`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
 }

@@ -197,16 +197,6 @@ export function listNotifications(db: Connection, limit: number) {
   return sent.select(['reason', 'created_at', 'finished_at']).execute()
 }
 
-/** Deletes notifications that are finished. @returns how many were deleted */
-export async function deleteNotifications(db: Database, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.notifications where id in (
-      select id from fillrate.notifications where finished_at < now() - ${intervalSql(keepMs)} limit ${batch})`.execute(
-    db,
-  )
-  return Number(result.numAffectedRows ?? 0)
-}
-
 /** What a run has reported, or what is known of one that has not. */
 export async function findNotifiedRun(db: Connection, run: number): Promise<NotifiedRun | null> {
   const { rows } = await sql<NotifiedRun>`

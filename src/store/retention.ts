@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { isOpenMemberSql } from './lookups.ts'
-import { intervalSql, opaque, readOne } from './sql.ts'
+import { fromNow, intervalSql, opaque, readOne } from './sql.ts'
+import type { Connection } from './transaction.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
 // another index for this.
@@ -34,30 +35,8 @@ export async function deleteRecords(
   return { dropped, next: looked === batch ? last : null }
 }
 
-/** Deletes deliveries that are settled, orphaned or quarantined. @returns how many were deleted */
-export async function deleteDeliveries(db: Database, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.deliveries where id in (
-      select id from fillrate.deliveries
-       where received_at < now() - ${intervalSql(keepMs)} and state <> 'received'
-       order by received_at limit ${batch} for update skip locked)`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
-}
-
-/** Deletes finished jobs. @returns how many were deleted */
-export async function deleteJobs(db: Database, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.jobs where key in (
-      select key from fillrate.jobs j
-       where finished_at < now() - ${intervalSql(keepMs)}
-         and not exists (select from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
-                          where ${isOpenMemberSql('j.key')})
-       limit ${batch} for update skip locked)`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
-}
-
 /** Deletes changes, those of each run in the order of their ids: no index has the ids of all runs. @returns how many were deleted */
-export async function deleteChanges(db: Database, keepMs: number, batch: number): Promise<number> {
+export async function deleteChanges(db: Connection, keepMs: number, batch: number): Promise<number> {
   const expired = (run: RawBuilder<unknown>): RawBuilder<unknown> => sql`
     select ctid from (select ctid, written_at from fillrate.changes where run_id ${run} order by id limit ${batch}) oldest
      where written_at < now() - ${intervalSql(keepMs)}`
@@ -70,27 +49,42 @@ export async function deleteChanges(db: Database, keepMs: number, batch: number)
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** Deletes runs without any row, job or change. A lookup may name one that is gone. @returns how many were deleted */
-export async function deleteRuns(db: Database, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.runs where id in (
-      select id from fillrate.runs r
-       where finished_at < now() - ${intervalSql(keepMs)}
-         and not exists (select from fillrate.rows where run_id = r.id)
-         and not exists (select from fillrate.jobs where run_id = r.id)
-         and not exists (select from fillrate.changes where run_id = r.id)
-       order by id limit ${batch} for update skip locked)`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
-}
+/** By table: which rows `t` may be deleted once they are older than `before`, and in which order. */
+const EXPIRED = {
+  deliveries: (before) => sql`received_at < ${before} and state <> 'received' order by received_at`,
+  jobs: (before) => sql`
+    finished_at < ${before}
+      and not exists (select from unnest(t.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id where ${isOpenMemberSql('t.key')})`,
+  // Without any row, job or change. A lookup may name one that is gone.
+  runs: (before) => sql`
+    finished_at < ${before}
+      and not exists (select from fillrate.rows where run_id = t.id)
+      and not exists (select from fillrate.jobs where run_id = t.id)
+      and not exists (select from fillrate.changes where run_id = t.id) order by id`,
+  // Except the latest of each schedule.
+  scheduled_runs: (before) => sql`
+    at < ${before} and state <> 'running'
+      and (request is not null or
+           exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at))`,
+  notifications: (before) => sql`finished_at < ${before}`,
+  budgets: (before) => sql`
+    created_at < ${before}
+      and not exists (select from fillrate.runs r where r.state = 'running' and r.budget_name = t.name)`,
+  audit_events: (before) => sql`at < ${before} order by id`,
+} as const satisfies Record<string, (before: RawBuilder<Date>) => RawBuilder<unknown>>
 
-/** Deletes scheduled runs, except the latest of each schedule. @returns how many were deleted */
-export async function deleteScheduledRuns(db: Database, keepMs: number, batch: number): Promise<number> {
-  const result = await sql`
-    delete from fillrate.scheduled_runs where (schedule, at) in (
-      select schedule, at from fillrate.scheduled_runs t
-       where at < now() - ${intervalSql(keepMs)} and state <> 'running'
-         and (request is not null or
-              exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at))
-       limit ${batch})`.execute(db)
-  return Number(result.numAffectedRows ?? 0)
+/** Deletes expired rows of a table. @returns how many */
+export async function deleteExpired(
+  db: Connection,
+  table: keyof typeof EXPIRED,
+  keepMs: number,
+  batch: number,
+): Promise<number> {
+  const name = sql.id('fillrate', table)
+  const { numAffectedRows } = await sql`
+    delete from ${name} where ctid = any(array(
+      select ctid from ${name} t where ${EXPIRED[table](fromNow(-keepMs))} limit ${batch} for update skip locked))`.execute(
+    db,
+  )
+  return Number(numAffectedRows ?? 0)
 }

@@ -11,7 +11,7 @@ import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import { listDueRows } from '../../../src/store/due-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
-import { deleteChanges, deleteRuns } from '../../../src/store/retention.ts'
+import { deleteChanges, deleteExpired } from '../../../src/store/retention.ts'
 import { listChangeHistory } from '../../../src/store/row-history.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../../src/store/waiting-rows.ts'
 import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
@@ -245,7 +245,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     [
       'delete runs',
       async (tx) => {
-        expect(await deleteRuns(tx, 0, 500)).toBe(0)
+        expect(await deleteExpired(tx, 'runs', 0, 500)).toBe(0)
       },
     ],
     [
