@@ -47,7 +47,7 @@ import { LeaderElector } from './runs/leader.ts'
 import type { RunReport } from './runs/report.ts'
 import { listLeftOut } from './runs/source-health.ts'
 import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
-import { createBreaker } from './service/breaker.ts'
+import { Breaker } from './service/breaker.ts'
 import { UnauthorizedError } from './service/errors.ts'
 import type { EnrichmentClient } from './service/client.ts'
 import { openSources, type OpenedSources, reopenSources } from './sources/open-sources.ts'
@@ -163,7 +163,7 @@ function buildApp(options: AppOptions, own: OwnTroubles, db: Database, all: Open
     openReceiver({ db, environment, log, service: () => adapter, deliveries, dashboard })
 
   // One for all runs of the process, since it reflects the state of the service.
-  const breaker = createBreaker()
+  const breaker = new Breaker()
   const createRunDeps = async (receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> => ({
     ...base,
     service: await registerService(base, address),

@@ -1,5 +1,11 @@
-import { circuitBreaker, CircuitState, handleWhen, isBrokenCircuitError } from 'cockatiel'
-import type { FailureReason, IBackoff, IBreaker, IHalfOpenAfterBackoffContext } from 'cockatiel'
+import {
+  circuitBreaker,
+  CircuitState,
+  handleWhen,
+  isBrokenCircuitError,
+  isHydratingCircuitError,
+} from 'cockatiel'
+import type { CircuitBreakerPolicy, FailureReason, IBackoff, IHalfOpenAfterBackoffContext } from 'cockatiel'
 import {
   CircuitOpenError,
   ConnectionError,
@@ -11,41 +17,28 @@ import {
 } from './errors.ts'
 import { FaultHistory } from './fault-history.ts'
 import type { CallSubject, AttemptCounts } from './fault-history.ts'
-import { InheritedCircuit } from './inherited-circuit.ts'
 import { UnusableAnswers } from './unusable-answers.ts'
 import type { CircuitSnapshot } from '../domain/rate-status.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
-export type BreakerOptions = {
-  /** Consecutive faults that open it. Default: 10; five would open it now and then with a fault rate of one in ten. */
-  failureThreshold?: number
-  /** The same while no other call is in flight, when no response can contradict them. Default: 3. */
-  idleFailureThreshold?: number
-  /** The pause before the first probe, in milliseconds, doubled by each failed probe. Default: 5,000. */
-  initialPauseMs?: number
-  /** The longest pause, in milliseconds. A longer Retry-After is honoured. Default: 8,000, so that an end is seen within ten seconds. */
-  maxPauseMs?: number
+interface BreakerOptions {
+  /** Consecutive faults that open it. Five would open it now and then with a fault rate of one in ten. */
+  readonly failureThreshold: number
+  /** The same while no other call is in flight, when no response can contradict them. */
+  readonly idleFailureThreshold: number
+  /** The pause before the first probe, in milliseconds, doubled by each failed probe. */
+  readonly initialPauseMs: number
+  /** The longest pause, in milliseconds, so that an end is seen within ten seconds. A longer Retry-After is honoured. */
+  readonly maxPauseMs: number
 }
 
-export type Breaker = {
-  /**
-   * Runs the call, or throws a CircuitOpenError without running it. Errors of the call are rethrown unchanged.
-   * @param subject the lookup or job: an input that fails while others succeed does not open the circuit
-   */
-  execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T>
-  readonly state: BreakerState
-  /** When the next call may pass as a probe, in milliseconds since the epoch; null while closed. */
-  readonly nextProbeAt: number | null
-  /** The attempts to store with a lookup whose call has just failed. @see FaultHistory.countAttempts */
-  countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts
-  /** The open circuit, for the next leader; null while it is closed. */
-  snapshot(): CircuitSnapshot | null
-  /** Takes over the open circuit of the previous leader, unless this breaker is open itself. */
-  restore(snapshot: CircuitSnapshot): void
-  /** Reports changes of state. @returns a function that unsubscribes */
-  onChange(listener: (state: BreakerState) => void): () => void
+const DEFAULTS: BreakerOptions = {
+  failureThreshold: 10,
+  idleFailureThreshold: 3,
+  initialPauseMs: 5_000,
+  maxPauseMs: 8_000,
 }
 
 const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
@@ -56,158 +49,171 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
 }
 
 /**
- * Stops calling a failing service, and probes it with single calls at growing intervals. Only faults of the service
- * count (5xx, 408, 423, timeouts, lost connections, malformed responses); most 4xx show that it works. An aborted call is
- * no evidence, nor is an input that fails while others succeed.
+ * Stops calling a failing service, and probes it with single calls at growing intervals.
  *
- * Built on cockatiel, with four workarounds: its clock is always `Date.now`; a call during a probe would wait for the
- * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open; and it
- * cannot take over an open circuit, hence `InheritedCircuit`.
+ *     closed ──── consecutive faults ────▶ open ──── pause over, next call ────▶ half_open
+ *       ▲ calls pass         or restore()   ▲ calls are refused                    │ one call, the probe
+ *       │                                   └───────── fault or abort: longer ─────┤
+ *       └─────────────────────────────────────────────── any response ─────────────┘
+ *
+ * Only faults of the service count (5xx, 408, 423, timeouts, lost connections, malformed responses); most 4xx show that
+ * it works. An aborted call is no evidence, nor is an input that fails while others succeed.
+ *
+ * Built on cockatiel, with three workarounds: its clock is always `Date.now`; a call during a probe would wait for the
+ * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open.
  */
-export function createBreaker(options: BreakerOptions = {}): Breaker {
-  const {
-    failureThreshold = 10,
-    idleFailureThreshold = 3,
-    initialPauseMs = 5_000,
-    maxPauseMs = 8_000,
-  } = options
-  let nextProbeAt: number | null = null
-  let backoffMs = initialPauseMs
-  let inFlight = 0
-  const history = new FaultHistory()
-  const unusable = new UnusableAnswers()
+export class Breaker {
+  readonly #options: BreakerOptions
+  readonly #history = new FaultHistory()
+  readonly #unusable = new UnusableAnswers()
   /** Errors that count against the service. */
-  const counted = new WeakSet<object>()
-  let inherited: InheritedCircuit | null = null
-  let lastFault: FaultSummary = { reason: null, isUnreachable: false }
+  readonly #counted = new WeakSet<object>()
+  #policy: CircuitBreakerPolicy
+  /** The latest pause; null while closed. */
+  #pause: { readonly probeAt: number; readonly backoffMs: number } | null = null
+  #lastFault: FaultSummary = { reason: null, isUnreachable: false }
+  #consecutiveFaults = 0
+  #inFlight = 0
 
-  const pause = (previousMs: number | null): IBackoff<IHalfOpenAfterBackoffContext> => ({
-    duration: previousMs ?? 0,
-    next({ result }) {
-      const grown = previousMs === null ? initialPauseMs : Math.min(previousMs * 2, maxPauseMs)
-      const duration = Math.max(grown, toRetryAfterMs(result))
-      nextProbeAt = Date.now() + duration
-      backoffMs = grown
-      return { ...pause(grown), duration }
-    },
-  })
-
-  let consecutiveFaults = 0
-  const thresholds: IBreaker = {
-    state: undefined,
-    success: () => {
-      consecutiveFaults = 0
-    },
-    failure: () => {
-      consecutiveFaults++
-      return (
-        consecutiveFaults >= failureThreshold || (consecutiveFaults >= idleFailureThreshold && inFlight === 0)
-      )
-    },
+  constructor(options: Partial<BreakerOptions> = {}) {
+    this.#options = { ...DEFAULTS, ...options }
+    this.#policy = this.#createPolicy()
   }
-  const policy = circuitBreaker(
-    // While half open every error counts: an aborted probe must not close the circuit.
-    handleWhen((error: unknown) => counted.has(error as object) || policy.state === CircuitState.HalfOpen),
-    { breaker: thresholds, halfOpenAfter: pause(null) },
-  )
-  policy.onReset(() => {
-    nextProbeAt = null
-    consecutiveFaults = 0
-  })
 
-  const isDown = (): boolean => inherited !== null || policy.state !== CircuitState.Closed
+  get state(): BreakerState {
+    return BREAKER_STATES[this.#policy.state]
+  }
+
+  /** When the next call may pass as a probe, in milliseconds since the epoch; null while closed. */
+  get nextProbeAt(): number | null {
+    return this.#pause?.probeAt ?? null
+  }
+
+  /** The open circuit, for the next leader; null while it is closed. */
+  snapshot(): CircuitSnapshot | null {
+    if (this.#pause === null) return null
+    const { probeAt, backoffMs } = this.#pause
+    return { probeInMs: probeAt - Date.now(), backoffMs, ...this.#lastFault }
+  }
+
+  /** Takes over the open circuit of the previous leader, unless this breaker is open itself. */
+  restore({ probeInMs, backoffMs, ...fault }: CircuitSnapshot): void {
+    if (this.state !== 'closed') return
+    this.#pause = { probeAt: Date.now() + Math.max(0, probeInMs), backoffMs: Math.max(1, backoffMs) }
+    this.#lastFault = fault
+    const ownState = { value: CircuitState.Open, openedAt: Date.now(), attemptNo: 1 }
+    this.#policy = this.#createPolicy({ ownState, breakerState: undefined })
+  }
+
+  /** The attempts to store with a lookup whose call has just failed. @see FaultHistory.countAttempts */
+  countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts {
+    return this.#history.countAttempts(subject, isCounted)
+  }
+
+  /**
+   * Runs the call, or throws a CircuitOpenError without running it. Errors of the call are rethrown unchanged.
+   * @param subject the lookup or job: an input that fails while others succeed does not open the circuit
+   */
+  async execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T> {
+    // Cockatiel would let it wait for the probe, holding a permit of the rate limit.
+    if (this.state === 'half_open') throw circuitOpenError(this.nextProbeAt)
+    try {
+      const settled = await this.#policy.execute(() => this.#settle(call, subject))
+      if (settled.ok) return settled.value
+      throw settled.error
+    } catch (error) {
+      throw isBrokenCircuitError(error) ? circuitOpenError(this.nextProbeAt) : error
+    }
+  }
 
   /** For cockatiel any response is a success, a rejection too: it ends the row of faults. */
-  async function asOutcome<T>(
-    call: () => Promise<T>,
-    subject: CallSubject | undefined,
-  ): Promise<SettledCall<T>> {
-    const startMark = history.startCall()
-    inFlight++
+  async #settle<T>(call: () => Promise<T>, subject: CallSubject | undefined): Promise<SettledCall<T>> {
+    const startMark = this.#history.startCall()
+    this.#inFlight++
     try {
       const value = await call()
-      if (subject !== undefined) unusable.recordAnswer(subject)
-      history.recordResponse(subject, isDown())
+      this.#recordAnswer(subject)
       return { ok: true, value }
     } catch (error) {
-      if (isUnusable(error)) {
-        const verdict = subject === undefined ? 'endpoint' : unusable.recordUnusable(subject)
-        if (verdict === 'endpoint') throw error
-        const action = verdict === 'input' ? error.ofInput : 'retry'
-        if (action === 'reject') {
-          history.recordResponse(subject, isDown())
-          return { ok: false, error: error.withAction(action) }
-        }
-        // The circuit stays closed: what the endpoint answers to the next inputs decides.
-        history.recordFault(subject, startMark)
-        throw error.withAction(action)
-      }
+      if (isUnusable(error)) return this.#settleUnusable(error, subject, startMark)
       if (isResponse(error)) {
-        const answered = isAnswer(error) ? subject : undefined
-        if (answered !== undefined) unusable.recordAnswer(answered)
-        history.recordResponse(answered, isDown())
+        if (isAnswer(error)) this.#recordAnswer(subject)
+        else this.#recordResponse()
         return { ok: false, error }
       }
-      if (isFault(error)) lastFault = summarizeFault(error)
-      // A connection that cannot be opened is never the input's fault.
-      if (isFault(error) && (!error.maybeSent || history.recordFault(subject, startMark))) counted.add(error)
+      if (isFault(error)) {
+        this.#lastFault = summarizeFault(error)
+        // A connection that cannot be opened is never the input's fault.
+        if (!error.maybeSent || this.#history.recordFault(subject, startMark)) this.#counted.add(error)
+      }
       throw error
     } finally {
-      inFlight--
+      this.#inFlight--
     }
   }
 
-  async function probeInherited<T>(
-    circuit: InheritedCircuit,
-    call: () => Promise<SettledCall<T>>,
-  ): Promise<T> {
-    if (!circuit.canProbe(Date.now())) throw circuitOpenError(circuit.probeAt)
-    try {
-      const outcome = await circuit.probe(call)
-      inherited = null
-      return unwrapOutcome(outcome)
-    } catch (error) {
-      if (inherited !== null) circuit.extendPause(Date.now(), toRetryAfterMs({ error: error as Error }))
-      throw error
+  #settleUnusable(
+    error: UnexpectedStatusError,
+    subject: CallSubject | undefined,
+    startMark: number,
+  ): SettledCall<never> {
+    const verdict = subject === undefined ? 'endpoint' : this.#unusable.recordUnusable(subject)
+    if (verdict === 'endpoint') throw error
+    const action = verdict === 'input' ? error.ofInput : 'retry'
+    if (action === 'reject') {
+      this.#recordResponse(subject)
+      return { ok: false, error: error.withAction(action) }
     }
+    // The circuit stays closed: what the endpoint answers to the next inputs decides.
+    this.#history.recordFault(subject, startMark)
+    throw error.withAction(action)
   }
 
-  return {
-    async execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T> {
-      if (inherited !== null) return probeInherited(inherited, () => asOutcome(call, subject))
-      // Cockatiel would let it wait for the probe, holding a permit of the rate limit.
-      if (policy.state === CircuitState.HalfOpen) throw circuitOpenError(nextProbeAt)
-      try {
-        return unwrapOutcome(await policy.execute(() => asOutcome(call, subject)))
-      } catch (error) {
-        throw isBrokenCircuitError(error) ? circuitOpenError(nextProbeAt) : error
-      }
-    },
-    get state() {
-      if (inherited !== null) return inherited.isProbing ? 'half_open' : 'open'
-      return BREAKER_STATES[policy.state]
-    },
-    get nextProbeAt() {
-      return inherited === null ? nextProbeAt : inherited.probeAt
-    },
-    countAttempts: (subject, isCounted) => history.countAttempts(subject, isCounted),
-    snapshot() {
-      if (inherited !== null)
-        return {
-          probeInMs: inherited.probeAt - Date.now(),
-          backoffMs: inherited.backoffMs,
-          ...(lastFault.reason === null ? inherited.fault : lastFault),
-        }
-      return nextProbeAt === null ? null : { probeInMs: nextProbeAt - Date.now(), backoffMs, ...lastFault }
-    },
-    restore(snapshot) {
-      if (policy.state === CircuitState.Closed)
-        inherited = new InheritedCircuit(snapshot, Date.now(), maxPauseMs)
-    },
-    onChange(listener) {
-      const subscription = policy.onStateChange((state) => listener(BREAKER_STATES[state]))
-      return () => subscription.dispose()
-    },
+  #recordAnswer(subject: CallSubject | undefined): void {
+    if (subject !== undefined) this.#unusable.recordAnswer(subject)
+    this.#recordResponse(subject)
+  }
+
+  #recordResponse(answered?: CallSubject): void {
+    this.#history.recordResponse(answered, this.state !== 'closed')
+  }
+
+  #createPolicy(initialState?: object): CircuitBreakerPolicy {
+    const policy = circuitBreaker(
+      // While half open every error counts: an aborted probe must not close the circuit.
+      handleWhen((error: unknown) => this.#counted.has(error as object) || this.state === 'half_open'),
+      {
+        breaker: {
+          state: undefined,
+          success: () => (this.#consecutiveFaults = 0),
+          failure: () => this.#isRowOfFaults(++this.#consecutiveFaults),
+        },
+        halfOpenAfter: { next: this.#beginPause },
+        initialState,
+      },
+    )
+    policy.onReset(() => (this.#pause = null))
+    return policy
+  }
+
+  #isRowOfFaults(faults: number): boolean {
+    const { failureThreshold, idleFailureThreshold } = this.#options
+    return faults >= failureThreshold || (faults >= idleFailureThreshold && this.#inFlight === 0)
+  }
+
+  /** Begins a pause: the restored one, the first, or twice the one before. */
+  readonly #beginPause = ({
+    result,
+  }: IHalfOpenAfterBackoffContext): IBackoff<IHalfOpenAfterBackoffContext> => {
+    const { initialPauseMs, maxPauseMs } = this.#options
+    const now = Date.now()
+    const isRestored = 'error' in result && isHydratingCircuitError(result.error)
+    if (this.#pause === null || !isRestored) {
+      const backoffMs =
+        this.#pause === null ? initialPauseMs : Math.min(this.#pause.backoffMs * 2, maxPauseMs)
+      this.#pause = { probeAt: now + Math.max(backoffMs, toRetryAfterMs(result)), backoffMs }
+    }
+    return { duration: this.#pause.probeAt - now, next: this.#beginPause }
   }
 }
 
@@ -225,12 +231,9 @@ function summarizeFault(error: ServiceError): FaultSummary {
   return { reason: `HTTP ${error.status}`, isUnreachable: false }
 }
 
-type SettledCall<T> = { ok: true; value: T } | { ok: false; error: unknown }
-
-function unwrapOutcome<T>(outcome: SettledCall<T>): T {
-  if (outcome.ok) return outcome.value
-  throw outcome.error
-}
+type SettledCall<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: unknown }
 
 /** Every error that is retried counts, or a lookup could be retried for ever. A 403 has a classifier of its own. */
 const isFault = (error: unknown): error is ServiceError =>

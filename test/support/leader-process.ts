@@ -2,7 +2,7 @@ import pino from 'pino'
 import { once } from 'node:events'
 import type { DocumentedLimit } from '../../src/domain/service/documented-limit.ts'
 import { LeaderElector, type Leadership } from '../../src/runs/leader.ts'
-import { createBreaker } from '../../src/service/breaker.ts'
+import { Breaker } from '../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../src/service/client.ts'
 import { openDatabase } from '../../src/store/open.ts'
 
@@ -37,7 +37,7 @@ while (!stopping.signal.aborted) {
     owner: `test:${process.pid}:${requests}`,
     log: pino({ level: 'silent' }),
     reserve: 0.1,
-    breaker: createBreaker(),
+    breaker: new Breaker(),
     ...(task.documented && { documented: task.documented }),
   }).acquire()
   if (leadership === null) {

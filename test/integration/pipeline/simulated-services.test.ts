@@ -10,7 +10,7 @@ import { toFetchedDelivery } from '../../../src/pipeline/receive.ts'
 import { recoverAbandoned } from '../../../src/pipeline/recover.ts'
 import { settleReceived } from '../../../src/pipeline/settle.ts'
 import { postJob, recordSubmissions, toSubmissionResult } from '../../../src/pipeline/submit.ts'
-import { createBreaker, type Breaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 import { insertDeliveries } from '../../../src/store/deliveries.ts'
 import * as polls from '../../../src/store/job-polls.ts'
@@ -63,12 +63,23 @@ const NOT_POSTED: Awaited<ReturnType<typeof postJob>> = {
 interface Caller {
   readonly world: World
   readonly deps: CallDeps
-  readonly breaker: Breaker
+  readonly breaker: WatchedBreaker
   /** The run is over before its lookups are: a key or a setting is wrong, or the service is down. */
   over: 'no' | 'stopped' | 'down'
   roundsDown: number
-  /** The circuit was open once: what failed until it closed is no attempt of an input. */
-  wasDown: boolean
+}
+
+class WatchedBreaker extends Breaker {
+  /** It was open once: what failed until it closed is no attempt of an input. */
+  wasDown = false
+
+  override async execute<T>(...args: Parameters<typeof Breaker.prototype.execute<T>>): Promise<T> {
+    try {
+      return await super.execute(...args)
+    } finally {
+      this.wasDown ||= this.state !== 'closed'
+    }
+  }
 }
 
 class Batch {
@@ -88,7 +99,7 @@ class Batch {
         service: adapter,
         connections: PEOPLE,
       })
-      const breaker = createBreaker()
+      const breaker = new WatchedBreaker()
       const deps = {
         db: database.db,
         client,
@@ -100,9 +111,7 @@ class Batch {
         policy: { ...RULES, bulkDeadlineMs: HOUR, bulkGraceMs: 0, callTimeoutMs: 30_000 },
         webhookUrl: world.mode === 'webhook' ? (job: string) => `http://127.0.0.1/${job}` : null,
       } as unknown as CallDeps
-      const caller: Caller = { world, deps, breaker, over: 'no', roundsDown: 0, wasDown: false }
-      breaker.onChange(() => (caller.wasDown = true))
-      this.#callers.set(world.name, caller)
+      this.#callers.set(world.name, { world, deps, breaker, over: 'no', roundsDown: 0 })
     }
   }
 
@@ -255,9 +264,9 @@ class Batch {
       if (['pending', 'leased', 'submitted'].includes(state) && this.#callerOf(key).over === 'no')
         faults.push(`${key} is still ${state}: ${reason}`)
     const spend = await listDaySpend(database.db, 1)
-    for (const { world, wasDown } of this.#callers.values()) {
+    for (const { world, breaker } of this.#callers.values()) {
       // Five times, and as often after a job of its own (202) that was not delivered.
-      const most = wasDown ? MOST_CALLS : 2 * RULES.attempts
+      const most = breaker.wasDown ? MOST_CALLS : 2 * RULES.attempts
       for (const [what, counted] of [
         ['called', world.calls],
         ['posted in a job', world.posts],

@@ -12,7 +12,7 @@ import { Workers } from '../../../src/runs/workers.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
@@ -90,7 +90,7 @@ async function createFixture(
     service: 0,
     adapter: BUILT_IN_SERVICE,
     client,
-    breaker: createBreaker(),
+    breaker: new Breaker(),
     slots: createSlots(policy.concurrency, []),
     webhookUrl: null,
   }

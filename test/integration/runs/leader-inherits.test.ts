@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { type Leadership, LeaderElector } from '../../../src/runs/leader.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import { saveRateLimit, saveRateStatus } from '../../../src/store/rate-limits.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -25,7 +25,7 @@ async function lead(owner: string): Promise<Leadership> {
     owner,
     log,
     reserve: 0,
-    breaker: createBreaker(),
+    breaker: new Breaker(),
   })
   const leadership = await elector.acquire()
   if (leadership === null) throw new Error('another process is the leader')

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { LeaderElector } from '../../../src/runs/leader.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { startProxy } from '../../chaos/proxy.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -24,7 +24,7 @@ test('a lease that is lost while Postgres is away is not logged above debug, and
     owner: 'this process',
     log,
     reserve: 0,
-    breaker: createBreaker(),
+    breaker: new Breaker(),
   })
   const leadership = await elector.acquire()
   await proxy.close()

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import * as callers from '../../../src/store/leases.ts'
 import * as circuits from '../../../src/store/rate-limits.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -112,7 +112,7 @@ test('the next leader inherits an open circuit, and only the leader may store on
   const kept = await circuits.findCircuit(db, 'a key')
   expect(kept).toMatchObject({ scope: 'a key', backoffMs: 20_000, reason: 'HTTP 503', isUnreachable: false })
 
-  const breaker = createBreaker()
+  const breaker = new Breaker()
   if (kept !== null) breaker.restore(kept)
   expect(breaker.state).toBe('open')
   expect((breaker.nextProbeAt ?? 0) - Date.now()).toBeGreaterThan(20_000)

@@ -7,7 +7,7 @@ import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
 import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
 import { LookupQueue } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import type { LeaseOptions } from '../../../src/store/lookup-leases.ts'
 import type { Database } from '../../../src/store/open.ts'
 import type { RunningRun } from '../../../src/store/runs.ts'
@@ -149,7 +149,7 @@ test('a tick throws the error of a lease, when its calls are stored and the rest
     { acquire: async (count: number) => ({ count, use: () => observer, release() {} }) },
     { callsAllowedByKeys: 1_000, enrichPerson: () => store.step('call', () => ({ outcome: 'not_found' })) },
   ]
-  const service = { adapter: BUILT_IN_SERVICE, limiter, client, breaker: createBreaker() }
+  const service = { adapter: BUILT_IN_SERVICE, limiter, client, breaker: new Breaker() }
   const deps = { db, log, policy, slots, webhookUrl: null, now: () => 0, random: () => 0, ...service }
   const { signal } = stopping
   const tick = lookUpBatch(deps as unknown as CallDeps, run, { limit: () => 1_000, signal })

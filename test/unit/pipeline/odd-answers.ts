@@ -5,7 +5,7 @@ import { createService } from '../../../src/domain/service/service.ts'
 import { callService } from '../../../src/pipeline/look-up/call-service.ts'
 import { pollJob } from '../../../src/pipeline/poll.ts'
 import { postJob } from '../../../src/pipeline/submit.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import type { LeasedLookup } from '../../../src/store/lookup-leases.ts'
 import { clientOf, rawStatus, serveRaw, type RawAnswer } from '../service/loopback-service.ts'
 
@@ -57,7 +57,7 @@ export async function createCalls(
   target.set.answer = answer
   const client = clientOf(target, { service, timeoutMs })
   const webhookUrl = service === ANSWERING ? null : (job: string) => `http://127.0.0.1/${job}`
-  const deps = { client, breaker: createBreaker(), log, webhookUrl }
+  const deps = { client, breaker: new Breaker(), log, webhookUrl }
   const attempts = new Map<number | string, number>()
   const emailOf = (id: number, isOdd: boolean): string => `${isOdd ? 'odd' : 'fine'}${id}@x.example`
   return {

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createService } from '../../../src/domain/service/service.ts'
-import { createBreaker } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
 import { BannedError, RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
 import { clientOf, serve } from './loopback-service.ts'
@@ -84,7 +84,7 @@ describe('what a body says in place of its status', () => {
 
   test('an outage: the circuit counts it', async () => {
     const { client } = await open({ code: 'DOWN' })
-    const breaker = createBreaker()
+    const breaker = new Breaker()
     const lookup = { id: 1, attempts: 0 }
     for (let n = 0; n < 40 && breaker.state === 'closed'; n++)
       await breaker

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { createBreaker } from '../../../src/service/breaker.ts'
-import type { Breaker, BreakerState } from '../../../src/service/breaker.ts'
+import { Breaker } from '../../../src/service/breaker.ts'
+import type { BreakerState } from '../../../src/service/breaker.ts'
 import {
   AbortedError,
   BadRequestError,
@@ -30,9 +30,7 @@ beforeEach(() => {
 
 describe('the breaker', () => {
   test('opens after consecutive faults, rejects without calling, and closes after a successful probe', async () => {
-    const breaker = createBreaker({ failureThreshold: 3 })
-    const seen: BreakerState[] = []
-    breaker.onChange((state) => seen.push(state))
+    const breaker = new Breaker({ failureThreshold: 3 })
     await failTimes(breaker, 2)
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['closed', null])
     await failTimes(breaker, 1)
@@ -45,13 +43,19 @@ describe('the breaker', () => {
     expect(call).not.toHaveBeenCalled()
 
     vi.setSystemTime(5_000)
-    expect(await breaker.execute(call)).toBe('fine')
+    const seen: BreakerState[] = []
+    const probe = (): Promise<string> => {
+      seen.push(breaker.state)
+      return fine()
+    }
+    expect(await breaker.execute(probe)).toBe('fine')
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['closed', null])
-    expect(seen).toEqual(['open', 'half_open', 'closed'])
+    expect(await breaker.execute(probe)).toBe('fine')
+    expect(seen).toEqual(['half_open', 'closed'])
   })
 
   test('lengthens the pause to eight seconds, and resets it once closed', async () => {
-    const breaker = createBreaker({ failureThreshold: 1 })
+    const breaker = new Breaker({ failureThreshold: 1 })
     const pauses: number[] = []
     await failTimes(breaker, 1)
     for (let i = 0; i < 6; i++) {
@@ -67,7 +71,7 @@ describe('the breaker', () => {
   })
 
   test('takes Retry-After as a lower bound of the pause', async () => {
-    const breaker = createBreaker({ failureThreshold: 1 })
+    const breaker = new Breaker({ failureThreshold: 1 })
     const unavailable = new UnavailableError('later', { endpoint, status: 503, retryAfterMs: 90_000 })
     await rejection(
       breaker.execute(() => Promise.reject(unavailable)),
@@ -82,7 +86,7 @@ describe('the breaker', () => {
   })
 
   test('lets one call probe and rejects the others at once', async () => {
-    const breaker = createBreaker({ failureThreshold: 1 })
+    const breaker = new Breaker({ failureThreshold: 1 })
     await failTimes(breaker, 1)
     vi.setSystemTime(5_000)
     const probe = Promise.withResolvers<string>()
@@ -95,7 +99,7 @@ describe('the breaker', () => {
   })
 
   test('counts every fault of the service', async () => {
-    const breaker = createBreaker({ failureThreshold: 5, idleFailureThreshold: 5 })
+    const breaker = new Breaker({ failureThreshold: 5, idleFailureThreshold: 5 })
     for (const error of [
       new ServerError('', { endpoint, status: 502 }),
       new UnavailableError('', { endpoint, status: 503 }),
@@ -117,7 +121,7 @@ describe('the breaker', () => {
   })
 
   test('takes a 4xx as a sign of life: it never opens the circuit and resets the count', async () => {
-    const breaker = createBreaker({ failureThreshold: 2 })
+    const breaker = new Breaker({ failureThreshold: 2 })
     const limited = new RateLimitedError('', { endpoint, status: 429 })
     const badRequest = new BadRequestError('', { endpoint, status: 400 })
     for (let i = 0; i < 5; i++) {
@@ -136,7 +140,7 @@ describe('the breaker', () => {
   })
 
   test('ignores aborted calls, and stays open after an aborted probe', async () => {
-    const breaker = createBreaker({ failureThreshold: 2 })
+    const breaker = new Breaker({ failureThreshold: 2 })
     const abort = (): Promise<never> => Promise.reject(new AbortedError('', { endpoint, maybeSent: true }))
     await failTimes(breaker, 1)
     await rejection(breaker.execute(abort), AbortedError)
@@ -150,7 +154,7 @@ describe('the breaker', () => {
   })
 
   test('probes every eight seconds of an outage, and closes with the first successful one', async () => {
-    const breaker = createBreaker()
+    const breaker = new Breaker()
     await failTimes(breaker, 3)
     let probes = 0
     for (let at = breaker.nextProbeAt; at !== null && at < 85_001; at = breaker.nextProbeAt) {
@@ -165,7 +169,7 @@ describe('the breaker', () => {
   })
 
   test('restores a circuit that another process opened: single probes, growing pauses', async () => {
-    const before = createBreaker({ failureThreshold: 1 })
+    const before = new Breaker({ failureThreshold: 1 })
     await failTimes(before, 1)
     vi.setSystemTime(2_000)
     const kept = before.snapshot()
@@ -176,7 +180,7 @@ describe('the breaker', () => {
       isUnreachable: expect.any(Boolean),
     })
 
-    const breaker = createBreaker()
+    const breaker = new Breaker()
     if (kept !== null) breaker.restore(kept)
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 5_000])
     await rejection(breaker.execute(fine), CircuitOpenError)
@@ -188,16 +192,18 @@ describe('the breaker', () => {
     expect(await breaker.execute(fine)).toBe('fine')
     expect([breaker.state, breaker.snapshot()]).toEqual(['closed', null])
     expect(await breaker.execute(fine)).toBe('fine')
+    await failTimes(breaker, 3)
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 18_000])
   })
 
   test('opens after three consecutive faults if no other call is in flight, else after ten', async () => {
-    const alone = createBreaker()
+    const alone = new Breaker()
     await failTimes(alone, 2)
     expect(alone.state).toBe('closed')
     await failTimes(alone, 1)
     expect(alone.state).toBe('open')
 
-    const busy = createBreaker()
+    const busy = new Breaker()
     const other = Promise.withResolvers<string>()
     const onItsWay = busy.execute(() => other.promise)
     await failTimes(busy, 9)
@@ -209,7 +215,7 @@ describe('the breaker', () => {
   })
 
   test('never opens for an input that fails while others succeed', async () => {
-    const breaker = createBreaker({ failureThreshold: 3 })
+    const breaker = new Breaker({ failureThreshold: 3 })
     const bad = [1, 2, 3, 4, 5].map((id) => ({ id, attempts: 0 }))
     for (const subject of bad) {
       await rejection(breaker.execute(fault, subject), ServerError)
@@ -221,19 +227,11 @@ describe('the breaker', () => {
   })
 
   test('opens if connections fail, whatever the input and other responses', async () => {
-    const breaker = createBreaker()
+    const breaker = new Breaker()
     const refuseConnection = (): Promise<never> =>
       Promise.reject(new ConnectionError('', { endpoint, maybeSent: false }))
     for (let i = 0; i < 3; i++)
       await rejection(breaker.execute(refuseConnection, { id: 1, attempts: 4 }), ConnectionError)
     expect(breaker.state).toBe('open')
-  })
-
-  test('does not notify an unsubscribed listener', async () => {
-    const breaker = createBreaker({ failureThreshold: 1 })
-    const listener = vi.fn<(state: BreakerState) => void>()
-    breaker.onChange(listener)()
-    await failTimes(breaker, 1)
-    expect(listener).not.toHaveBeenCalled()
   })
 })
