@@ -1,5 +1,9 @@
 /** The called endpoint of the service. A bulk call requests people. */
-export type CalledEndpoint = 'person' | 'company' | 'bulk'
+export type CalledEndpoint = SingleEndpoint | 'bulk'
+
+/** What single lookups are called through. Each may have a limit of its own. */
+export const SINGLE_ENDPOINTS = ['person', 'company'] as const
+export type SingleEndpoint = (typeof SINGLE_ENDPOINTS)[number]
 
 /** What was requested through an endpoint. */
 export interface SpendCounts {

@@ -1,18 +1,20 @@
 import { keyPauseMs } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
+import { SINGLE_ENDPOINTS, type SingleEndpoint } from '../domain/spend.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
 import { pollJobs } from '../pipeline/poll.ts'
 import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
-import { cached } from '../util/cached.ts'
+import { type Cached, cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { Cancellations } from './cancellations.ts'
 import type { Elector, Leadership } from './leader.ts'
-import { runLoop, logWait } from './loop.ts'
-import { LOOKUPS_PER_TURN, lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
+import { type LoopOptions, logWait, runLoop } from './loop.ts'
+import { lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
+import { lookUpUrgent } from './urgent-calls.ts'
 
 export interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
@@ -103,197 +105,152 @@ interface LeadershipEnd {
   readonly hasAnswered: boolean
 }
 
-async function callWhileLeader(
-  callOptions: CallLoopOptions,
+const callWhileLeader = (
+  options: CallLoopOptions,
   deps: CallDeps,
   leadership: Leadership,
-): Promise<LeadershipEnd> {
-  let isRejected = false
-  let hasAnswered = false
-  const options: CallLoopOptions = {
-    ...callOptions,
-    onResponse: () => {
-      hasAnswered = true
-    },
-    onStop: (error) => {
-      isRejected = true
-      stopped.abort()
-      callOptions.onStop(error)
-    },
-  }
-  const stopped = new AbortController()
-  const signal = AbortSignal.any([options.signal, leadership.lost, stopped.signal])
-  const common = { signal, log: deps.log }
-  // The loops share one query.
-  const listCached = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: RUNS_LISTED_MS })
-  const listRunning = async (): Promise<runs.RunningRun[]> => {
-    const listed = await listCached()
-    if (options.isCurrent(listed)) return listed
-    // A run of this process has begun, or has picked its rows: it waits for nothing. One that is ending is listed for a
-    // moment longer.
-    listCached.invalidate()
-    return listCached()
-  }
-  const cancellations = new Cancellations(deps)
+): Promise<LeadershipEnd> => new LeaderCalls(options, deps, leadership).run()
+
+/** The loops of a leader: they end together, before another process becomes the leader. */
+class LeaderCalls {
+  readonly #options: CallLoopOptions
+  readonly #deps: CallDeps
+  readonly #scope: string
+  readonly #stopped = new AbortController()
+  readonly #signal: AbortSignal
+  /** The loops share one query. */
+  readonly #listCached: Cached<runs.RunningRun[]>
+  readonly #cancellations: Cancellations
   /** Until when the jobs of a run are created without looking first: its ticks are full. */
-  const fullUntil = new Map<number, number>()
-  // Each endpoint may have a limit of its own: people do not wait for companies.
-  const endpoints = ['person', 'company'] as const
-  const endpointPriorities = (['normal', 'low'] as const).flatMap((priority) =>
-    endpoints.map((endpoint) => ({ priority, endpoint })),
-  )
-  const loops = [
-    cancellations.watch(signal),
-    ...endpoints.map((endpoint) =>
-      lookUpUrgent(options, deps, { listRunning, signal, cancellations, endpoint }),
-    ),
-    // Each has its own loop: a backfill's tick may wait for permits for a whole window.
-    ...endpointPriorities.map(({ priority, endpoint }) =>
-      runLoop({
-        ...common,
-        name: `look up, ${priority}`,
-        wakeSignal: options.lookUpSignal,
-        tick: async () => {
-          let done = 0
-          for (const run of await listRunning()) {
-            if (signal.aborted) break
-            if (toPriority(run.trigger) !== priority) continue
-            // Many runs have no companies: nothing is granted, and leased, for none.
-            if (endpoint === 'company' && !(await hasPendingLookups(deps.db, run.id, endpoint))) continue
-            const turn = startTurn(run, listRunning)
-            done += await cancellations.during(run.id, signal, (stopping) =>
-              lookUpRun(options, deps, run, { ...turn, signal: stopping, endpoint }),
-            )
-          }
-          return done
-        },
+  readonly #fullUntil = new Map<number, number>()
+  #isRejected = false
+  #hasAnswered = false
+
+  constructor(options: CallLoopOptions, deps: CallDeps, leadership: Leadership) {
+    this.#options = {
+      ...options,
+      onResponse: () => {
+        this.#hasAnswered = true
+      },
+      onStop: (error) => {
+        this.#isRejected = true
+        this.#stopped.abort()
+        options.onStop(error)
+      },
+    }
+    this.#deps = deps
+    this.#scope = leadership.scope
+    this.#signal = AbortSignal.any([options.signal, leadership.lost, this.#stopped.signal])
+    this.#listCached = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: RUNS_LISTED_MS })
+    this.#cancellations = new Cancellations(deps)
+  }
+
+  async run(): Promise<LeadershipEnd> {
+    const loops = this.#start()
+    const ended = loops.map((loop) =>
+      loop.catch((error: unknown) => {
+        this.#stopped.abort()
+        throw error
       }),
-    ),
-    runLoop({
-      ...common,
+    )
+    await Promise.all(ended).catch(async (error: unknown) => {
+      await Promise.allSettled(loops)
+      throw error
+    })
+    return { isRejected: this.#isRejected, hasAnswered: this.#hasAnswered }
+  }
+
+  #start(): Promise<void>[] {
+    const options = this.#options
+    const signal = this.#signal
+    const loop = (rest: Omit<LoopOptions, 'signal' | 'log'>): Promise<void> =>
+      runLoop({ signal, log: this.#deps.log, ...rest })
+    // Each has its own loop: people do not wait for companies, whose limit may be another, and a backfill's tick may wait for
+    // permits for a whole window.
+    const lookUps = SINGLE_ENDPOINTS.flatMap((endpoint) => [
+      lookUpUrgent(options, this.#deps, {
+        listRunning: this.#listRunning,
+        signal,
+        cancellations: this.#cancellations,
+        endpoint,
+      }),
+      ...(['normal', 'low'] as const).map((priority) =>
+        loop({
+          name: `look up, ${priority}`,
+          wakeSignal: options.lookUpSignal,
+          tick: () => this.#lookUp(priority, endpoint),
+        }),
+      ),
+    ])
+    const submit = loop({
       name: 'submit',
       wakeSignal: options.submitSignal,
       paceMs: 100,
       fullTick: JOBS_PER_TICK,
-      tick: async () => {
-        let done = 0
-        const listed = await listRunning()
-        for (const run of listed) {
-          if (signal.aborted) break
-          const hasMore = (fullUntil.get(run.id) ?? 0) > performance.now()
-          const result = await submitJobs(deps, run, { signal, hasMore })
-          if (!result.isFull) fullUntil.delete(run.id)
-          else if (!hasMore) fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
-          done += result.calls
-          if (result.answered > 0) options.wakeSettling?.()
-          // What is left when all rows are picked is requested singly now, and not up to a second later.
-          const isPicking = run.picking && options.isCurrent(listed)
-          if (result.calls > 0 && !isPicking) options.lookUpSignal.notify()
-          options.onSubmitted?.(result)
-          options.countFor(run.id, (counters) => {
-            counters.submitted += result.emails
-            if (result.calls > 0) counters.touch()
-          })
-          if (result.stop !== null) options.onStop(result.stop)
-        }
-        return done
-      },
-    }),
-  ]
-  if (deps.adapter.poll)
-    loops.push(
-      runLoop({
-        ...common,
-        name: 'poll',
-        tick: async () => {
-          const result = await pollJobs(deps, leadership.scope, { signal })
-          if (result.fetched > 0) options.wakeSettling?.()
-          if (result.stop !== null) options.onStop(result.stop)
-          return result.polled
-        },
-      }),
-    )
-  // If one loop fails, stop all of them before another process becomes the leader.
-  await Promise.all(
-    loops.map((one) =>
-      one.catch((error: unknown) => {
-        stopped.abort()
-        throw error
-      }),
-    ),
-  ).catch(async (error: unknown) => {
-    await Promise.allSettled(loops)
-    throw error
-  })
-  return { isRejected, hasAnswered }
-}
-
-/** Maximum concurrent ticks; each has at least one call in flight. */
-const MAX_URGENT_TICKS = 64
-
-/**
- * Looks up for live sync. Ticks overlap, or a change would wait for the slowest response of earlier ones: the next
- * tick starts once the one before it has leased what was there.
- */
-async function lookUpUrgent(
-  options: CallLoopOptions,
-  deps: CallDeps,
-  {
-    listRunning,
-    signal,
-    cancellations,
-    endpoint,
-  }: {
-    readonly listRunning: () => Promise<readonly runs.RunningRun[]>
-    readonly signal: AbortSignal
-    readonly cancellations: Cancellations
-    readonly endpoint: 'person' | 'company'
-  },
-): Promise<void> {
-  const inFlight = new Set<Promise<void>>()
-  let failure: { readonly error: unknown } | null = null
-  const startTick = async (run: runs.RunningRun): Promise<number> => {
-    if (inFlight.size >= MAX_URGENT_TICKS) await Promise.race(inFlight)
-    const leased = Promise.withResolvers<number>()
-    const tick = { limit: () => LOOKUPS_PER_TURN, onLeased: leased.resolve }
-    const task = cancellations
-      .during(run.id, signal, (stopping) =>
-        lookUpRun(options, deps, run, { ...tick, signal: stopping, endpoint }),
-      )
-      .then(
-        () => {},
-        (error: unknown) => {
-          failure ??= { error }
-        },
-      )
-      .finally(() => {
-        inFlight.delete(task)
-        leased.resolve(0)
-      })
-    inFlight.add(task)
-    return leased.promise
-  }
-  try {
-    await runLoop({
-      name: 'look up, sync',
-      log: deps.log,
-      signal,
-      wakeSignal: options.syncSignal,
-      tick: async () => {
-        if (failure !== null) {
-          const { error } = failure
-          failure = null
-          throw error
-        }
-        let done = 0
-        for (const run of await listRunning()) {
-          if (signal.aborted || toPriority(run.trigger) !== 'urgent') break
-          if (await hasPendingLookups(deps.db, run.id, endpoint)) done += await startTick(run)
-        }
-        return done
-      },
+      tick: () => this.#submit(),
     })
-  } finally {
-    await Promise.all(inFlight)
+    const poll = this.#deps.adapter.poll ? [loop({ name: 'poll', tick: () => this.#poll() })] : []
+    return [this.#cancellations.watch(signal), ...lookUps, submit, ...poll]
+  }
+
+  readonly #listRunning = async (): Promise<runs.RunningRun[]> => {
+    const listed = await this.#listCached()
+    if (this.#options.isCurrent(listed)) return listed
+    // A run of this process has begun, or has picked its rows: it waits for nothing. One that is ending is listed for a
+    // moment longer.
+    this.#listCached.invalidate()
+    return this.#listCached()
+  }
+
+  async #lookUp(priority: 'normal' | 'low', endpoint: SingleEndpoint): Promise<number> {
+    let done = 0
+    for (const run of await this.#listRunning()) {
+      if (this.#signal.aborted) break
+      if (toPriority(run.trigger) !== priority) continue
+      // Many runs have no companies: nothing is granted, and leased, for none.
+      if (endpoint === 'company' && !(await hasPendingLookups(this.#deps.db, run.id, endpoint))) continue
+      const turn = startTurn(run, this.#listRunning)
+      done += await this.#cancellations.during(run.id, this.#signal, (signal) =>
+        lookUpRun(this.#options, this.#deps, run, { ...turn, signal, endpoint }),
+      )
+    }
+    return done
+  }
+
+  async #submit(): Promise<number> {
+    let done = 0
+    const listed = await this.#listRunning()
+    for (const run of listed) {
+      if (this.#signal.aborted) break
+      const result = await this.#submitRun(run)
+      done += result.calls
+      // What is left when all rows are picked is requested singly now, and not up to a second later.
+      const isPicking = run.picking && this.#options.isCurrent(listed)
+      if (result.calls > 0 && !isPicking) this.#options.lookUpSignal.notify()
+    }
+    return done
+  }
+
+  async #submitRun(run: runs.RunningRun): Promise<SubmitResult> {
+    const options = this.#options
+    const hasMore = (this.#fullUntil.get(run.id) ?? 0) > performance.now()
+    const result = await submitJobs(this.#deps, run, { signal: this.#signal, hasMore })
+    if (!result.isFull) this.#fullUntil.delete(run.id)
+    else if (!hasMore) this.#fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
+    if (result.answered > 0) options.wakeSettling?.()
+    options.onSubmitted?.(result)
+    options.countFor(run.id, (counters) => {
+      counters.submitted += result.emails
+      if (result.calls > 0) counters.touch()
+    })
+    if (result.stop !== null) options.onStop(result.stop)
+    return result
+  }
+
+  async #poll(): Promise<number> {
+    const result = await pollJobs(this.#deps, this.#scope, { signal: this.#signal })
+    if (result.fetched > 0) this.#options.wakeSettling?.()
+    if (result.stop !== null) this.#options.onStop(result.stop)
+    return result.polled
   }
 }

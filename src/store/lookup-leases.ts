@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
+import type { SingleEndpoint } from '../domain/spend.ts'
 import { creditedSql, notSuppressedSql, RESULT_COLUMNS, storeLateRecords } from './complete-lookups.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
@@ -36,7 +37,7 @@ export interface LeaseOptions {
    */
   readonly emails: boolean | number
   /** Only lookups of people or only of companies, if each has a limit of its own. Default: both. */
-  readonly endpoint?: 'person' | 'company' | null
+  readonly endpoint?: SingleEndpoint | null
   /** Only lookups without a failed call: the others prove little about a service that is being probed. */
   readonly untried?: boolean
 }

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { JOB_SIZE } from '../domain/job.ts'
+import type { SingleEndpoint } from '../domain/spend.ts'
 import { opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -48,14 +49,14 @@ export const hasPendingEmailsSql = (run: number, least: number): RawBuilder<bool
     from (select size from ${dueEntriesSql(run, BULK)} limit ${least}::integer) due)`
 
 /** SQL: an entry lists people, or companies. */
-const ofEndpointSql = (endpoint: 'person' | 'company' | null): RawBuilder<boolean> =>
+const ofEndpointSql = (endpoint: SingleEndpoint | null): RawBuilder<boolean> =>
   endpoint === null ? sql`true` : sql`is_company = ${endpoint === 'company'}::boolean`
 
 /** Whether any lookup of a run, or of one endpoint, can be called now. */
 export async function hasPendingLookups(
   db: Connection,
   run: number,
-  endpoint: 'person' | 'company' | null = null,
+  endpoint: SingleEndpoint | null = null,
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from ${dueEntriesSql(run, ofEndpointSql(endpoint))}) as any`.execute(db)
@@ -80,7 +81,7 @@ export const openPendingSql = (
     readonly emails: RawBuilder<boolean>
     readonly others: boolean
     /** Only people or only companies. Default: both. */
-    readonly endpoint?: 'person' | 'company' | null
+    readonly endpoint?: SingleEndpoint | null
     readonly condition?: RawBuilder<boolean>
   },
 ): RawBuilder<unknown> => {

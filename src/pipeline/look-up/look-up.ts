@@ -1,5 +1,6 @@
 import type { CallEvent } from '../../domain/lookup.ts'
 import { toPriority } from '../../domain/run.ts'
+import type { SingleEndpoint } from '../../domain/spend.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
 import type { MalformedResponse } from '../../store/complete-lookups.ts'
@@ -34,7 +35,7 @@ export interface LookUpOptions {
   /** How many lookups may be requested in all, evaluated before each call. */
   readonly limit: () => number
   /** Only people or only companies, for a service with a limit for each. Default: both. */
-  readonly endpoint?: 'person' | 'company' | null
+  readonly endpoint?: SingleEndpoint | null
   /** Stops early: calls in flight finish, no new ones start. */
   readonly signal: AbortSignal
   /** Called before each call. */

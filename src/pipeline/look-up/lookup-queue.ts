@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { releaseWithin } from '../../store/connectivity.ts'
+import type { SingleEndpoint } from '../../domain/spend.ts'
 import * as store from '../../store/lookup-leases.ts'
 import type { LeasedLookup, LeaseOptions } from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
@@ -16,7 +17,7 @@ export interface LookupQueueOptions {
   /** How many may be ready. */
   readonly maxReady: number
   /** Only lookups of people or only of companies. Null: both. */
-  readonly endpoint: 'person' | 'company' | null
+  readonly endpoint: SingleEndpoint | null
 }
 
 /** A ready lookup older than this is released, in milliseconds: one that was erased since must not be called. */
