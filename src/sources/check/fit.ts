@@ -5,10 +5,10 @@ import { listNames } from '../../util/text.ts'
 import { coerceField } from '../coerce/record.ts'
 import { isNumeric } from '../coerce/scalars.ts'
 import type { Fit } from '../column-type.ts'
+import type { TableConstraint } from '../constraints.ts'
 import { tokenizeCode } from '../expression.ts'
 import { quoteName } from '../quote.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import type { SourceForeignKey } from './constraints.ts'
 
 /**
  * A mapping that does not fit its column.
@@ -31,15 +31,22 @@ export interface Misfit {
 export function findMisfit(
   { mapping: { shapes }, table }: Pick<Source, 'mapping' | 'table'>,
   output: MappedOutput,
-  foreignKeys: readonly SourceForeignKey[],
+  constraints: readonly TableConstraint[],
 ): Misfit | null {
   const shape = shapeOfField(output.mapping.field, shapes)
   if (shape === null) return describeUnlisted(output)
   if (output.mapping.sql !== null) return checkExpressionInput(output, shape, output.mapping.sql)
-  const key = foreignKeys.find(
-    ({ columns }) => output.path.length === 0 && columns.includes(output.attribute),
+  const key = constraints.find(
+    ({ columns, target }) =>
+      target !== null && output.path.length === 0 && columns.includes(output.attribute),
   )
-  if (key !== undefined && output.mapping.map === null) return describeForeignKey(output, shape, key)
+  if (key?.target && output.mapping.map === null)
+    return describeForeignKey(
+      output,
+      shape,
+      key.target.table,
+      key.target.columns[key.columns.indexOf(output.attribute)] ?? 'id',
+    )
   return (
     checkMapKeys(output, shape) ?? checkValues(output, shape, table.sql) ?? checkTruncation(output, shape)
   )
@@ -71,21 +78,21 @@ export function usualValues({ mapping }: MappedOutput, shape: FieldShape): reado
 
 /** A foreign key holds a key of the other table, which hardly any field of a record is. */
 function describeForeignKey(
-  { attribute, column, mapping, type }: MappedOutput,
+  { column, mapping, type }: MappedOutput,
   shape: FieldShape,
-  key: SourceForeignKey,
+  table: string,
+  referenced: string,
 ): Misfit {
-  const referenced = key.referenced[key.columns.indexOf(attribute)] ?? 'id'
   // A table of countries or domains may be keyed by their names.
   const isPossible = type.fit.kind === 'text' && shape.type === 'text'
   return {
     place: `outputs.${column}`,
     frequency: isPossible ? 'seldom' : 'never',
-    found: `\`${mapping.field}\`, ${shape.description}, into a foreign key to ${key.table}`,
+    found: `\`${mapping.field}\`, ${shape.description}, into a foreign key to ${table}`,
     expected: isPossible
-      ? `values that ${key.table} has in ${referenced}: any other is skipped`
-      : `the ${referenced} of a row of ${key.table}`,
-    todo: `Look the row up: sql: '(select ${referenced} from ${key.table} where … = $value)'.`,
+      ? `values that ${table} has in ${referenced}: any other is skipped`
+      : `the ${referenced} of a row of ${table}`,
+    todo: `Look the row up: sql: '(select ${referenced} from ${table} where … = $value)'.`,
   }
 }
 

@@ -3,18 +3,13 @@ import type { FieldShape } from '../../domain/service/field-shape.ts'
 import { castJsonSql } from '../cell.ts'
 import { coerceField } from '../coerce/record.ts'
 import type { Fit } from '../column-type.ts'
+import { readTableConstraints, type TableConstraint } from '../constraints.ts'
 import { type Db, query, tryRows } from '../db.ts'
 import { renderExpression, tokenizeCode } from '../expression.ts'
 import { eligibleSql, joinsSql } from '../inputs.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import { type ColumnCheck, type SourceForeignKey, readConstraints } from './constraints.ts'
 import { findMisfit, listLabels, type Misfit, usualValues } from './fit.ts'
-
-interface Constraints {
-  readonly foreignKeys: readonly SourceForeignKey[]
-  readonly checks: readonly ColumnCheck[]
-}
 
 /**
  * Finds the outputs of a source whose values cannot fit their columns. Makes the transaction read-only: functions in the
@@ -22,10 +17,12 @@ interface Constraints {
  */
 export async function findMisfits(tx: Db, source: Source): Promise<Misfit[]> {
   await query(tx, 'set transaction read only')
-  const constraints = await readConstraints(tx, source.table)
+  const constraints = (await readTableConstraints(tx, source))
+    .filter(({ isOwn }) => isOwn)
+    .toSorted((a, b) => a.columns.length - b.columns.length || (a.name < b.name ? -1 : 1))
   const misfits: Misfit[] = []
   for (const output of source.outputs) {
-    const misfit = findMisfit(source, output, constraints.foreignKeys)
+    const misfit = findMisfit(source, output, constraints)
     misfits.push(...(misfit === null ? await findRejectedValues(tx, source, output, constraints) : [misfit]))
   }
   return misfits
@@ -39,7 +36,7 @@ async function findRejectedValues(
   tx: Db,
   source: Source,
   output: MappedOutput,
-  constraints: Constraints,
+  constraints: readonly TableConstraint[],
 ): Promise<Misfit[]> {
   const shape = shapeOfField(output.mapping.field, source.mapping.shapes)
   if (output.mapping.sql !== null)
@@ -60,16 +57,16 @@ async function tryMap(
   tx: Db,
   output: MappedOutput,
   map: Readonly<Record<string, string | number | boolean>>,
-  { foreignKeys, checks }: Constraints,
+  constraints: readonly TableConstraint[],
 ): Promise<Misfit[]> {
   const entries = Object.entries(map).flatMap(([from, to]) => {
     const coercion = coerceField(output, from)
     return coercion.ok ? [{ from, to, value: coercion.value }] : []
   })
   const values = entries.map(({ value }) => value)
-  const rejections = await tryValues(tx, output, values, checks)
-  const key = foreignKeys.find(({ columns }) => columns.length === 1 && columns[0] === output.attribute)
-  const missing = key === undefined ? [] : await findMissingKeys(tx, output, values, key)
+  const rejections = await tryValues(tx, output, values, constraints)
+  const key = constraints.find((one) => one.target !== null && isOnlyOn(output, one))
+  const missing = key?.target ? await findMissingKeys(tx, output, values, key.target) : []
   return entries.flatMap(({ from, to }, index) => {
     const why = rejections[index]?.why ?? missing[index] ?? null
     if (why === null) return []
@@ -89,10 +86,10 @@ async function tryExamples(
   tx: Db,
   output: MappedOutput,
   shape: FieldShape,
-  { checks }: Constraints,
+  constraints: readonly TableConstraint[],
 ): Promise<Misfit[]> {
   const values = coerceAll(output, shape.examples)
-  const rejections = await tryValues(tx, output, values, checks)
+  const rejections = await tryValues(tx, output, values, constraints)
   const last = rejections.findLastIndex((rejection) => rejection !== null)
   if (last === -1) return []
   // A constraint may list words that the service does send; no text of this kind has the form of a range or an address.
@@ -119,10 +116,10 @@ async function tryValues(
   tx: Db,
   output: MappedOutput,
   values: readonly unknown[],
-  checks: readonly ColumnCheck[],
+  constraints: readonly TableConstraint[],
 ): Promise<readonly (Rejection | null)[]> {
   const { attribute, column, fit, type } = output
-  const own = checks.filter((check) => check.column === attribute)
+  const own = constraints.filter((one) => one.condition !== null && isOnlyOn(output, one))
   if (values.length === 0 || (own.length === 0 && !type.isDomain && !isUnknown(fit)))
     return values.map(() => null)
   const violated = own.map(
@@ -141,16 +138,19 @@ async function tryValues(
     const [first, ...others] = values
     if (others.length === 0) return [toRejection(tried.error)]
     const alone: (Rejection | null)[] = []
-    for (const value of [first, ...others]) alone.push(...(await tryValues(tx, output, [value], checks)))
+    for (const value of [first, ...others]) alone.push(...(await tryValues(tx, output, [value], constraints)))
     return alone
   }
   return tried.rows.map(({ violated: [name] }) => {
-    const condition = own.find((check) => check.name === name)?.condition
-    return condition === undefined
+    const condition = own.find((check) => check.name === name)?.condition ?? null
+    return condition === null
       ? null
       : { why: `violates the constraint ${name}, ${condition}`, isMalformed: false }
   })
 }
+
+const isOnlyOn = ({ attribute }: MappedOutput, { columns }: TableConstraint): boolean =>
+  columns.length === 1 && columns[0] === attribute
 
 const isUnknown = (fit: Fit): boolean =>
   fit.kind === 'other' || (fit.kind === 'array' && fit.element.kind === 'other')
@@ -160,7 +160,7 @@ async function findMissingKeys(
   tx: Db,
   { type }: MappedOutput,
   values: readonly unknown[],
-  { referenced: [name = ''], table }: SourceForeignKey,
+  { columns: [name = ''], table }: NonNullable<TableConstraint['target']>,
 ): Promise<readonly (string | null)[]> {
   const tried = await tryRows<{ exists: boolean }>(
     tx,

@@ -1,6 +1,7 @@
 import type { DatabaseError } from '../../util/error-text.ts'
 import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
 import { cellTextSql } from '../cell.ts'
+import { findConstraint, listSuspects, readTableConstraints, type TableConstraint } from '../constraints.ts'
 import { type Db, query, tryQuery } from '../db.ts'
 import { keyMatchesSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
@@ -16,7 +17,6 @@ import {
   IDENTITY_COLUMNS,
 } from './batch.ts'
 import { bisectBatch, type RejectedRow } from './bisect.ts'
-import { findConstraint, listSuspects, readTableConstraints, type TableConstraint } from './constraints.ts'
 import { readAfter, readJson, resultReader, type RowResult } from './result-columns.ts'
 import { type CellUnit, holdPathSql, type RowUpdate } from './row-update.ts'
 import { rowUpdateStatement } from './statement.ts'

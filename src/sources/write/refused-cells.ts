@@ -50,8 +50,10 @@ function toSkipReason(
 ): { readonly reason: SkipReason; readonly detail: string | null } {
   // A trigger may raise the code of a constraint, and says more with its text.
   const reason = isRaised(error) && !error.constraint ? undefined : CONSTRAINT_REASONS[error.code]
-  if (reason === 'foreign_key' && constraint?.target)
-    return { reason, detail: `${constraint.target}, ${constraint.name}` }
+  if (reason === 'foreign_key' && constraint?.target) {
+    const { table, columns } = constraint.target
+    return { reason, detail: `${table} (${columns.join(', ')}), ${constraint.name}` }
+  }
   if (reason !== undefined) {
     const domain = error.type ? `domain ${error.type}` : null
     return { reason, detail: [error.constraint, domain].filter(Boolean).join(', ') || null }

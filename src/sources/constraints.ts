@@ -1,7 +1,6 @@
-import type { DatabaseError } from '../../util/error-text.ts'
-import { type Db, query } from '../db.ts'
-import type { MappedCell, Source } from '../source-model.ts'
-import type { CellUnit } from './row-update.ts'
+import type { DatabaseError } from '../util/error-text.ts'
+import { type Db, query } from './db.ts'
+import type { MappedCell, Source } from './source-model.ts'
 
 /** A constraint, a unique index or a domain that a write to the source's table can break. */
 export interface TableConstraint {
@@ -10,28 +9,36 @@ export interface TableConstraint {
   readonly name: string
   /** Columns of the source's table. */
   readonly columns: readonly string[]
-  /** Of a foreign key from the source's table: `countries (id)`. */
-  readonly target: string | null
+  /** It is one of the table itself, not of a partition, an inheritor or a table that refers to it. */
+  readonly isOwn: boolean
+  /** Of a foreign key: the other table, as SQL, and its columns in the order of `columns`. */
+  readonly target: { readonly table: string; readonly columns: readonly string[] } | null
+  /** Of a CHECK constraint: its condition, over unqualified columns. */
+  readonly condition: string | null
 }
 
 /**
  * The constraints of the source's table, of its partitions and of the tables that inherit from it, with the columns of
  * each. A unique index may have expressions and a condition: it depends on their columns.
  */
-export const readTableConstraints = (db: Db, source: Source): Promise<readonly TableConstraint[]> =>
+export const readTableConstraints = (
+  db: Db,
+  { table }: Pick<Source, 'table'>,
+): Promise<readonly TableConstraint[]> =>
   query(
     db,
     `
     with recursive tables as (
       select $1::regclass::oid as oid union all select h.inhrelid from pg_inherits h join tables on tables.oid = h.inhparent
     )
-    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns,
-           case when k.contype = 'f' then
-             k.confrelid::regclass || ' (' || array_to_string(${columnNames('k.confrelid', 'k.confkey')}, ', ') || ')' end as target
+    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns, k.conrelid = $1::regclass as "isOwn",
+           case when k.contype = 'f' then jsonb_build_object(
+             'table', k.confrelid::regclass::text, 'columns', ${columnNames('k.confrelid', 'k.confkey')}) end as target,
+           case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as condition
       from pg_constraint k join tables on tables.oid = k.conrelid
      where k.contype <> 't' and k.conkey is not null
      union all
-    select 'constraint', k.conname::text, ${columnNames('k.confrelid', 'k.confkey')}, null
+    select 'constraint', k.conname::text, ${columnNames('k.confrelid', 'k.confkey')}, false, null, null
       from pg_constraint k join tables on tables.oid = k.confrelid
      union all
     select 'constraint', c.relname::text, array(
@@ -40,14 +47,15 @@ export const readTableConstraints = (db: Db, source: Source): Promise<readonly T
                 and (a.attnum = any(i.indkey::int2[]) and a.attnum > 0
                      or exists (select from pg_depend d
                                  where d.classid = 'pg_class'::regclass and d.objid = i.indexrelid
-                                   and d.refclassid = 'pg_class'::regclass and d.refobjid = a.attrelid and d.refobjsubid = a.attnum))), null
+                                   and d.refclassid = 'pg_class'::regclass and d.refobjid = a.attrelid and d.refobjsubid = a.attnum))),
+           false, null, null
       from pg_index i join tables on tables.oid = i.indrelid join pg_class c on c.oid = i.indexrelid
      where (i.indisunique or i.indisexclusion)
      union all
-    select 'type', y.typname::text, array_agg(a.attname::text), null
+    select 'type', y.typname::text, array_agg(a.attname::text), false, null, null
       from pg_attribute a join pg_type y on y.oid = a.atttypid
      where a.attrelid = $1::regclass and a.attnum > 0 and y.typtype = 'd' group by y.typname`,
-    [source.table.sql],
+    [table.sql],
   )
 
 const columnNames = (table: string, numbers: string): string =>
@@ -57,7 +65,7 @@ const columnNames = (table: string, numbers: string): string =>
 /** For what an error may name, the units that it may mean: those with a cell in one of its columns. */
 export function listSuspects(
   cells: readonly MappedCell[],
-  units: readonly CellUnit[],
+  units: ReadonlyArray<{ readonly columns: readonly string[] }>,
   constraints: readonly TableConstraint[],
 ): Record<string, number[]> {
   const suspects: Record<string, number[]> = {}
