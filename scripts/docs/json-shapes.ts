@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Job, type JobState } from '../../src/domain/job.ts'
-import { ROW_STATES, type RowState } from '../../src/domain/row.ts'
+import { ROW_STATE_FACTS, ROW_STATES } from '../../src/domain/row.ts'
 
 // The objects that `--json` prints, by command: the source of docs/json.md. A test holds the output of each command to
 // them, and another one that no field is without a meaning.
@@ -28,19 +28,7 @@ const mapKeys = <Key extends string, Value>(keys: readonly Key[], make: (key: Ke
   Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<Key, Value>
 const integer = z.int()
 
-const ROW_STATE_MEANINGS: Readonly<Record<RowState, string>> = {
-  waiting: 'rows picked, and without a result yet',
-  enriched: 'rows with at least one written cell',
-  unchanged: 'rows with a record that had nothing to write',
-  not_found: 'rows that the service knows nothing about',
-  below_confidence: 'rows whose record is below `minConfidence`',
-  invalid_input: 'rows without a usable input',
-  rejected: 'rows whose input the service rejects',
-  suppressed: 'rows about an erased person or company: never looked up',
-  write_rejected: 'rows that the database does not let Fillrate write',
-  failed: 'rows whose lookup failed at every attempt',
-}
-const rowStates = mapKeys(ROW_STATES, (state) => count(ROW_STATE_MEANINGS[state]))
+const rowStates = mapKeys(ROW_STATES, (state) => count(ROW_STATE_FACTS[state].meaning))
 
 const JOB_STATE_MEANINGS: Readonly<Record<JobState, string>> = {
   submitting: 'about to be posted',

@@ -18,6 +18,37 @@ export type RowState = (typeof Row)[keyof typeof Row]
 
 export const ROW_STATES = Object.values(Row)
 
+/** The way of a row, in order. */
+export const ROW_STEPS = [
+  'valid input',
+  'answered',
+  'found',
+  'above confidence threshold',
+  'enriched',
+] as const
+
+/** What a report says of the rows in each state, and the first step that they miss; null: none. */
+export const ROW_STATE_FACTS: Readonly<
+  Record<RowState, { readonly meaning: string; readonly missedStep: (typeof ROW_STEPS)[number] | null }>
+> = {
+  waiting: { meaning: 'rows picked, and without a result yet', missedStep: 'answered' },
+  enriched: { meaning: 'rows with at least one written cell', missedStep: null },
+  unchanged: { meaning: 'rows with a record that had nothing to write', missedStep: 'enriched' },
+  not_found: { meaning: 'rows that the service knows nothing about', missedStep: 'found' },
+  below_confidence: {
+    meaning: 'rows whose record is below `minConfidence`',
+    missedStep: 'above confidence threshold',
+  },
+  invalid_input: { meaning: 'rows without a usable input', missedStep: 'valid input' },
+  rejected: { meaning: 'rows whose input the service rejects', missedStep: 'answered' },
+  suppressed: {
+    meaning: 'rows about an erased person or company: never looked up',
+    missedStep: 'valid input',
+  },
+  write_rejected: { meaning: 'rows that the database does not let Fillrate write', missedStep: 'enriched' },
+  failed: { meaning: 'rows whose lookup failed at every attempt', missedStep: 'answered' },
+}
+
 /** Rows that count for exit code 3 and `fillrate failures`. A miss is not among them: there is nothing to repair. */
 export const FAILED_ROW_STATES = ['rejected', 'write_rejected', 'failed'] as const satisfies RowState[]
 

@@ -5,6 +5,14 @@ export interface UndoTarget {
 
 export const describeUndoTarget = ({ run }: UndoTarget): string => `run ${run}`
 
+/** A target as `undoes` states it, in the options of a run and in reports. */
+export type UndoneTarget = UndoTarget['run']
+
+export const describeUndone = (undoes: UndoneTarget): string => describeUndoTarget({ run: undoes })
+
+/** The command that undoes it. */
+export const commandToUndo = (undoes: UndoneTarget): string => `fillrate undo ${undoes}`
+
 /** An undo that writes, as a run of its own. */
 export interface UndoContext {
   readonly run: number

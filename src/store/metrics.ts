@@ -177,7 +177,7 @@ export async function countWrittenCells(db: Database, ms: number): Promise<numbe
        where started_at > now() - ${intervalSql(ms)} and options -> 'undoes' is null and options -> 'dry' is distinct from 'true'
       union all
       select u.id, -c.sign, (u.totals #>> '{cells,restored}')::bigint
-        from counted c join fillrate.runs u on (u.options ->> 'undoes')::bigint = c.id
+        from counted c join fillrate.runs u on u.options -> 'undoes' = to_jsonb(c.id)
     )
     select coalesce(sum(sign * cells), 0)::bigint as written from counted`
   return (await readOne(db, counted)).written

@@ -12,7 +12,8 @@ import {
   renderTable,
 } from './layout.ts'
 import { renderLeftOut } from './report.ts'
-import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
+import { describeUndone, commandToUndo } from '../../domain/undo.ts'
+import { formatCount, formatDuration, pluralize, toSentenceCase } from '../../util/format.ts'
 
 /** Rows listed; `--json` has all. */
 const MAX_ROWS = 20
@@ -27,7 +28,7 @@ export function renderUndo(
   { isQuestion = false }: { readonly isQuestion?: boolean } = {},
 ): string[] {
   const { changes, undoes } = report
-  if (changes.total === 0) return [`Run ${undoes} has written nothing.`]
+  if (changes.total === 0) return [`${toSentenceCase(describeUndone(undoes))} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
   const verb = report.writes_again ? 'written again' : 'restored'
   return [
@@ -36,7 +37,7 @@ export function renderUndo(
     '',
     ...renderCounts(
       output,
-      [changes.total, `writes of run ${undoes}`],
+      [changes.total, `writes of ${describeUndone(undoes)}`],
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
         [undone_before, `undone before${byRuns(report.undone_by)}`],
@@ -64,7 +65,7 @@ function formatHeadline(
   { paint }: Output,
   isQuestion: boolean,
 ): string {
-  const what = again ? `undo run ${undoes}` : `run ${undoes}`
+  const what = `${again ? 'undo ' : ''}${describeUndone(undoes)}`
   if (isQuestion) return `Undoing ${what} has this result:`
   if (dry)
     return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`
@@ -141,9 +142,9 @@ export function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
   const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
   const undo = run ?? before.at(-1)
   return compact<SuggestedCommand>([
-    dry && changes.restored > 0 && [`fillrate undo ${undoes}`, 'writes this'],
+    dry && changes.restored > 0 && [commandToUndo(undoes), 'writes this'],
     (changes.remaining > 0 || (changes.rejected > 0 && !dry)) && [
-      `fillrate undo ${undoes}`,
+      commandToUndo(undoes),
       changes.remaining > 0
         ? 'continues with the rest'
         : 'retries the rest, once the database accepts the previous values',
@@ -164,7 +165,7 @@ export function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
       ],
     waiting > 0 && [
       'fillrate status',
-      `${pluralize(waiting, 'row')} of run ${undoes} still waiting; they will be written when results arrive`,
+      `${pluralize(waiting, 'row')} of ${describeUndone(undoes)} still waiting; they will be written when results arrive`,
     ],
   ])
 }

@@ -1,5 +1,5 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
-import { FAILED_ROW_STATES, formatState } from '../../domain/row.ts'
+import { FAILED_ROW_STATES, FAILURE_STATES, formatState } from '../../domain/row.ts'
 import { html, livePart, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
@@ -17,20 +17,9 @@ export function stateTone(state: string): Tone {
   if (['enriched', 'completed', 'found', 'settled', 'done'].includes(state)) return 'good'
   if (['waiting', 'running', 'submitting', 'submitted', 'pending', 'leased', 'received'].includes(state))
     return 'busy'
-  if (
-    [
-      'below_confidence',
-      'invalid_input',
-      'interrupted',
-      'in_doubt',
-      'orphaned',
-      'budget_reached',
-      'skipped',
-    ].includes(state)
-  )
-    return 'warn'
-  if ([...FAILED_ROW_STATES, 'expired', 'rejected', 'quarantined', 'unauthorized'].includes(state))
-    return 'bad'
+  if ([...FAILED_ROW_STATES, 'expired', 'quarantined', 'unauthorized'].includes(state)) return 'bad'
+  const warnings = ['interrupted', 'in_doubt', 'orphaned', 'budget_reached', 'skipped']
+  if ([...FAILURE_STATES, ...warnings].includes(state)) return 'warn'
   return 'quiet'
 }
 

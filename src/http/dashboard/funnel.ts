@@ -1,4 +1,4 @@
-import { formatState, ROW_STATES } from '../../domain/row.ts'
+import { formatState, ROW_STATE_FACTS, ROW_STATES, ROW_STEPS } from '../../domain/row.ts'
 import { formatCount } from '../../util/format.ts'
 import type { RowState } from '../../domain/row.ts'
 import { html, type Html } from './html.ts'
@@ -9,15 +9,6 @@ export const countRows = (
   counts: Readonly<Record<RowState, number>>,
   states: readonly RowState[] = ROW_STATES,
 ): number => states.reduce((sum, state) => sum + counts[state], 0)
-
-/** The states lost before each step; the last step is what remains. */
-const FUNNEL_STEPS: ReadonlyArray<{ readonly after: string; readonly lost: readonly RowState[] }> = [
-  { after: 'valid input', lost: ['invalid_input', 'suppressed'] },
-  { after: 'answered', lost: ['waiting', 'rejected', 'failed'] },
-  { after: 'found', lost: ['not_found'] },
-  { after: 'above confidence threshold', lost: ['below_confidence'] },
-  { after: 'enriched', lost: ['unchanged', 'write_rejected'] },
-]
 
 export interface FunnelStep {
   readonly name: string
@@ -33,10 +24,12 @@ export function funnelSteps(states: Readonly<Record<RowState, number>>): FunnelS
   const picked = countRows(states)
   const steps: FunnelStep[] = [{ name: 'picked', rows: picked, lost: [] }]
   let left = picked
-  for (const { after, lost } of FUNNEL_STEPS) {
-    const losses = lost.map((state) => ({ state, rows: states[state] })).filter(({ rows }) => rows > 0)
-    left -= losses.reduce((sum, { rows }) => sum + rows, 0)
-    if (losses.length > 0 || after === 'enriched') steps.push({ name: after, rows: left, lost: losses })
+  for (const name of ROW_STEPS) {
+    const lost = ROW_STATES.filter((state) => ROW_STATE_FACTS[state].missedStep === name)
+      .map((state) => ({ state, rows: states[state] }))
+      .filter(({ rows }) => rows > 0)
+    left -= lost.reduce((sum, { rows }) => sum + rows, 0)
+    if (lost.length > 0 || name === 'enriched') steps.push({ name, rows: left, lost })
   }
   return steps
 }

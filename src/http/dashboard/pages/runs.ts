@@ -1,4 +1,5 @@
 import { Run, runOutcome, type Trigger } from '../../../domain/run.ts'
+import { describeUndone } from '../../../domain/undo.ts'
 import { isObject } from '../../../domain/json.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import type { RunFilter } from '../../../store/run-history.ts'
@@ -91,7 +92,7 @@ const endTime = (run: StoredRun, now: number): number => run.finished_at?.getTim
 
 /** The kind of a run, if it is not an ordinary one; else its trigger. */
 export function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun): string {
-  if (undoes !== undefined) return `undo of ${undoes}`
+  if (undoes !== undefined) return `undo of ${describeUndone(undoes)}`
   if (remap === true) return 'remap'
   return dry === true ? 'dry' : trigger
 }
