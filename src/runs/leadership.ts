@@ -1,0 +1,274 @@
+import { describeError } from '../util/error-text.ts'
+import {
+  type ExhaustedFor,
+  formatLimit,
+  type KnownLimit,
+  type LimitUsage,
+  type RateStatus,
+} from '../domain/rate-status.ts'
+import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
+import type { Breaker } from '../service/breaker.ts'
+import { createLimiter, type Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
+import { retryLogLevel } from '../store/connectivity.ts'
+import * as leases from '../store/leases.ts'
+import type { Database } from '../store/open.ts'
+import * as rateLimits from '../store/rate-limits.ts'
+import type { Log } from '../util/log.ts'
+
+export interface LeaderOptions {
+  readonly db: Database
+  /** Scope of the limit: the service and the identifier of the current key. */
+  readonly scope: () => string
+  /** Identifies this process; unique for each start. */
+  readonly owner: string
+  readonly log: Log
+  readonly reserve: number
+  /** Limits that the service documents. Default: none. */
+  readonly documented?: readonly DocumentedLimit[]
+  /** Restored from the previous leader's circuit; its own is stored for the next leader. */
+  readonly breaker: Pick<Breaker, 'snapshot' | 'restore'>
+  readonly now?: () => number
+}
+
+/** The right to call the service, held by one process at a time, because the limit belongs to the key. */
+export interface Leadership {
+  /** Service and key: runs of other scopes are not served. */
+  readonly scope: string
+  /** Belongs to this leadership, and starts from the last known state. */
+  readonly limiter: Limiter
+  /** Aborts when the lease could not be renewed: another process may be calling by now. */
+  readonly lost: AbortSignal
+  /** Resigns, so that the next process need not wait for the lease to expire. */
+  end(): Promise<void>
+}
+
+/** Lease duration without a renewal; followers poll every second. */
+export const LEADER_LEASE_MS = 6_000
+
+/** Interval of renewals and status reports. */
+const RENEW_INTERVAL_MS = 1_500
+
+/** A lease that could not be renewed is given up this long before it expires, so that two processes never call at once. */
+const SAFETY_MARGIN_MS = 2_000
+
+interface LeaderLease {
+  readonly scope: string
+  readonly token: string
+}
+
+/** What the previous leader has stored. */
+interface StoredRate extends Pick<LimiterOptions, 'warm' | 'exhaustedFor' | 'previous'> {
+  readonly usage: LimitUsage | null
+  readonly circuit: rateLimits.KnownCircuit | null
+}
+
+/**
+ * A leadership. Its limiter begins with what the previous one has stored, and stores what the next one needs. Its lease is renewed
+ * every `RENEW_INTERVAL_MS`, beside the calls, until it ends or is lost.
+ */
+export class HeldLeadership implements Leadership {
+  readonly limiter: Limiter
+  readonly #options: LeaderOptions
+  readonly #lease: LeaderLease
+  readonly #lost = new AbortController()
+  readonly #timer: NodeJS.Timeout
+  #renewedAt: number
+  #isRenewing = false
+  /** Why the lease was not renewed last; null: it was, or nothing has come back yet. */
+  #failure: unknown = null
+  #hasStoredCircuit: boolean
+  #isLearntLogged = false
+  #savingLimit: Promise<void> = Promise.resolve()
+
+  static async begin(
+    options: LeaderOptions,
+    lease: LeaderLease,
+    acquiredAt: number,
+  ): Promise<HeldLeadership> {
+    const { db, breaker, documented = [] } = options
+    const { scope } = lease
+    const stored = {
+      warm: await rateLimits.readRateLimit(db, scope),
+      exhaustedFor: await rateLimits.readExhausted(db, scope),
+      previous: await rateLimits.readPreviousLeader(db, scope),
+    }
+    const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
+    const circuit = await rateLimits.findCircuit(db, scope)
+    if (circuit !== null) breaker.restore(circuit)
+    return new HeldLeadership(options, lease, acquiredAt, { ...stored, usage, circuit })
+  }
+
+  private constructor(
+    options: LeaderOptions,
+    lease: LeaderLease,
+    acquiredAt: number,
+    { usage, circuit, ...stored }: StoredRate,
+  ) {
+    this.#options = options
+    this.#lease = lease
+    this.#renewedAt = acquiredAt
+    this.#hasStoredCircuit = circuit !== null
+    this.limiter = createLimiter({
+      reserve: options.reserve,
+      ...stored,
+      documented: {
+        limits: options.documented ?? [],
+        usage,
+        persist: (latest) => this.#saveUsage(latest),
+      },
+      persistExhaustion: (latest) => this.#saveExhausted(latest),
+      onChange: (limit) => this.#saveLimit(limit),
+    })
+    this.#timer = setInterval(() => void this.#renew(), RENEW_INTERVAL_MS)
+    const { owner, log } = options
+    log.debug({ event: 'leader_elected', scope: lease.scope, owner }, 'this process is the leader')
+  }
+
+  get scope(): string {
+    return this.#lease.scope
+  }
+
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  async end(): Promise<void> {
+    const { db, log } = this.#options
+    clearInterval(this.#timer)
+    const [state, exhaustedFor, usage] = [
+      this.limiter.state(),
+      this.limiter.exhaustedFor(),
+      this.limiter.usage(),
+    ]
+    await this.limiter.stop()
+    await this.#savingLimit
+    // Without it the next leader takes the calls that were noted ahead for made.
+    if (usage) await this.#saveUsage(usage).catch(() => {})
+    await publishFinalStatus(this.#options, this.#lease, state, exhaustedFor)
+    await this.#saveCircuit().catch(() => {})
+    await leases.releaseLease(db, this.scope, this.#lease.token).catch((error: unknown) => {
+      log[retryLogLevel(error)](
+        { event: 'leader_lease_not_renewed', reason: describeError(error) },
+        'leader lease not released; it expires by itself',
+      )
+    })
+  }
+
+  async #renew(): Promise<void> {
+    const { db, owner, log } = this.#options
+    if (this.#isOver() || this.#isRenewing) return
+    this.#isRenewing = true
+    const startedAt = performance.now()
+    try {
+      const isRenewed = await leases.acquireLease(db, this.scope, this.#lease.token, owner, LEADER_LEASE_MS)
+      this.#failure = null
+      if (isRenewed) this.#renewedAt = startedAt
+      else this.#lost.abort(new Error('another process is the leader now'))
+      await rateLimits.saveRateStatus(db, this.#lease, this.limiter.state())
+      await this.#saveCircuit()
+    } catch (error) {
+      this.#failure = error
+      log[retryLogLevel(error)](
+        { event: 'leader_lease_not_renewed', reason: describeError(error) },
+        'leader lease not renewed; retrying',
+      )
+    } finally {
+      this.#isRenewing = false
+    }
+  }
+
+  /** Whether the lease can or should not be renewed; then it is lost. */
+  #isOver(): boolean {
+    const { log, scope: currentScope } = this.#options
+    if (performance.now() - this.#renewedAt > LEADER_LEASE_MS - SAFETY_MARGIN_MS) {
+      // Once: the loops may take long to end. An outage of Postgres is said as a trouble.
+      clearInterval(this.#timer)
+      log[retryLogLevel(this.#failure)](
+        { event: 'leader_lease_lost', scope: this.scope },
+        'lost the leader lease; stopping API calls',
+      )
+      this.#lost.abort(new Error('the leader lease could not be renewed in time'))
+      return true
+    }
+    if (currentScope() === this.scope) return false
+    log.info(
+      { event: 'leader_key_changed', scope: this.scope, next: currentScope() },
+      'the key has changed; resigning as leader',
+    )
+    this.#lost.abort(new Error('the key has changed'))
+    return true
+  }
+
+  async #saveUsage(latest: LimitUsage): Promise<void> {
+    const [first] = this.#options.documented ?? []
+    if (first && !(await rateLimits.saveLimitUsage(this.#options.db, this.#lease, first, latest)))
+      throw new Error(NOT_LEADER)
+  }
+
+  async #saveExhausted(latest: ExhaustedFor): Promise<void> {
+    const { limit, windowMs } = this.limiter.state()
+    if (limit === null) return
+    if (!(await rateLimits.saveExhausted(this.#options.db, this.#lease, { limit, windowMs }, latest)))
+      throw new Error(NOT_LEADER)
+  }
+
+  #saveLimit(limit: KnownLimit): void {
+    const { db, log, documented = [] } = this.#options
+    if (limit.isLearnt === true && !this.#isLearntLogged) warnLearnt(log, this.scope, limit, documented[0])
+    this.#isLearntLogged ||= limit.isLearnt === true
+    this.#savingLimit = this.#savingLimit
+      .then(() => rateLimits.saveRateLimit(db, this.scope, limit))
+      .catch((error: unknown) => {
+        log[retryLogLevel(error)](
+          { event: 'rate_limit_not_stored', reason: describeError(error) },
+          'rate limit not stored for the next run',
+        )
+      })
+  }
+
+  async #saveCircuit(): Promise<void> {
+    const { db, breaker } = this.#options
+    const snapshot = breaker.snapshot()
+    if (snapshot !== null || this.#hasStoredCircuit) await rateLimits.saveCircuit(db, this.#lease, snapshot)
+    this.#hasStoredCircuit = snapshot !== null
+  }
+}
+
+const NOT_LEADER = 'this process is no longer the leader'
+
+/** Stores what the next leader and `status` need: whether capacity is left, and how this leadership went. */
+async function publishFinalStatus(
+  { db, log }: LeaderOptions,
+  lease: LeaderLease,
+  state: RateStatus,
+  exhaustedFor: ExhaustedFor,
+): Promise<void> {
+  if (state.limit === null) return
+  try {
+    const { limit, windowMs } = state
+    await rateLimits.saveExhausted(db, lease, { limit, windowMs }, exhaustedFor)
+    await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
+  } catch (error) {
+    log[retryLogLevel(error)](
+      { event: 'rate_limit_not_stored', reason: describeError(error) },
+      'final rate status not stored for the next run',
+    )
+  }
+}
+
+/** Once for each leadership: later figures are in the status. */
+function warnLearnt(
+  log: Log,
+  scope: string,
+  known: KnownLimit,
+  documented: DocumentedLimit | undefined,
+): void {
+  const stated =
+    documented === undefined
+      ? 'states no limit'
+      : `allows fewer than the documented ${formatLimit(documented.calls, documented.windowMs)}`
+  log.warn(
+    { event: 'rate_limit_learnt', scope, limit: known.limit, window_ms: known.windowMs },
+    `the service refused calls (429) and ${stated}: it let ${formatLimit(known.limit, known.windowMs)} through, so no more are made; \`fillrate status\` shows what is learnt from now on`,
+  )
+}
