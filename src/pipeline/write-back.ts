@@ -57,7 +57,7 @@ interface ClaimedBatch {
 
 /**
  * A batch is written without a savepoint until the database rejects one; this many after it get one, so that their cells
- * can be tried apart at once.
+ * can be left out at once.
  */
 const GUARDED_BATCHES = 10
 const guardedBatches = new WeakMap<Source, number>()

@@ -65,7 +65,7 @@ export async function prepareFixture(server: string): Promise<ChaosFixture> {
   await database.pool.query(
     `insert into crm.contacts (linkedin) select 'https://www.linkedin.com/in/chaos-' || n from generate_series(1, 12) n`,
   )
-  // Every fourth row has a bad cell: its batch is tried apart, and the cell is listed.
+  // Every fourth row has a bad cell: its batch is bisected, and the cell is listed.
   await database.pool.query(
     'alter table crm.contacts add constraint no_seniority check (id % 4 <> 0 or seniority is null)',
   )

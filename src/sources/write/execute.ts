@@ -45,13 +45,14 @@ export interface ExecuteOptions {
  * reported, and all others are written. A row whose key can no longer be a key of the source is missing; one for which a
  * trigger or a constraint waits for another transaction is locked.
  */
-export async function executeUpdate<Item extends BatchItem>(
+export async function executeUpdate<Row extends { readonly key: string }>(
   tx: Db,
   source: Source,
-  toUpdate: (bisecting: boolean) => RowUpdate<Item>,
-  batch: readonly Item[],
+  toUpdate: (bisecting: boolean) => RowUpdate<Row>,
+  rowsToUpdate: readonly Row[],
   { preview = false, isUnguarded = false }: ExecuteOptions = {},
 ): Promise<UpdatedRows> {
+  const batch = rowsToUpdate.map((row, index) => ({ ...row, index }))
   const update = toUpdate(false)
   const statement = rowUpdateStatement(source, update, { preview })
   const execute = async (): Promise<UpdatedRows> => {
@@ -92,11 +93,11 @@ const byIndex = <One extends { readonly index: number }>(results: readonly One[]
 /** A wait of a trigger or a constraint holds up the other rows: this one is written when the other transaction ends. */
 const GUARD = `set local lock_timeout = '50ms'; savepoint fillrate_batch`
 
-async function bisect<Item extends BatchItem>(
+async function bisect<Row>(
   tx: Db,
   source: Source,
-  update: RowUpdate<Item>,
-  batch: readonly Item[],
+  update: RowUpdate<Row>,
+  batch: readonly (Row & BatchItem)[],
   preview: boolean,
 ): Promise<UpdatedRows> {
   const { units } = update

@@ -7,7 +7,7 @@ import { batchJson } from './batch.ts'
 import type { RejectedCells } from './execute.ts'
 import { readJson, type RefusedCell, resultReader } from './result-columns.ts'
 import { rowUpdateStatement } from './statement.ts'
-import { type BatchRow, writeUpdate } from './write-update.ts'
+import { type WriteRow, writeUpdate } from './write-update.ts'
 
 /**
  * The cells of a rejected unit. Of a group, the cells in the constraint's columns are at fault, and the others are left
@@ -63,7 +63,7 @@ function toSkipReason(
 }
 
 /** The values of a row's outputs without an expression, as they were to be written. */
-export const pickPlainValues = (source: Source, { values }: BatchRow): Record<string, unknown> =>
+export const pickPlainValues = (source: Source, { values }: WriteRow): Record<string, unknown> =>
   Object.fromEntries(
     source.outputs
       .filter(({ column, mapping }) => mapping.sql === null && Object.hasOwn(values, column))
@@ -78,19 +78,19 @@ export const pickPlainValues = (source: Source, { values }: BatchRow): Record<st
 export async function readRejectedValues(
   tx: Db,
   source: Source,
-  rows: readonly BatchRow[],
+  rows: readonly WriteRow[],
   rejected: ReadonlyMap<number, readonly RejectedCells[]>,
 ): Promise<ReadonlyMap<number, Readonly<Record<string, unknown>>>> {
   const bySql = new Set(
     source.outputs.filter(({ mapping }) => mapping.sql !== null).map(({ column }) => column),
   )
-  const batch = rows.flatMap((row) => {
-    const columns = (rejected.get(row.index) ?? [])
+  const batch = rows.flatMap((row, index) => {
+    const columns = (rejected.get(index) ?? [])
       .filter(({ error }) => error.code.startsWith('23'))
       .flatMap((cells) => cells.columns)
     if (!columns.some((column) => bySql.has(column))) return []
     const values = Object.entries(row.values).filter(([column]) => columns.includes(column))
-    return [{ ...row, values: Object.fromEntries(values), withoutTouches: true }]
+    return [{ ...row, index, values: Object.fromEntries(values), withoutTouches: true }]
   })
   if (batch.length === 0) return new Map()
   const update = writeUpdate(source, true)

@@ -4,7 +4,7 @@ import { recordedCells } from '../own-writes.ts'
 import { quoteList, quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { listReadColumns } from '../triggers/columns.ts'
-import { type BatchItem, IDENTITY_COLUMNS } from './batch.ts'
+import { IDENTITY_COLUMNS } from './batch.ts'
 import { composeJsonSql, listParents } from './json-cells.ts'
 import { type IndexedCell, jsonColumns, namesWhereSql, type RowUpdate } from './row-update.ts'
 import { stepSql } from './statement.ts'
@@ -30,7 +30,7 @@ export function restoreUpdate(
   source: Source,
   cells: readonly MappedCell[],
   bisecting = false,
-): RowUpdate<BatchItem & UndoRow> {
+): RowUpdate<UndoRow> {
   const isRecorded = recordedCells(source.ownWrites?.writers ?? []).length > 0
   return {
     batch: [

@@ -29,16 +29,15 @@ export async function restoreBatch(
       protectedColumns: Object.keys(after),
     }))
   const known = new Set(cells.map(({ column }) => column))
-  const rows = batch.map((row, index) => ({ ...row, index }))
   const updated = await executeUpdate(
     tx,
     source,
     (bisecting) => restoreUpdate(source, cells, bisecting),
-    rows,
+    batch,
     { preview },
   )
-  const results = rows.map((row) => {
-    const result = toResult(row, updated.rows.get(row.index), describeCopies)
+  const results = batch.map((row, index) => {
+    const result = toResult(row.key, updated.rows.get(index), describeCopies)
     const dropped = Object.keys(row.after).filter((column) => !known.has(column))
     return { ...result, protectedColumns: [...result.protectedColumns, ...dropped] }
   })

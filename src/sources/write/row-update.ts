@@ -1,10 +1,10 @@
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import type { BatchColumn } from './batch.ts'
+import type { BatchColumn, BatchItem } from './batch.ts'
 
 /** What is done with the rows of a batch: by a write, or by an undo. */
 export interface RowUpdate<Item> {
-  readonly batch: readonly BatchColumn<Item>[]
+  readonly batch: readonly BatchColumn<Item & BatchItem>[]
   /** The cells that may be written. Of the n-th, the steps say whether it is, `~changed<n>`, and its value, `~new<n>`. */
   readonly cells: readonly MappedCell[]
   /** The columns of the table that are read: `t` has no others. */

@@ -24,23 +24,26 @@ import { skippedCellsSql } from './skipped-sql.ts'
 import { lockedRowSql, stepSql } from './statement.ts'
 import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
 
-/** A row to write. */
-export interface BatchRow extends BatchItem {
-  readonly hash: string
-  /** Output column to value. */
+export interface WriteRow {
+  readonly key: string
+  /** Hash of the inputs that the record was looked up with. */
+  readonly inputHash: string
+  /** Output column to value, as `coerceRecord` gives them. */
   readonly values: Readonly<Record<string, unknown>>
-  /** Output column to what Fillrate last wrote. */
-  readonly lastWritten: Readonly<Record<string, unknown>>
-  /** The same of what it wrote for earlier inputs; null: nothing. */
-  readonly earlier: Readonly<Record<string, unknown>> | null
-  /** The record's confidence. */
+  /** Outputs for which the record has a value that does not fit. */
+  readonly misfits?: readonly string[]
+  /** Output column to what Fillrate last wrote, as in an earlier `after`. */
+  readonly lastWritten: Readonly<Record<string, unknown>> | null
+  /** The same of what it wrote for earlier inputs of the row. */
+  readonly earlier?: Readonly<Record<string, unknown>> | null
+  /** 0..1. */
   readonly confidence: number | null
   /** Leaves the touched columns as they are; read only while bisecting. */
   readonly withoutTouches?: boolean
 }
 
 /** Writes what a record has for a row, where the policies allow it: a value for each output, and with any of them the touched columns. */
-export function writeUpdate(source: Source, bisecting = false): RowUpdate<BatchRow> {
+export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteRow> {
   const { outputs, touches, mapping } = source
   const cells = outputs.map((output, index) => ({ output, index }))
   return {
@@ -142,13 +145,13 @@ const readsConfidence = (source: Source): boolean =>
     .filter((expression) => expression !== null)
     .some((expression) => renderExpression(expression, { confidence: '' }).sql !== expression)
 
-function batchColumns(source: Source, bisecting: boolean): BatchColumn<BatchRow>[] {
-  const columns: BatchColumn<BatchRow>[] = [
+function batchColumns(source: Source, bisecting: boolean): BatchColumn<WriteRow & BatchItem>[] {
+  const columns: BatchColumn<WriteRow & BatchItem>[] = [
     ...IDENTITY_COLUMNS,
-    { name: '~hash', type: 'text', of: ({ hash }) => hash },
+    { name: '~hash', type: 'text', of: ({ inputHash }) => inputHash },
   ]
   for (const [n, output] of source.outputs.entries()) {
-    const valueOf = ({ values }: BatchRow): unknown => values[output.column]
+    const valueOf = ({ values }: WriteRow): unknown => values[output.column]
     columns.push(
       isSentAsJson(output)
         ? { name: `~value${n}`, type: 'jsonb', of: valueOf }
@@ -159,7 +162,7 @@ function batchColumns(source: Source, bisecting: boolean): BatchColumn<BatchRow>
     columns.push({
       name: '~last written',
       type: 'jsonb',
-      of: ({ lastWritten }) => (Object.keys(lastWritten).length > 0 ? lastWritten : null),
+      of: ({ lastWritten }) => (Object.keys(lastWritten ?? {}).length > 0 ? lastWritten : null),
     })
   if (readsEarlier(source)) columns.push({ name: '~earlier', type: 'jsonb', of: ({ earlier }) => earlier })
   if (readsConfidence(source))

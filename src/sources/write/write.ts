@@ -3,30 +3,13 @@ import type { Transaction } from 'kysely'
 import { query } from '../db.ts'
 import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
-import type { BatchItem } from './batch.ts'
 import type { RejectedRow } from './bisect.ts'
 import { type ExecuteOptions, executeUpdate, type UpdatedRows } from './execute.ts'
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
 import type { RefusedCell, RowResult } from './result-columns.ts'
 import type { RowUpdate } from './row-update.ts'
 import { hasUniqueOutputs, lockUniqueSql } from './unique-sql.ts'
-import { type BatchRow, writeUpdate } from './write-update.ts'
-
-export interface WriteRow {
-  readonly key: string
-  /** Hash of the inputs that the record was looked up with. */
-  readonly inputHash: string
-  /** Output column to value, as `coerceRecord` gives them. */
-  readonly values: Readonly<Record<string, unknown>>
-  /** Outputs for which the record has a value that does not fit. */
-  readonly misfits?: readonly string[]
-  /** Output column to what Fillrate last wrote, as in an earlier `after`. */
-  readonly lastWritten: Readonly<Record<string, unknown>> | null
-  /** The same of what it wrote for earlier inputs of the row. */
-  readonly earlier?: Readonly<Record<string, unknown>> | null
-  /** 0..1. */
-  readonly confidence: number | null
-}
+import { type WriteRow, writeUpdate } from './write-update.ts'
 
 /** What a write or an undo did with a row. */
 export interface WriteResult {
@@ -72,45 +55,31 @@ export async function writeBatch<Schema>(
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
   const { preview = false } = options
-  const rows = batch.map(toBatchRow)
   if (hasUniqueOutputs(source) && !preview) await query(tx, lockUniqueSql(source))
-  const toUpdate = (bisecting: boolean): RowUpdate<BatchRow> => writeUpdate(source, bisecting)
-  const updated = await executeUpdate(tx, source, toUpdate, rows, options)
-  const made = preview ? new Map() : await readRejectedValues(tx, source, rows, updated.cells)
-  return await rejectProtectedRows(tx, source, toWriteResults(source, rows, updated, made))
+  const toUpdate = (bisecting: boolean): RowUpdate<WriteRow> => writeUpdate(source, bisecting)
+  const updated = await executeUpdate(tx, source, toUpdate, batch, options)
+  const made = preview ? new Map() : await readRejectedValues(tx, source, batch, updated.cells)
+  return await rejectProtectedRows(tx, source, toWriteResults(source, batch, updated, made))
 }
-
-const toBatchRow = (
-  { key, inputHash, values, misfits = [], lastWritten, earlier = null, confidence }: WriteRow,
-  index: number,
-): BatchRow => ({
-  index,
-  key,
-  hash: inputHash,
-  values:
-    misfits.length === 0
-      ? values
-      : { ...values, ...Object.fromEntries(misfits.map((column) => [column, null])) },
-  lastWritten: lastWritten ?? {},
-  earlier,
-  confidence,
-})
 
 function toWriteResults(
   source: Source,
-  rows: readonly BatchRow[],
+  batch: readonly WriteRow[],
   updated: UpdatedRows,
   made: ReadonlyMap<number, Readonly<Record<string, unknown>>>,
 ): WriteResult[] {
-  return rows.map((row) => {
-    const result = toResult(row, updated.rows.get(row.index), describeCopies)
-    // The record may have a value that does not fit: the batch then has null.
-    const protectedColumns = result.protectedColumns.filter((column) => Object.hasOwn(row.values, column))
-    const rejected = updated.cells.get(row.index)
+  return batch.map((row, index) => {
+    const { key, values, misfits = [] } = row
+    const result = toResult(key, updated.rows.get(index), describeCopies)
+    // The record may have a value that does not fit.
+    const protectedColumns = result.protectedColumns.filter(
+      (column) => Object.hasOwn(values, column) || misfits.includes(column),
+    )
+    const rejected = updated.cells.get(index)
     if (rejected === undefined) return { ...result, protectedColumns }
-    const values = { ...pickPlainValues(source, row), ...made.get(row.index) }
+    const known = { ...pickPlainValues(source, row), ...made.get(index) }
     const refused = rejected
-      .flatMap((cells) => toSkippedCells(source, cells, values))
+      .flatMap((cells) => toSkippedCells(source, cells, known))
       .filter(({ column }) => !protectedColumns.includes(column))
     const skipped = [...result.skipped, ...refused]
     const isRejected = result.outcome === 'unchanged' && refused.length > 0 && !wasWritten(row, skipped)
@@ -122,11 +91,11 @@ const describeCopies = (copies: number): string =>
   `the joins give ${copies} rows for this key, and only one can be right`
 
 export function toResult(
-  { key, index }: BatchItem,
+  key: string,
   result: RowResult | RejectedRow | undefined,
   describeCopies: (copies: number) => string,
 ): WriteResult {
-  if (result === undefined) throw new Error(`the statement returned no result for row ${index}`)
+  if (result === undefined) throw new Error('the statement returned no result for a row')
   if ('error' in result)
     return { ...NO_RESULT, key, outcome: 'rejected', reason: describeServerError(result.error) }
   const { before, after, ownWrites } = result
@@ -165,7 +134,7 @@ export const NO_RESULT = {
 } as const
 
 /** Whether an earlier write has filled another of the row's cells: it is enriched already, and has not failed. */
-function wasWritten({ values, lastWritten }: BatchRow, skipped: readonly RefusedCell[]): boolean {
+function wasWritten({ values, lastWritten }: WriteRow, skipped: readonly RefusedCell[]): boolean {
   const columns = new Set(skipped.map(({ column }) => column))
-  return Object.keys(lastWritten).some((name) => (values[name] ?? null) !== null && !columns.has(name))
+  return Object.keys(lastWritten ?? {}).some((name) => (values[name] ?? null) !== null && !columns.has(name))
 }

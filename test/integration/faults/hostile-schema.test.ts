@@ -113,7 +113,7 @@ beforeAll(async () => {
                case when n % 5 = 0 then 'Typed' end
           from generate_series(1, 30) n;
         insert into crm.companies (id, site) select n, 'company' || n || '.example' from generate_series(1, 10) n;
-        -- So that rows are read again after the write, and tried apart.
+        -- So that rows are read again after the write, and bisected.
         create function crm.look() returns trigger language plpgsql as 'begin return null; end';
         create trigger look after update on crm.people for each row execute function crm.look();
         alter table crm.people add check (code operator(ext.<>) 'c7' or doc ->> 'phone' is null);

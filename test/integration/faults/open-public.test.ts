@@ -109,7 +109,7 @@ test.each([
     expect(await count(`people where title is null and letter is null`)).toBe(30)
     await expectAudited(states.enriched)
 
-    // One cell is rejected, so that rows and cells are tried apart.
+    // One cell is rejected, so that the batch is bisected.
     const [banned] = (await rows(
       `insert into banned select record ->> 'title' from fillrate.lookups where record ->> 'title' <> '' limit 1 returning title`,
     )) as Array<{ title: string }>

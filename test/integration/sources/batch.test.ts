@@ -6,7 +6,7 @@ import { openSource } from '../../../src/sources/source.ts'
 import { batchJson, batchParameters } from '../../../src/sources/write/batch.ts'
 import { resultReader } from '../../../src/sources/write/result-columns.ts'
 import { rowUpdateStatement } from '../../../src/sources/write/statement.ts'
-import { type BatchRow, writeUpdate } from '../../../src/sources/write/write-update.ts'
+import { writeUpdate } from '../../../src/sources/write/write-update.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
@@ -75,15 +75,14 @@ test('a batch as arrays gives what it gives as JSON', async () => {
     { ...RECORD, code: 'too long', big: null },
     RECORD,
   ]
-  const batch = keys.map((key, index): BatchRow => {
+  const batch = keys.map((key, index) => {
     const { values, skipped } = coerceRecord(source, records[index], 0.5)
     return {
       index,
       key,
-      hash: key === '4' ? '0' : (hashes.get(key) ?? '0'),
+      inputHash: key === '4' ? '0' : (hashes.get(key) ?? '0'),
       values: { ...values, ...Object.fromEntries(skipped.map(({ column }) => [column, null])) },
-      lastWritten: key === '3' ? { title: 'filled' } : {},
-      earlier: null,
+      lastWritten: key === '3' ? { title: 'filled' } : null,
       confidence: key === '2' ? null : 0.5,
     }
   })
