@@ -109,8 +109,8 @@ export class Transport {
   readonly #onKeyAccepted: TransportOptions['onKeyAccepted']
   readonly #onCallEnd: TransportOptions['onCallEnd']
   readonly #forbidden = new ForbiddenClassifier()
-  /** Keys whose rejection was reported. */
-  readonly #reportedRejections = new Set<ApiKey>()
+  /** Keys whose rejection was reported, and when each was rejected last, by `performance.now()`. */
+  readonly #reportedRejections = new Map<ApiKey, number>()
   #closed: Promise<void> | null = null
 
   /** Opens no connection. Throws a TypeError for an invalid option, without quoting secrets. */
@@ -241,8 +241,11 @@ export class Transport {
   }
 
   #acceptKey(key: ApiKey, sentAt: number): void {
-    this.keys.accept()
     this.#forbidden.recordAccepted(sentAt)
+    const rejectedAt = this.#reportedRejections.get(key)
+    // Sent before the key was rejected, a call shows what was.
+    if (rejectedAt !== undefined && sentAt < rejectedAt) return
+    this.keys.accept()
     if (this.#reportedRejections.delete(key)) this.#onKeyAccepted?.(key.id)
   }
 
@@ -276,8 +279,9 @@ export class Transport {
     const hasNextKey = !this.keys.allRejected
     const nextKeyId = hasNextKey ? this.keys.current.id : null
     if (isFirst) this.#forbidden.resetForKey()
-    if (isFirst && !this.#reportedRejections.has(key)) {
-      this.#reportedRejections.add(key)
+    const isReported = this.#reportedRejections.has(key)
+    this.#reportedRejections.set(key, performance.now())
+    if (isFirst && !isReported) {
       this.#onKeyRejected?.({
         keyId: key.id,
         status: details.status,

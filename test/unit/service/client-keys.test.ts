@@ -80,6 +80,31 @@ describe('several keys', () => {
 })
 
 describe('rejected keys that are tried again', () => {
+  test('are not accepted by the answer to a call that was sent before they were rejected', async () => {
+    const revoked = Promise.withResolvers<void>()
+    let calls = 0
+    const service = await serve(async (_, response) => {
+      const isFirst = ++calls === 1
+      if (isFirst) await revoked.promise
+      response.writeHead(isFirst || calls > 2 ? 404 : 401).end()
+    })
+    const events: string[] = []
+    const client = clientOf(service, {
+      apiKey: 'only',
+      onKeyRejected: () => events.push('rejected'),
+      onKeyAccepted: () => events.push('accepted'),
+    })
+    const before = client.enrichPerson(input)
+    await expect.poll(() => calls).toBe(1)
+    await rejection(client.enrichPerson(input), UnauthorizedError)
+    revoked.resolve()
+    expect(await before).toEqual({ outcome: 'not_found' })
+    expect(events).toEqual(['rejected'])
+    client.resetKeys()
+    await client.enrichPerson(input)
+    expect(events).toEqual(['rejected', 'accepted'])
+  })
+
   test('are tried one call at a time; rejection and acceptance are reported once', async () => {
     const valid = new Set<string>()
     const service = await serveKeys(valid)
