@@ -1,0 +1,242 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { StatusReport } from '../../../src/actions/status.ts'
+import { CALL_DURATION_BOUNDS_MS } from '../../../src/store/metrics.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+
+// Figures that are computed from what is stored, and those in the texts of troubles, held against the SQL that each one is, on
+// each channel that shows it. Beside `figures.test.ts`, which holds those of real work.
+
+const SCOPE = 'api.example.com 62af8704'
+const { contacts, accounts } = withAccounts.sources
+const config = {
+  ...withAccounts,
+  sources: { contacts: { ...contacts, follow: true }, accounts },
+  liveSync: { budget: 100, importBudget: 90 },
+}
+let harness: Harness
+let at: string
+const stop = new AbortController()
+let served: Promise<void>
+
+beforeAll(async () => {
+  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 60, 5) })
+  await harness.run()
+  const app = await harness.open()
+  const listening = Promise.withResolvers<string>()
+  served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
+  at = (await listening.promise).replace('0.0.0.0', '127.0.0.1')
+})
+afterAll(async () => {
+  stop.abort()
+  await served
+  await harness.close()
+})
+afterEach(async () => {
+  await harness.query('delete from fillrate.circuit_breakers')
+  await harness.query('delete from fillrate.rate_limits')
+  await harness.query('delete from fillrate.leases')
+})
+
+const read = async (path: string): Promise<string> => (await fetch(at + path)).text()
+const readStatus = async () => JSON.parse(await read('/api/status')) as StatusReport
+const words = async (path: string): Promise<string> =>
+  (await read(path)).replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
+const metric = async (name: string): Promise<number> =>
+  Number(
+    (await read('/metrics'))
+      .split('\n')
+      .find((line) => line.startsWith(`${name} `))
+      ?.slice(name.length),
+  )
+async function number(text: string, values: unknown[] = []): Promise<number> {
+  const [row] = await harness.query<{ n: number | string }>(text, values)
+  return Number(row?.n)
+}
+
+/** `412 ms`, `1.2 s` in milliseconds. */
+const toMs = (text: string): number => parseFloat(text) * (text.endsWith('ms') ? 1 : 1_000)
+
+test('the median and what 95% of the calls do not exceed are those of the calls, to the bounds that are counted', async () => {
+  const bounds = `array[${CALL_DURATION_BOUNDS_MS.join(', ')}]::float8[]`
+  // 400 calls of 3 ms to 4 s, ten minutes ago; the real ones are of another table.
+  await harness.query('delete from fillrate.request_counts')
+  const calls = 'select 3 + n * n / 40.0 as ms from generate_series(1, 400) n'
+  await harness.query(`
+    insert into fillrate.request_counts (at, endpoint, status, calls, durations, max_ms)
+    select date_bin('300 s', now(), '2000-01-01') - interval '600 s', 'person', '200', 400,
+           (select array_agg((select count(*) from (${calls}) c where width_bucket(ms, ${bounds}) = slot) order by slot)
+              from generate_series(0, ${CALL_DURATION_BOUNDS_MS.length}) slot),
+           (select max(ms) from (${calls}) c)`)
+  const [truth] = await harness.query<Record<'median' | 'most' | 'slowest', number>>(`
+    select percentile_disc(0.5) within group (order by ms)::float8 as median,
+           percentile_disc(0.95) within group (order by ms)::float8 as most, max(ms)::float8 as slowest from (${calls}) c`)
+  const [, median = '', most = '', slowest = ''] =
+    / 400 0 0 ([\d.]+ m?s) ([\d.]+ m?s) ([\d.]+ m?s) /.exec(await words('/service')) ?? []
+  for (const [shown, is] of [
+    [median, truth?.median ?? NaN],
+    [most, truth?.most ?? NaN],
+  ] as const) {
+    const high = CALL_DURATION_BOUNDS_MS.find((bound) => bound > is) ?? NaN
+    const low = CALL_DURATION_BOUNDS_MS[CALL_DURATION_BOUNDS_MS.indexOf(high) - 1] ?? NaN
+    expect(toMs(shown)).toBeGreaterThanOrEqual(low)
+    expect(toMs(shown)).toBeLessThanOrEqual(high)
+  }
+  expect(toMs(slowest)).toBeCloseTo(truth?.slowest ?? NaN, -3)
+})
+
+test('the age of the oldest delivery that is not settled is that of the table', async () => {
+  const client = await harness.database.pool.connect()
+  try {
+    // Settling would take it at once: it waits for the table, which can be read.
+    for (;;) {
+      await client.query(`insert into fillrate.deliveries (event_id, state, received_at, body)
+        values (gen_random_uuid()::text, 'received', now() - interval '90 s', '{}')`)
+      await client.query('begin; lock table fillrate.deliveries in exclusive mode')
+      const { rowCount } = await client.query(`select from fillrate.deliveries where state = 'received'`)
+      if (rowCount === 1) break
+      await client.query('rollback')
+    }
+    const age = `select extract(epoch from clock_timestamp() - min(received_at)) as n from fillrate.deliveries where state = 'received'`
+    const before = await number(age)
+    const shown = await metric('fillrate_oldest_unsettled_delivery_seconds')
+    expect(shown).toBeGreaterThanOrEqual(before)
+    expect(shown).toBeLessThanOrEqual(await number(age))
+  } finally {
+    await client.query('rollback')
+    client.release()
+  }
+  await expect.poll(() => metric('fillrate_oldest_unsettled_delivery_seconds')).toBe(0)
+})
+
+test('the budgets of imports, of a run and of a scheduled run are those of the tables', async () => {
+  await harness.query(`
+    insert into fillrate.budgets (name, lookups_spent, spent_by_source)
+    select 'import ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 33, '{"contacts": 33}'::jsonb union all select 'night', 7, '{"contacts": 7}'`)
+  const runs = await harness.query<{ id: number; trigger: string }>(`
+    insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, options, budget_name, lookups_spent)
+    select '${SCOPE}', trigger, '{contacts}', 'running', 'x', gen_random_uuid(), now() + interval '1 hour',
+           jsonb_build_object('budget', budget), name, spent
+      from (values ('manual', 50, null, 12), ('schedule', 30, 'night', 0)) v (trigger, budget, name, spent)
+    returning id::int, trigger`)
+  const expected = await harness.query<{ kind: string; run: number | null; limit: number; spent: number }>(`
+    select 'import' as kind, null::int as run, 90 as limit, lookups_spent::int as spent from fillrate.budgets where name like 'import %'
+    union all
+    select case trigger when 'schedule' then 'schedule' else 'run' end, r.id::int, (options ->> 'budget')::int,
+           coalesce(b.lookups_spent, r.lookups_spent)::int
+      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name where r.state = 'running'`)
+  expect(expected.map(({ kind }) => kind)).toEqual(['import', 'run', 'schedule'])
+  await expect.poll(async () => (await readStatus()).spend.budgets.length).toBe(4)
+  const { budgets } = (await readStatus()).spend
+  for (const { kind, run, limit, spent } of expected) {
+    const left = limit - spent
+    expect(budgets).toContainEqual(expect.objectContaining({ kind, run, limit, spent, left }))
+    const name = { import: 'Imports, today', run: `Run ${run}`, schedule: `Scheduled run ${run}` }[kind]
+    // What was read a moment ago may be shown again.
+    await expect.poll(() => words('/spend')).toContain(` ${name} ${spent} ${limit} ${left} `)
+    await expect.poll(() => metric(`fillrate_budget_remaining_lookups{budget="${kind}"}`)).toBe(left)
+  }
+  await harness.query('delete from fillrate.runs where id = any($1)', [runs.map(({ id }) => id)])
+  await harness.query('delete from fillrate.budgets')
+})
+
+const WAITING = `select count(*) as n from fillrate.rows where state = 'waiting'`
+const leads = (status: object): string => `
+  with l as (insert into fillrate.leases (scope, lease_token, leased_until, owner)
+             values ('${SCOPE}', gen_random_uuid(), now() + interval '1 hour', 'another process'))
+  insert into fillrate.rate_limits (scope, "limit", observed_at, status, reported_at)
+  values ('${SCOPE}', 60, now(), '${JSON.stringify(status)}', now())`
+const circuit = (isUnreachable: boolean): string => `
+  insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, is_unreachable)
+  values ('${SCOPE}', now() + interval '20 seconds', 5000, 'HTTP 503', ${isUnreachable})`
+const STALLED = { stallReason: 'waits for the next window', stalledForMs: 95_000, nextWindowAt: null }
+
+/** Each trouble: what makes it, and each figure of its text as the words before and after it, and the SQL that it is. */
+const TROUBLES: readonly [code: string, begin: string, figures: readonly [RegExp, string][]][] = [
+  // Before those that explain them: they count from their end.
+  [
+    'live_sync_behind',
+    `insert into fillrate.changed_rows (changed_at, source, keys, is_import)
+     values (now() - interval '3 h', 'contacts', '{1,2,3}', false), (now() - interval '1 h', 'contacts', '{4}', false)`,
+    [
+      [
+        /(\d+) changes in the database/,
+        `select sum(cardinality(keys)) as n from fillrate.changed_rows where source = 'contacts'`,
+      ],
+      [
+        /is (\d+) h /,
+        `select floor(extract(epoch from now() - min(changed_at)) / 3600) as n from fillrate.changed_rows`,
+      ],
+    ],
+  ],
+  [
+    'calls_waiting',
+    leads({ state: 'fixed_window', ...STALLED }),
+    [
+      [/waiting for 1 min (\d+) s/, 'select 35 as n'],
+      [/; (\d+) rows are waiting/, WAITING],
+    ],
+  ],
+  ['service_down', circuit(true), [[/(\d+) rows are waiting and will be retried/, WAITING]]],
+  ['circuit_open', circuit(false), [[/(\d+) rows are waiting and will be retried/, WAITING]]],
+  ['banned', leads({ state: 'banned' }), [[/(\d+) rows are waiting\./, WAITING]]],
+  [
+    'shared_key',
+    leads({ state: 'fixed_window', sharedKey: true, ...STALLED }),
+    [
+      [/permitted for 1 min (\d+) s; \d+ rows are waiting/, 'select 35 as n'],
+      [/; (\d+) rows are waiting/, WAITING],
+    ],
+  ],
+  [
+    'writes_rejected',
+    `update fillrate.rows set state = 'write_rejected', reason = 'not so' where source = 'contacts' and key::int between 11 and 41 and state = 'enriched'`,
+    [
+      [
+        /rejects (\d+) rows of contacts/,
+        `select count(*) as n from fillrate.rows where source = 'contacts' and state = 'write_rejected'`,
+      ],
+    ],
+  ],
+  [
+    'run_failed',
+    `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals)
+     values ('${SCOPE}', 'schedule', '{accounts}', 'failed', 'x', gen_random_uuid(), now(), now(), '{}', '{"status": "failed"}')`,
+    [
+      [
+        /Run (\d+) of accounts failed/,
+        `select id as n from fillrate.runs where state = 'failed' and trigger = 'schedule'`,
+      ],
+    ],
+  ],
+]
+
+test('the figures in the texts of troubles are those of the tables', async () => {
+  // Rows that wait: a run whose key is refused leaves what it has picked.
+  await harness.query(
+    `insert into crm.contacts (email) select 'late' || n || '@example.com' from generate_series(1, 9) n`,
+  )
+  harness.sandbox.configure({ keys: ['another'] })
+  expect(await harness.run({ sources: ['contacts'] })).toMatchObject({ status: 'unauthorized' })
+  expect(await number(WAITING)).toBe(9)
+  const seen = new Set<string>()
+  const expectFigures = async (code: string, figures: readonly [RegExp, string][]): Promise<void> => {
+    for (const [pattern, sql] of figures) {
+      await expect.poll(async () => (await readStatus()).troubles.map((one) => one.code)).toContain(code)
+      const trouble = (await readStatus()).troubles.find((one) => one.code === code)
+      const text = `${trouble?.title}. ${trouble?.meaning}`
+      expect([text, Number(pattern.exec(text)?.[1])]).toEqual([text, await number(sql)])
+      // What was read a moment ago may be shown again.
+      await expect.poll(() => words('/')).toContain(pattern.exec(text)?.[0])
+    }
+    seen.add(code)
+  }
+  for (const [code, begin, figures] of TROUBLES) {
+    await harness.query(begin)
+    await expectFigures(code, figures)
+    await harness.query('delete from fillrate.circuit_breakers')
+    await harness.query('delete from fillrate.rate_limits')
+    await harness.query('delete from fillrate.leases')
+  }
+  expect([...seen]).toEqual(TROUBLES.map(([code]) => code))
+})
