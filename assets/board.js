@@ -228,6 +228,8 @@ function draw(container, chart) {
   return new uPlot(
     {
       ...sizeOf(container),
+      // The last label of the time is centred on its tick, which may be at the right edge.
+      padding: [null, 28, null, null],
       series: [
         { label: 'at', value: (_, at) => (at == null ? '–' : clockText(new Date(at * 1_000), false)) },
         ...series.map(

@@ -83,8 +83,13 @@ interface TroubleKind {
 /** The host of a scope such as `api.example.com 62af8704`. */
 export const toHost = (subject: string): string => subject.split(' ')[0] || 'the service'
 const toKeyId = (subject: string): string => subject.split(' ')[1] ?? ''
-const withReason = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : ` (${reason})`)
-const afterDash = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : `: ${reason}`)
+/** Characters of a reason in a sentence: a trigger may raise a page of text, which the failures show as a whole. */
+const MAX_REASON = 160
+const shorten = (reason: string): string =>
+  reason.length <= MAX_REASON ? reason : `${reason.slice(0, MAX_REASON - 1).trimEnd()}…`
+const withReason = ({ reason }: TroubleDetails): string =>
+  reason === undefined ? '' : ` (${shorten(reason)})`
+const afterDash = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : `: ${shorten(reason)}`)
 const keyName = (subject: string): string =>
   toKeyId(subject) === '' ? 'the API key' : `the API key ${toKeyId(subject)}`
 

@@ -55,3 +55,13 @@ test('docs/operations.md has a heading for every code', () => {
   const headings = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^### (\w+_\w+|banned)$/gm)]
   expect(headings.map(([, code]) => code).toSorted()).toEqual(codes.toSorted())
 })
+
+test.each(['writes_rejected', 'source_broken', 'run_failed'] as const)(
+  'the title of %s has the beginning of a reason that is a page long',
+  (code) => {
+    const details = { ...FULL, reason: 'the record is locked until the end of the quarter; '.repeat(20) }
+    const { title } = describeTrouble({ code, subject: 'contacts', details }, NOW)
+    expect(title).toContain('the record is locked until the end of the quarter; the record')
+    expect(title.length).toBeLessThan(240)
+  },
+)
