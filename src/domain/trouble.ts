@@ -1,5 +1,6 @@
 import { describeRefusal } from './refusal.ts'
 import { toSentenceCase, formatCount, formatDuration, pluralize, relativeTime } from '../util/format.ts'
+import { shorten } from '../util/text.ts'
 
 /** What is known of a trouble beyond its code and subject: what its texts name. Stored as JSON; any field may be missing. */
 export interface TroubleDetails {
@@ -83,10 +84,6 @@ interface TroubleKind {
 /** The host of a scope such as `api.example.com 62af8704`. */
 export const toHost = (subject: string): string => subject.split(' ')[0] || 'the service'
 const toKeyId = (subject: string): string => subject.split(' ')[1] ?? ''
-/** Characters of a reason in a sentence: a trigger may raise a page of text, which the failures show as a whole. */
-const MAX_REASON = 160
-const shorten = (reason: string): string =>
-  reason.length <= MAX_REASON ? reason : `${reason.slice(0, MAX_REASON - 1).trimEnd()}…`
 const withReason = ({ reason }: TroubleDetails): string =>
   reason === undefined ? '' : ` (${shorten(reason)})`
 const afterDash = ({ reason }: TroubleDetails): string => (reason === undefined ? '' : `: ${shorten(reason)}`)

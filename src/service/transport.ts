@@ -109,7 +109,7 @@ export class Transport {
   readonly #onKeyAccepted: TransportOptions['onKeyAccepted']
   readonly #onCallEnd: TransportOptions['onCallEnd']
   readonly #forbidden = new ForbiddenClassifier()
-  /** Keys whose rejection was reported, and when each was rejected last, by `performance.now()`. */
+  /** Keys whose rejection was reported, and when each was rejected last, by `performance.now()`: what was sent before shows what was. */
   readonly #reportedRejections = new Map<ApiKey, number>()
   #closed: Promise<void> | null = null
 
@@ -243,7 +243,6 @@ export class Transport {
   #acceptKey(key: ApiKey, sentAt: number): void {
     this.#forbidden.recordAccepted(sentAt)
     const rejectedAt = this.#reportedRejections.get(key)
-    // Sent before the key was rejected, a call shows what was.
     if (rejectedAt !== undefined && sentAt < rejectedAt) return
     this.keys.accept()
     if (this.#reportedRejections.delete(key)) this.#onKeyAccepted?.(key.id)

@@ -9,6 +9,10 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   return near.length === 0 ? null : `Did you mean ${oneOf(near)}?`
 }
 
+/** The beginning of a long text, such as a trigger may raise: for a title. */
+export const shorten = (text: string, length = 160): string =>
+  text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`
+
 /** The candidates that are nearest to a word, at most three; none where nothing is near. */
 export function nearestWords(word: string, candidates: readonly string[]): string[] {
   const scored = candidates
