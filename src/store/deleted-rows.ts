@@ -214,7 +214,7 @@ export async function eraseRows(
       skipped as (delete from fillrate.skipped_cells where ${these} returning lookup_id),
       erased as (delete from fillrate.rows where ${these} returning missed_lookup_ids || lookup_id as ids)
     select (select count(*) from erased) as rows, (select count(*) from changes) as changes,
-           array_remove(array(select unnest(ids) from erased union select lookup_id from changes union select lookup_id from skipped), null) as lookups`.execute(
+           to_json(array_remove(array(select unnest(ids) from erased union select lookup_id from changes union select lookup_id from skipped), null)) as lookups`.execute(
     tx,
   )
   const { lookups, ...counts } = rows[0] ?? { rows: 0, changes: 0, lookups: [] }
