@@ -1,5 +1,4 @@
 import type { RunSpec } from './run.ts'
-import type { UndoTarget } from './undo.ts'
 
 /** A run or an undo that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
 export type RequestedRun = RequestedPass | RequestedUndo
@@ -10,8 +9,10 @@ export interface RequestedPass extends RunSpec {
   readonly isDryRun: boolean
 }
 
-export interface RequestedUndo extends UndoTarget {
+export interface RequestedUndo {
   readonly kind: 'undo'
+  /** The run to undo. */
+  readonly run: number
 }
 
 export type RequestedKind = RequestedRun['kind']

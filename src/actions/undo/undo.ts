@@ -18,7 +18,7 @@ import {
 } from './revert-batch.ts'
 import { CHANGES_PER_BATCH, RevertQueue } from './revert-queue.ts'
 
-export interface UndoOptions extends UndoTarget {
+export type UndoOptions = UndoTarget & {
   /** Reports what would be reverted, and writes nothing. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
