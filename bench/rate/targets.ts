@@ -8,7 +8,7 @@ export interface RateTarget {
   readonly inTenSeconds?: number
 }
 
-/** DESIGN section 8's figure for fixed windows of this length. */
+/** The target for fixed windows of this length. */
 export function steadyTarget(limit: number, windowMs: number): number | null {
   if (windowMs >= 10_000) return 0.99
   if (windowMs >= 2000) return 0.97

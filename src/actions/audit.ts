@@ -19,8 +19,8 @@ export interface AuditEnd {
 }
 
 /**
- * Does something that changes data, and records it in the audit list: before it begins, so that an action whose process
- * dies is listed as well, and with its outcome when it has ended.
+ * Executes an action and records it in the audit list: before it begins, so that an action whose process dies is listed, too,
+ * and with its outcome when it has ended.
  * @param act receives a function that records the run as soon as there is one
  * @param describe the outcome of the result
  * @throws the error of `act`, after it was recorded

@@ -144,7 +144,7 @@ async function insertTombstones(db: Deps['db'], targets: readonly ForgetTarget[]
 }
 
 interface StoredSubject {
-  /** Lookups of the subject, and those that its rows link to it. */
+  /** Lookups of the subject, and lookups that are linked by its rows. */
   readonly ids: readonly number[]
   readonly named: readonly erase.RowName[]
   /** How many lookups are linked alone. */

@@ -65,12 +65,12 @@ export interface ServiceCase {
     readonly credits?: number
     readonly jobId?: string | null
     readonly requestIds?: BulkAcceptance['requestIds']
-    /** Of a bulk job whose results are in the answer, or of one that is fetched. */
+    /** Of a bulk job whose results are in the answer, or fetched. */
     readonly results?: readonly ExpectedResult[]
   }
 }
 
-/** A delivery, and what it means. `secret` signs it, unless `headers` have a signature. */
+/** A delivery, and its meaning. `secret` signs it, unless `headers` have a signature. */
 export interface DeliveryCase {
   readonly name: string
   readonly delivery: { readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
@@ -171,7 +171,7 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
   }
 }
 
-/** What a lookup comes to, and what it costs. */
+/** The result of a lookup, and its cost. */
 export async function understand(
   service: Service,
   client: EnrichmentClient,

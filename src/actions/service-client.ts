@@ -7,9 +7,8 @@ import { EnrichmentClient } from '../service/client.ts'
 import type { Log } from '../util/log.ts'
 
 /**
- * Concurrent calls for each spare connection. undici uses a connection for the next call only two turns of the event loop after
- * the answer to the last one, and a turn handles all answers that have arrived: without spare ones a slot was idle for 1 to
- * 2 ms of each call of 20 ms.
+ * Concurrent calls for each spare connection. undici uses a connection again only two turns of the event loop after its
+ * last answer, so that without spare connections each slot would be idle between two calls.
  */
 const CALLS_PER_SPARE_CONNECTION = 4
 

@@ -20,7 +20,7 @@ type PlayedCase = ServiceCase & {
 /**
  * Plays a service from its cases, so that it can be tried without a key. A request that no case makes gets the answer
  * of a case without a match at the same path, or a 404. A bulk call of any emails, and the poll of its job, get the answer
- * of a case, made to fit these emails; one of more emails than the service takes is refused. Rejects if the port is in use.
+ * of a case, adapted to these emails; too many emails for the service are refused. Rejects if the port is in use.
  */
 export async function openServiceStandIn(
   service: Service,

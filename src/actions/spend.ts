@@ -15,7 +15,7 @@ import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
 import * as spend from '../store/spend.ts'
 
-/** What of a configuration decides how much may be spent, and what it costs. */
+/** The parts of a configuration that decide how much may be spent, and the price. */
 export type SpendSettings = Pick<Config, 'price' | 'liveSync' | 'sources' | 'adapter'>
 
 /** Before a configuration is loaded: no price, and no budget to report. */
@@ -27,8 +27,8 @@ export const NO_SPEND_SETTINGS: SpendSettings = {
 }
 
 /**
- * What was requested of the service, what it costs, what is left of each budget, and what is foreseen. The numbers are
- * counted with each answer, killed and running runs included. Days are in UTC.
+ * The requests to the service, their cost, what is left of each budget, and a forecast. Requests are counted with each
+ * answer, killed and running runs included. Days are in UTC.
  */
 export interface SpendReport {
   readonly today: SpendAmount
@@ -78,7 +78,7 @@ export interface BudgetReport {
   readonly unit?: 'credit'
   /** The run; null for a budget of the day. */
   readonly run: number | null
-  /** The part of this source; null: all of it. */
+  /** The source that has this share of the budget; null: the whole budget. */
   readonly source: string | null
   /** Null is unlimited. */
   readonly limit: number | null
@@ -202,7 +202,7 @@ async function listBudgets(db: Database, settings: SpendSettings, now: number): 
 const toLimit = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' || budget === null ? null : budget
 
-/** A budget, and the parts of it that sources may use. @param now null: it does not restart at midnight */
+/** A budget, and the shares of its sources. @param now null: it does not restart at midnight */
 function listParts(
   of: Pick<BudgetReport, 'kind' | 'run' | 'limit'>,
   usage: Pick<budgets.BudgetUsage, 'lookups' | 'bySource'>,

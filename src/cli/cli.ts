@@ -23,7 +23,7 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
   }
 }
 
-/** Runs a command, prints its answer, and closes what it has opened. */
+/** Runs a command, prints its answer, and closes the app or database that it opened. */
 async function execute(invocation: Invocation, context: Context): Promise<ExitCode> {
   const closing: Parameters<CliCall['onEnd']>[0][] = []
   let failure: unknown = null

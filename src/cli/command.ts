@@ -234,7 +234,7 @@ export interface Context {
   readonly now: () => number
 }
 
-/** The environment variables as help describes them. A test compares the names with those that are read. */
+/** The environment variables as help describes them. A test compares their names with `config/environment.ts`. */
 export const ENVIRONMENT_HELP = {
   DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
   FILLRATE_MAX_CONNECTIONS: 'largest number of connections to Postgres; default: 10',

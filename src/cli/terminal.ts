@@ -64,8 +64,8 @@ const MAX_TEXT_COLUMNS = 100
  * A text output: a terminal or not, with its width, with or without colour. On a terminal it can keep live lines at the
  * bottom; other output appears above them.
  *
- * The live lines are drawn here and not by log-update, which erases a frame before it draws the next one: on a terminal
- * without synchronized output that flickers. It also hides the cursor of standard error, whatever stream it writes to.
+ * The live lines are not drawn by log-update, which flickers on a terminal without synchronized output, and hides the cursor of
+ * standard error whatever stream it writes to.
  */
 export class Output {
   readonly paint: Paint

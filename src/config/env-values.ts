@@ -41,7 +41,7 @@ export function parseProxies(text: string): EnvValue<readonly string[]> {
   }
 }
 
-/** Two at least: one that a long statement holds, and one for the rest. */
+/** Two at least, so that a long statement does not hold the only connection. */
 export function parseMaxConnections(text: string): EnvValue<number> {
   const count = /^\d{1,4}$/.test(text) ? Number(text) : 0
   if (count >= 2 && count <= 1_000) return { ok: true, value: count }

@@ -45,7 +45,7 @@ export function parseConfig(value: unknown, path: string | null, module: GivenSe
 
 /** A configuration that was read, with problems. */
 export class InvalidConfig extends ConfigProblems {
-  /** What is valid of it, to be checked against the database; null if there is no valid source. */
+  /** The valid part, to be checked against the database; null if there is no valid source. */
   readonly usable: Config | null
   /** The service that it describes is among the mistakes: nothing can be said about how it is called. */
   readonly hasInvalidService: boolean

@@ -84,7 +84,7 @@ function toSourceKind(values: readonly string[], fields: ServiceFields): SourceK
   return isList(fields.company) ? 'company' : null
 }
 
-/** The branch of a union that the value was intended for: the one that matched beyond its first check. */
+/** The branch of a union that the value was intended for: the branch whose first check it passes. */
 function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
   const isObject = typeof value === 'object' && value !== null
   return branches.find((issues) => {

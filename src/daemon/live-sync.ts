@@ -258,7 +258,7 @@ export class LiveSync {
     return skippedKeys
   }
 
-  /** The open run, or a new one. Null if the day's budget, or the part of it of this source, is spent. */
+  /** The open run, or a new one. Null if the day's budget, or this source's share, is spent. */
   async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRun | null> {
     const budgetName = await this.#budgets.refresh(kind)
     const sources = source ? [source.name] : this.#names

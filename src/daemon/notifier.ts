@@ -56,10 +56,9 @@ interface Target extends NotifyTarget {
 }
 
 /**
- * Tells people of troubles and, where they want it, of finished runs. What is to be sent is stored in the transaction of
- * what it is about, so that a crash loses nothing, and sent by any process that has the target, once: a lease keeps the
- * others away, and only a process that dies between the answer and its record leaves a second attempt, with the same
- * `event_id`.
+ * Sends notifications of troubles and, where a target wants them, of finished runs. A notification is stored in the
+ * transaction that records its trouble or run, so that a crash loses none, and sent under a lease by one process. Only a process
+ * that dies between the answer and its record causes a second attempt, with the same `event_id`.
  */
 export class Notifier {
   readonly #options: NotifierOptions

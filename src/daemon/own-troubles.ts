@@ -15,7 +15,7 @@ interface RaisedTrouble extends Omit<OwnTrouble, 'forMs' | 'seenAgoMs'> {
   readonly seenAt: number
 }
 
-/** What only this process knows to be wrong, and what it knows to be right again. */
+/** Troubles that only this process can observe, and their ends. */
 export class OwnTroubles {
   /** Identifies this process; unique for each start, so that it is never mistaken for an earlier one. */
   readonly owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`

@@ -71,7 +71,7 @@ export class Scheduler {
     this.#entries = new Map(entries.map((entry) => [scheduleName(entry), entry]))
   }
 
-  /** Records due runs, and starts those that can start, and what is requested. */
+  /** Records due runs, and starts the ones that can start, and requested ones. */
   async startDue(): Promise<void> {
     if (this.#stopping.signal.aborted) return
     if (this.#entries.size === 0 && this.#deps.requests === undefined) return

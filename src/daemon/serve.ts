@@ -14,7 +14,7 @@ export interface ServeReceiverOptions {
   readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
   readonly notifier: Notifier
-  /** Opens the sources anew, after one that was broken was mended. */
+  /** Opens the sources again, after a broken one was mended. */
   readonly reopen: () => Promise<void>
 }
 

@@ -31,7 +31,7 @@ import type { OwnTroubles } from './own-troubles.ts'
 export interface TroubleNotifier {
   /** Queues notifications. Null: there is no one to notify, and that is left to another process. */
   readonly queueTroubles: QueueNotifications | null
-  /** Sends one that cannot be stored. @returns whether it was accepted */
+  /** Sends a notification that cannot be stored. @returns whether it was accepted */
   tellDirectly(trouble: Trouble, eventId: string): Promise<boolean>
 }
 
@@ -51,7 +51,7 @@ export interface TroubleWatchOptions {
 const INTERVAL_MS = 2_000
 /** While Postgres is away: its return is noticed at once, and what keeps it away may change. */
 const AWAY_INTERVAL_MS = 1_000
-/** A slower answer of Postgres counts as none. */
+/** How long an answer of Postgres may take; a later one counts as none. */
 const TIMEOUT_MS = 10_000
 /** What holds is recorded again this often, so that other processes know that it was seen. */
 const REFRESH_MS = 10_000

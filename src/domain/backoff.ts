@@ -23,8 +23,7 @@ const LOST_RETRY_CEILINGS_MS = [30_000, 30 * 60_000]
 
 /**
  * The delay before the next attempt of a lookup: spread over half an hour, so that a single fault costs a second and an
- * outage does not use up the attempts of a row. Rejected: doubling from a second, which spends five attempts in eight
- * seconds. Full jitter; a `Retry-After` is a lower bound.
+ * outage does not use up the attempts of a row. Full jitter; a `Retry-After` is a lower bound.
  *
  * @param attempts attempts so far, 1 or more
  * @returns milliseconds

@@ -1,4 +1,4 @@
-/** A transaction that is open when a pass starts: what it has changed becomes visible later, with an earlier time. */
+/** A transaction that is open when a pass starts: its changes become visible later, with an earlier time. */
 export interface RunningTransaction {
   /** As Postgres names it: no other transaction has this name until the server restarts. */
   readonly id: string

@@ -23,7 +23,7 @@ export const Job = {
 } as const
 export type JobState = (typeof Job)[keyof typeof Job]
 
-/** Emails in one bulk call at most, unless the service says otherwise (service interface, E4). */
+/** Emails in one bulk call at most, unless the service says otherwise. */
 export const JOB_SIZE = 100
 /** What a service may take at most. A job is one row and one answer, which is read whole. */
 export const MAX_JOB_SIZE = 1_000

@@ -115,9 +115,8 @@ export function toPlainNumbers(value: unknown): unknown {
 
 /**
  * Numbers that JSON.parse and JSON.stringify may not reproduce: 20 digits, `12.50`, an exponent. Only where the grammar
- * allows a number: a hexadecimal identifier looks like an exponent (`"3e12"`), and the slow way costs several times as
- * much. It begins with what is before a number, which most of a text is not: with a lookbehind after the number, the search
- * took three times as long, and a quarter of what JSON.parse does.
+ * allows a number, because a hexadecimal identifier looks like an exponent (`"3e12"`). It begins with the character before the
+ * number, which is rarer than a digit, so that most of a text is passed quickly.
  */
 const REWRITTEN_NUMBER = /[:,[\s]-?(?:\d[\d.]{15}|\d+\.\d*0\b|\d[\d.]*[eE][+-]?\d)/
 

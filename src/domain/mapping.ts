@@ -91,7 +91,7 @@ export interface SourceMapping {
   readonly follow: boolean
   /** What happens to what is stored of a row that the table no longer has. */
   readonly onDelete: OnDelete
-  /** The most lookups of a run, or of live sync in a day, for this source. Null: as many as the others leave. */
+  /** The most lookups of a run, or of live sync in a day, for this source. Null: as many as the other sources leave. */
   readonly budget: SourceBudget | null
   readonly minConfidence: number
   readonly cascade: boolean

@@ -132,7 +132,7 @@ export function toTroubleNotification(
   }
 }
 
-/** The begin of a trouble with what is known of it when it is sent: it may have waited a minute, or for its target. */
+/** The begin of a trouble, with its details at the time of sending: the notification may have waited a minute, or for its target. */
 export function withDetails(
   notice: FillrateNotification,
   details: TroubleDetails,
@@ -219,7 +219,7 @@ const RETRY_MS = [10_000, 30_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000, 
 export const notificationRetryMs = (attempts: number): number =>
   RETRY_MS[Math.min(Math.max(attempts, 1), RETRY_MS.length) - 1] ?? 0
 
-/** What was measured while it lasted: in words about its end these would be figures of another time. */
+/** Figures from the time while it lasted: a notification of its end must not repeat them. */
 const withoutFigures = ({ code, details }: Pick<Trouble, 'code' | 'details'>): TroubleDetails => {
   const { waiting: _waiting, ms: _ms, usualMs: _usual, until: _until, reason, ...lasting } = details
   return code === 'calls_waiting' ? lasting : { ...lasting, ...(reason !== undefined && { reason }) }

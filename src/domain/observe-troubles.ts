@@ -7,7 +7,7 @@ import type { ObserverOptions, TroubleFacts } from './trouble-facts.ts'
 import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type TroubleDetails } from './trouble.ts'
 
 const MINUTE = 60_000
-/** Calls that wait for less than this are no trouble, nor those that wait for one window of a known length. */
+/** Calls that wait for less than this, or for one window of a known length, are no trouble. */
 const MIN_WAIT_MS = 10_000
 const MAX_WAIT_MS = 10 * MINUTE
 /** A scheduled run starts within a second; a queued one waits for another run of its sources. */
@@ -118,7 +118,7 @@ function observeWaits(
   ]
 }
 
-/** For how long no call was permitted, and why; null if that is usual. @param from what it counts from */
+/** For how long no call was permitted, and why; null if that is usual. @param from when the wait began */
 function findWait({ now, waitingRows }: TroubleFacts, status: RateStatus, from: number) {
   const { stallReason: reason, stalledForMs, nextWindowAt } = status
   const ms = Math.min(stalledForMs ?? 0, now.getTime() - from)

@@ -89,8 +89,8 @@ export interface LimitUsage {
 }
 
 /**
- * For how many milliseconds limits may be exhausted, by endpoint; `all`: one that may be counted against whatever is
- * called. Where no time is stated, calls are left.
+ * For how many milliseconds limits may be exhausted, by endpoint; `all`: a limit of all endpoints. Endpoints without an entry
+ * have calls left.
  */
 export type ExhaustedFor = { readonly [Endpoint in CalledEndpoint | 'all']?: number }
 

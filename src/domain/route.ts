@@ -9,8 +9,7 @@ export type RouteOption = 'auto' | 'sync' | 'bulk'
  * - in bulk jobs of at most `size`, while at least `bulkFrom` lookups wait
  * - singly, one call per lookup
  *
- * While rows are still being picked only full jobs are submitted: the rest may still fill one, and a job of 60 costs as
- * much of the rate limit as one of 100. Afterwards `minimum` decides, and the rest is requested singly.
+ * While rows are still being picked only full jobs are submitted, because every job costs one call. Afterwards `minimum` decides, and the rest is requested singly.
  */
 export function routeEmails(situation: {
   readonly option: RouteOption

@@ -76,7 +76,7 @@ export interface FinishedRun {
   readonly rows: { readonly picked: number; readonly enriched: number }
 }
 
-/** How a run ended, for lists and pages: what its report says more exactly than its state, such as that it stopped at its budget. */
+/** How a run ended, for lists and pages, from its report, which is more exact than its state (`budget_reached`). */
 export function runOutcome({
   state,
   totals,

@@ -3,7 +3,7 @@ export interface EndedCalls {
   /** The start of the step, in milliseconds since the epoch. */
   readonly at: number
   readonly calls: number
-  /** How long they took, as groups of calls of about the same duration. */
+  /** Their durations, as groups of calls of about the same duration. */
   readonly durations: readonly { readonly ms: number; readonly calls: number }[]
 }
 
@@ -43,20 +43,20 @@ const FAR_BELOW = 3
 export const MIN_SLOW_MS = 15_000
 /** Less than this of a step that lasts shows nothing. */
 const MIN_STEP_MS = 5_000
-/** Calls are counted with a delay of up to two seconds, and those that are not answered yet are not counted. */
+/** Calls are counted up to two seconds after their answer. */
 const SILENCE_MS = 7_000
 const MIN_CALLS = 5
 /** This multiple of the calls that a slow service could answer shows that it is not slow: its slowness varies. */
 const MORE = 1.5
 /** Expected of a service about which nothing is known. */
 const EXPECTED_MS = 1_000
-/** What is faster is not waited for: then this machine decides how fast calls are. */
+/** Faster calls do not show the service: this machine decides how fast they are. */
 const MIN_EXPECTED_MS = 20
 
 /**
- * Whether the service is too slow for its limit: most slots wait for answers, and less than a third of the calls is
- * answered that the limit and the usual duration of a call permit. Time decides, not the share of slow calls: of two
- * calls of which one takes ten seconds, half are fast. Without work slots are idle, and where the limit binds they are, too.
+ * Whether the service is too slow for its limit: most slots wait for answers, and less than a third of the calls that
+ * the limit and their usual duration permit are answered. Without work, and where the limit binds, slots are idle. The time of
+ * calls decides and not the share of slow ones, which says little when one of two calls takes ten seconds.
  * @param now milliseconds since the epoch
  */
 export function findSlowness(

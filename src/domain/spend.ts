@@ -26,7 +26,7 @@ export interface SpendCounts {
 /** The maximum number of lookups of a run. */
 export type LookupBudget = number | 'unlimited'
 
-/** The price of a lookup, or of a credit where a lookup does not cost one, by what it is about, in units of the currency. */
+/** The price of a lookup by its kind, in units of the currency; the price of a credit where lookups cost credits. */
 export interface Price {
   /** ISO 4217: `EUR`. */
   readonly currency: string
@@ -41,7 +41,7 @@ export interface Money {
   readonly currency: string
 }
 
-/** What was requested, over all endpoints, and what it costs. `credits` are there only where a lookup does not cost one. */
+/** The requests to all endpoints and their cost. `credits` only where a lookup may cost another number than one. */
 export interface SpendAmount extends Pick<
   SpendCounts,
   'calls' | 'lookups' | 'in_doubt' | 'credits' | 'credits_in_doubt'
@@ -131,7 +131,7 @@ export const forecastDay = (spent: number, now: number): number => Math.round(sp
 
 /**
  * When a budget that restarts at midnight (UTC) is used up, at today's pace. Null: not today, or it is used up already.
- * @param spent of it since midnight
+ * @param spent since midnight
  */
 export function foreseeExhaustion(spent: number, limit: number, now: number): Date | null {
   if (spent === 0 || spent >= limit || forecastDay(spent, now) < limit) return null

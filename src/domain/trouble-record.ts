@@ -12,7 +12,7 @@ export interface RecordedTrouble extends Trouble {
   readonly id: number
   /** When a process last saw that it holds. */
   readonly seenAt: Date
-  /** When that process had learnt it, such as by a call that was refused; once it is over, when that was proved, if it was. */
+  /** When the process observed it, for example by a refused call; of a trouble that is over, when its end was proved, if it was. */
   readonly knownAt: Date
   readonly reporter: string
 }
@@ -51,8 +51,8 @@ const isSame = (a: Pick<Trouble, 'code' | 'subject'>, b: Pick<Trouble, 'code' | 
   a.code === b.code && a.subject === b.subject
 
 /**
- * Decides what a report begins, refreshes and ends. A report with older facts than those of another process neither ends
- * what that one has seen nor begins again what it has ended. Pure.
+ * Decides what a report begins, refreshes and ends. A report whose facts are older than another process's neither ends a
+ * trouble that the other has seen nor begins one that it has ended. Pure.
  * @param recorded the open troubles, and the latest end of each observed one
  * @param now and `alive`: the clock of Postgres, and the processes that are alive
  */

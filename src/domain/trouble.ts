@@ -2,7 +2,7 @@ import { describeRefusal } from './refusal.ts'
 import { toSentenceCase, formatCount, formatDuration, pluralize, relativeTime } from '../util/format.ts'
 import { shorten } from '../util/text.ts'
 
-/** What is known of a trouble beyond its code and subject: what its texts name. Stored as JSON; any field may be missing. */
+/** The values that the texts of a trouble name, beside its code and subject. Stored as JSON; any field may be missing. */
 export interface TroubleDetails {
   /** The cause in words, on one line: an error message, or what the service answered. */
   readonly reason?: string | undefined
@@ -73,7 +73,7 @@ interface TroubleKind {
   readonly severity: TroubleSeverity
   /** Only the process that reports it can know it: it ends when that process says so, or is gone. */
   readonly isOwn?: boolean
-  /** The part that meets it records it, and holds until that part records its end: nothing else can be seen of it. */
+  /** Recorded by the part of the program that meets it, and open until that part records its end: no other facts show it. */
   readonly isRecordedOnly?: boolean
   /** It ends when it was not seen for this long, so that what comes and goes is one trouble. Milliseconds. Default: 0. */
   readonly holdMs?: number

@@ -28,9 +28,9 @@ const SLACK_MS = 1_000
 
 /**
  * Bounds the memory of bodies in progress. Senders are not authenticated until their body is complete, so strangers
- * could fill the memory and keep it. What is announced reserves nothing. When the memory is full, incomplete bodies are
- * evicted for one that comes before them: the latest sender first, then, of those in time, the body of which most is
- * still to come. So the body that needs least always completes, and no two evict each other for ever.
+ * could fill the memory and keep it. An announced length reserves nothing. When the memory is full, incomplete bodies
+ * are evicted: late senders first, then the body with the most bytes to come. So the body that needs least always completes, and
+ * no two evict each other for ever.
  */
 export class BodyMemory {
   readonly #limit: number

@@ -172,7 +172,7 @@ async function requireAuth(
   return undefined
 }
 
-/** A browser is sent to sign in, and comes back: to the page, or to the confirmation of what it was about to change. */
+/** Sends a browser to sign in; it comes back to the page, or to the confirmation of its action. */
 function sendDenial(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -62,7 +62,7 @@ export function registerLogin(server: FastifyInstance, { db, tokens, log, thrott
       return sendLoginForm(reply.code(403), {
         fault: 'Still signed in: the request to sign out came from another site.',
       })
-    // Not only the cookie goes: a copy of it is worthless from now on.
+    // The session is revoked, so that a copy of the cookie is worthless, too.
     const cookie = request.cookies[SESSION_COOKIE] ?? ''
     const session = readSession(cookie, tokens, Date.now())
     if (session !== null) await revokeSession(db, hashSession(cookie), session.expiresAt)

@@ -45,7 +45,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
   const { db, environment, log, service } = options
   const host = environment.host ?? DEFAULT_HOST
   const port = environment.port ?? 0
-  // Only here: the server's modules are a third of what a run would load, and one that calls one by one needs none.
+  // Imported here, because a run that calls one by one needs no server, and would load its modules at the start.
   const { openHttpServer } = await import('./server.ts')
   try {
     const server = await openHttpServer({

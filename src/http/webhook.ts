@@ -10,7 +10,7 @@ import { BodyMemory, type MemoryReservation } from './body-memory.ts'
 
 const MIB = 1024 * 1024
 
-/** Maximum size of a delivery (DESIGN section 7). */
+/** Maximum size of a delivery. */
 const MAX_DELIVERY_BYTES = 10 * MIB
 
 /** Maximum size of all deliveries in progress. Each costs several times its size until it is stored. */

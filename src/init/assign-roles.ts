@@ -137,7 +137,7 @@ function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateFiel
 const NORMALIZED_WORDS = /\b(?:normalized|canonical|lower|lowercase|clean|sanitized)\b/
 
 /**
- * The column in which the user's program keeps the address in its normal form, beside the one that was typed. Pure.
+ * The column in which the user's program keeps the normalised address, beside the column of the typed address. Pure.
  * @param typed the email column with the best name
  */
 export function normalizedEmail(

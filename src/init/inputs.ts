@@ -43,7 +43,7 @@ interface InputChoice {
   /** Fields that the inputs read. */
   readonly fields: ReadonlySet<CandidateField>
   readonly joins: string | null
-  /** The values of the chosen inputs in a measured row. */
+  /** The values of the chosen inputs in a sampled row. */
   readonly read: (row: MeasuredRow) => RawInputs
 }
 

@@ -74,7 +74,7 @@ function isReferred(
   )
 }
 
-/** A table that begins with another's key holds further columns of it. */
+/** A table that begins with another table's key holds further columns of that table. */
 const isPart = ({ columns }: ForeignKey, table: TableOverview): boolean =>
   columns.length === 1 && columns[0] === table.columns[0]
 

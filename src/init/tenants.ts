@@ -93,7 +93,7 @@ const hasCompanyFacts = ({ table }: IntrospectedTable): boolean =>
     ),
   )
 
-/** Rows of a table: estimated, else as many as were sampled. */
+/** Rows of a table: the estimate, else the number of sampled rows. */
 const sizeOf = ({ rows, sampled }: IntrospectedTable): number => Math.max(rows ?? 0, sampled)
 
 const isMuchSmaller = (target: IntrospectedTable, own: IntrospectedTable): boolean =>

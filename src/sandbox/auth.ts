@@ -5,7 +5,7 @@ import type { SandboxAuthStyle, SandboxOptions } from './options.ts'
 export type AuthOutcome = { readonly key: string } | { readonly problem: string }
 
 function keyFromBasicAuth(encoded: string): string {
-  // The key is the user name, the password is empty (service-interface.md, Authentication 5).
+  // The key is the user name, the password is empty.
   const [key = '', ...password] = Buffer.from(encoded, 'base64').toString('utf8').split(':')
   return password.length === 1 && password[0] === '' ? key : ''
 }

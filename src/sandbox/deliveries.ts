@@ -10,8 +10,7 @@ export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'
 const isAcknowledged = (posted: PostOutcome) => typeof posted === 'number' && posted >= 200 && posted < 300
 
 /**
- * The value of `x-webhook-signature`: lowercase hexadecimal HMAC-SHA-256 over the bytes of the body
- * (service-interface.md, Events 1).
+ * The value of `x-webhook-signature`: lowercase hexadecimal HMAC-SHA-256 over the bytes of the body.
  */
 const sign = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
 

@@ -1,6 +1,6 @@
 import { type MsRange, type Rng, createRng, drawMs } from './rng.ts'
 
-/** The endpoints of service-interface.md, E1 to E4. */
+/** The endpoints of docs/service-interface.md. */
 export const ENDPOINTS = [
   'POST /v1/person/enrich',
   'POST /v1/person',

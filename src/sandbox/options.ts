@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { FAULT_NAMES, type FaultPlan } from './faults.ts'
 import { parseWebhookUrl } from './normalize.ts'
 
-/** The ways to carry a key (service-interface.md, Authentication 1 and 5). */
+/** The ways to carry a key. */
 export const SANDBOX_AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
 export type SandboxAuthStyle = (typeof SANDBOX_AUTH_STYLES)[number]
 

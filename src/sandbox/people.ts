@@ -74,7 +74,7 @@ const asciiWord = (text: string) =>
     .replaceAll(/[^A-Za-z]/g, '')
     .toLowerCase()
 
-/** A record of service-interface.md, "Resources and their fields", with fields in that order. */
+/** A record of the built-in service, with its fields in the service's order. */
 export type PersonRecord = ReturnType<typeof personRecord>
 
 /** The person's record, whether or not a lookup finds it. Any field may be missing but id, confidence and date. */

@@ -10,7 +10,7 @@ import type { CompanyLookup } from './companies.ts'
 import { ENDPOINTS, type SandboxEndpoint } from './faults.ts'
 import type { PersonLookup } from './people.ts'
 
-/** Emails in one bulk call (service-interface.md, Limits). */
+/** Emails in one bulk call at most. */
 const MAX_BULK_EMAILS = 100
 
 /** Why a call is rejected: with 400 if it cannot be parsed, with 422 if its input is invalid. */

@@ -11,7 +11,7 @@ export interface JobInput {
   readonly asWritten: string
 }
 
-/** One item of a delivery's results (service-interface.md, Batch webhook delivery payload). */
+/** One item of a delivery's results. */
 export interface DeliveryResult {
   readonly request_id: string
   readonly data: object | null

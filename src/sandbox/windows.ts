@@ -66,7 +66,7 @@ const ROUNDED = {
   ms: (milliseconds: number) => (milliseconds / 1000).toFixed(3),
 }
 
-/** X-RateLimit-Limit, -Remaining and -Reset (service-interface.md, Limits), on the sandbox's own clock. */
+/** X-RateLimit-Limit, -Remaining and -Reset, on the sandbox's own clock. */
 export function limitHeaders(
   verdict: WindowDecision,
   options: Pick<SandboxOptions, 'clockSkewMs' | 'resetRounding'>,

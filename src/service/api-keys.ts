@@ -8,7 +8,7 @@ export type ApiKey = { readonly id: string; readonly secret: string }
 
 /**
  * The API keys, newest first, and which of them the service has rejected. Several are valid at once during a key
- * rotation (interface document, Authentication 4), so a rejected key is followed by the next one.
+ * rotation, so a rejected key is followed by the next one.
  */
 export class KeyRing {
   readonly #keys: readonly ApiKey[]
@@ -102,7 +102,7 @@ export class KeyRing {
 }
 
 /**
- * How the key is sent to the service (interface document, Authentication 1 and 5).
+ * How the key is sent to the service.
  * @example
  * const client = new EnrichmentClient({ baseUrl, apiKey, auth: 'x-api-key' })
  */

@@ -106,7 +106,7 @@ export class EnrichmentClient {
   }
 
   /**
-   * E1. Looks up a person by email, by LinkedIn profile URL, or by name and company.
+   * Looks up a person by email, by LinkedIn profile URL, or by name and company.
    * @example
    * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
    */
@@ -115,7 +115,7 @@ export class EnrichmentClient {
   }
 
   /**
-   * E2. Looks up a person by email, at the shorter endpoint.
+   * Looks up a person by email, at the shorter endpoint.
    * @example
    * await client.findPerson('jane.doe@acme.com')
    */
@@ -124,7 +124,7 @@ export class EnrichmentClient {
   }
 
   /**
-   * E3. Looks up a company by domain.
+   * Looks up a company by domain.
    * @example
    * await client.enrichCompany({ domain: 'acme.com' })
    */
@@ -133,7 +133,7 @@ export class EnrichmentClient {
   }
 
   /**
-   * E4. Submits 1 to 100 emails; the results are delivered to `webhookUrl`, or are the answer. Once the head of a 202 has
+   * Submits 1 to 100 emails; the results are delivered to `webhookUrl`, or are the answer. Once the head of a 202 has
    * arrived the job exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it
    * would be submitted, and billed, again.
    * @example

@@ -42,8 +42,8 @@ export function openProxyDispatcher(
 export type BaseUrl = { origin: string; prefix: string }
 
 /**
- * Parses the base URL of the service, http or https, possibly with a path. The version is part of every endpoint's path
- * (interface document, Versioning 1), so a trailing `/v1` is dropped. Throws a TypeError that holds no credentials.
+ * Parses the base URL of the service, http or https, possibly with a path. The version is part of every endpoint's path,
+ * so a trailing `/v1` is dropped. Throws a TypeError that holds no credentials.
  */
 export function parseBaseUrl(text: string): BaseUrl {
   const url = URL.canParse(text) ? new URL(text) : null

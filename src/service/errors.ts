@@ -1,7 +1,7 @@
 import { FillrateError } from '../util/error-text.ts'
 
 /**
- * What to do about a failed call (DESIGN section 9):
+ * What to do about a failed call:
  * - `reject`: the input is at fault; request it again only when it changes
  * - `retry`: the service is at fault; retry with backoff, a bounded number of times
  * - `release`: neither is at fault; retry later without counting an attempt

@@ -166,7 +166,7 @@ export interface RequestObserver {
   lost(at: number): void
 }
 
-/** Tells the limiter of an answer only when it is known what its body says. */
+/** Reports an answer to the limiter once its body is read, because the body may say more than the status. */
 export class HeldAnswer implements RequestObserver {
   readonly #observer: RequestObserver | undefined
   #at = 0

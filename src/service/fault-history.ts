@@ -2,7 +2,7 @@
 export interface AttemptCounts {
   /** Failed calls attributed to the input; stored with the lookup. */
   readonly attempts: number
-  /** All failed calls, including those that may be the service's fault. */
+  /** All failed calls, also where the service may be at fault. */
   readonly tries: number
 }
 
@@ -27,8 +27,7 @@ const MAX_SUBJECTS = 50_000
 /**
  * Attributes faults to the service or to an input. A fault counts as the service's until the service responds to
  * another call; then it was the input's. So an outage counts against no input, and an input that always fails is not
- * mistaken for an outage. Rejected: storing each attempt at once and reverting it when the circuit opens, because by
- * then another process may hold the lookup.
+ * mistaken for an outage. An attempt is not stored before that: once the circuit opens, another process may hold the lookup.
  */
 export class FaultHistory {
   /** Calls that the service has responded to. */

@@ -24,7 +24,7 @@ export function readOwn<Reading>(
   return read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
 }
 
-/** The head, with what a body says in place of it about the key, the limit or the service's state. */
+/** The head of a response; its status is replaced by what the body says about the key, the limit or the service's state. */
 export function withMeaning(
   head: HttpExchange['head'],
   reading: ServiceReading | null,

@@ -82,7 +82,7 @@ export type CallOptions = {
 /** A response with a head, and the context that its errors need. */
 export type RawResponse = { exchange: HttpExchange & { head: AnswerHead }; context: ErrorContext }
 
-/** A call that is answered, and what its answer is read with. */
+/** An answered call, with what its reader needs. */
 type AnsweredCall = {
   endpoint: ServiceEndpoint
   parts: RequestParts

@@ -15,7 +15,7 @@ export type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
 
 /**
  * Decides whether an answer such as a missing route, a redirect or a 402 is about the endpoint or about one input. An
- * endpoint that answers others is there; one that answers all inputs of a row like this needs a setting changed.
+ * endpoint that answers other inputs exists; if it answers several inputs in a row like this, a setting is wrong.
  */
 export class UnusableAnswers {
   readonly #byEndpoint = { person: newEvidence(), company: newEvidence(), bulk: newEvidence() }

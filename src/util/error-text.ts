@@ -20,7 +20,7 @@ export interface DatabaseError {
   readonly where?: string | null | undefined
   /** Where in the statement. The parser sets it, which sees names and no values of rows. */
   readonly position?: string | undefined
-  /** The source of the innermost function: what the error quotes of it is no value. */
+  /** The source of the innermost function: an error that quotes it quotes no value. */
   readonly source?: string | null | undefined
 }
 

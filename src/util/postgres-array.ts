@@ -158,7 +158,7 @@ function writeTexts({ oid, text }: TextType, values: readonly unknown[], hasMiss
   return Buffer.from(buffer.subarray(0, at))
 }
 
-/** The characters of a short text are written faster here than by a call into Node, if they are ASCII. */
+/** Writes a short ASCII text here, because a call into Node costs more than the text. */
 const SHORT_TEXT = 40
 
 function writeText(into: Buffer, text: string, at: number): number {

@@ -1,7 +1,7 @@
 /** Of an error from Postgres; empty for any other. */
 export const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
 
-/** A wait for another transaction that took too long. */
+/** A wait for another transaction was too long. */
 export const LOCK_NOT_AVAILABLE = '55P03'
 
 /** A statement that was cancelled, at its timeout or by an administrator. */
@@ -15,8 +15,8 @@ const EXHAUSTED = '53[0-3]'
 
 /**
  * SQLSTATEs that concern no row, as a regular expression of JavaScript and of Postgres: a conflict with another transaction,
- * resources that the server lacks for now, a cancelled statement. Those of a lost connection (08, 57P) are not among them: a
- * connection that still answers was not lost, so that a row has raised them, and one that was lost fails again.
+ * resources that the server lacks for now, a cancelled statement. SQLSTATEs of a lost connection (08, 57P) are not among them:
+ * on a connection that still answers, a row (its trigger) has raised them; a lost connection fails again.
  */
 export const NON_ROW_STATES = `^(40|${EXHAUSTED}|${LOCK_NOT_AVAILABLE}|${QUERY_CANCELED})`
 

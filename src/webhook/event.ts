@@ -59,8 +59,8 @@ const MAX_REMEMBERED = 4 * 2 ** 20
 const MAX_REMEMBERED_MS = 10_000
 
 /**
- * Parses the body of a delivery that is to be stored, and remembers the result for the `parseEvent` of the same text: half
- * of what reading a delivery costs. Whatever is stored in place of it, such as a redacted body, is another text.
+ * Parses the body of a delivery that is to be stored, and remembers the result for the `parseEvent` of the same text.
+ * A redacted body that is stored in its place is another text.
  */
 export function parseReceived(body: Buffer | string): ParsedEnvelope {
   const envelope = parseEnvelope(body)

@@ -11,7 +11,7 @@ export type ReadHeader = (name: string) => string
 const NO_HEADERS: ReadHeader = () => ''
 
 /**
- * Signs a body with HMAC-SHA256, in lowercase hexadecimal (interface document, Events 1). For tests of a receiver.
+ * Signs a body with HMAC-SHA256, in lowercase hexadecimal. For tests of a receiver.
  * @example
  * const headers = { 'x-webhook-signature': signWebhook(body, secret) }
  */

@@ -43,7 +43,7 @@ export function explainFields(
   })
 }
 
-/** Whether a change wrote another record than the one that the lookup has now. */
+/** Whether a change wrote an earlier record than the present one of the lookup. */
 const isEarlier = (
   change: ChangeHistory | undefined,
   { id, resolved_at }: OutputSituation['lookup'],

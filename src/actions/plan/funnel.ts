@@ -16,7 +16,7 @@ import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './
 
 /**
  * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
- * further than a run; what it would have to read the whole table for is then null.
+ * further than a run; numbers that need the whole table are then null.
  */
 export interface SourcePlan {
   readonly source: string

@@ -13,10 +13,9 @@ const FIRST_SLOTS = 1 << 12
 const MAX_SLOTS = 1 << 20
 
 /**
- * Counts the distinct lookups of a plan, over all sources, in bounded memory: nine bytes per slot instead of the text, and
- * exact up to three quarters of the slots, 786,432 lookups. With more, it keeps those whose hash ends in a zero bit, then in
- * two, and so on, and multiplies: a random sample of at least half of that many, so that the numbers are within half a
- * percent (four standard errors).
+ * Counts the distinct lookups of a plan, over all sources, in bounded memory: nine bytes for a lookup, and exact up to
+ * 786,432. Of more it keeps a random sample, the lookups whose hash ends in one zero bit, then in two and so on, and multiplies:
+ * the numbers are then within half a percent (four standard errors).
  */
 export class LookupEstimate {
   readonly #maxSlots: number

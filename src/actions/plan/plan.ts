@@ -106,7 +106,7 @@ export async function createPlan(
   const cost = sumOf(payable)
   // Fallbacks of a source that has used up its own budget are not paid.
   const hasSpentSource = sourceBudgets.size > 0 && cost < requested
-  // What a lookup costs less than the most that it may cost pays others.
+  // A lookup that costs less than its maximum leaves credits for others.
   const leastEach = Math.min(...Object.values(credits.least))
   const maxCost = hasSpentSource
     ? cost

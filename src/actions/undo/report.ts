@@ -51,7 +51,7 @@ export interface UndoReport {
   readonly failed: readonly UnrestoredRow[]
   /** Sources of the run that do not fit their tables: nothing of them was reverted. */
   readonly left_out: readonly LeftOutSource[]
-  /** Runs that have undone parts of it before. */
+  /** Earlier undos of the same run. */
   readonly undone_by: readonly number[]
   /** Rows picked by the run that still wait: what they get will be written after this undo. */
   readonly waiting: number

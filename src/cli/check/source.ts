@@ -16,7 +16,7 @@ import { listExecutors, readTriggerState } from '../../sources/triggers/install.
 /** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
 const CHECK_MS = 10_000
 
-/** A mapping, and what the database says of it. */
+/** A mapping, and how it fits the database. */
 export interface ReadMapping {
   readonly mapping: SourceMapping
   readonly resolved: Awaited<ReturnType<typeof resolveSource>> | { readonly error: unknown }

@@ -56,7 +56,7 @@ export const checkCommand = defineCommand(checkParser, {
   },
 })
 
-/** The checks, each after those that it depends on. What is valid is checked beside what is not. */
+/** The checks, each after the checks that it depends on. An invalid part does not keep the valid ones from being checked. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, now, flags } = call
   const { describeRequests, makeOneCall, parseCallInput } = await import('../check/service-requests.ts')

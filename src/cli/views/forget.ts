@@ -59,7 +59,7 @@ export function renderForget(
   ]
 }
 
-/** What is stored of deleted rows, or what was erased of it. */
+/** The stored data of deleted rows, or the erased part. */
 export function renderForgetDeleted(
   { source, deleted, erased }: ForgetDeletedReport,
   output: Output,

@@ -35,8 +35,7 @@ const COLUMN_GAP = 2
 
 /**
  * Renders rows as aligned columns under a head. A column without any text is left out. Columns with `minColumns` are cut to
- * fit the terminal; without a terminal nothing is cut. Not cli-table3: it cannot shrink columns to the terminal, and
- * measures text by an older string-width.
+ * fit the terminal; without a terminal nothing is cut. (cli-table3 cannot shrink columns.)
  * @param limit the rows after the first `max` are summed up in a line
  */
 export function renderTable<Row>(

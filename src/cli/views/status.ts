@@ -63,7 +63,7 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
   ]
 }
 
-/** Of more sources than these, a few are shown in full, those that are paused, wait or failed first, and the rest on a line each. */
+/** With more sources than this, some are shown in full (paused, waiting and failed ones first), and the others in a line each. */
 const MAX_FULL_SOURCES = 8
 const MAX_SHOWN_SOURCES = 3
 

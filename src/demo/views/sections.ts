@@ -20,7 +20,7 @@ export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions
   )
 }
 
-/** The report of the run, and the evidence that it did what it says. */
+/** The report of the run, and the evidence for it. */
 export function showResults(presenter: Presenter, result: DemoResult, { again }: DemoCommands): void {
   const { output } = presenter
   const { run, status, knownLookups, fillRates, service, deliveries } = result

@@ -21,7 +21,7 @@ export interface ChosenLookup {
 }
 
 /**
- * Chooses the lookup for a row: its first usable identifier, in the order of DESIGN section 5. `notes` lists the invalid
+ * Chooses the lookup for a row: its first usable identifier, in the order of `LOOKUP_KINDS`. `notes` lists the invalid
  * ones before it. With `after`, only identifiers that follow that kind count: the next step of a cascade. If none is
  * usable the lookup is null and the notes say why, `no input` if all are blank.
  * @param raw without the inputs that the source does not have

@@ -45,7 +45,7 @@ export function normalizeEmail(raw: string | null): NormalizedInput<{ email: str
 
 /** Describes a text that is evidently not one bare address; null if it may be one. */
 function describeNonAddress(text: string): string | null {
-  // One search that nearly every address passes, in place of those that tell why another does not.
+  // Nearly every address passes this one search; the searches after it find the reason why one does not.
   if (/^[^@,;<>\s:]+@[^@,;<>\s]+$/.test(text)) return null
   if (/^mailto:/i.test(text)) return 'mailto: link'
   const first = text.indexOf('@')

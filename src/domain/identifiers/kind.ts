@@ -13,7 +13,7 @@ export type LookupKind = (typeof LOOKUP_KINDS)[SourceKind][number]
 export const toLookupKind = (input: InputName): LookupKind =>
   input === 'name' || input === 'company' ? 'name_company' : input
 
-/** What a lookup sends, in the service's field names (E1 for a person, E3 for a company). */
+/** What a lookup sends, in the service's field names. */
 export type LookupInput =
   | { readonly email: string }
   | { readonly linkedin_url: string }

@@ -18,5 +18,5 @@ export interface FieldShape {
   readonly isAtomic: boolean
 }
 
-/** A field: its type, or what more is known of it. */
+/** A field: its type, or its type with more facts. */
 export type FieldDefinition = FieldShape['type'] | (Pick<FieldShape, 'type'> & Partial<FieldShape>)

@@ -129,7 +129,7 @@ export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPar
     </section>`,
   )
 
-/** A key figure, with what it is about. */
+/** A key figure with its label. */
 export const tile = (name: string, value: HtmlPart, more: HtmlPart): Html =>
   html`<div class="tile">
     <dt>${name}</dt>
@@ -168,7 +168,7 @@ export const selectField = (
     </select></label
   >`
 
-/** A text of any length on two lines at most; the whole of it on hover. */
+/** A text of any length on two lines at most; the whole text on hover. */
 export const clamped = (text: string | null, link: string | null = null): HtmlPart =>
   text === null || text === ''
     ? null

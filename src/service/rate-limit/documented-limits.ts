@@ -53,7 +53,7 @@ export class DocumentedLimits {
     if (earlier !== null) for (const window of this.#windows) window.restore(earlier, now)
   }
 
-  /** How many of `count` calls may be granted now: those that are noted. */
+  /** How many of `count` calls may be granted now: no more than are noted. */
   limit(count: number, endpoint: CalledEndpoint | null, now: number, reserve: number): number {
     const allowed = Math.min(count, this.grantable(endpoint, now, reserve))
     return this.#record?.limit(allowed) ?? allowed
@@ -107,7 +107,7 @@ export class DocumentedLimits {
     return sorted.findLast(({ isFull }) => isFull) ?? sorted[0] ?? null
   }
 
-  /** What the next leader has to know. @param reserved calls that may be granted beyond those that are */
+  /** What the next leader has to know. @param reserved calls that may be granted in addition */
   usage(now: number, reserved: number): LimitUsage {
     return { windows: this.#windows.map((window) => window.store(now)), reserved: this.pending + reserved }
   }

@@ -23,7 +23,7 @@ interface EndpointAnswers {
   sent: number
   completed: number
   latest: Answer | null
-  /** Of the endpoint's answers that state its present limit the one that the fewest calls of others were counted before. */
+  /** The answer with the endpoint's present limit before which the fewest calls of other endpoints were counted. */
   anchor: Answer | null
   /** Since then each answer that states a limit has stated the present one. */
   sameLimitSince: number

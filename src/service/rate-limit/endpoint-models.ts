@@ -19,7 +19,7 @@ export interface ModelOptions {
   readonly now: () => number
 }
 
-/** A limit, as far as it is known, and what the next leader knows of it. */
+/** A limit as far as it is known, and what is persisted for the next leader. */
 interface CountedLimit {
   readonly model: RateLimitModel
   readonly exhaustion: ExhaustionRecord
@@ -277,7 +277,7 @@ export class EndpointModels {
     return model
   }
 
-  /** @param until what is persisted of it: the limit may be exhausted until then */
+  /** @param until the persisted time until which the limit may be exhausted */
   #open(model: RateLimitModel, until?: number): CountedLimit {
     const { persistExhaustion, onPersisted } = this.#options
     const persist = persistExhaustion && (() => this.#persist())

@@ -236,7 +236,7 @@ export class FixedWindow {
    * @returns the latest sending of a call that is not in this window; −∞ if none is known
    */
   #excludeOlder(max: number, sentAt: number): number {
-    // Most calls find none: to sort thousands for each answer of a long window took half of the model's time.
+    // Most calls find none, and a long window has thousands to sort.
     if (this.#unattributed.length <= max) return Number.NEGATIVE_INFINITY
     const isCandidate = (call: UnattributedCall): boolean => call.isCounted && call.completedAt <= sentAt
     const candidates = this.#unattributed.filter(isCandidate)

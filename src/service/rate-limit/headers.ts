@@ -37,9 +37,9 @@ const FAMILIES = [
 
 /**
  * Reads `X-RateLimit-*`, `RateLimit-*` (draft-ietf-httpapi-ratelimit-headers 03 to 10, also the single header `RateLimit`
- * of 07 and later) and `X-Rate-Limit-*`. Of several limits in one answer the one with the least left counts, and all that
- * is read belongs to it. Ignored: what is no number (`unlimited`, a map by minute and day), a limit of 0 or less (an
- * unlimited plan), and a Reset more than a day ahead.
+ * of 07 and later) and `X-Rate-Limit-*`. Of several limits in one answer the one with the least left is read. Ignored
+ * are values that are no numbers (`unlimited`, a map by minute and day), a limit of 0 or less (an unlimited plan), and a Reset
+ * more than a day ahead.
  * @param now when the answer arrived, in milliseconds since the epoch: the service's clock if there is no `Date`
  */
 export function readRateHeaders(headers: Headers, now: number): RateHeaders {

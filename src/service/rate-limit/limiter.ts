@@ -18,7 +18,7 @@ export interface LimiterOptions {
   readonly previous?: ModelOptions['previous']
   /** Without it, the next leader does not learn that a limit is exhausted. */
   readonly persistExhaustion?: ModelOptions['persistExhaustion']
-  /** Limits that hold beside those that headers state: the stricter wins. Default: none. */
+  /** Limits in addition to the limits in headers; the stricter one holds. Default: none. */
   readonly documented?: DocumentedOptions
   /** The share of the limit that is kept for urgent calls. */
   readonly reserve?: number
@@ -85,7 +85,7 @@ class BottleneckLimiter implements Limiter {
   readonly #counters: CallCounters
   readonly #reserve: number
   readonly #reporter: ChangeReporter
-  /** Turns queued or begun, and of these the ones whose permit is in the reservoir, each with what it may call. */
+  /** Turns that are queued or have begun, and those of them whose permit is in the reservoir, each with the endpoints that it may call. */
   #queuedTurns = 0
   readonly #fundedTurns: (CalledEndpoint | null)[] = []
   #timer: NodeJS.Timeout | undefined

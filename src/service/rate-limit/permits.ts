@@ -47,7 +47,7 @@ export class Permits {
     return new ObservedCall(this.#counters, this.#endpoint)
   }
 
-  /** Gives back those that are not used. Does nothing the second time. */
+  /** Gives back unused permits. Does nothing the second time. */
   release(): void {
     if (this.#unused === 0) return
     this.#counters.models.release(this.#endpoint, this.#unused)

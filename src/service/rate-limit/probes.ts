@@ -236,10 +236,9 @@ interface Candidates {
 }
 
 /**
- * The calls of a plan. If headers are missing a probe takes several, one after the other, until an answer shows
- * something. In a long window there is time for an answer between two of them; the last probe of several comes when the
- * window may just have ended, and goes on after its moment, and those before it come before theirs, so that the old
- * window is still open. In a short window all calls of a probe are sent at once.
+ * The calls of a plan. If headers are missing a probe takes several calls, one after the other, until an answer shows
+ * something. The last probe comes when the window may just have ended; the probes before it are early, so that the old
+ * window is still open. In a short window, which leaves no time for an answer, all calls of a probe are sent at once.
  */
 function expandProbes(moments: readonly number[], perProbe: number, length: number): ProbeCall[] {
   return moments.flatMap((moment, probe) => {

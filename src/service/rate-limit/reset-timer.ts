@@ -108,7 +108,7 @@ export class ResetTimer {
     this.#triedAt = now
   }
 
-  /** What was tried in vain before an idle time does not count any more. */
+  /** Failed attempts from before an idle time do not count any more. */
   onIdle(): void {
     this.#silenceMs = FIRST_SILENCE
   }

@@ -17,10 +17,10 @@ const LONGEST_PAUSE_MS = 60_000
 const SHARE_OF_ANSWER = 1 / 3
 
 /**
- * Whether another client spends the same key, and how much headroom to leave it. The service counts more calls than
- * were made here: in two windows, it is another client (in one, it may be the process before this one). The headroom is
- * what was observed, more after each 429, and slowly less while there is none. Whether it is there now is another
- * question: that ends as soon as our own calls show that it does not call, and the caution lasts.
+ * Whether another client spends the same key, and how much headroom to leave it. It is there if
+ * the service counts more calls than were made here in two windows; in one, they may be a former leader's. The headroom is
+ * what was observed, more after each 429, and slowly less without one. The client counts as gone as soon as our own
+ * calls show no others; the headroom lasts longer.
  */
 export class SharedKeyDetector {
   headroom = 0

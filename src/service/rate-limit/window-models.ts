@@ -76,8 +76,7 @@ class FixedWindowModel implements WindowModel {
 
 /**
  * How the service counts and how long its window is: three models, of which answers contradict the wrong ones. While
- * several are possible the longest length counts, which is safe for each. (To grant the least that the models allow, each
- * by its own length, gains 1 to 3% beside another client, but has refused more than two calls in ten seconds.)
+ * several are possible the longest length counts, which is safe for each.
  */
 export class WindowModels {
   readonly #fixed: FixedWindowModel

@@ -4,7 +4,7 @@ import { bulk, call, company, emailsFrom, person, sandboxWith, startReceiver } f
 const all = { notFoundShare: 0, missingShare: 0 }
 const anyRecord = { confidence: expect.any(Number), last_updated: expect.any(String), id: expect.any(String) }
 
-describe('E1, enrich a person', () => {
+describe('enrich a person', () => {
   it('answers 200 with a record for an email', async () => {
     const response = await person(await sandboxWith(all), 'Anna.Berg@Acme.com')
     expect(response.status).toBe(200)
@@ -88,8 +88,8 @@ describe('E1, enrich a person', () => {
   })
 })
 
-describe('E2, the short path', () => {
-  it('answers with the same record as E1, and takes an email only', async () => {
+describe('the short path', () => {
+  it('answers with the same record as the long path, and takes an email only', async () => {
     const sandbox = await sandboxWith(all)
     const short = await call(sandbox, '/v1/person', { body: { email: 'anna.berg@acme.com' } })
     expect(short.status).toBe(200)
@@ -99,7 +99,7 @@ describe('E2, the short path', () => {
   })
 })
 
-describe('E3, enrich a company', () => {
+describe('enrich a company', () => {
   it('answers 200 with every field of a company, in its type', async () => {
     const response = await company(await sandboxWith(all), ' WWW.Acme-Tools.com ')
     expect(response.status).toBe(200)
@@ -151,7 +151,7 @@ describe('E3, enrich a company', () => {
   })
 })
 
-describe('E4, people in bulk', () => {
+describe('people in bulk', () => {
   it('answers 202 with the identifier of a job', async () => {
     const receiver = await startReceiver()
     const response = await bulk(await sandboxWith(all), emailsFrom(100), receiver.url)

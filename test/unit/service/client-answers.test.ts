@@ -13,7 +13,7 @@ const person = {
 const company = { id: 'c1', name: 'Acme', domain: 'acme.example', employee_count: '250', revenue: '1000000' }
 
 describe('requests', () => {
-  test("E1 posts each set of inputs under the service's field names", async () => {
+  test("posts each set of inputs under the service's field names", async () => {
     const service = await serveAlways(200, person)
     const client = clientOf(service)
     await client.enrichPerson({ email: 'ada@example.com' })
@@ -35,7 +35,7 @@ describe('requests', () => {
     })
   })
 
-  test('E2 posts the email to the short endpoint', async () => {
+  test('posts an email to the short endpoint', async () => {
     const service = await serveAlways(200, { result: person })
     const answer = await clientOf(service).findPerson('ada@example.com')
     expect(answer).toEqual({ outcome: 'found', record: person, confidence: 0.92 })
@@ -46,7 +46,7 @@ describe('requests', () => {
     })
   })
 
-  test('E3 sends the domain in the query, escaped, without a body', async () => {
+  test('sends the domain in the query, escaped, without a body', async () => {
     const service = await serveAlways(200, company)
     const answer = await clientOf(service).enrichCompany({ domain: 'acme.example&x=1' })
     expect(answer).toEqual({ outcome: 'found', record: company, confidence: null })
@@ -58,7 +58,7 @@ describe('requests', () => {
     expect(service.received[0]?.headers['content-type']).toBeUndefined()
   })
 
-  test('E4 posts the emails and the webhook URL', async () => {
+  test('posts the emails and the webhook URL', async () => {
     const service = await serveAlways(202, { job_id: 'j1' })
     const answer = await clientOf(service).submitBulk({
       emails: ['a@x.example', 'b@x.example'],

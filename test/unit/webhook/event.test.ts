@@ -14,7 +14,7 @@ const eventOf = (value: unknown): WebhookEvent => {
 }
 
 describe('parseEvent', () => {
-  test('reads the delivery of the interface document', () => {
+  test('reads a delivery as the service documents it', () => {
     const data = { email: 'a@x.example', confidence: 0.9 }
     const raw = { request_id: 'r1', data, took_ms: 12 }
     expect(parse({ event_id: 'e1', job_id: 'j1', status: 'completed', results: [raw], more: true })).toEqual({

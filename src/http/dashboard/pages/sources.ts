@@ -210,7 +210,7 @@ function fillRateCell(source: SourceOverview): HtmlPart {
   const [first, last] = [fillRates[0], fillRates.at(-1)]
   if (first === undefined) return html`<span class="soft">counted by the first run</span>`
   const now = toShare(last, columns)
-  // A column that was mapped since is no change: only those that both have counted are compared.
+  // Only columns that both counts have are compared: a newly mapped column is no change.
   const compared = columns.filter((column) => first.filled[column] !== undefined)
   const gain = toShare(last, compared) - toShare(first, compared)
   return html`<div class="filled">
