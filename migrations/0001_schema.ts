@@ -518,32 +518,12 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   // What was requested of the service and is billed, by day (UTC), run, source and endpoint: `calls` with an answer or in
   // doubt, of which `retried` and `throttled` (429) brought none; `lookups` that the service answered or accepted in a
   // job; `in_doubt`: lookups beside these that may be billed, because the answer was lost. `credits`: what the answers
-  // cost; `credits_in_doubt`: the most that lost answers, and results that are not there yet, may cost; `returned`: what
-  // lookups cost less than their budget was charged. Never deleted with the run.
+  // cost; `credits_in_doubt`: the most that lost answers, and results that are not there yet, may cost (both null where each
+  // lookup costs one); `returned`: what lookups cost less than their budget was charged. Never deleted with the run.
+  // The statement that stores an answer appends an entry, in the same transaction, so that the sum is exact after any crash, and
+  // concurrent statements do not wait for one another. Recovery adds the entries up.
   await sql`
     create table fillrate.spend (
-      run_id bigint not null,
-      day date not null,
-      source text collate "C" not null,
-      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
-      calls bigint not null,
-      retried bigint not null,
-      throttled bigint not null,
-      lookups bigint not null,
-      in_doubt bigint not null,
-      credits bigint not null,
-      credits_in_doubt bigint not null,
-      returned bigint not null,
-      primary key (run_id, day, source, endpoint)
-    ) with (fillfactor = 80)`.execute(db)
-  await sql`create index spend_by_day on fillrate.spend (day)`.execute(db)
-  await sql`create index spend_returned on fillrate.spend (run_id) where returned <> 0`.execute(db)
-
-  // The same, not yet added up. The statement that stores an answer appends to it, in the same transaction, so that the
-  // sum of both tables is exact after any crash, and concurrent statements do not wait for one another. Recovery folds it.
-  // `credits` and `credits_in_doubt` are null where each lookup costs one.
-  await sql`
-    create table fillrate.spend_entries (
       run_id bigint not null,
       day date not null default (now() at time zone 'UTC')::date,
       source text collate "C" not null,
@@ -555,11 +535,13 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
       in_doubt bigint not null default 0,
       credits bigint,
       credits_in_doubt bigint,
-      returned bigint not null default 0
+      returned bigint not null default 0,
+      is_entry boolean not null default true
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
-  await sql`create index spend_entries_returned on fillrate.spend_entries (run_id) where returned <> 0`.execute(
-    db,
-  )
+  await sql`create index spend_by_run on fillrate.spend (run_id)`.execute(db)
+  await sql`create index spend_by_day on fillrate.spend (day)`.execute(db)
+  await sql`create index spend_entries on fillrate.spend (run_id) where is_entry`.execute(db)
+  await sql`create index spend_returned on fillrate.spend (run_id) where returned <> 0`.execute(db)
 
   // The lookups of a job are billed once it is known to be accepted, by the 202 or by a delivery. They are in doubt while
   // it is, and stay so if it expires. A trigger, because six statements change the state of jobs, a hundred lookups at a
@@ -567,7 +549,7 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.count_job_spend() returns trigger language plpgsql as $$
     begin
-      insert into fillrate.spend_entries (run_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
+      insert into fillrate.spend (run_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
       select coalesce(j.run_id, 0), (j.created_at at time zone 'UTC')::date, m.source, 'bulk',
              m.size * (j.billed - j.was_billed), m.size * (j.doubtful - j.was_doubtful),
              case when j.credits_by_source is not null then 0 end,
@@ -925,6 +907,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
  * often creates. A key would be one more index for each of the rows of these queues. Written to the WAL only with `wal_level` logical.
  */
 async function createReplicaIdentities(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['row_counts', 'spend_entries'])
+  for (const table of ['row_counts', 'spend'])
     await sql`alter table ${sql.id('fillrate', table)} replica identity full`.execute(db)
 }

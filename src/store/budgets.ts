@@ -20,8 +20,7 @@ export interface BudgetUsage {
  * a lookup costs one credit: the partial indexes then answer it at once.
  */
 const returnedSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`(
-  select source, returned from fillrate.spend where returned <> 0 and ${of}
-  union all select source, returned from fillrate.spend_entries where returned <> 0 and ${of})`
+  select source, returned from fillrate.spend where returned <> 0 and ${of})`
 
 const ofRunSql = (run: RawBuilder<unknown>) => sql<boolean>`run_id = ${run}`
 export const ofBudgetSql = (name: RawBuilder<unknown>) =>

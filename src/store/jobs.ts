@@ -146,7 +146,7 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
     returning j.run_id, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled"
     )
-    insert into fillrate.spend_entries (run_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
+    insert into fillrate.spend (run_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
     select coalesce(run_id, 0), m.source, 'bulk', count(*) filter (where m.n = 1),
            count(*) filter (where m.n = 1 and call = 'retried'), count(*) filter (where m.n = 1 and call = 'throttled'),
            coalesce(sum(m.size::bigint) filter (where "mayBeBilled"), 0),

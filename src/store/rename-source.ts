@@ -11,7 +11,6 @@ export async function renameStoredSource(tx: Tx, from: string, to: string): Prom
   const names: Names = { from: sql`${from}::text`, to: sql`${to}::text` }
   await renameRows(tx, names)
   await renameRuns(tx, names)
-  await renameSpend(tx, names)
   await renameRest(tx, names)
 }
 
@@ -30,7 +29,7 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   // Its trigger moves the counts, and lists what is due under the new name.
   await sql`update fillrate.rows set source = ${to} where source = ${from}`.execute(tx)
   await sql`delete from fillrate.due_rows where source = ${from}`.execute(tx)
-  for (const table of ['skipped_cells', 'changes', 'fill_rate_samples'])
+  for (const table of ['skipped_cells', 'changes', 'fill_rate_samples', 'spend'])
     await sql`update ${sql.id('fillrate', table)} set source = ${to} where source = ${from}`.execute(tx)
   // Of an answered lookup it is read no more: a new request sets it again. To write millions of records anew would take long.
   await sql`update fillrate.lookups set source = ${to} where source = ${from} and resolved_at is null`.execute(
@@ -73,18 +72,6 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
     update fillrate.jobs set members_by_source = ${addedKeySql(sql`members_by_source`, names)},
            credits_by_source = ${addedKeySql(sql`credits_by_source`, names)}
      where members_by_source ? ${from}`.execute(tx)
-}
-
-/** Moved as entries, which recovery adds up: the new name may have spent in the same run before. */
-async function renameSpend(tx: Tx, { from, to }: Names): Promise<void> {
-  await sql`update fillrate.spend_entries set source = ${to} where source = ${from}`.execute(tx)
-  const columns = sql.raw(
-    'endpoint, calls, retried, throttled, lookups, in_doubt, credits, credits_in_doubt, returned',
-  )
-  await sql`
-    with moved as (delete from fillrate.spend where source = ${from} returning *)
-    insert into fillrate.spend_entries (run_id, day, source, ${columns})
-    select run_id, day, ${to}, ${columns} from moved`.execute(tx)
 }
 
 async function renameRest(tx: Tx, names: Names): Promise<void> {

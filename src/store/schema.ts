@@ -149,22 +149,8 @@ export interface Schema extends ObservationTables {
     polls: Generated<number>
     is_async_answer: Generated<boolean>
   }
+  /** Credits null: as many as lookups. */
   'fillrate.spend': {
-    run_id: number
-    day: Date
-    source: string
-    endpoint: CalledEndpoint
-    calls: number
-    retried: number
-    throttled: number
-    lookups: number
-    in_doubt: number
-    credits: number
-    credits_in_doubt: number
-    returned: number
-  }
-  /** What `foldSpend` adds up. Credits null: as many as lookups. */
-  'fillrate.spend_entries': {
     run_id: number
     day: Generated<Date>
     source: string
@@ -177,6 +163,8 @@ export interface Schema extends ObservationTables {
     credits: number | null
     credits_in_doubt: number | null
     returned: Generated<number>
+    /** `foldSpend` has not added it up yet. */
+    is_entry: Generated<boolean>
   }
   'fillrate.deliveries': {
     id: Generated<string>

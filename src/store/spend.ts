@@ -25,7 +25,7 @@ function countSql(withCredits: boolean): RawBuilder<unknown> {
       ]
     : [sql``, sql``]
   return sql`counted as (
-      insert into fillrate.spend_entries (run_id, source, endpoint, calls, retried, throttled, lookups, in_doubt${columns})
+      insert into fillrate.spend (run_id, source, endpoint, calls, retried, throttled, lookups, in_doubt${columns})
       select coalesce(run_id, 0), coalesce(source, ''), case when kind = 'domain' then 'company' else 'person' end,
              count(call), count(*) filter (where call = 'retried'), count(*) filter (where call = 'throttled'),
              count(*) filter (where call = 'billed'), sum(doubt)${sums}
@@ -38,26 +38,18 @@ function countSql(withCredits: boolean): RawBuilder<unknown> {
  * what was in doubt since its job was accepted. They count for the day on which it was requested.
  */
 export const settleCreditsSql = sql`settled as (
-      insert into fillrate.spend_entries (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
+      insert into fillrate.spend (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
       select coalesce(run_id, 0), (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
              case when kind = 'domain' then 'company' when sync_only then 'person' else 'bulk' end,
              sum(credits), -sum(reserved), sum(returned)
         from stored where reserved is not null group by 1, 2, 3, 4
     )`
 
-const COLUMNS = sql.raw('run_id, day, source, endpoint, calls, retried, throttled, lookups, in_doubt')
-const CREDITS = sql.raw(
-  'coalesce(credits, lookups) as credits, coalesce(credits_in_doubt, in_doubt) as credits_in_doubt',
-)
-
-/** SQL: both tables, where a condition holds. */
-const spendSql = (condition: RawBuilder<unknown>) => sql`(
-  select ${COLUMNS}, ${CREDITS} from fillrate.spend where ${condition}
-  union all select ${COLUMNS}, ${CREDITS} from fillrate.spend_entries where ${condition}) as s`
-
+const CREDITS = sql`sum(coalesce(credits, lookups))`
+const CREDITS_IN_DOUBT = sql`sum(coalesce(credits_in_doubt, in_doubt))`
 const COUNTS_SQL = sql`sum(calls)::bigint as calls, sum(retried)::bigint as retried, sum(throttled)::bigint as throttled,
-  sum(lookups)::bigint as lookups, sum(in_doubt)::bigint as in_doubt, sum(credits)::bigint as credits,
-  sum(credits_in_doubt)::bigint as credits_in_doubt`
+  sum(lookups)::bigint as lookups, sum(in_doubt)::bigint as in_doubt, ${CREDITS}::bigint as credits,
+  ${CREDITS_IN_DOUBT}::bigint as credits_in_doubt`
 
 /** What was requested through an endpoint. */
 export interface EndpointSpend extends SpendCounts {
@@ -70,7 +62,7 @@ export async function listRunSpend(
   runs: readonly number[],
 ): Promise<(EndpointSpend & { readonly run: number })[]> {
   const { rows } = await sql<EndpointSpend & { run: number }>`
-    select run_id as run, endpoint, ${COUNTS_SQL} from ${spendSql(sql`run_id = any(${[...runs]}::bigint[])`)}
+    select run_id as run, endpoint, ${COUNTS_SQL} from fillrate.spend where run_id = any(${[...runs]}::bigint[])
      group by run_id, endpoint`.execute(db)
   return rows
 }
@@ -84,9 +76,9 @@ export interface DaySpend extends EndpointSpend {
 
 /** What was requested today and on the days before it, by Postgres's clock, in UTC. @param days including today */
 export async function listDaySpend(db: Connection, days: number): Promise<DaySpend[]> {
-  const since = sql`day > (now() at time zone 'UTC')::date - ${days}::integer`
   const { rows } = await sql<DaySpend>`
-    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, ${COUNTS_SQL} from ${spendSql(since)}
+    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, ${COUNTS_SQL} from fillrate.spend s
+     where day > (now() at time zone 'UTC')::date - ${days}::integer
      group by s.day, source, endpoint order by s.day, source, endpoint`.execute(db)
   return rows
 }
@@ -94,37 +86,27 @@ export async function listDaySpend(db: Connection, days: number): Promise<DaySpe
 /** The latest runs that requested something, newest first. */
 export async function listSpendingRuns(db: Connection, limit: number): Promise<number[]> {
   const { rows } = await sql<{ run: number }>`
-    select distinct run_id as run from (
-      (select run_id from fillrate.spend order by run_id desc limit ${limit * MAX_ROWS_PER_RUN})
-      union all select run_id from fillrate.spend_entries
-    ) s where run_id > 0 order by run_id desc limit ${limit}`.execute(db)
+    select distinct run_id as run from fillrate.spend where run_id > 0 order by run_id desc limit ${limit}`.execute(
+    db,
+  )
   return rows.map((row) => row.run)
 }
-
-/** A bound on what is read, not a limit: a run of more sources and days only shortens the list. */
-const MAX_ROWS_PER_RUN = 100
 
 /** Below this, the entries are added up in less than a millisecond. */
 const MAX_UNFOLDED_ENTRIES = 1_000
 
-/** Adds up entries by run, day, source and endpoint. Skips those that another process folds. */
+/** Adds up the entries, with what was added up of their runs before. Skips those that another process adds up. */
 export async function foldSpend(db: Connection, max = MAX_UNFOLDED_ENTRIES): Promise<void> {
   await sql`
     with folded as (
-      delete from fillrate.spend_entries
-       where ctid = any(case when (select count(*) from fillrate.spend_entries) > ${max}
-                             then array(select ctid from fillrate.spend_entries for update skip locked) end)
+      delete from fillrate.spend
+       where ctid = any(case when (select count(*) from fillrate.spend where is_entry) > ${max} then array(
+         select ctid from fillrate.spend where run_id in (select run_id from fillrate.spend where is_entry) for update skip locked) end)
       returning *
     )
-    insert into fillrate.spend as s (${COLUMNS}, credits, credits_in_doubt, returned)
-    select run_id, day, source, endpoint, sum(calls), sum(retried), sum(throttled), sum(lookups), sum(in_doubt),
-           sum(coalesce(credits, lookups)), sum(coalesce(credits_in_doubt, in_doubt)), sum(returned)
-      from folded group by run_id, day, source, endpoint order by run_id, day, source, endpoint
-    on conflict (run_id, day, source, endpoint) do update
-       set calls = s.calls + excluded.calls, retried = s.retried + excluded.retried,
-           throttled = s.throttled + excluded.throttled, lookups = s.lookups + excluded.lookups,
-           in_doubt = s.in_doubt + excluded.in_doubt, credits = s.credits + excluded.credits,
-           credits_in_doubt = s.credits_in_doubt + excluded.credits_in_doubt, returned = s.returned + excluded.returned`.execute(
-    db,
-  )
+    insert into fillrate.spend (run_id, day, source, endpoint, calls, retried, throttled, lookups, in_doubt, returned,
+                                credits, credits_in_doubt, is_entry)
+    select run_id, day, source, endpoint, sum(calls), sum(retried), sum(throttled), sum(lookups), sum(in_doubt), sum(returned),
+           ${CREDITS}, ${CREDITS_IN_DOUBT}, false
+      from folded group by run_id, day, source, endpoint`.execute(db)
 }

@@ -125,7 +125,7 @@ async function liveEarlierLives(database: TestDatabase): Promise<void> {
     update crm.contacts set email = 'moved' || id || '@example.com', phone = null where id in (37, 46, 55);
     update crm.contacts set email = null, linkedin = null where id = 64;
     -- What the trial is billed and has written counts alone.
-    truncate fillrate.changes, fillrate.spend, fillrate.spend_entries`)
+    truncate fillrate.changes, fillrate.spend`)
 }
 
 export interface Trial {

@@ -126,7 +126,7 @@ export async function findUnlistedLookups(pool: pg.Pool): Promise<string[]> {
 export async function findSpendFaults(pool: pg.Pool, sandbox: Pick<Sandbox, 'stats'>): Promise<string[]> {
   const { rows } = await pool.query<{ lookups: number; doubt: number }>(`
     select coalesce(sum(lookups), 0)::int as lookups, coalesce(sum(in_doubt), 0)::int as doubt
-      from (select lookups, in_doubt from fillrate.spend union all select lookups, in_doubt from fillrate.spend_entries) s`)
+      from fillrate.spend`)
   const { lookups = 0, doubt = 0 } = rows[0] ?? {}
   const { requested_singly, requested_in_bulk, unanswered } = sandbox.stats().inputs
   const billed = requested_singly + requested_in_bulk + unanswered

@@ -192,7 +192,7 @@ describe('retire', () => {
       'lookups',
       'runs',
       'scheduled_runs',
-      'spend_entries',
+      'spend',
       'troubles',
     ])
     expect(await read(`select from fillrate.lookups where key = 'x@y.example'`)).toEqual([])

@@ -172,7 +172,7 @@ test('a killed process leaves the most of its calls in doubt, and keeps their ch
   const spent = await pool.query(
     `select sum(lookups)::int as lookups, sum(in_doubt)::int as in_doubt, sum(coalesce(credits, lookups))::int as credits,
             sum(coalesce(credits_in_doubt, in_doubt))::int as credits_in_doubt, sum(returned)::int as returned
-       from fillrate.spend_entries where source = 'killed'`,
+       from fillrate.spend where source = 'killed'`,
   )
   expect(spent.rows).toEqual([{ lookups: 0, in_doubt: 4, credits: 0, credits_in_doubt: 28, returned: 0 }])
 })

@@ -26,7 +26,7 @@ beforeAll(async () => {
 beforeEach(() =>
   database.pool.query(`
     truncate people, fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.suppressions,
-             fillrate.spend_entries, fillrate.skipped_cells, fillrate.deliveries`),
+             fillrate.spend, fillrate.skipped_cells, fillrate.deliveries`),
 )
 afterAll(() => database.drop())
 
