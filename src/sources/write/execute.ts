@@ -17,7 +17,7 @@ import {
   IDENTITY_COLUMNS,
 } from './batch.ts'
 import { bisectBatch, type RejectedRow } from './bisect.ts'
-import { readAfter, readJson, resultReader, type RowResult } from './result-columns.ts'
+import { afterReader, readJson, resultReader, type RowResult } from './result-columns.ts'
 import { type CellUnit, holdPathSql, type RowUpdate } from './row-update.ts'
 import { rowUpdateStatement } from './statement.ts'
 
@@ -194,12 +194,12 @@ async function rereadAfterTriggers(
     batchParameters(columns, written),
   )
   const before = byIndex(written)
+  const readAfter = afterReader(cells)
   const reread = now.map((row): RowResult => {
     const { key: _, ...one } = before.get(row.index)!
-    const isWritten = ({ column }: MappedCell): boolean => Object.hasOwn(one.after ?? {}, column)
     return {
       ...one,
-      after: readAfter(cells, row, isWritten),
+      after: readAfter(row, ({ cell }) => Object.hasOwn(one.after ?? {}, cell.column)),
       ownWrites: readJson(row['~own writes']) as RowResult['ownWrites'],
     }
   })

@@ -146,11 +146,12 @@ interface ResultColumns {
 
 /** Returns what reads the rows of an update's statement. */
 export function resultReader(update: Cells): (row: object) => RowResult {
-  const previous = previousValues(update)
+  const previous = previousValues(update).map((one, n) => ({ ...one, column: `~before${n}` }))
+  const readAfter = afterReader(update.cells)
   const readBefore = (row: ResultColumns): Record<string, unknown> => {
     const entries: Array<[string, unknown]> = []
-    for (const [n, { name, read }] of previous.entries()) {
-      const text = row[`~before${n}`] as string | null
+    for (const { name, column, read } of previous) {
+      const text = row[column] as string | null
       if (text !== null) entries.push([name, read(text)])
     }
     return Object.fromEntries(entries)
@@ -163,7 +164,7 @@ export function resultReader(update: Cells): (row: object) => RowResult {
       state: row.state,
       copies: row.copies == null ? null : Number(row.copies),
       before: written ? readBefore(row) : null,
-      after: written ? readAfter(update.cells, row, (_, n) => row[`~changed${n}`] === true) : null,
+      after: written ? readAfter(row, ({ changed }) => row[changed] === true) : null,
       ownWrites: readJson(row['~own writes']) as RowResult['ownWrites'],
       given: readJson(row['~given']) as RowResult['given'],
       protected: readJson(row['~protected']) as RowResult['protected'],
@@ -172,19 +173,31 @@ export function resultReader(update: Cells): (row: object) => RowResult {
   }
 }
 
-/** Reads the columns `~after<n>` of those cells that were written. */
-export function readAfter(
-  cells: readonly MappedCell[],
-  row: { readonly [column: string]: unknown },
-  isWritten: (cell: MappedCell, n: number) => boolean,
-): Record<string, unknown> {
-  const entries: Array<[string, unknown]> = []
-  for (const [n, cell] of cells.entries()) {
-    if (!isWritten(cell, n)) continue
-    const text = row[`~after${n}`] as string | null
-    entries.push([cell.column, text === null ? null : readCellText(cell, text)])
+interface CellColumns {
+  readonly cell: MappedCell
+  readonly changed: string
+  readonly after: string
+}
+
+/** Returns what reads the new values of those cells that were written. */
+export function afterReader(cells: readonly MappedCell[]) {
+  const columns = cells.map((cell, n): CellColumns => ({
+    cell,
+    changed: `~changed${n}`,
+    after: `~after${n}`,
+  }))
+  return (
+    row: { readonly [column: string]: unknown },
+    isWritten: (columns: CellColumns) => boolean,
+  ): Record<string, unknown> => {
+    const entries: Array<[string, unknown]> = []
+    for (const one of columns) {
+      if (!isWritten(one)) continue
+      const text = row[one.after] as string | null
+      entries.push([one.cell.column, text === null ? null : readCellText(one.cell, text)])
+    }
+    return Object.fromEntries(entries)
   }
-  return Object.fromEntries(entries)
 }
 
 export const readJson = (text: unknown): unknown => (typeof text === 'string' ? parseExactJson(text) : null)
