@@ -22,8 +22,8 @@ const LOCK_TIMEOUT_MS = 10_000
 const NO_TIMEOUT = 0
 
 /**
- * Gives what is kept of a source the name that it has in the configuration now. Nothing is looked up again, and undo and explain know
- * its old runs. In one transaction: no one sees both names.
+ * Renames a source, in everything that is stored of it, to its name in the configuration. Nothing is looked up again, and undo and
+ * explain know its old runs. In one transaction: no one sees both names.
  * @throws ConfigProblems where it cannot be done, with what to do; SourceProblems if the source is broken
  */
 export async function renameSource(
@@ -76,8 +76,8 @@ export async function renameSource(
 }
 
 /**
- * Forgets what is kept to work on a source that left the configuration. What explains and undoes its runs stays, and so do the
- * answers of the service: configured again, the source starts as new and pays for none that is fresh. May be repeated.
+ * Forgets the working state of a source that left the configuration. Its runs and changes stay, and so do the answers of the
+ * service: configured again, the source starts as new and does not pay for fresh ones. May be repeated.
  * @throws ConfigProblems where it cannot be done, with what to do
  */
 export async function retireSource(

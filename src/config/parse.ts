@@ -9,8 +9,8 @@ import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 
 /**
- * Checks a configuration and fills in its defaults. Reports every problem at once; those between the schedule and the
- * rest once everything else is valid.
+ * Checks a configuration and fills in its defaults. Reports every problem at once; contradictions between the
+ * schedule and other parts once everything else is valid.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
  * @param module the service of a module that the configuration names

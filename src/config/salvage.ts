@@ -9,7 +9,7 @@ const MAX_ROUNDS = 50
 const PLACEHOLDER_OUTPUT = { field: 'unknown', unlisted: true, sql: 'null' }
 
 /**
- * What is valid of a configuration with problems, so that `fillrate check` can hold it against the database in the same
+ * The valid part of a configuration with problems, so that `fillrate check` can compare it with the database in the same
  * answer. Invalid options are left out, invalid fields and inputs replaced by ones that find nothing, and a source whose
  * table or kind is invalid is left out. Null if nothing is left. Never used to run anything.
  */

@@ -71,9 +71,9 @@ export interface TroubleWatch {
 }
 
 /**
- * Looks every two seconds for what is wrong, from the stored state and from what this process knows, and records and logs
- * each begin and each end. Everything stored is seen by all processes, and recorded by the first; what only this process
- * knows, it logs itself. While Postgres is away it knows that alone, and says so once.
+ * Observes troubles every two seconds, from the stored state and from what this process knows, and records and logs
+ * their begins and ends. Every process sees the stored state, and the first one records a trouble. While Postgres is away,
+ * each process logs that once.
  */
 export function startTroubleWatch(options: TroubleWatchOptions): TroubleWatch {
   const { intervalMs = INTERVAL_MS, delayMs = 0, log } = options

@@ -28,8 +28,8 @@ export interface SourceCursor {
 
 /**
  * A change carries a time from before its commit, usually the start of its transaction, so a pass may read past a row
- * that commits a moment later. The open transactions bound that gap; this margin covers what they do not bound, times set by
- * the application's own clock.
+ * that commits a moment later. The open transactions bound that gap; this margin covers times
+ * that the application's own clock set.
  */
 const MARGIN_MS = 10 * 60_000
 

@@ -15,7 +15,7 @@ import {
  * - `error`: a trouble that needs a person, failed runs and late schedules among them, and its end
  * - `warning`: the same of the other troubles
  * - `completed`: a run, live sync apart, that enriched rows
- * - `no_matches`: one that enriched none
+ * - `no_matches`: a run that enriched none
  */
 export const NOTIFICATION_TOPICS = ['error', 'warning', 'completed', 'no_matches'] as const
 export type NotificationTopic = (typeof NOTIFICATION_TOPICS)[number]

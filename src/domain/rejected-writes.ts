@@ -31,8 +31,8 @@ const isNotable = ({ rejected, written }: { readonly rejected: number; readonly 
 
 /**
  * Since when a notable share of rows has been rejected; null: none is. A run counts by itself, and the latest runs
- * together, because those of live sync have few rows each.
- * @param runs those with rejected rows, the latest first
+ * together, because runs of live sync have few rows each.
+ * @param runs the runs with rejected rows, the latest first
  */
 export function findNotableRejections(runs: readonly RunRejections[]): Date | null {
   const notable: Date[] = []

@@ -9,7 +9,8 @@ export type RouteOption = 'auto' | 'sync' | 'bulk'
  * - in bulk jobs of at most `size`, while at least `bulkFrom` lookups wait
  * - singly, one call per lookup
  *
- * While rows are still being picked only full jobs are submitted, because every job costs one call. Afterwards `minimum` decides, and the rest is requested singly.
+ * While rows are still being picked only full jobs are submitted, because every job costs one call. Afterwards `minimum`
+ * decides, and the rest is requested singly.
  */
 export function routeEmails(situation: {
   readonly option: RouteOption

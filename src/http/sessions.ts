@@ -63,8 +63,8 @@ const sign = (secret: string, text: string): string =>
 
 /**
  * Attributes of the session cookie: not readable by scripts, and sent by other sites only with links to pages. `Strict`
- * would show the sign-in page to everyone who follows a link from a chat; what changes something is a POST, which `Lax`
- * withholds.
+ * would show the sign-in page to everyone who follows a link from a chat. Changes are POSTs, for which `Lax` withholds the
+ * cookie, too.
  * @param isSecure whether the browser uses TLS
  */
 export const sessionCookieOptions = (isSecure: boolean) =>

@@ -2,9 +2,8 @@ import { Argument, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { createParser, defineCommand, Exit, program, type CliCommand } from '../command.ts'
 
 /**
- * Own script for bash: that of `@bomb.sh/tab` evaluates the words of the line, so that a tab key runs a command
- * substitution that is only typed; it needs the package bash-completion, and fails when it is loaded twice. `=` is a word
- * of its own in bash.
+ * An own script for bash, because the script of `@bomb.sh/tab` evaluates the words of the line: a tab key would run a command
+ * substitution. It also needs the package bash-completion, and fails when loaded twice. `=` is a word of its own in bash.
  */
 const BASH_SCRIPT = `# bash completion for fillrate
 _fillrate() {

@@ -205,8 +205,8 @@ export class CallLedger {
 
   /**
    * Calls left if each holds a place from its sending until it is certainly older than the window, `length` after
-   * its answer. True for fixed and sliding windows and for buckets alike, so it needs only a length that is not too
-   * short; −∞ while that is infinite. It wastes the time that a call is in flight.
+   * its answer. True for fixed and sliding windows and for buckets alike, if the length is not too
+   * short; −∞ while it is infinite. Each window loses the time that a call is in flight.
    */
   remainingWithin(limit: number, length: number, now: number): number {
     if (!Number.isFinite(length)) return Number.NEGATIVE_INFINITY

@@ -11,7 +11,7 @@ import type { WindowModels } from './window-models.ts'
  * and that stays true for ever, in whatever order answers arrive.
  */
 export class RemainingTracker {
-  /** Calls allowed in total by headers alone. If one of them is refused, another client took its place. */
+  /** Calls allowed in total by headers alone. If one of them is refused, another client has used the key. */
   allowed = 0
   #allowedAt = Number.NEGATIVE_INFINITY
   /** The same, and what is known to be allowed without a header. */

@@ -20,8 +20,8 @@ export interface DocumentedOptions {
 
 /**
  * Keeps calls within limits that no header states. Each call holds its place from its grant until a whole window after
- * its answer: true for fixed windows, whenever they start, for sliding ones and for buckets alike. It costs the time that
- * a call is in flight, once a window. All times are milliseconds since the epoch.
+ * its answer: true for fixed windows, whenever they start, for sliding ones and for buckets alike. Each window loses the
+ * time that a call is in flight. All times are milliseconds since the epoch.
  */
 export class DocumentedLimits {
   readonly limits: readonly DocumentedLimit[]

@@ -21,9 +21,9 @@ const slack = (windowMs: number | null): number => Math.min(1000, Math.max(250, 
 const RETRY_MS = 500
 
 /**
- * Tells the next leader whether anything is left of the limit. It is persisted before the last free call is made, not
- * after it, because this process may be killed between the two. That takes one statement a window, begun while enough is
- * left, so nothing waits for it as long as Postgres answers.
+ * Persists for the next leader until when the limit may be exhausted: before the last free call and not after it, because
+ * this process may be killed between the two. The statement, one a window, begins while enough is left, so that no call waits
+ * for it as long as Postgres answers.
  */
 export class ExhaustionRecord {
   readonly #model: Spending
