@@ -1,4 +1,4 @@
-import type { BulkAvailability } from '../http/receiver.ts'
+import type { BulkAvailability } from '../actions/bulk-availability.ts'
 import type { AcceptedSource } from '../init/verify.ts'
 
 // What `--json` prints of types that have other names inside the program. All names in JSON are snake_case.

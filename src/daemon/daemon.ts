@@ -2,8 +2,7 @@ import type { Service } from '../domain/service/service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '../util/log.ts'
-import type { RowHistory } from '../actions/explain/row-history.ts'
-import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
+import type { Actions } from '../actions/actions.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
@@ -14,7 +13,6 @@ import { SchemaMissingError } from '../store/migrate.ts'
 import { openDatabase, type Database } from '../store/open.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { runWithReload, toOneLine, type Instance } from './reload.ts'
-import type { DashboardApp } from '../http/dashboard/dashboard-app.ts'
 import { listDueTimes } from '../config/cron.ts'
 import { OwnTroubles } from './own-troubles.ts'
 import type { ServiceOptions } from './service.ts'
@@ -22,15 +20,10 @@ import { startTroubleWatch, type TroubleNotifier } from './trouble-watch.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
-export interface DaemonApp extends DashboardApp {
-  /** The sources of its configuration, by name: also those that are broken. */
-  readonly mappings: ReadonlyMap<string, SourceMapping>
-  /** The history of one row. */
-  explain(source: string, key: string): Promise<RowHistory>
+export type DaemonApp = Actions & {
   readonly notifier: TroubleNotifier
   /** The daemon with this configuration, behind a receiver that is already open. */
   start(options: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void>
-  close(): Promise<void>
 }
 
 export interface DaemonOptions {
@@ -65,117 +58,130 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     ...own.watchConnections(log),
   })
   try {
-    await runGenerations(options, own, db)
+    await new Daemon(options, own, db).run()
   } finally {
     await db.destroy()
   }
 }
 
-async function runGenerations(options: DaemonOptions, own: OwnTroubles, db: Database): Promise<void> {
-  const { environment, log, signal } = options
-  let app: DaemonApp | null = null
-  let spendSettings = NO_SPEND_SETTINGS
-  // Null until the configuration is read: how deliveries are signed is not known before.
-  let service: Service | null = null
-  let config: Config | null = null
+/** What outlives every reload: the receiver, the watch of troubles, and which configuration is in force. */
+class Daemon {
+  readonly #options: DaemonOptions
+  readonly #own: OwnTroubles
+  readonly #db: Database
+  readonly #deliveries = new WakeSignal()
+  /** The configuration in force; null before the first. */
+  #app: DaemonApp | null = null
+  /** Null until a configuration is read: how deliveries are signed is not known before. */
+  #service: Service | null = null
   /** The next configuration is the current one: only what was broken has changed. */
-  let isReopening = false
-  let reload = (): void => {}
-  const schedules = () => config && listDueTimes(config.schedule, Date.now())
-  const deliveries = new WakeSignal()
-  const open = (): Promise<Receiver> =>
-    openReceiver({
-      db,
-      environment,
-      log,
-      service: () => service,
-      deliveries,
-      dashboard: {
-        sources: () => app?.mappings ?? new Map(),
-        spendSettings: () => spendSettings,
-        observer: () => ({ own: own.list(), schedules: schedules() }),
-        explain: async (source, key) => {
-          if (app === null) throw new Error('no configuration is loaded yet')
-          return app.explain(source, key)
-        },
-        app: () => app,
-      },
-    })
-  const ended = new AbortController()
-  // First: a process that cannot listen ends, and has neither watched nor recorded anything.
-  let receiver = await open()
-  options.onListening(receiver.url)
-  // Open from the start, as the receiver is, and through every reload.
-  const watch = startTroubleWatch({
-    db,
-    log,
-    own,
-    schedules,
-    notifier: () => app?.notifier ?? null,
-  })
-  // The process that has the port may be the one that this process replaces.
-  const taking = takeOverPort(receiver, open, log, AbortSignal.any([signal, ended.signal]), (taken) => {
-    receiver = taken
-    options.onListening(taken.url)
-  })
+  #isReopening = false
 
-  const openGeneration = async (): Promise<Instance> => {
-    const before = config
-    const read = isReopening && before !== null ? before : await options.readConfig()
-    isReopening = false
-    service ??= read.adapter
-    requireBudgets(read)
-    requireNotifyUrls(read, environment)
+  constructor(options: DaemonOptions, own: OwnTroubles, db: Database) {
+    this.#options = options
+    this.#own = own
+    this.#db = db
+  }
+
+  async run(): Promise<void> {
+    const { log, signal, onListening, onReload } = this.#options
+    // First: a process that cannot listen ends, and has neither watched nor recorded anything.
+    let receiver = await this.#openReceiver()
+    onListening(receiver.url)
+    // Open from the start, as the receiver is, and through every reload.
+    const watch = startTroubleWatch({
+      db: this.#db,
+      log,
+      own: this.#own,
+      schedules: this.#schedules,
+      notifier: () => this.#app?.notifier ?? null,
+    })
+    const ended = new AbortController()
+    const until = AbortSignal.any([signal, ended.signal])
+    // The process that has the port may be the one that this process replaces.
+    const taking = takeOverPort(
+      receiver,
+      () => this.#openReceiver(),
+      log,
+      until,
+      (taken) => {
+        receiver = taken
+        onListening(taken.url)
+      },
+    )
+    let reload = (): void => {}
+    const reopen = (): void => {
+      this.#isReopening = true
+      reload()
+    }
+    try {
+      await runWithReload({
+        open: () => this.#openGeneration(() => receiver, reopen),
+        signal,
+        onReload: (listener) => {
+          reload = listener
+          onReload(() => {
+            this.#isReopening = false
+            listener()
+          })
+        },
+        own: this.#own,
+        log,
+        waitFor: (error) =>
+          error instanceof SchemaMissingError
+            ? 'the schema'
+            : isTransient(error) || isConflict(error)
+              ? 'Postgres'
+              : null,
+      })
+    } finally {
+      ended.abort()
+      await taking
+      await receiver.close()
+      await watch.stop()
+    }
+  }
+
+  async #openGeneration(receiver: () => Receiver, onMended: () => void): Promise<Instance> {
+    const { readConfig, open, environment, onConfig } = this.#options
+    const before = this.#app?.config ?? null
+    const config = this.#isReopening && before !== null ? before : await readConfig()
+    this.#isReopening = false
+    this.#service ??= config.adapter
+    requireBudgets(config)
+    requireNotifyUrls(config, environment)
     // What is new must be right; of what was active already, the database is to blame.
     const isNew = (mapping: SourceMapping): boolean =>
       before !== null && !isDeepStrictEqual(before.sources[mapping.name], mapping)
-    const opened = await options.open(read, own, isNew)
+    const app = await open(config, this.#own, isNew)
     return {
-      run: (until) => {
-        app = opened
-        spendSettings = read
-        config = read
-        service = read.adapter
-        options.onConfig(read)
-        return opened.start({
-          signal: until,
-          receiver,
-          deliveries,
-          onMended: () => {
-            isReopening = true
-            reload()
-          },
-        })
+      run: (signal) => {
+        this.#app = app
+        this.#service = config.adapter
+        onConfig(config)
+        return app.start({ signal, receiver: receiver(), deliveries: this.#deliveries, onMended })
       },
-      close: () => opened.close(),
+      close: () => app.close(),
     }
   }
-  try {
-    await runWithReload({
-      open: openGeneration,
-      signal,
-      onReload: (listener) => {
-        reload = listener
-        options.onReload(() => {
-          isReopening = false
-          listener()
-        })
-      },
-      own,
+
+  #openReceiver(): Promise<Receiver> {
+    const { environment, log } = this.#options
+    return openReceiver({
+      db: this.#db,
+      environment,
       log,
-      waitFor: (error) =>
-        error instanceof SchemaMissingError
-          ? 'the schema'
-          : isTransient(error) || isConflict(error)
-            ? 'Postgres'
-            : null,
+      service: () => this.#service,
+      deliveries: this.#deliveries,
+      dashboard: {
+        observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),
+        app: () => this.#app,
+      },
     })
-  } finally {
-    ended.abort()
-    await taking
-    await receiver.close()
-    await watch.stop()
   }
+
+  readonly #schedules = (): ReadonlyMap<string, number | null> | null =>
+    this.#app && listDueTimes(this.#app.config.schedule, Date.now())
 }
 
 const PORT_POLL_MS = 2_000

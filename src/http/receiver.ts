@@ -1,4 +1,3 @@
-import { isLoopbackUrl } from '../util/url.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import { request } from 'undici'
@@ -11,6 +10,7 @@ import { createWebhookReceiver } from '../pipeline/receive.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
+import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
 import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 
 export interface ReceiverOptions {
@@ -22,7 +22,7 @@ export interface ReceiverOptions {
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
-  readonly dashboard: Omit<DashboardOptions, 'db' | 'log'> | null
+  readonly dashboard: Pick<DashboardOptions, 'app' | 'observer'> | null
 }
 
 export interface Receiver {
@@ -42,7 +42,7 @@ export const DEFAULT_HOST = '127.0.0.1'
  * @throws ConfigProblems if this process cannot listen there
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { db, environment, log, service } = options
+  const { db, environment, log, service, dashboard } = options
   const host = environment.host ?? DEFAULT_HOST
   const port = environment.port ?? 0
   // Imported here, because a run that calls one by one needs no server, and would load its modules at the start.
@@ -65,8 +65,10 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
         if (typeof pending === 'string') return pending
         return pending.length > 0 ? 'the schema is missing or outdated: run `fillrate migrate`' : null
       },
-      dashboard: options.dashboard && {
-        ...options.dashboard,
+      dashboard: dashboard && {
+        ...dashboard,
+        sources: () => dashboard.app()?.mappings ?? new Map(),
+        spendSettings: () => dashboard.app()?.config ?? NO_SPEND_SETTINGS,
         db,
         log,
         tokens: environment.dashboardTokens,
@@ -151,44 +153,4 @@ async function isOwnProcess(host: string, port: number): Promise<boolean> {
   } catch {
     return false
   }
-}
-
-/** Whether lookups may go in bulk: their results must arrive, in the answer or as deliveries that can be verified. */
-export interface BulkAvailability {
-  readonly isPossible: boolean
-  /** Whether deliveries arrive, and the receiver is needed. Missing where bulk is off. */
-  readonly usesWebhook?: boolean
-  /** Why not; null if possible. */
-  readonly reason: string | null
-  /** What would make it possible, or bring the results of jobs that are fetched sooner; null: nothing. */
-  readonly todo: string | null
-}
-
-export function checkBulkAvailability(
-  environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
-  { bulk }: Pick<Service, 'bulk'>,
-): BulkAvailability {
-  if (bulk === null) return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
-  if (bulk.results === 'answer') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
-  const needsUrl = environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? '')
-  const missing = [
-    ...(environment.webhookSecrets.length === 0
-      ? [['FILLRATE_WEBHOOK_SECRET', 'the secret that the service signs webhooks with'] as const]
-      : []),
-    ...(needsUrl
-      ? [['FILLRATE_PUBLIC_URL', 'the URL at which the service reaches the webhook receiver'] as const]
-      : []),
-  ]
-  if (bulk.results === 'poll') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
-  if (missing.length > 0) {
-    const todo = `set ${missing.map(([name, value]) => `${name} to ${value}`).join(', and ')}`
-    // Its jobs are fetched. Deliveries would bring their results sooner.
-    if (!bulk.needsWebhook) return { isPossible: true, usesWebhook: false, reason: null, todo }
-    return {
-      isPossible: false,
-      reason: `${missing.map(([name]) => name).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,
-      todo,
-    }
-  }
-  return { isPossible: true, usesWebhook: true, reason: null, todo: null }
 }

@@ -1,7 +1,8 @@
 import type { Log } from '../../util/log.ts'
 import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
-import { DEFAULT_HOST, checkBulkAvailability, toListenProblem } from '../../http/receiver.ts'
+import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
+import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
 import {

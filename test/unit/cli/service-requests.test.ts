@@ -12,7 +12,7 @@ import { parseService } from '../../../src/config/service.ts'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { BulkInput } from '../../../src/domain/service/messages.ts'
-import { checkBulkAvailability } from '../../../src/http/receiver.ts'
+import { checkBulkAvailability } from '../../../src/actions/bulk-availability.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 
 const { service } = parseService({

@@ -3,11 +3,11 @@ import { toRequestProgress } from '../../../src/domain/requested-run.ts'
 import { parsePassForm } from '../../../src/http/dashboard/actions/pass-form.ts'
 import { parseRetryFilter } from '../../../src/http/dashboard/actions/retry.ts'
 
-const parse = (query: string, defaults: Partial<Parameters<typeof parsePassForm>[2]> = {}) =>
+const parse = (query: string, config: Partial<Parameters<typeof parsePassForm>[2]> = {}) =>
   parsePassForm(new URLSearchParams(query), ['contacts', 'accounts'], {
     budget: null,
-    allowsWhere: false,
-    ...defaults,
+    dashboard: { allowWhere: false },
+    ...config,
   })
 
 test('the form of a run is read with the defaults of the configuration', () => {
@@ -30,7 +30,7 @@ test('the form of a run is read with the defaults of the configuration', () => {
   expect(parse('source=accounts&budget=0').pass).toMatchObject({ budget: 0 })
   expect(parse('source=accounts&route=fast&budget=1').pass).toMatchObject({ route: 'auto' })
   const where = 'source=accounts&budget=1&where=t.id > 5'
-  expect(parse(where, { allowsWhere: true }).pass).toMatchObject({ where: 't.id > 5' })
+  expect(parse(where, { dashboard: { allowWhere: true } }).pass).toMatchObject({ where: 't.id > 5' })
 })
 
 test.each([

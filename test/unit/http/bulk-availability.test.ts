@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { checkBulkAvailability } from '../../../src/http/receiver.ts'
+import { checkBulkAvailability } from '../../../src/actions/bulk-availability.ts'
 
 const SERVICE = { baseUrl: 'https://api.enrichment.example' }
 

@@ -29,9 +29,6 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       sources: () => new Map(),
       spendSettings: () => NO_SPEND_SETTINGS,
       observer: () => ({ owner: 'own', own: [], schedules: null }),
-      explain: async () => {
-        throw new Error('not used')
-      },
     },
     log,
   })

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../../store/audit.ts'
 import { findRun } from '../../../store/runs.ts'
-import type { DashboardApp, DashboardDeps } from '../dashboard-app.ts'
+import type { Actions } from '../../../actions/actions.ts'
+import type { DashboardDeps } from '../dashboard-app.ts'
 import { html, type HtmlPart } from '../html.ts'
 import { parseId, refused, toPageRequest, type PageRequest, type View } from '../page.ts'
 
@@ -113,7 +114,7 @@ function confirmationView(
 }
 
 /** @throws PageRefused while no configuration is loaded */
-export function requireApp({ app }: Pick<DashboardDeps, 'app'>): DashboardApp {
+export function requireApp({ app }: Pick<DashboardDeps, 'app'>): Actions {
   const loaded = app()
   if (loaded !== null) return loaded
   throw refused(

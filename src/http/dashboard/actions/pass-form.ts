@@ -1,16 +1,20 @@
+import type { Config } from '../../../config/config.ts'
 import type { RequestedPass } from '../../../domain/requested-run.ts'
 import type { RouteOption } from '../../../domain/route.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
 import { formatCount } from '../../../util/format.ts'
 import { badge, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import type { DashboardApp } from '../dashboard-app.ts'
+import type { Actions } from '../../../actions/actions.ts'
 
 const ROUTES: Readonly<Record<RouteOption, string>> = {
   auto: 'automatic: bulk for many emails',
   sync: 'one call a lookup',
   bulk: 'emails in bulk jobs',
 }
+
+/** The budget without another one, and whether a run may have a condition in SQL. */
+type FormConfig = Pick<Config, 'budget' | 'dashboard'>
 
 /** A problem of each field that has one. */
 export type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget' | 'where', string>>>
@@ -22,13 +26,13 @@ export type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget'
 export function parsePassForm(
   query: URLSearchParams,
   configured: readonly string[],
-  defaults: DashboardApp['defaults'],
+  config: FormConfig,
 ): { readonly pass: RequestedPass | null; readonly problems: PassProblems } {
   const names = [...new Set(query.getAll('source'))]
   const unknown = names.filter((name) => !configured.includes(name))
   const limit = parseCount(query.get('limit'), 1)
   const budgetText = (query.get('budget') ?? '').trim()
-  const budget = budgetText === '' ? defaults.budget : parseBudget(budgetText)
+  const budget = budgetText === '' ? config.budget : parseBudget(budgetText)
   const where = (query.get('where') ?? '').trim() || null
   const route = (Object.keys(ROUTES) as RouteOption[]).find((one) => one === query.get('route')) ?? 'auto'
   const problems: PassProblems = {
@@ -39,7 +43,7 @@ export function parsePassForm(
     ...(budget === null && {
       budget: 'A run needs a budget: a whole number of lookups, or “unlimited”.',
     }),
-    ...(where !== null && !defaults.allowsWhere && { where: 'Conditions are not allowed here.' }),
+    ...(where !== null && !config.dashboard.allowWhere && { where: 'Conditions are not allowed here.' }),
   }
   if (Object.keys(problems).length > 0 || limit === undefined || budget === undefined || budget === null)
     return { pass: null, problems }
@@ -70,7 +74,7 @@ export interface PassFormView {
   readonly query: URLSearchParams
   readonly problems: PassProblems
   readonly sources: readonly { readonly name: string; readonly isPaused: boolean }[]
-  readonly app: Pick<DashboardApp, 'bulk' | 'defaults'>
+  readonly app: Pick<Actions, 'bulk' | 'config'>
 }
 
 const CHECKED = html` checked`
@@ -78,71 +82,32 @@ const SELECTED = html` selected`
 const DISABLED = html` disabled`
 
 /** The form of a run, with what was entered before. */
-export function passForm({ query, problems, sources, app: { bulk, defaults } }: PassFormView): Html {
-  const chosen = query.getAll('source')
-  const isChosen = (name: string): boolean => chosen.includes(name) || sources.length === 1
-  const route = query.get('route') ?? 'auto'
-  const isDry = query.get('dry') === '1'
+export function passForm(view: PassFormView): Html {
+  const { budget, dashboard } = view.app.config
+  const help =
+    budget === null ? '“unlimited” sets no limit.' : `The configuration has ${formatBudget(budget)}.`
+  const isDry = view.query.get('dry') === '1'
   return html`<form class="card run-form" action="/runs/start">
-    <fieldset aria-describedby="${problems.source === undefined ? '' : 'source-fault'}">
-      <legend>Sources</legend>
-      <div class="boxes">
-        ${sources.map(
-          ({ name, isPaused }) =>
-            html`<label class="box">
-              <input type="checkbox" name="source" value="${name}" ${isChosen(name) && CHECKED} />
-              <span>${nameText(name)} ${isPaused && badge('paused', 'warn')}</span>
-            </label>`,
-        )}
-      </div>
-      ${fault('source', problems.source)}
-    </fieldset>
+    ${sourceBoxes(view)}
     <div class="fields-row">
-      ${field({
-        name: 'budget',
-        label: 'Budget, in lookups',
-        value: query.get('budget') ?? (defaults.budget === null ? '' : String(defaults.budget)),
-        problem: problems.budget,
-        help:
-          defaults.budget === null
-            ? 'The run stops when it has requested this many. “unlimited” sets no limit.'
-            : `The run stops when it has requested this many. The configuration has ${formatBudget(defaults.budget)}.`,
-        isNumeric: true,
-      })}
-      ${field({
-        name: 'limit',
-        label: 'Rows of each source',
-        value: query.get('limit') ?? '',
-        problem: problems.limit,
-        help: 'Empty: all rows that lack data.',
-        isNumeric: true,
-      })}
+      ${textField(
+        view,
+        'budget',
+        'Budget, in lookups',
+        `The run stops when it has requested this many. ${help}`,
+        String(budget ?? ''),
+      )}
+      ${textField(view, 'limit', 'Rows of each source', 'Empty: all rows that lack data.')}
     </div>
-    <div class="field">
-      <label for="route">Route</label>
-      <select id="route" name="route" ${!bulk.isPossible && html` aria-describedby="route-help"`}>
-        ${Object.entries(ROUTES).map(
-          ([value, text]) =>
-            html`<option
-              value="${value}"
-              ${value === route && SELECTED}${value === 'bulk' && !bulk.isPossible && DISABLED}
-            >
-              ${text}
-            </option>`,
-        )}
-      </select>
-      ${!bulk.isPossible && html`<p id="route-help" class="sub">Bulk is off. To enable it, ${bulk.todo}.</p>`}
-    </div>
+    ${routeField(view)}
     ${
-      defaults.allowsWhere &&
-      field({
-        name: 'where',
-        label: 'Only rows where (SQL)',
-        value: query.get('where') ?? '',
-        problem: problems.where,
-        help: html`A condition over the source, whose table is <code>t</code>: <code>t.country = 'NO'</code>`,
-        isNumeric: false,
-      })
+      dashboard.allowWhere &&
+      textField(
+        view,
+        'where',
+        'Only rows where (SQL)',
+        html`A condition over the source, whose table is <code>t</code>: <code>t.country = 'NO'</code>`,
+      )
     }
     <fieldset>
       <legend>Result</legend>
@@ -163,29 +128,66 @@ export function passForm({ query, problems, sources, app: { bulk, defaults } }: 
   </form>`
 }
 
+function sourceBoxes({ query, problems, sources }: PassFormView): Html {
+  const chosen = query.getAll('source')
+  const isChosen = (name: string): boolean => chosen.includes(name) || sources.length === 1
+  return html`<fieldset aria-describedby="${problems.source === undefined ? '' : 'source-fault'}">
+    <legend>Sources</legend>
+    <div class="boxes">
+      ${sources.map(
+        ({ name, isPaused }) =>
+          html`<label class="box">
+            <input type="checkbox" name="source" value="${name}" ${isChosen(name) && CHECKED} />
+            <span>${nameText(name)} ${isPaused && badge('paused', 'warn')}</span>
+          </label>`,
+      )}
+    </div>
+    ${fault('source', problems.source)}
+  </fieldset>`
+}
+
+function routeField({ query, app: { bulk } }: PassFormView): Html {
+  const route = query.get('route') ?? 'auto'
+  return html`<div class="field">
+    <label for="route">Route</label>
+    <select id="route" name="route" ${!bulk.isPossible && html` aria-describedby="route-help"`}>
+      ${Object.entries(ROUTES).map(
+        ([value, text]) =>
+          html`<option
+            value="${value}"
+            ${value === route && SELECTED}${value === 'bulk' && !bulk.isPossible && DISABLED}
+          >
+            ${text}
+          </option>`,
+      )}
+    </select>
+    ${!bulk.isPossible && html`<p id="route-help" class="sub">Bulk is off. To enable it, ${bulk.todo}.</p>`}
+  </div>`
+}
+
 export const formatBudget = (budget: LookupBudget | null): string =>
   budget === null || budget === 'unlimited' ? 'no limit' : `${formatCount(budget)} lookups`
 
-function field(options: {
-  readonly name: 'limit' | 'budget' | 'where'
-  readonly label: string
-  readonly value: string
-  readonly problem: string | undefined
-  readonly help: HtmlPart
-  readonly isNumeric: boolean
-}): Html {
-  const { name, label, value, problem, help, isNumeric } = options
+/** @param otherwise what it holds before anything was entered */
+function textField(
+  { query, problems }: PassFormView,
+  name: 'limit' | 'budget' | 'where',
+  label: string,
+  help: HtmlPart,
+  otherwise = '',
+): Html {
+  const problem = problems[name]
   const describedBy = problem === undefined ? `${name}-help` : `${name}-fault ${name}-help`
   return html`<div class="field">
     <label for="${name}">${label}</label>
     <input
       id="${name}"
       name="${name}"
-      value="${value}"
+      value="${query.get(name) ?? otherwise}"
       autocomplete="off"
       spellcheck="false"
       aria-describedby="${describedBy}"
-      ${problem !== undefined && html` aria-invalid="true"`}${isNumeric && html` inputmode="numeric"`}
+      ${problem !== undefined && html` aria-invalid="true"`}${name !== 'where' && html` inputmode="numeric"`}
     />
     ${fault(name, problem)}
     <p id="${name}-help" class="sub">${help}</p>

@@ -67,7 +67,7 @@ async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<R
   const app = requireApp(deps)
   const refuse = async (problems: PassProblems): Promise<PageRefused> =>
     new PageRefused(422, 'Start a run', await runForm(deps, query, problems))
-  const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], app.defaults)
+  const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], app.config)
   if (pass === null) throw await refuse(problems)
   try {
     await app.validate(toPassRequest(pass, previewSignal()))

@@ -12,6 +12,7 @@ import { Row, formatState } from '../../../domain/row.ts'
 import { type InputName, POLICY_RULES } from '../../../domain/mapping.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
+import { requireApp } from '../actions/action.ts'
 import {
   breakable,
   card,
@@ -29,10 +30,12 @@ import {
 export const rowPage: Page = {
   path: '/row',
   within: '/rows',
-  show: async ({ query }, { explain }) => {
+  show: async ({ query }, deps) => {
     const source = query.get('source') ?? ''
     const key = query.get('key') ?? ''
-    const history = await explain(source, key.trim()).catch((error: unknown) => refuseRow(error, key))
+    const history = await requireApp(deps)
+      .explain(source, key.trim())
+      .catch((error: unknown) => refuseRow(error, key))
     return { title: `${source} ${history.key}`, body: rowBody(history, Date.now()) }
   },
 }

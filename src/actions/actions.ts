@@ -1,0 +1,168 @@
+import type { Config } from '../config/config.ts'
+import type { Environment } from '../config/environment.ts'
+import type { SourceMapping } from '../domain/mapping.ts'
+import { configuredAddress, toPolicy } from '../pipeline/deps.ts'
+import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
+import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import { listLeftOut } from '../runs/source-health.ts'
+import type { EnrichmentClient } from '../service/client.ts'
+import type { OpenedSources } from '../sources/open-sources.ts'
+import type { Source } from '../sources/source.ts'
+import type { Database } from '../store/open.ts'
+import * as rateLimits from '../store/rate-limits.ts'
+import * as services from '../store/services.ts'
+import type { Log } from '../util/log.ts'
+import { type BulkAvailability, checkBulkAvailability } from './bulk-availability.ts'
+import { explainRow } from './explain/explain.ts'
+import type { RowHistory } from './explain/row-history.ts'
+import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
+import { createPlan, type Plan } from './plan/plan.ts'
+import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
+import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
+import { openServiceClient } from './service-client.ts'
+import { setTriggers, type TriggerStatus } from './triggers.ts'
+import type { UndoReport } from './undo/report.ts'
+import { undoRun, type UndoOptions } from './undo/undo.ts'
+import {
+  checkRequest,
+  chooseSource,
+  chooseSources,
+  type PassRequest,
+  toBudgetLimit,
+} from './validate-request.ts'
+
+/** What a configuration is opened with. */
+export interface OpenedConfig extends OpenedSources {
+  readonly config: Config
+  readonly environment: Environment
+  readonly log: Log
+  readonly db: Database
+  /** Identifies this process; unique for each start. */
+  readonly owner: string
+  readonly random?: (() => number) | undefined
+  /** The service has accepted a call with the key of this scope. */
+  readonly onKeyAccepted: (scope: string) => void
+}
+
+/** A configuration that is open, and what can be done with it beside runs: by commands, the dashboard and programs. */
+export class Actions implements OpenedSources {
+  readonly db: Database
+  readonly config: Config
+  readonly sources: OpenedSources['sources']
+  readonly brokenSources: OpenedSources['brokenSources']
+  /** The sources of the configuration, by name: also those that are broken. */
+  readonly mappings: ReadonlyMap<string, SourceMapping>
+  /** Whether lookups can be submitted in bulk, and if not, why. */
+  readonly bulk: BulkAvailability
+  /** The configured service's address; null: none is configured. */
+  protected readonly address: string | null
+  protected readonly opened: OpenedConfig
+  protected readonly base: Omit<MaintenanceDeps, 'service'> & { readonly metrics: MetricsRecorder }
+  #client: EnrichmentClient | null = null
+
+  constructor(opened: OpenedConfig) {
+    const { db, config, environment, log, sources, brokenSources, owner, random = Math.random } = opened
+    const { adapter } = config
+    this.opened = opened
+    this.db = db
+    this.config = config
+    this.sources = sources
+    this.brokenSources = brokenSources
+    this.mappings = new Map(Object.entries(config.sources))
+    this.bulk = checkBulkAvailability(environment, adapter)
+    this.address = configuredAddress(environment)
+    const policy = toPolicy(config)
+    const metrics = new MetricsRecorder(db, log)
+    this.base = { db, log, sources, brokenSources, adapter, policy, metrics, owner, random, now: Date.now }
+  }
+
+  /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
+  get scope(): string | null {
+    const { address, config } = this
+    if (address === null || this.opened.environment.apiKeys.length === 0) return null
+    return `${address} ${config.service.account ?? this.openClient().keyId}`
+  }
+
+  /** The service that requested runs call; 0 if this process calls none. Another process may have registered it. */
+  service(): Promise<number> {
+    return services.findService(this.db, this.address)
+  }
+
+  /** @throws ConfigProblems if the configuration has no such source, or the condition is invalid */
+  validate(request: PassRequest): Promise<Source[]> {
+    return checkRequest(this, request, this.bulk)
+  }
+
+  /** @param request.budget bounds what is read, as in a run; the configuration's does not */
+  async plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan> {
+    const { scope } = this
+    return createPlan(await this.deps(), {
+      ...request,
+      sources: await this.validate(request),
+      leftOut: listLeftOut(this, request.sources),
+      budget: toBudgetLimit(request.budget ?? this.config.budget),
+      isBoundedByBudget: request.budget !== undefined,
+      bulkPossible: this.bulk.isPossible,
+      knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
+    })
+  }
+
+  /** The history of one row. */
+  async explain(source: string, key: string): Promise<RowHistory> {
+    return explainRow(await this.deps(), chooseSource(this, source), key)
+  }
+
+  /** Reverts the writes of a run. */
+  async undo(options: UndoOptions): Promise<UndoReport> {
+    return undoRun(await this.deps(), options)
+  }
+
+  /** Queues failed rows again. `sources`: names; none means all. */
+  async retry(
+    options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
+  ): Promise<RetryReport> {
+    return retryFailedRows(await this.deps(), { ...options, sources: chooseSources(this, options.sources) })
+  }
+
+  /** Writes stored records again under the current mapping. */
+  async remap(
+    options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string },
+  ): Promise<RemapReport> {
+    const deps = await this.deps()
+    return remapSource(deps, {
+      ...options,
+      source: chooseSource(this, options.source),
+      service: this.address === null ? null : deps.service,
+    })
+  }
+
+  /** Erases what is stored of the rows that a source's table no longer has. */
+  async forgetDeleted(
+    source: string,
+    options: { readonly dryRun: boolean; readonly signal: AbortSignal },
+  ): Promise<ForgetDeletedReport> {
+    return forgetDeleted(this.base, chooseSource(this, source), options)
+  }
+
+  /** Installs or removes the triggers of live sync on a source's table. */
+  async follow(action: 'install' | 'remove', source: string): Promise<TriggerStatus> {
+    return setTriggers(this.db, chooseSource(this, source), action)
+  }
+
+  async close(): Promise<void> {
+    await this.#client?.close()
+    await this.base.metrics.close()
+    await this.db.destroy()
+  }
+
+  protected async deps(): Promise<MaintenanceDeps> {
+    return { ...this.base, service: await this.service() }
+  }
+
+  /** @throws a problem of the configuration if the service's URL or its key is missing */
+  protected openClient(): EnrichmentClient {
+    return (this.#client ??= openServiceClient(this.opened, this.base.metrics, () =>
+      this.opened.onKeyAccepted(this.scope ?? ''),
+    ))
+  }
+}

@@ -1,0 +1,43 @@
+import type { Environment } from '../config/environment.ts'
+import type { Service } from '../domain/service/service.ts'
+import { isLoopbackUrl } from '../util/url.ts'
+
+/** Whether lookups may go in bulk: their results must arrive, in the answer or as deliveries that can be verified. */
+export interface BulkAvailability {
+  readonly isPossible: boolean
+  /** Whether deliveries arrive, and the receiver is needed. Missing where bulk is off. */
+  readonly usesWebhook?: boolean
+  /** Why not; null if possible. */
+  readonly reason: string | null
+  /** What would make it possible, or bring the results of jobs that are fetched sooner; null: nothing. */
+  readonly todo: string | null
+}
+
+export function checkBulkAvailability(
+  environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
+  { bulk }: Pick<Service, 'bulk'>,
+): BulkAvailability {
+  if (bulk === null) return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
+  if (bulk.results === 'answer') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
+  const needsUrl = environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? '')
+  const missing = [
+    ...(environment.webhookSecrets.length === 0
+      ? [['FILLRATE_WEBHOOK_SECRET', 'the secret that the service signs webhooks with'] as const]
+      : []),
+    ...(needsUrl
+      ? [['FILLRATE_PUBLIC_URL', 'the URL at which the service reaches the webhook receiver'] as const]
+      : []),
+  ]
+  if (bulk.results === 'poll') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
+  if (missing.length > 0) {
+    const todo = `set ${missing.map(([name, value]) => `${name} to ${value}`).join(', and ')}`
+    // Its jobs are fetched. Deliveries would bring their results sooner.
+    if (!bulk.needsWebhook) return { isPossible: true, usesWebhook: false, reason: null, todo }
+    return {
+      isPossible: false,
+      reason: `${missing.map(([name]) => name).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,
+      todo,
+    }
+  }
+  return { isPossible: true, usesWebhook: true, reason: null, todo: null }
+}
