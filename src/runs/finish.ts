@@ -70,81 +70,87 @@ export async function finishRun(
     readonly workers?: object
   },
 ): Promise<RunReport> {
-  const [failure] = run.observations.failures
-  const [status, statusReason] = decideStatus(run, failure, options.signal)
+  const { id, observations, budget, rate } = run
+  const { dryRun, signal, workers } = options
+  const [failure] = observations.failures
+  const [status, statusReason] = decideStatus(run, failure, signal)
   // When interrupted while Postgres is unavailable, wait no longer than the lease lasts: the next run finds this one
   // dead.
-  const retryOptions = {
-    giveUp: expiresAfterAbort(options.signal, LEASE_MS),
+  const whileAway = {
+    giveUp: expiresAfterAbort(signal, LEASE_MS),
     onWait: logWait(deps.log, { step: 'end' }),
   }
-  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, run.id), retryOptions)
-  const reason =
-    [
-      statusReason,
-      ...describeLeftOut(run.observations),
-      describeOtherRuns(run.observations, options),
-      describeSample(run.observations),
-      describeLeftover(run.observations),
-      describeUnread(run.observations),
-      describePaused(run.observations),
-      ...describeDeleted(run.observations),
-      ...run.observations.leavingRows,
-      describeOtherScopes(scopes),
-    ]
-      .filter((text) => text !== null)
-      .join('; ') || null
-  const input = {
-    id: run.id,
+  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, id), whileAway)
+  const reason = describeEnd(statusReason, observations, scopes, dryRun != null)
+  const ended = {
+    id,
     status,
     reason,
-    rowsSkipped: run.budget.rowsSkipped,
-    leftOut: [...run.observations.leftOut.values()],
-    unread: [...run.observations.unreadSources].sort(),
-    unreadOverBudget: run.budget.unreadSources,
-    cancelledBy: run.observations.cancelledBy,
-    rate: run.rate,
-    isOnlyRun: options.workers === undefined && run.rate?.isRemote !== true,
+    rowsSkipped: budget.rowsSkipped,
+    leftOut: [...observations.leftOut.values()],
+    unread: [...observations.unreadSources].sort(),
+    unreadOverBudget: budget.unreadSources,
+    cancelledBy: observations.cancelledBy,
+    rate,
+    isOnlyRun: workers === undefined && rate?.isRemote !== true,
     price: deps.policy.price,
     durationMs: performance.now() - run.startedAt,
-    preview: options.dryRun ? (run.observations.preview ?? EMPTY_PREVIEW) : null,
+    preview: dryRun ? (observations.preview ?? EMPTY_PREVIEW) : null,
   }
-  const report = await retryWhileUnavailable(() => createRunReport(deps.db, input), retryOptions)
-  const state =
-    status === 'failed' || status === 'unauthorized'
-      ? Run.failed
-      : status === 'interrupted'
-        ? Run.interrupted
-        : Run.completed
-  const totals = withoutValues(report)
-  const failedFor = findFailureCause(run.observations, failure, status)
-  if (
-    !(await retryWhileUnavailable(
-      () =>
-        inTransaction(deps.db, async (tx) => {
-          const isClosed = await runs.closeRun(tx, run.id, run.token, { state, reason, totals, failedFor })
-          if (isClosed && !options.dryRun)
-            await deps.recordRun(tx, report, { trigger: run.trigger, sources: run.named })
-          return isClosed
-        }),
-      retryOptions,
-    ))
+  const report = await retryWhileUnavailable(() => createRunReport(deps.db, ended), whileAway)
+  const state = END_STATES[status]
+  const failedFor = findFailureCause(observations, failure, status)
+  const closed = { state, reason, totals: withoutValues(report), failedFor }
+  const isClosed = await retryWhileUnavailable(
+    () =>
+      inTransaction(deps.db, async (tx) => {
+        if (!(await runs.closeRun(tx, id, run.token, closed))) return false
+        if (!dryRun) await deps.recordRun(tx, report, { trigger: run.trigger, sources: run.named })
+        return true
+      }),
+    whileAway,
   )
-    deps.log.warn({ event: 'run_lease_lost', run: run.id }, 'run lost its lease; its rows were taken over')
-  const fields = { run: run.id, status, reason, rows: report.rows, requests: report.requests }
+  if (!isClosed)
+    deps.log.warn({ event: 'run_lease_lost', run: id }, 'run lost its lease; its rows were taken over')
+  const fields = { run: id, status, reason, rows: report.rows, requests: report.requests }
   if (state === Run.failed) deps.log.error({ event: 'run_failed', ...fields }, 'run ended')
   else deps.log.info({ event: 'run_ended', ...fields }, 'run ended')
   if (failure !== undefined) throw failure
   return report
 }
 
-const describeOtherRuns = (
-  { leftover: { others } }: RunObservations,
-  { dryRun }: { readonly dryRun?: object | null },
-): string | null =>
-  dryRun && others > 0
-    ? `${others} rows of the same sources belong to another run and are not included`
-    : null
+const END_STATES = {
+  completed: Run.completed,
+  budget_reached: Run.completed,
+  interrupted: Run.interrupted,
+  unauthorized: Run.failed,
+  failed: Run.failed,
+} as const satisfies Record<RunStatus, string>
+
+/** Why the run ended like this, and what it left. Null: there is nothing to say. Pure. */
+function describeEnd(
+  status: string | null,
+  observations: RunObservations,
+  otherScopes: readonly string[],
+  isDryRun: boolean,
+): string | null {
+  const texts = [
+    status,
+    ...describeLeftOut(observations),
+    isDryRun ? describeOtherRuns(observations) : null,
+    describeSample(observations),
+    describeLeftover(observations),
+    describeUnread(observations),
+    describePaused(observations),
+    ...describeDeleted(observations),
+    ...observations.leavingRows,
+    describeOtherScopes(otherScopes),
+  ]
+  return texts.filter((text) => text !== null).join('; ') || null
+}
+
+const describeOtherRuns = ({ leftover: { others } }: RunObservations): string | null =>
+  others > 0 ? `${others} rows of the same sources belong to another run and are not included` : null
 
 const describeSample = ({ sampledSources }: RunObservations): string | null =>
   sampledSources.size === 0
@@ -171,6 +177,7 @@ const describeOtherScopes = (scopes: readonly string[]): string | null =>
   scopes.length === 0
     ? null
     : `a run with another service or key (${scopes.join(', ')}) used this database: its rows and lookups were left to it`
+
 function describeUnread({ unreadSources }: RunObservations): string | null {
   if (unreadSources.size === 0) return null
   const sourceNames = [...unreadSources].sort().join(', ')

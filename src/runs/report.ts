@@ -7,7 +7,7 @@ import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
 import { countRunRowsBySource } from '../store/run-history.ts'
-import * as lookupTotals from '../store/run-progress.ts'
+import { type LookupTotals, readLookupTotals } from '../store/run-progress.ts'
 import type { LeftOutSource } from './source-health.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
@@ -40,21 +40,7 @@ export interface RunReport {
   readonly unread_sources?: readonly string[]
   /** Sources that do not fit their tables any more: nothing was read of them or written to them. */
   readonly left_out?: readonly LeftOutSource[]
-  readonly lookups: {
-    readonly distinct: number
-    /** Answered without a call of this run. */
-    readonly stored: number
-    readonly requested: number
-    readonly found: number
-    readonly not_found: number
-    readonly rejected: number
-    readonly failed: number
-    /**
-     * Requests without a response that the service may have billed: lost calls, calls of a killed process, jobs
-     * posted again after a 500, and inputs for which a job delivered no result.
-     */
-    readonly in_doubt: number
-  }
+  readonly lookups: LookupTotals
   /** API calls made for this run, by whichever process. */
   readonly requests: RequestCounts
   /** What the service bills for this run, counted with each answer, and what it costs. */
@@ -100,32 +86,32 @@ export interface RequestCounts {
   readonly throttled: number
 }
 
+/** What a run knows of itself, beside what is stored. */
+interface EndedRun {
+  readonly id: number
+  readonly status: RunStatus
+  readonly reason: string | null
+  readonly rowsSkipped: number
+  readonly unread?: readonly string[]
+  readonly leftOut?: readonly LeftOutSource[]
+  readonly unreadOverBudget?: readonly string[]
+  /** Who has cancelled it. */
+  readonly cancelledBy?: string | null
+  readonly rate: RateStatus | null
+  /** Its process has made all calls, and none for other runs. */
+  readonly isOnlyRun: boolean
+  readonly price: Price | null
+  readonly durationMs: number
+  /** Dry runs only: what the waiting rows would become. */
+  readonly preview?: Preview | null
+}
+
 /** Builds the report from Postgres, so that it is right whichever processes did the work. */
-export async function createRunReport(
-  db: Database,
-  run: {
-    readonly id: number
-    readonly status: RunStatus
-    readonly reason: string | null
-    readonly rowsSkipped: number
-    readonly unread?: readonly string[]
-    readonly leftOut?: readonly LeftOutSource[]
-    readonly unreadOverBudget?: readonly string[]
-    /** Who has cancelled it. */
-    readonly cancelledBy?: string | null
-    readonly rate: RateStatus | null
-    /** Its process has made all calls, and none for other runs. */
-    readonly isOnlyRun: boolean
-    readonly price: Price | null
-    readonly durationMs: number
-    /** Dry runs only: what the waiting rows would become. */
-    readonly preview?: Preview | null
-  },
-): Promise<RunReport> {
+export async function createRunReport(db: Database, run: EndedRun): Promise<RunReport> {
   const { preview = null, unreadOverBudget = [] } = run
   const [bySource, lookups, spend, jobStates, cells, skipped] = await Promise.all([
     countRunRowsBySource(db, run.id),
-    lookupTotals.readLookupTotals(db, run.id),
+    readLookupTotals(db, run.id),
     listRunSpend(db, [run.id]),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
@@ -145,16 +131,7 @@ export async function createRunReport(
     ...(unreadOverBudget.length > 0 && { unread_over_budget: unreadOverBudget }),
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
     ...(run.leftOut && run.leftOut.length > 0 && { left_out: run.leftOut }),
-    lookups: {
-      distinct: lookups.distinct,
-      stored: lookups.stored,
-      requested: lookups.requested,
-      found: lookups.found,
-      not_found: lookups.notFound,
-      rejected: lookups.rejected,
-      failed: lookups.failed,
-      in_doubt: lookups.inDoubt,
-    },
+    lookups,
     requests: countRequests(spend),
     spend: sumSpend(spend, run.price),
     jobs: {
@@ -167,19 +144,23 @@ export async function createRunReport(
     },
     cells: preview?.cells ?? cells,
     skipped_cells: skipped,
-    rate: {
-      limit: run.rate?.limit ?? null,
-      window_ms: run.rate?.windowMs ?? null,
-      ...(run.rate?.windowAtMostMs != null && { window_at_most_ms: run.rate.windowAtMostMs }),
-      ...(run.rate?.state === 'banned' && { banned: true }),
-      // The leader's figures are those of all runs.
-      used: run.isOnlyRun ? (run.rate?.used ?? 0) : spend.reduce((sum, one) => sum + one.calls, 0),
-      permitted: run.isOnlyRun ? (run.rate?.permitted ?? null) : null,
-      utilisation: run.isOnlyRun ? (run.rate?.utilisation ?? null) : null,
-      ...(run.rate?.sharedKey && { shared_key: true }),
-    },
+    rate: toRateReport(run, spend),
     duration_ms: Math.round(run.durationMs),
     ...(preview && { dry_run: { columns: preview.columns, sample: preview.sample } }),
+  }
+}
+
+function toRateReport({ rate, isOnlyRun }: EndedRun, spend: readonly EndpointSpend[]): RunReport['rate'] {
+  return {
+    limit: rate?.limit ?? null,
+    window_ms: rate?.windowMs ?? null,
+    ...(rate?.windowAtMostMs != null && { window_at_most_ms: rate.windowAtMostMs }),
+    ...(rate?.state === 'banned' && { banned: true }),
+    // The leader's figures are those of all runs.
+    used: isOnlyRun ? (rate?.used ?? 0) : spend.reduce((sum, one) => sum + one.calls, 0),
+    permitted: isOnlyRun ? (rate?.permitted ?? null) : null,
+    utilisation: isOnlyRun ? (rate?.utilisation ?? null) : null,
+    ...(rate?.sharedKey && { shared_key: true }),
   }
 }
 

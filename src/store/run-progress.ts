@@ -197,17 +197,22 @@ export const hasAnsweredLookups = (db: Connection, run: number): Promise<boolean
             and l.requested_at is not null offset 0) l)`,
   )
 
+/** As a run reports them. */
 export interface LookupTotals {
   /** The distinct lookups that the run's rows needed, misses included. */
   readonly distinct: number
-  /** Those of them that were stored already. */
+  /** Answered without a call of this run. */
   readonly stored: number
   readonly requested: number
   readonly found: number
-  readonly notFound: number
+  readonly not_found: number
   readonly rejected: number
   readonly failed: number
-  readonly inDoubt: number
+  /**
+   * Requests without a response that the service may have billed: lost calls, calls of a killed process, jobs
+   * posted again after a 500, and inputs for which a job delivered no result.
+   */
+  readonly in_doubt: number
 }
 
 /**
@@ -223,10 +228,10 @@ export function readLookupTotals(db: Connection, run: number): Promise<LookupTot
     ), total as (
       select count(*) filter (where is_requested) as requested,
              count(*) filter (where state = 'found') as found,
-             count(*) filter (where state = 'not_found') as "notFound",
+             count(*) filter (where state = 'not_found') as not_found,
              count(*) filter (where state = 'rejected') as rejected,
              count(*) filter (where state = 'failed') as failed,
-             coalesce(sum(unconfirmed_calls), 0)::bigint as "inDoubt"
+             coalesce(sum(unconfirmed_calls), 0)::bigint as in_doubt
         from own
     ), other as (
       select id from (

@@ -82,7 +82,7 @@ test('a lookup with an expired lease is requested again, and counted as in doubt
     expiredLeases: 1,
   })
   expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
-  expect(await readLookupTotals(database.db, run)).toMatchObject({ inDoubt: 1 })
+  expect(await readLookupTotals(database.db, run)).toMatchObject({ in_doubt: 1 })
 })
 
 test('what is leased is in doubt until it is answered or released, also what was leased with answers', async () => {
@@ -110,7 +110,7 @@ test('what is leased is in doubt until it is answered or released, also what was
     { key: 'c@example.com', state: 'pending', unconfirmed_calls: 1 },
     { key: 'd@example.com', state: 'pending', unconfirmed_calls: 0 },
   ])
-  expect(await readLookupTotals(database.db, run)).toMatchObject({ requested: 3, inDoubt: 2 })
+  expect(await readLookupTotals(database.db, run)).toMatchObject({ requested: 3, in_doubt: 2 })
 })
 
 const expireLeases = (): Promise<unknown> =>

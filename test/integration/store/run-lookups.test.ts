@@ -85,7 +85,7 @@ test('a lookup that a run requests twice counts once', async () => {
   await want(1, 4)
   expect(await listed(RUN)).toEqual([1, 1, 2, 3, 4])
   await answer('1', 'not_found')
-  expect(await totals(RUN)).toMatchObject({ requested: 2, found: 1, notFound: 1 })
+  expect(await totals(RUN)).toMatchObject({ requested: 2, found: 1, not_found: 1 })
 })
 
 test('a lookup counts for the run that requested it last', async () => {
@@ -147,12 +147,12 @@ test('the lookups that the rows of a run needed are counted once, and those of t
     stored: 2,
     requested: 2,
     found: 1,
-    notFound: 1,
+    not_found: 1,
     rejected: 0,
     failed: 0,
-    inDoubt: 0,
+    in_doubt: 0,
   })
-  expect(await totals(99)).toMatchObject({ distinct: 0, stored: 0, requested: 0, inDoubt: 0 })
+  expect(await totals(99)).toMatchObject({ distinct: 0, stored: 0, requested: 0, in_doubt: 0 })
 })
 
 test('a run has an answer once one of its own lookups has', async () => {
