@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from 'kysely'
 import { PREPARED, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
-import { areAnyKnownSql, type LookupSpec } from './upsert-lookups.ts'
 
 // Spending is counted in the database only: a counter in a process would be lost with it, and would be wrong after a
 // COMMIT whose answer was lost.
@@ -82,30 +81,20 @@ export async function readBudgetUsage(db: Connection, run: number): Promise<Budg
   return toUsage(rows[0])
 }
 
-interface BeforeClaim {
-  /** Whether anything was ever erased. */
-  readonly hasSuppressions: boolean
-  /** Whether any of the lookups exists. */
-  readonly areAnyKnown: boolean
-}
-
 /**
- * The same, and what else a claim of some lookups has to know first, in one statement, which also ends the wait for locks of a
+ * The same, and whether anything was ever erased, in one statement, which also ends the wait for locks of a
  * user's table (`OnTable`). The suppressions stay locked until the transaction ends (`lockExclusively`).
  */
 export async function readBeforeClaim(
   tx: Tx,
   run: number,
-  lookups: readonly LookupSpec[],
-  service: number,
-): Promise<BeforeClaim & { readonly spent: BudgetUsage }> {
-  const { rows } = await sql<UsageRow & BeforeClaim>`
-    select ${usageColumnsSql}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions",
-           ${areAnyKnownSql(lookups, service)} as "areAnyKnown" ${fromUsageSql(run)}`.execute(tx)
+): Promise<{ readonly spent: BudgetUsage; readonly hasSuppressions: boolean }> {
+  const { rows } = await sql<UsageRow & { hasSuppressions: boolean }>`
+    select ${usageColumnsSql}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions"
+           ${fromUsageSql(run)}`.execute(tx)
   const [row] = rows
   // Without the run nothing is claimed.
-  const { hasSuppressions, areAnyKnown } = row ?? { hasSuppressions: true, areAnyKnown: true }
-  return { spent: toUsage(row), hasSuppressions, areAnyKnown }
+  return { spent: toUsage(row), hasSuppressions: row?.hasSuppressions ?? true }
 }
 
 /** What a budget allows, in credits. Null is unlimited. */

@@ -4,7 +4,7 @@ import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
 import { readOne, recordBatch } from './sql.ts'
-import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {
   readonly key: string
@@ -24,12 +24,9 @@ export interface PickedRow {
 
 /**
  * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
- * read: write-back fills those of a dead run while they are picked. An insert with `on conflict` costs a third more: it is left out
- * where no row is known, and so is the order, in which known rows are locked.
- * @param options.areNew this transaction has seen that no row is known
+ * read: write-back fills those of a dead run while they are picked.
  * @param options.dry waiting rows are written only once a run without `dry` has claimed them
  * @returns the claimed keys
- * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
  */
 export async function claimRows(
   tx: Tx,
@@ -38,14 +35,13 @@ export async function claimRows(
   runningRuns: readonly number[],
   picked: readonly PickedRow[],
   options: {
-    readonly areNew: boolean
     readonly dry: boolean
     /** The service whose results they wait for. */
     readonly service: number
   },
 ): Promise<string[]> {
   if (picked.length === 0) return []
-  const { areNew, dry, service } = options
+  const { dry, service } = options
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, reason, run_id, notes, picked_at, settled_at, due_at)
@@ -68,10 +64,8 @@ export async function claimRows(
           nextAt: 'timestamptz',
         },
       )}
-    ${areNew ? sql`` : sql`order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`}`
-    .execute(tx)
-    .catch(throwAsConflict)
-  const claimed = areNew ? picked.map(({ key }) => key) : rows.map((row) => row.key)
+     order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`.execute(tx)
+  const claimed = rows.map((row) => row.key)
   // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
   const finished = new Set(picked.filter((row) => row.state !== 'waiting').map((row) => row.key))
   await deleteSkippedCells(

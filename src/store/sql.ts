@@ -30,10 +30,6 @@ export function recordBatch(records: readonly object[], columns: BatchColumns): 
   return sql`(select ${sql.join(unnested)}) as v`
 }
 
-/** SQL: keys to be searched in an index, for `= any(…)`. Hidden: the planner would look at each of thousands. */
-export const keysSql = (keys: readonly string[]): RawBuilder<unknown> =>
-  sql`(select ${postgresArray('text', keys)}::text[])::text[]`
-
 /**
  * A batch of records `v` for the rows of a source that they name, each with the row's physical place: for an update of
  * `fillrate.rows r` where `r.ctid = v.ctid`. With a join by key instead, a table that has just filled looks as if

@@ -60,21 +60,10 @@ export async function inTransaction<T>(
 }
 
 /**
- * For an insert without `on conflict`: another transaction has inserted the same row since the caller looked, and a retry finds it.
- * @throws ConflictError for a violated unique key, and the error itself for any other
- */
-export function throwAsConflict(error: unknown): never {
-  if (sqlStateOf(error) === UNIQUE_VIOLATION)
-    throw new ConflictError('another transaction has inserted the same row', { cause: error })
-  throw error
-}
-
-/**
  * Retryable conflicts: deadlock, serialization failure, lock timeout. Postgres is available, so retrying helps and
  * waiting for it does not.
  */
 const RETRYABLE = new Set(['40P01', '40001', LOCK_NOT_AVAILABLE])
-const UNIQUE_VIOLATION = '23505'
 
 /** Whether a statement failed because of a conflict with another transaction. */
 export const isConflict = (error: unknown): boolean =>

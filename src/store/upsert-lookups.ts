@@ -3,8 +3,8 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
 import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
-import { jsonBatch, keysSql, opaque, recordBatch } from './sql.ts'
-import { type Connection, throwAsConflict, type Tx } from './transaction.ts'
+import { jsonBatch, opaque, recordBatch } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface LookupSpec {
   readonly kind: LookupKind
@@ -27,22 +27,10 @@ export interface UpsertedLookup {
 const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
   (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now()) or ${isOrphanedSql(runningRuns)})`
 
-const ofBatchSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<boolean> =>
-  sql`key = any(${keysSql(lookups.map(({ key }) => key))}) and service_id = ${service}`
-
-/** SQL, a column: whether any of these exists. */
-export const areAnyKnownSql = (lookups: readonly LookupSpec[], service: number): RawBuilder<boolean> =>
-  lookups.length === 0
-    ? sql`false`
-    : sql`exists (select from fillrate.lookups where ${ofBatchSql(lookups, service)})`
-
 /**
  * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
  * dead run left pending keeps its attempts and the time of its next try.
  * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
- * To insert with `on conflict` costs a fifth more: it is left out where no lookup is known.
- * @param areAnyKnown whether any of these exists, as this transaction has read it
- * @throws ConflictError if another transaction has inserted one of them at the same moment; the next attempt finds it
  */
 export async function upsertLookups(
   tx: Tx,
@@ -51,7 +39,6 @@ export async function upsertLookups(
   run: number,
   runningRuns: readonly number[],
   service: number,
-  areAnyKnown: boolean,
 ): Promise<UpsertedLookup[]> {
   if (lookups.length === 0) return []
   // The order of the index, and the same for all: two transactions that insert the same lookups wait for each other in turn.
@@ -62,12 +49,10 @@ export async function upsertLookups(
     select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits
       from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
      order by ${order}
-    ${areAnyKnown ? claimKnownSql(runningRuns) : sql``}
+    ${claimKnownSql(runningRuns)}
     returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
     ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}, ${LIST_FOR_RUN}
-    select id, kind, key, state, claimed from upserted`
-    .execute(tx)
-    .catch(throwAsConflict)
+    select id, kind, key, state, claimed from upserted`.execute(tx)
   return rows
 }
 

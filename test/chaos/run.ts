@@ -171,6 +171,6 @@ try {
 console.log(renderReport(tallies))
 const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1)
 console.log(
-  `\n${minutes} minutes. In doubt: calls on the wire, answers not stored yet and lookups marked ahead when their process died.`,
+  `\n${minutes} minutes. In doubt: calls on the wire, answers not stored yet and lookups leased ahead when their process died.`,
 )
 process.exitCode = tallies.some((tally) => tally.failed !== null) ? 1 : 0

@@ -64,7 +64,6 @@ const UNBOUNDED: ClaimBounds = {
  * Claims candidates for a run: rows, lookups and charges, all in this transaction. Lookups beyond the budget are
  * skipped with their rows; rows that cost nothing are claimed regardless. Ends the wait for locks of a user's table (`OnTable`)
  * with its first statement.
- * @param options.areNew this transaction has seen that Fillrate knows none of these rows
  */
 export async function claimCandidates(
   tx: Tx,
@@ -77,18 +76,16 @@ export async function claimCandidates(
     readonly service: number
   },
   candidates: readonly PickCandidate[],
-  { bounds = UNBOUNDED, areNew = false }: { readonly bounds?: ClaimBounds; readonly areNew?: boolean } = {},
+  bounds: ClaimBounds = UNBOUNDED,
 ): Promise<ClaimResult> {
   if (candidates.length === 0) return NOTHING_CLAIMED
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (candidate.lacks ? lookup : null))
-  const distinctWanted = distinctLookups(wanted)
-  const before = await budgets.readBeforeClaim(tx, run.id, distinctWanted, run.service)
-  const { spent, areAnyKnown, hasSuppressions } = before
+  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id)
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
-  const distinct = suppressed.size === 0 ? distinctWanted : distinctLookups(requestable)
+  const distinct = distinctLookups(requestable)
   const paid = await findPaidLookups(tx, distinct, run.id, spent)
   const remaining = run.budget.remaining(spent, source.name)
   const billable = await findBillable(tx, distinct, run, remaining, paid)
@@ -110,7 +107,6 @@ export async function claimCandidates(
     run.id,
     run.live,
     run.service,
-    areAnyKnown,
   )
   const claimed = upserted.filter((lookup) => lookup.claimed)
   const ids = new LookupMap<number>()
@@ -121,7 +117,6 @@ export async function claimCandidates(
     choices[n] ? [toPickedRow(choices[n], ids, suppressed.has(n), reason)] : [],
   )
   const takenRows = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
-    areNew,
     dry: run.isDryRun,
     service: run.service,
   })

@@ -117,10 +117,8 @@ async function claimPage(
   // A run that began since the stretch was read keeps its rows.
   const live = stretch === null ? tick.runningIds : (await runs.listRunning(tx)).map((one) => one.id)
   const startedAt = performance.now()
-  const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, {
-    bounds: claimBounds(run, pass, allowed, options),
-    areNew: stretch === null && newcomers === candidates.length,
-  })
+  const bounds = claimBounds(run, pass, allowed, options)
+  const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, bounds)
   const isCut = claim.considered < candidates.length
   return {
     ...claim,

@@ -36,7 +36,7 @@ test('after SIGKILL the next run finishes; at most two calls per slot are billed
   expect(inputs.distinct).toBe(distinct)
   expect(inputs.max_paid).toBeLessThanOrEqual(2)
   expect(report.lookups.in_doubt).toBeGreaterThan(0)
-  // On the wire, answered and not stored yet, and marked ahead without a call.
+  // On the wire, answered and not stored yet, and leased ahead without a call.
   expect(report.lookups.in_doubt).toBeLessThanOrEqual(3 * CONCURRENCY)
   expect(inputs.paid_more_than_once).toBeLessThanOrEqual(Math.min(report.lookups.in_doubt, 2 * CONCURRENCY))
 

@@ -45,7 +45,6 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
       notes: null,
     } as const
     await rows.claimRows(tx, 's', run, [run], [row], {
-      areNew: false,
       dry: false,
       service: 0,
     })
