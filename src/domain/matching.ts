@@ -69,18 +69,11 @@ function matchDistinct(
   }
   const named = isCertain ? membersByRequestId(job.requestIds, memberOf) : new Map<string, number>()
   const byData = results.map(({ email }) => memberOf(email))
-  const byName = results.map(({ requestId }, at) => {
-    if (requestId === null) return undefined
-    const candidates = [named.get(requestId), memberOf(requestId)]
-    const members = new Set(candidates.filter((member) => member !== undefined))
-    const [member] = members
-    // The address of a non-member belongs to another person, whose record may name a member all the same.
-    if (member === undefined)
-      return requestId.includes('@') && byData[at] !== undefined ? CONTRADICTED : undefined
-    if (members.size > 1 || (byData[at] !== undefined && byData[at] !== member)) return CONTRADICTED
-    // An identifier of two results names neither, but still contradicts.
-    return shared.has(requestId) ? undefined : member
-  })
+  const byName = results.map(({ requestId }, at) =>
+    requestId === null
+      ? undefined
+      : memberByName(requestId, [named.get(requestId), memberOf(requestId)], byData[at], shared),
+  )
 
   const claims = new MemberClaims(results.length)
   byName.forEach((member, at) => {
@@ -139,6 +132,26 @@ function matchDistinct(
 }
 
 const CONTRADICTED = -1
+
+/**
+ * The member that an identifier names.
+ * @param candidates the members that the 202 and an address in the identifier name
+ * @param byData the member that the result's own data name
+ */
+function memberByName(
+  requestId: string,
+  candidates: readonly (number | undefined)[],
+  byData: number | undefined,
+  shared: ReadonlySet<string>,
+): number | undefined {
+  const members = new Set(candidates.filter((member) => member !== undefined))
+  const [member] = members
+  // The address of a non-member belongs to another person, whose record may name a member all the same.
+  if (member === undefined) return requestId.includes('@') && byData !== undefined ? CONTRADICTED : undefined
+  if (members.size > 1 || (byData !== undefined && byData !== member)) return CONTRADICTED
+  // An identifier of two results names neither, but still contradicts.
+  return shared.has(requestId) ? undefined : member
+}
 
 /** A wrong order stands as often at the places of those that name themselves by chance: once in this many deliveries. */
 const CHANCE = 100_000

@@ -240,7 +240,7 @@ export function readLookupTotals(db: Connection, run: number): Promise<LookupTot
         union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
       ) needed group by id having not bool_or(is_own)
     )
-    select total.*, total.requested + needed.distinct as distinct, needed.stored
+    select total.requested + needed.distinct as distinct, needed.stored, total.*
       from total cross join (
         select count(*) as distinct, count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
           from other cross join lateral (select state from fillrate.lookups where id = other.id offset 0) l

@@ -56,9 +56,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const inputsChanged =
     evaluation.inputHash !== null && row?.input_hash != null && row.input_hash !== evaluation.inputHash
   const proposed = choice?.lookup ?? null
-  const isSuppressed =
-    evaluation.inputs !== null &&
-    (await findSuppressedRows(db, source, [{ ...evaluation.inputs, filled: evaluation.filled }])).size > 0
+  const isSuppressed = await hasSuppressedInputs(deps, source, evaluation)
   const own = { source, written: everWritten(row), changes }
   const columns = toColumnStates(
     source,
@@ -71,10 +69,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     {
       exclusion: current.exists ? findExclusion(evaluation) : 'deleted',
       hasBlanks: evaluation.lacks,
-      freshness:
-        evaluation.freshUntil === null
-          ? null
-          : { until: evaluation.freshUntil, reason: describeFreshness(source) },
+      freshness: toFreshness(source, evaluation),
       lookupKind: proposed?.kind ?? null,
       isSuppressed,
       inputsChanged,
@@ -207,6 +202,20 @@ async function evaluateInSource(
     if (!isRowError(error)) throw error
     return { ...NOT_IN_SOURCE, problem: describeError(error) }
   }
+}
+
+const toFreshness = (
+  source: Source,
+  { freshUntil }: SourceEvaluation,
+): NonNullable<RowSituation['freshness']> | null =>
+  freshUntil === null ? null : { until: freshUntil, reason: describeFreshness(source) }
+
+async function hasSuppressedInputs(
+  { db }: ExplainDeps,
+  source: Source,
+  { inputs, filled }: SourceEvaluation,
+): Promise<boolean> {
+  return inputs !== null && (await findSuppressedRows(db, source, [{ ...inputs, filled }])).size > 0
 }
 
 function findExclusion({ leftOutBy, problem, joinCount }: SourceEvaluation): RowSituation['exclusion'] {
