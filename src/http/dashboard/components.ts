@@ -1,5 +1,10 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
-import { FAILED_ROW_STATES, FAILURE_STATES, formatState } from '../../domain/row.ts'
+import type { DeliveryState, JobState } from '../../domain/job.ts'
+import type { LookupState } from '../../domain/lookup.ts'
+import { formatState, type RowState } from '../../domain/row.ts'
+import type { RunState } from '../../domain/run.ts'
+import type { ScheduledRunState } from '../../domain/schedule.ts'
+import type { RunStatus } from '../../runs/report.ts'
 import { html, livePart, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
@@ -12,16 +17,41 @@ export const clockTime = (date: Date): Html =>
 
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet'
 
-/** The colour of a state of a row, job, run, lookup or delivery. The text always states it too. */
-export function stateTone(state: string): Tone {
-  if (['enriched', 'completed', 'found', 'settled', 'done'].includes(state)) return 'good'
-  if (['waiting', 'running', 'submitting', 'submitted', 'pending', 'leased', 'received'].includes(state))
-    return 'busy'
-  if ([...FAILED_ROW_STATES, 'expired', 'quarantined', 'unauthorized'].includes(state)) return 'bad'
-  const warnings = ['interrupted', 'in_doubt', 'orphaned', 'budget_reached', 'skipped']
-  if ([...FAILURE_STATES, ...warnings].includes(state)) return 'warn'
-  return 'quiet'
+/** The colour of each state of a row, job, run, lookup, delivery or scheduled run. The text always states it too. */
+const TONES: Readonly<
+  Record<RowState | JobState | RunState | RunStatus | LookupState | DeliveryState | ScheduledRunState, Tone>
+> = {
+  enriched: 'good',
+  completed: 'good',
+  found: 'good',
+  settled: 'good',
+  done: 'good',
+  waiting: 'busy',
+  running: 'busy',
+  submitting: 'busy',
+  submitted: 'busy',
+  pending: 'busy',
+  leased: 'busy',
+  received: 'busy',
+  failed: 'bad',
+  rejected: 'bad',
+  write_rejected: 'bad',
+  expired: 'bad',
+  quarantined: 'bad',
+  unauthorized: 'bad',
+  invalid_input: 'warn',
+  below_confidence: 'warn',
+  interrupted: 'warn',
+  in_doubt: 'warn',
+  orphaned: 'warn',
+  budget_reached: 'warn',
+  skipped: 'warn',
+  unchanged: 'quiet',
+  not_found: 'quiet',
+  suppressed: 'quiet',
 }
+
+export const stateTone = (state: string): Tone => TONES[state as keyof typeof TONES] ?? 'quiet'
 
 export const badge = (text: string, tone: Tone): Html => html`<span class="badge ${tone}">${text}</span>`
 export const stateBadge = (state: string): Html => badge(formatState(state), stateTone(state))
