@@ -75,10 +75,8 @@ function matchDistinct(
       : memberByName(requestId, [named.get(requestId), memberOf(requestId)], byData[at], shared),
   )
 
-  const claims = new MemberClaims(results.length)
-  byName.forEach((member, at) => {
-    if (member === CONTRADICTED) claims.exclude(at)
-  })
+  const excluded = byName.map((member) => member === CONTRADICTED)
+  const claims = new MemberClaims(excluded)
   claims.claim(byName)
   claims.claim(byData)
   if (!isCertain) return claims.memberIndexes
@@ -109,7 +107,7 @@ function matchDistinct(
     results.every(({ requestId, email }, at) => {
       const place = order[at] ?? -1
       const known = claims.memberIndexes[at] ?? byName[at] ?? byData[at]
-      if (claims.isExcluded(at) || (known !== undefined && known !== place)) return false
+      if (excluded[at] || (known !== undefined && known !== place)) return false
       if (given !== null && requestId !== null && !given.has(requestId) && memberOf(requestId) === undefined)
         return false
       // A member without an address (erased, or looked up by another identifier) cannot be contradicted.
@@ -133,11 +131,7 @@ function matchDistinct(
 
 const CONTRADICTED = -1
 
-/**
- * The member that an identifier names.
- * @param candidates the members that the 202 and an address in the identifier name
- * @param byData the member that the result's own data name
- */
+/** @param candidates the members that the 202 and an address in the identifier name; `byData`: that the data name */
 function memberByName(
   requestId: string,
   candidates: readonly (number | undefined)[],
@@ -171,19 +165,12 @@ function isProvenOrder(confirmed: number, members: number): boolean {
 class MemberClaims {
   readonly memberIndexes: (number | null)[]
   readonly #taken = new Set<number>()
-  readonly #excluded = new Set<number>()
+  readonly #excluded: readonly boolean[]
 
-  constructor(results: number) {
-    this.memberIndexes = Array.from({ length: results }, () => null)
-  }
-
-  /** Excludes a result from matching. */
-  exclude(at: number): void {
-    this.#excluded.add(at)
-  }
-
-  isExcluded(at: number): boolean {
-    return this.#excluded.has(at)
+  /** @param excluded for each result whether it is matched to nothing */
+  constructor(excluded: readonly boolean[]) {
+    this.memberIndexes = excluded.map(() => null)
+    this.#excluded = excluded
   }
 
   /** Matches each free member to the one result that claims it; of two that claim it, to neither. */
@@ -191,7 +178,7 @@ class MemberClaims {
     /** The one result that claims a member; null: several do. */
     const claimants = new Map<number, number | null>()
     members.forEach((member, at) => {
-      if (member === undefined || this.memberIndexes[at] !== null || this.#excluded.has(at)) return
+      if (member === undefined || this.memberIndexes[at] !== null || this.#excluded[at]) return
       if (!this.#taken.has(member)) claimants.set(member, claimants.has(member) ? null : at)
     })
     for (const [member, only] of claimants) {
