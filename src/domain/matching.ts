@@ -131,7 +131,7 @@ function matchDistinct(
 
 const CONTRADICTED = -1
 
-/** @param candidates the members that the 202 and an address in the identifier name; `byData`: that the data name */
+/** The member that an identifier names: of the candidates, unless the result's own data name another one. */
 function memberByName(
   requestId: string,
   candidates: readonly (number | undefined)[],
