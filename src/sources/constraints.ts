@@ -19,7 +19,8 @@ export interface TableConstraint {
 
 /**
  * The constraints of the source's table, of its partitions and of the tables that inherit from it, with the columns of
- * each. A unique index may have expressions and a condition: it depends on their columns.
+ * each. A unique index may have expressions and a condition: it depends on their columns. Found by name, for which a role needs no
+ * privilege.
  */
 export const readTableConstraints = (
   db: Db,
@@ -28,10 +29,12 @@ export const readTableConstraints = (
   query(
     db,
     `
-    with recursive tables as (
-      select $1::regclass::oid as oid union all select h.inhrelid from pg_inherits h join tables on tables.oid = h.inhparent
+    with recursive own as (
+      select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relname = $2
+    ), tables as (
+      select oid from own union all select h.inhrelid from pg_inherits h join tables on tables.oid = h.inhparent
     )
-    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns, k.conrelid = $1::regclass as "isOwn",
+    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns, k.conrelid = (select oid from own) as "isOwn",
            case when k.contype = 'f' then jsonb_build_object(
              'table', k.confrelid::regclass::text, 'columns', ${columnNames('k.confrelid', 'k.confkey')}) end as target,
            case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as condition
@@ -54,8 +57,8 @@ export const readTableConstraints = (
      union all
     select 'type', y.typname::text, array_agg(a.attname::text), false, null, null
       from pg_attribute a join pg_type y on y.oid = a.atttypid
-     where a.attrelid = $1::regclass and a.attnum > 0 and y.typtype = 'd' group by y.typname`,
-    [table.sql],
+     where a.attrelid = (select oid from own) and a.attnum > 0 and y.typtype = 'd' group by y.typname`,
+    [table.schema, table.name],
   )
 
 const columnNames = (table: string, numbers: string): string =>

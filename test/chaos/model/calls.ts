@@ -74,8 +74,9 @@ export class Calls {
     for (const key of keys) this.#tokens.delete(key)
   }
 
-  /** Expires all leases of these worlds. */
+  /** Expires all leases of these worlds. What is ready has become too old to be called. */
   async expire(worlds: readonly number[]): Promise<void> {
+    await this.releaseReady(worlds)
     const these = new Set(worlds)
     this.markUncertain([...this.#tokens.keys()].filter((key) => these.has(parseWorld(key))))
     await this.#database.pool.query(
