@@ -258,7 +258,7 @@ export class Ownership {
       email,
       before,
       after,
-      prior: this.#held.get(cellName(id, column)) ?? null,
+      prior: this.#ownerOf(seen, column, before),
       holder: null,
       isUndone: false,
       isErased: false,
@@ -303,11 +303,10 @@ export class Ownership {
         `row ${row} of ${email}: undo of run ${undone} made ${column} ${after} of ${before}, and the run wrote ${write?.after} over ${write?.before}`,
       )
     if (write) write.isUndone = true
-    const prior = this.#held.get(cellName(row, column)) ?? null
     this.#record(
       {
         ...cell,
-        prior,
+        prior: this.#ownerOf({ id: row, email }, column, before),
         holder: write?.prior?.holder ?? null,
         isUndone: false,
         isErased: false,
@@ -315,6 +314,16 @@ export class Ownership {
       },
       true,
     )
+  }
+
+  /**
+   * The write that the cell holds, also in a row that was inserted again with its key, inputs and values: it is the same one, so
+   * an undo there gives the cell back to that write, and not to the user who has loaded the table again.
+   */
+  #ownerOf({ id, email }: Pick<SeenRow, 'id' | 'email'>, column: Column, value: string | null): Write | null {
+    const name = cellName(id, column)
+    const last = this.#last.get(name)
+    return this.#held.get(name) ?? (last?.email === email && last.after === value ? last : null)
   }
 
   #record(write: Write, isUndo = false): void {

@@ -41,11 +41,15 @@ const run = async (config: object = crmConfig) => {
   await app.close()
   return report
 }
-const undo = async (id: number): Promise<UndoReport> => {
-  const app = await harness.open()
-  const report = await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
+const undo = (id: number): Promise<UndoReport> => harness.undo(id)
+/** Writes what a newer record has. @returns the run that has written it */
+async function remapNewer(): Promise<number> {
+  await query(`update fillrate.lookups set record = (record::jsonb || '{"title": "Newer"}')::json`)
+  const app = await harness.open({ config: tracked })
+  await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal: new AbortController().signal })
   await app.close()
-  return report
+  const [last] = await query<{ id: number }>('select max(id)::int as id from fillrate.runs')
+  return last?.id ?? 0
 }
 /** Uses the keys again for other people; `title` as given, everything else blank. */
 async function reuse(title: string, { isNoticed = false } = {}): Promise<void> {
@@ -155,10 +159,42 @@ test('a deleted row that is inserted again with its inputs is the same row: what
   await query(`insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved;
                update crm.contacts set title = 'typed' where id = 2`)
   await run(tracked)
-  await query(`update fillrate.lookups set record = (record::jsonb || '{"title": "Newer"}')::json`)
-  const app = await harness.open({ config: tracked })
-  await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal: new AbortController().signal })
-  await app.close()
+  await remapNewer()
   expect(await titles()).toEqual(['Newer', 'typed'])
   expect(await undo(id)).toMatchObject({ changes: { total: 2, restored: 2 }, cells: { kept: 2 } })
+})
+
+/** Loads the table again with the same rows, as from a backup. */
+const reload = () =>
+  query(`create table crm.saved as select * from crm.contacts; delete from crm.contacts;
+         insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved`)
+
+test('what an undo puts back in a table that was loaded again is as before that write: Fillrate refreshes it', async () => {
+  await add(1)
+  await run(tracked)
+  const written = await titles()
+  await reload()
+  await undo(await remapNewer())
+  expect(await titles()).toEqual(written)
+  await remapNewer()
+  expect(await titles()).toEqual(['Newer'])
+})
+
+test('so is what the undo of an undo puts back: the record of another address replaces it', async () => {
+  await add(1)
+  const { run: id } = await run()
+  const written = await titles()
+  await reload()
+  const undone = await undo(id)
+  expect(await titles()).toEqual([null])
+  await undo(undone.run ?? 0)
+  expect(await titles()).toEqual(written)
+  await query(`update crm.contacts set email = 'other1@another.example', company = null`)
+  expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, cells: { protected: 0 } })
+  expect(
+    await query(
+      `select title, phone, company from crm.contacts
+       except select record ->> 'title', record ->> 'phone', record #>> '{company,name}' from fillrate.lookups where key like 'other1%'`,
+    ),
+  ).toEqual([])
 })
