@@ -9,6 +9,10 @@ export type Leased = leases.LeasedLookup & { readonly service: Service }
 type PendingCall = Leased & { readonly email: string; readonly key: string }
 type Which = 'oldest' | 'newest' | 'all'
 
+const emailOf = ({ input }: Pick<Leased, 'input'>): string => input['email'] ?? ''
+const keyOf = (lookup: Pick<Leased, 'input' | 'service'>): string =>
+  lookupKey(emailOf(lookup), lookup.service)
+
 /** The calls on the wire, by world, whether or not their lease still holds. */
 export class Calls {
   /** Violations found during the sequence. */
@@ -29,30 +33,42 @@ export class Calls {
   }
 
   start(leased: readonly Leased[]): void {
-    for (const lookup of leased) {
-      const email = lookup.input['email'] ?? ''
-      const key = lookupKey(email, lookup.service)
-      const world = parseWorld(email)
-      this.#pending.set(world, [...(this.#pending.get(world) ?? []), { ...lookup, email, key }])
-      this.#model.bill(key)
-      this.#tokens.set(key, lookup.token)
-    }
+    this.#hold(leased)
+    this.#call(leased)
   }
 
   keepReady(leased: readonly Leased[]): void {
+    this.#hold(leased)
     for (const lookup of leased) {
-      const world = parseWorld(lookup.input['email'] ?? '')
+      const world = parseWorld(emailOf(lookup))
       this.#ready.set(world, [...(this.#ready.get(world) ?? []), lookup])
     }
   }
 
   callReady(worlds: readonly number[]): void {
-    this.start(this.#takeReady(worlds))
+    this.#call(this.#takeReady(worlds))
   }
 
   /** Those of which the lease is lost meanwhile stay as they are. */
   async releaseReady(worlds: readonly number[]): Promise<void> {
-    await leases.releaseLookups(this.#database.db, this.#takeReady(worlds))
+    const ready = this.#takeReady(worlds)
+    await leases.releaseLookups(this.#database.db, ready)
+    for (const lookup of ready)
+      if (this.#tokens.get(keyOf(lookup)) === lookup.token) this.#tokens.delete(keyOf(lookup))
+  }
+
+  /** A lease begins here and not with its call, which may come after it was lost to another process. */
+  #hold(leased: readonly Leased[]): void {
+    for (const lookup of leased) this.#tokens.set(keyOf(lookup), lookup.token)
+  }
+
+  #call(leased: readonly Leased[]): void {
+    for (const lookup of leased) {
+      const [email, key] = [emailOf(lookup), keyOf(lookup)]
+      const world = parseWorld(email)
+      this.#pending.set(world, [...(this.#pending.get(world) ?? []), { ...lookup, email, key }])
+      this.#model.bill(key)
+    }
   }
 
   #takeReady(worlds: readonly number[]): Leased[] {
