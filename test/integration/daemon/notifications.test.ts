@@ -150,26 +150,26 @@ test('what ends within a minute by itself reaches no one; what lasts is reported
 test('what comes and goes is reported once, and again only if it has come back to stay', async () => {
   const notifier = open({})
   const flap = async (): Promise<void> => {
-    await see(notifier, ['banned'], ['banned'])
+    await see(notifier, ['key_refused'], ['key_refused'])
     await notifier.send()
-    await see(notifier, ['banned'], [])
+    await see(notifier, ['key_refused'], [])
     await notifier.send()
   }
   for (let n = 0; n < 4; n++) await flap()
   expect(events()).toEqual(['trouble_began', 'trouble_ended'])
-  await see(notifier, ['banned'], ['banned'])
+  await see(notifier, ['key_refused'], ['key_refused'])
   await notifier.send()
   expect(events()).toHaveLength(2)
   await makeDue()
   await notifier.send()
-  await see(notifier, ['banned'], [])
+  await see(notifier, ['key_refused'], [])
   await notifier.send()
   expect(events()).toEqual(['trouble_began', 'trouble_ended', 'trouble_began', 'trouble_ended'])
   // Later it is news.
   await database.pool.query(
     `update fillrate.troubles set began_at = began_at - interval '11 min', ended_at = ended_at - interval '11 min'`,
   )
-  await see(notifier, ['banned'], ['banned'])
+  await see(notifier, ['key_refused'], ['key_refused'])
   await notifier.send()
   expect(events()).toHaveLength(5)
 })
