@@ -91,9 +91,14 @@ const SHORT_LIVED: ReadonlySet<TroubleCode> = new Set([
   'database_away',
 ])
 
-/** How long a trouble must last before it is reported, in milliseconds. A restart of Postgres takes seconds. */
-export const notificationDelayMs = (code: TroubleCode): number =>
-  code === 'database_away' ? 30_000 : SHORT_LIVED.has(code) ? 60_000 : 0
+/**
+ * How long a trouble must last before it is reported, in milliseconds: a report within a minute. A restart of Postgres takes seconds,
+ * and slowness is known only when it has lasted for some 25 s.
+ */
+export const notificationDelayMs = (code: TroubleCode): number => {
+  if (code === 'database_away' || code === 'service_slow') return 30_000
+  return SHORT_LIVED.has(code) ? 60_000 : 0
+}
 
 /** A trouble that comes and goes is notified of once, unless it has come back to stay. Milliseconds. */
 export const RETURN_DELAY_MS = 5 * 60_000
