@@ -114,12 +114,9 @@ export const openPendingSql = (
  * began is elsewhere: it is not taken and stays listed, like one that another transaction has locked. Postgres may lock it
  * there all the same, so that its place is compared. One that two entries list is taken once.
  */
-export const claimPendingSql = (
-  limit: RawBuilder<number>,
-  condition = sql<boolean>`true`,
-): RawBuilder<unknown> => sql`
+export const claimPendingSql = (limit: RawBuilder<number>): RawBuilder<unknown> => sql`
       select w.*
-        from (select * from (select distinct on (id) * from open where is_ready and ${condition} order by id, entry) once
+        from (select * from (select distinct on (id) * from open where is_ready order by id, entry) once
                order by is_bulk, entry, id limit ${limit}) w
        cross join lateral (
          select l.ctid from fillrate.lookups l where l.ctid = w.tid for no key update skip locked offset 0) l
