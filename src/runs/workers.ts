@@ -136,7 +136,7 @@ export class Workers {
   }
 
   /** There are answers to write. */
-  readonly wakeWriters = (): void => this.#writers.wake()
+  readonly wakeWriters = (): void => this.#writers.onAnswers(0, 'sync')
 
   /** The rate status: of this process's leadership, or as the leader reported it. */
   rate(): RateStatus | null {
@@ -161,7 +161,7 @@ export class Workers {
           await this.#options.beforeSettle?.()
           const result = await settleReceived(deps)
           if (result.answered > 0)
-            this.#writers.wake({ stored: result.answered, areLast: this.#onSettled(result.answered) })
+            this.#writers.onAnswers(result.answered, this.#onSettled(result.answered) ? 'last' : 'sync')
           if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
           return result.deliveries
         },
@@ -170,7 +170,7 @@ export class Workers {
       loopTask(
         repeating({ ...common, name: 'sources' }, async () => {
           if (await watch.check()) {
-            this.#writers.wake()
+            this.wakeWriters()
             onMended?.()
           }
           return SOURCE_CHECK_MS

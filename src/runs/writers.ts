@@ -52,16 +52,7 @@ export class Writers {
     }))
   }
 
-  /**
-   * There are answers to write, within a moment in which others may come.
-   * @param options.stored how many were stored, for some source; 0: not known
-   * @param options.areLast no others are awaited
-   */
-  wake({ stored = 0, areLast = false } = {}): void {
-    this.onAnswers(stored, areLast ? 'last' : 'sync')
-  }
-
-  /** Answers were stored. */
+  /** There are answers to write. @param answers how many were stored, for some source; 0: not known */
   onAnswers(answers: number, urgency: AnswerUrgency): void {
     this.#unwritten += answers
     for (const { wakeSignal } of this.#writers) wakeSignal.notify()

@@ -53,7 +53,7 @@ async function write(
   await vi.advanceTimersByTimeAsync(0)
   await act(writers, (rows, counted = rows) => {
     unclaimed += rows
-    writers.wake({ stored: counted })
+    writers.onAnswers(counted, 'sync')
   })
   stop.abort()
   await vi.advanceTimersByTimeAsync(0)
@@ -107,7 +107,7 @@ test('the last answers wait for no others', async () => {
     store(100)
     await vi.advanceTimersByTimeAsync(50)
     unclaimed += 100
-    writers.wake({ stored: 100, areLast: true })
+    writers.onAnswers(100, 'last')
     await vi.advanceTimersByTimeAsync(50)
   })
   expect(batches).toEqual([100, 100])
