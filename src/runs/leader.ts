@@ -3,7 +3,7 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import { HeldLeadership, LEADER_LEASE_MS, type LeaderOptions, type Leadership } from './leadership.ts'
+import { LEADER_LEASE_MS, type LeaderOptions, Leadership } from './leadership.ts'
 
 /** What the calls of a process need of its elector. */
 export type Elector = Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus'>
@@ -37,7 +37,7 @@ export class LeaderElector {
     const acquiredAt = performance.now()
     const isAcquired = await leases.acquireLease(db, scope, token, owner, LEADER_LEASE_MS)
     this.#attempt = null
-    return isAcquired ? HeldLeadership.begin(this.#options, { scope, token }, acquiredAt) : null
+    return isAcquired ? Leadership.begin(this.#options, { scope, token }, acquiredAt) : null
   }
 
   /** The leader's last report; null if there is no leader, or it has not reported yet. */

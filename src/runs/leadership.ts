@@ -30,18 +30,6 @@ export interface LeaderOptions {
   readonly now?: () => number
 }
 
-/** The right to call the service, held by one process at a time, because the limit belongs to the key. */
-export interface Leadership {
-  /** Service and key: runs of other scopes are not served. */
-  readonly scope: string
-  /** Belongs to this leadership, and starts from the last known state. */
-  readonly limiter: Limiter
-  /** Aborts when the lease could not be renewed: another process may be calling by now. */
-  readonly lost: AbortSignal
-  /** Resigns, so that the next process need not wait for the lease to expire. */
-  end(): Promise<void>
-}
-
 /** Lease duration without a renewal; followers poll every second. */
 export const LEADER_LEASE_MS = 6_000
 
@@ -63,10 +51,11 @@ interface StoredRate extends Pick<LimiterOptions, 'warm' | 'exhaustedFor' | 'pre
 }
 
 /**
- * A leadership. Its limiter begins with what the previous one has stored, and stores what the next one needs. Its lease is renewed
- * every `RENEW_INTERVAL_MS`, beside the calls, until it ends or is lost.
+ * The right to call the service, held by one process at a time, because the limit belongs to the key. Its limiter begins with what the
+ * previous leader has stored, and stores what the next one needs. Its lease is renewed every `RENEW_INTERVAL_MS`, beside the calls, until
+ * it ends or is lost.
  */
-export class HeldLeadership implements Leadership {
+export class Leadership {
   readonly limiter: Limiter
   readonly #options: LeaderOptions
   readonly #lease: LeaderLease
@@ -80,11 +69,7 @@ export class HeldLeadership implements Leadership {
   #isLearntLogged = false
   #savingLimit: Promise<void> = Promise.resolve()
 
-  static async begin(
-    options: LeaderOptions,
-    lease: LeaderLease,
-    acquiredAt: number,
-  ): Promise<HeldLeadership> {
+  static async begin(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
     const { db, breaker, documented = [] } = options
     const { scope } = lease
     const stored = {
@@ -95,7 +80,7 @@ export class HeldLeadership implements Leadership {
     const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
     if (circuit !== null) breaker.restore(circuit)
-    return new HeldLeadership(options, lease, acquiredAt, { ...stored, usage, circuit })
+    return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit })
   }
 
   private constructor(
@@ -124,14 +109,17 @@ export class HeldLeadership implements Leadership {
     log.debug({ event: 'leader_elected', scope: lease.scope, owner }, 'this process is the leader')
   }
 
+  /** Service and key: runs of other scopes are not served. */
   get scope(): string {
     return this.#lease.scope
   }
 
+  /** Aborts when the lease could not be renewed: another process may be calling by now. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
+  /** Resigns, so that the next process need not wait for the lease to expire. */
   async end(): Promise<void> {
     const { db, log } = this.#options
     clearInterval(this.#timer)
