@@ -50,44 +50,31 @@ export interface PickObservations {
 /** Poll interval for a locked table. */
 const LOCKED_TABLE_POLL_MS = 1_000
 
+/** A run's picking, and where it is reported. */
+interface PickTask {
+  readonly deps: PickDeps
+  readonly run: PickContext
+  readonly options: PickSourcesOptions
+  /** Ends it. */
+  readonly signal: AbortSignal
+  readonly observations: PickObservations
+  readonly onPicked: (rows: number, mayBeAnswered: boolean) => void
+}
+
 /**
  * Picks each source to its end, unless it is paused, or its table stays locked for longer than the run may wait. Several
  * sources share the budget: each first gets an even part, and then, in their order, what the others have left.
  */
-export const pickSources = (
-  deps: PickDeps,
-  run: PickContext,
-  options: PickSourcesOptions,
-  signal: AbortSignal,
-  observations: PickObservations,
-  onPicked: (rows: number, mayBeAnswered: boolean) => void,
-): Promise<void> => new SourcesPick(deps, run, options, signal, observations, onPicked).run()
+export const pickSources = (task: PickTask): Promise<void> => new SourcesPick(task).run()
 
 class SourcesPick {
-  readonly #deps: PickDeps
-  readonly #run: PickContext
-  readonly #options: PickSourcesOptions
-  readonly #signal: AbortSignal
-  readonly #observations: PickObservations
-  readonly #onPicked: (rows: number, mayBeAnswered: boolean) => void
+  readonly #task: PickTask
   readonly #passes: PickPass[] = []
   /** Of the sources that are read as a whole: deleted rows that are back. */
   readonly #restoredRows = new Map<PickPass, number>()
 
-  constructor(
-    deps: PickDeps,
-    run: PickContext,
-    options: PickSourcesOptions,
-    signal: AbortSignal,
-    observations: PickObservations,
-    onPicked: (rows: number, mayBeAnswered: boolean) => void,
-  ) {
-    this.#deps = deps
-    this.#run = run
-    this.#options = options
-    this.#signal = signal
-    this.#observations = observations
-    this.#onPicked = onPicked
+  constructor(task: PickTask) {
+    this.#task = task
   }
 
   async run(): Promise<void> {
@@ -98,76 +85,75 @@ class SourcesPick {
   }
 
   async #pickAll(): Promise<void> {
-    const { budget, isDryRun } = this.#run
-    for (const [n, source] of this.#options.sources.entries())
+    const { run, options, observations } = this.#task
+    const { budget, isDryRun } = run
+    for (const [n, source] of options.sources.entries())
       await this.#leaveOutBroken(source, () => this.#openSharedPass(source, n))
     budget.endShares()
     for (const pass of this.#passes)
       await this.#leaveOutBroken(pass.source, async () => {
         await this.#pickSource(pass)
-        if (isDryRun && !pass.scan.isDone) this.#observations.sampledSources.add(pass.source.name)
+        if (isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
       })
   }
 
   /** A source that is broken, or breaks meanwhile, is left out, and the others are picked. */
   async #leaveOutBroken(source: Source, act: () => Promise<void>): Promise<void> {
-    const { leftOut } = this.#observations
+    const { leftOut } = this.#task.observations
     if (isLeftOut(source, leftOut)) return
-    if ((await unlessBroken(this.#deps, source, act)) === null) isLeftOut(source, leftOut)
+    if ((await unlessBroken(this.#task.deps, source, act)) === null) isLeftOut(source, leftOut)
   }
 
-  #retry<T>(act: () => Promise<T>, signal = this.#signal): Promise<T> {
-    return retryWhileUnavailable(act, { signal, onWait: logWait(this.#deps.log, { step: 'pick' }) })
+  #retry<T>(act: () => Promise<T>, signal = this.#task.signal): Promise<T> {
+    return retryWhileUnavailable(act, { signal, onWait: logWait(this.#task.deps.log, { step: 'pick' }) })
   }
 
   async #openSharedPass(source: Source, n: number): Promise<void> {
-    const { sources } = this.#options
-    const { budget, isDryRun, id } = this.#run
-    const pass = await this.#retry(() => openPass(this.#deps, this.#run, source, this.#options))
+    const { deps, run, options, signal, observations } = this.#task
+    const { sources } = options
+    const { budget, isDryRun, id } = run
+    const pass = await this.#retry(() => openPass(deps, run, source, options))
     pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !isDryRun
     this.#passes.push(pass)
-    const isPaused = this.#observations.pausedSources.has(source.name)
-    if (isFullPass(this.#run, pass, this.#options) && !isPaused) {
-      const restored = await this.#retry(() => restoreReturned(this.#deps, source, this.#signal))
+    const isPaused = observations.pausedSources.has(source.name)
+    if (isFullPass(run, pass, options) && !isPaused) {
+      const restored = await this.#retry(() => restoreReturned(deps, source, signal))
       this.#restoredRows.set(pass, restored)
     }
     if (sources.length === 1 || budget.limit === null || budget.limit === 0) return
-    const spent = await this.#retry(() => readBudgetUsage(this.#deps.db, id))
+    const spent = await this.#retry(() => readBudgetUsage(deps.db, id))
     budget.startShare(spent.lookups, sources.length - n)
     await this.#pickSource(pass)
   }
 
   async #reconcileAll(): Promise<void> {
-    const interrupted = this.#options.interrupted ?? this.#signal
+    const { deps, options, signal, observations } = this.#task
+    const interrupted = options.interrupted ?? signal
     for (const [pass, restored] of this.#restoredRows) {
       if (interrupted.aborted) break
       const counted = { known: pass.known, restored }
       const reconcile = (): Promise<DeletedRowsReport> =>
-        reconcileDeleted(this.#deps, pass.source, counted, interrupted)
+        reconcileDeleted(deps, pass.source, counted, interrupted)
       await this.#leaveOutBroken(pass.source, async () => {
-        this.#observations.deletedRows.set(pass.source.name, await this.#retry(reconcile, interrupted))
+        observations.deletedRows.set(pass.source.name, await this.#retry(reconcile, interrupted))
       })
     }
   }
 
   #isLeft(source: Source): boolean {
-    const { pausedSources, unreadSources, leftOut } = this.#observations
+    const { pausedSources, unreadSources, leftOut } = this.#task.observations
     const { name } = source
     return pausedSources.has(name) || unreadSources.has(name) || isLeftOut(source, leftOut)
   }
 
   async #pickSource(pass: PickPass): Promise<void> {
-    const { pausedSources, unreadSources } = this.#observations
+    const { deps, options, signal, observations } = this.#task
+    const { pausedSources, unreadSources } = observations
     const { name } = pass.source
-    const checkPaused = cached(() => isPaused(this.#deps, pass.source))
+    const checkPaused = cached(() => isPaused(deps, pass.source))
     let readAt = performance.now()
     pass.isShareUsedUp = false
-    while (
-      pass.phase !== 'done' &&
-      !pass.isShareUsedUp &&
-      !this.#isLeft(pass.source) &&
-      !this.#signal.aborted
-    ) {
+    while (pass.phase !== 'done' && !pass.isShareUsedUp && !this.#isLeft(pass.source) && !signal.aborted) {
       if (await this.#retry(checkPaused)) {
         pausedSources.add(name)
         break
@@ -176,15 +162,15 @@ class SourcesPick {
       if (page !== null) {
         readAt = performance.now()
         await this.#onPage(pass, page)
-      } else if (performance.now() - readAt > this.#options.waitMs) unreadSources.add(name)
-      else await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal: this.#signal }).catch(() => {})
+      } else if (performance.now() - readAt > options.waitMs) unreadSources.add(name)
+      else await sleep(LOCKED_TABLE_POLL_MS, undefined, { signal: signal }).catch(() => {})
     }
   }
 
   /** @returns null if another transaction has locked the table */
   async #pickPage(pass: PickPass): Promise<PickResult | null> {
     try {
-      return await pickPage(this.#deps, this.#run, pass, this.#options)
+      return await pickPage(this.#task.deps, this.#task.run, pass, this.#task.options)
     } catch (error) {
       if (!(error instanceof TableBusyError)) throw error
       // To be waited for, as for a Postgres that is away.
@@ -194,10 +180,10 @@ class SourcesPick {
   }
 
   async #onPage(pass: PickPass, { picked, claimed, isAtBudget }: PickResult): Promise<void> {
+    const { deps, run, options, signal, onPicked } = this.#task
     // With a new lookup for each row, none has an answer yet.
-    this.#onPicked(picked, picked > claimed)
-    if (isAtBudget === true)
-      pass.awaitsCredits = await waitForCredits(this.#deps, this.#run, pass, this.#options, this.#signal)
+    onPicked(picked, picked > claimed)
+    if (isAtBudget === true) pass.awaitsCredits = await waitForCredits(deps, run, pass, options, signal)
   }
 }
 

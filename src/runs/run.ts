@@ -140,10 +140,10 @@ class RunExecution {
     const { wakeCalls, wakeWriters } = this.#workers
     const markPicked = (signal: AbortSignal): Promise<void> =>
       retryWhileUnavailable(() => runs.markPicked(this.#deps.db, id, token), { signal })
-    await pickSources(
-      this.#deps,
-      this.#run,
-      {
+    await pickSources({
+      deps: this.#deps,
+      run: this.#run,
+      options: {
         ...this.#options,
         sources,
         interrupted: this.#interrupted,
@@ -152,16 +152,16 @@ class RunExecution {
           wakeCalls()
         },
       },
-      this.#stopping,
+      signal: this.#stopping,
       observations,
-      (picked, mayBeAnswered) => {
+      onPicked: (picked, mayBeAnswered) => {
         if (picked > 0) this.#firstPage.resolve()
         this.#counters.picked += picked
         if (picked > 0) this.#counters.touch()
         wakeCalls()
         if (mayBeAnswered) wakeWriters()
       },
-    )
+    })
     this.#firstPage.resolve()
     if (this.#stopping.aborted) return
     await markPicked(this.#finished.signal)
