@@ -458,7 +458,6 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       polls integer not null default 0,
       check (cardinality(lookup_ids) = size),
       check ((lease_token is null) = (leased_until is null)),
-      check (lease_token is null or state = 'submitting'),
       check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
     )`.execute(db)
   await sql`create index jobs_by_job_id on fillrate.jobs (job_id) where job_id is not null`.execute(db)

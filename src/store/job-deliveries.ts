@@ -70,7 +70,8 @@ export interface DeliveredJob {
 /**
  * Records how deliveries were settled, and applies them to their jobs, in whatever state these are. Members without a result are released when the job is
  * finished and no further delivery has come for `graceMs`, at the deadline at the latest, and at once where the service says that
- * the job failed. A delivery proves that the job arrived, so it is no longer in doubt; a completed job stays completed.
+ * the job failed. A delivery proves that the job arrived, so it is no longer in doubt; a completed job stays completed. The
+ * lease stays: results may come before the answer to the submission, which counts the call under it.
  */
 export async function completeJobsFromDeliveries(
   tx: Tx,
@@ -92,7 +93,7 @@ export async function completeJobsFromDeliveries(
            release_at = case when v."isOpen" and (v.state is not null or j.release_at is not null)
                              then case when j.state <> 'completed' and coalesce(v.state, j.state) = 'failed' then now()
                                        else least(now() + ${intervalSql(graceMs)}, greatest(j.deadline_at, now())) end end,
-           lease_token = null, leased_until = null, not_before = null
+           not_before = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean)
      where j.key = v.id`.execute(tx)
 }

@@ -144,7 +144,8 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
            (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempts integer,
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz, call text, "mayBeBilled" boolean, "deadlineAt" timestamptz, "pollAt" timestamptz)
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
-    returning j.run_id, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled"
+    -- A job that a delivery has reached is not in doubt.
+    returning j.run_id, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
     )
     insert into fillrate.spend (run_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
     select coalesce(run_id, 0), m.source, 'bulk', count(*) filter (where m.n = 1),

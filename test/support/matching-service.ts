@@ -72,7 +72,8 @@ type Random = (below: number) => number
 /**
  * Services of every kind, those that keep no order and prove none among them. Excluded is what cannot be decided: an order
  * that is declared and not kept; a record with another member's address and no further evidence; an identifier that is
- * right in one delivery and wrong in the next; a miss without a name, repeated in the place of a result that was lost.
+ * right in one delivery and wrong in the next; a miss without a name, repeated in the place of a result that was lost or
+ * was sent without its record before the job was done.
  */
 export const services: fc.Arbitrary<Service> = fc
   .record({
@@ -183,8 +184,9 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     const [from, to] = [random(results.length), random(results.length)]
     results = results.map((one, at) => (at === to ? { ...one, request_id: results[from]?.request_id } : one))
   }
-  const isLost = made.refused + made.dropped > 0
-  const repeatable = results.filter((one) => !isLost || !isUnnamedMiss(one))
+  const mayBeLost =
+    made.refused + made.dropped > 0 || (how.parts > 1 && how.progress !== 'completed')
+  const repeatable = results.filter((one) => !mayBeLost || !isUnnamedMiss(one))
   for (let n = 0; n < made.repeated && repeatable.length > 0; n++)
     results.push(repeatable[random(repeatable.length)] as Result)
   for (let n = 0; n < made.foreign; n++) {
@@ -224,13 +226,16 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
 const KEYS = ['0a000000-0000-4000-8000-000000000001', '0a000000-0000-4000-8000-000000000000'] as const
 
 function deliver(how: Form, made: Faults, results: readonly Result[], random: Random): Service['deliveries'] {
+  // Where an order is declared, a result of no input must not look like one of an input.
+  const emptied = (data: Result['data']): Result['data'] =>
+    how.declaresOrder && data?.['email'] !== undefined ? { email: data['email'] } : null
   const cuts = Array.from({ length: how.parts - 1 }, () => random(results.length + 1)).sort((a, b) => a - b)
   const bounds = [0, ...cuts, results.length]
   const deliveries = bounds.slice(1).map((end, n) => {
     const status = n === how.parts - 1 ? how.last : how.progress
     const part = results.slice(bounds[n], end).map((result) =>
       // Before completion, an empty result says nothing about its input.
-      status !== 'completed' && random(3) === 0 ? { ...result, data: null } : result,
+      status !== 'completed' && random(3) === 0 ? { ...result, data: emptied(result.data) } : result,
     )
     const body = { event_id: `event-${n}`, job_id: 'job-1', status, results: part }
     return { address: made.address === 'own' ? KEYS[0] : null, body }

@@ -1,9 +1,11 @@
 import pino from 'pino'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as callers from '../../../src/store/leases.ts'
+import { completeJobsFromDeliveries } from '../../../src/store/job-deliveries.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as runs from '../../../src/store/runs.ts'
+import { listRunSpend } from '../../../src/store/spend.ts'
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { afterCall } from '../../../src/domain/lookup.ts'
@@ -235,6 +237,32 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
       leaseMs: MINUTE,
     }),
   ).toHaveLength(60)
+})
+
+test.each([
+  ['lost', { call: 'unbilled' as const, state: 'in_doubt' as const, mayBeBilled: false }],
+  ['a refusal', { call: 'retried' as const, state: 'submitting' as const, mayBeBilled: true }],
+])('the call of a job counts, if its results came before its answer, which was %s', async (_, answer) => {
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  const token = randomUUID()
+  const [job] = await jobs.createJobs(database.db, {
+    run,
+    ids: [randomUUID()],
+    least: 50,
+    token,
+    leaseMs: MINUTE,
+    deadlineMs: MINUTE,
+  })
+  const id = job?.id ?? ''
+  const delivered = { id, jobId: null, state: 'completed' as const, reason: null, isOpen: false }
+  await inTransaction(database.db, (tx) => completeJobsFromDeliveries(tx, [], [delivered], 0))
+  const unchanged = { reason: null, attempts: 1, jobId: null, requestIds: null, notBefore: null }
+  await jobs.recordJobSubmissions(database.db, [
+    { id, token, ...answer, ...unchanged, submittedAt: null, finishedAt: null },
+  ])
+  expect(await listRunSpend(database.db, [run])).toMatchObject([{ endpoint: 'bulk', calls: 1, in_doubt: 0 }])
+  const { rows } = await database.pool.query(`select state, lease_token from fillrate.jobs`)
+  expect(rows).toEqual([{ state: 'completed', lease_token: null }])
 })
 
 test('a job that was certainly not accepted is cancelled when its run is dead, and its inputs are released', async () => {
