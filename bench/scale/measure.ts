@@ -17,7 +17,7 @@ const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname
 const REPORT_USAGE = new URL('report-usage.ts', import.meta.url).pathname
 
 /** Wall time in milliseconds, and peak memory in bytes. */
-export interface CommandCost {
+interface CommandCost {
   readonly ms: number
   readonly peakBytes: number
 }
@@ -68,7 +68,7 @@ export async function measureScale(
 }
 
 /** Measures on a table that `createSettledTable` has made. */
-export async function measureTable(
+async function measureTable(
   url: string,
   service: Task['service'],
   { rows, rounds, enriched }: ScaleOptions,
@@ -252,7 +252,7 @@ async function dashboardMs(folder: string, url: string, service: Task['service']
   }
 }
 
-export interface ClaimTimes {
+interface ClaimTimes {
   readonly p50Ms: number
   readonly p99Ms: number
 }

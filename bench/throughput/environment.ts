@@ -7,7 +7,7 @@ import { slowestStatements, resetStatements, STATEMENT_SETTINGS } from './slowes
 import { createCrm } from './crm.ts'
 import { treeCpuMs } from './process-tree.ts'
 
-export interface OpenDatabase {
+interface OpenDatabase {
   readonly url: string
   /** The statements that cost Postgres most since it was opened, the slowest first; empty if not recorded. */
   slowestStatements(): Promise<string>

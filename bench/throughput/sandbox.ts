@@ -11,7 +11,7 @@ export type SandboxReply =
   | { readonly type: 'begun'; readonly cpuMs: number }
   | ({ readonly type: 'counts' } & SandboxCounts)
 
-export interface SandboxCounts {
+interface SandboxCounts {
   /** CPU time of the sandbox since it started, in milliseconds. */
   readonly cpuMs: number
   readonly calls: number

@@ -4,7 +4,7 @@ import { Run, type RunState } from '../domain/run.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
 
-export interface CancelOptions {
+interface CancelOptions {
   readonly run: number
   /** Who cancels it, for the reason of the run. */
   readonly by: string

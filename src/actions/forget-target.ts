@@ -33,7 +33,7 @@ export function parseForgetTarget(kind: ForgetTarget['kind'], typed: string): Fo
 }
 
 /** Whether a text is the identifier of a target, however it is spelled. */
-export function isTarget(text: string, { kind, key }: ForgetTarget): boolean {
+function isTarget(text: string, { kind, key }: ForgetTarget): boolean {
   const normalized = NORMALIZE[kind](text)
   return normalized?.ok === true && normalized.key === key
 }

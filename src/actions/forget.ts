@@ -106,7 +106,7 @@ export async function forgetSubject(
 }
 
 /** The tombstones are stored, and the erasure ended in its middle: what is left is erased by the same command again. */
-export class ForgetUnfinishedError extends FillrateError {
+class ForgetUnfinishedError extends FillrateError {
   override readonly name = 'ForgetUnfinishedError'
   constructor(cause: unknown) {
     super(

@@ -8,9 +8,9 @@ import { inTransaction } from '../store/transaction.ts'
  * - `expire`: stops waiting for the delivery; the next run requests the inputs one by one
  * - `retry`: posts a job that the service did not accept, without waiting for its backoff
  */
-export type JobAction = 'expire' | 'retry'
+type JobAction = 'expire' | 'retry'
 
-export interface JobActionResult {
+interface JobActionResult {
   readonly job: string
   readonly action: JobAction
   /** Null: nothing was changed; `message` has the reason. */

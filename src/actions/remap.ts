@@ -32,7 +32,7 @@ export interface RemapOptions {
 }
 
 /** Outcomes of the rows with a stored record. All but the last two add up to `rows`. */
-export interface RemapCounts extends Record<RemapOutcome, number> {
+interface RemapCounts extends Record<RemapOutcome, number> {
   readonly rows: number
   /** Rows to write whose earlier write was undone. */
   readonly undone: number
@@ -217,7 +217,7 @@ async function writeLockedRows(
 }
 
 /** What a stored record would change in its row. */
-export interface PreviewedRemap {
+interface PreviewedRemap {
   readonly row: RemapRow
   /**
    * - `changed`: a cell would change, or only the database can tell
@@ -233,14 +233,10 @@ export interface PreviewedRemap {
   readonly skipped: readonly SkippedCell[]
 }
 
-export type RemapOutcome = 'changed' | 'unchanged' | 'below_confidence' | 'inputs_changed' | 'row_missing'
+type RemapOutcome = 'changed' | 'unchanged' | 'below_confidence' | 'inputs_changed' | 'row_missing'
 
 /** Compares stored records with their rows under the current mapping. Takes no locks and writes nothing. */
-export async function previewRemap(
-  tx: Tx,
-  source: Source,
-  rows: readonly RemapRow[],
-): Promise<PreviewedRemap[]> {
+async function previewRemap(tx: Tx, source: Source, rows: readonly RemapRow[]): Promise<PreviewedRemap[]> {
   const { minConfidence } = source.mapping
   const isConfident = (row: RemapRow): boolean =>
     afterAnswer({ state: 'found', reason: null, confidence: row.confidence }, minConfidence) === null

@@ -31,7 +31,7 @@ export interface RetryReport {
   readonly complete: number
 }
 
-export interface RetryReason {
+interface RetryReason {
   readonly source: string
   readonly state: RetryState
   readonly reason: string

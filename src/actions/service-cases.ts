@@ -93,7 +93,7 @@ interface ExpectedResult {
 }
 
 /** What happened in one case; `mismatches` is empty if everything is as expected. */
-export interface CaseReport {
+interface CaseReport {
   readonly name: string
   readonly request: SentRequest | null
   readonly understood: Readonly<Record<string, unknown>>

@@ -7,7 +7,7 @@ import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } fro
 import type { DeliveryCase, ServiceCase } from './service-cases.ts'
 
 /** A stand-in of a service: it answers the requests of the cases, and says of others that it has no case. */
-export interface ServiceStandIn {
+interface ServiceStandIn {
   readonly url: string
   readonly cases: number
   close(): Promise<void>

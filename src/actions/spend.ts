@@ -60,7 +60,7 @@ export interface SpendReport {
   }
 }
 
-export interface Forecast {
+interface Forecast {
   readonly lookups: number
   /** Only where a lookup does not cost one credit. */
   readonly credits?: number

@@ -33,7 +33,7 @@ export interface ScheduleOverview extends Pick<ScheduleEntry, 'cron' | 'timezone
   readonly last: ListedScheduledRun | null
 }
 
-export interface LiveSyncOverview {
+interface LiveSyncOverview {
   /** The sources that are followed. */
   readonly sources: readonly string[]
   /** The process that picks their changes; null: none does. */

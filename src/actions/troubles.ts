@@ -51,7 +51,7 @@ export async function readTroubles(db: Database, options: ObserverOptions): Prom
 }
 
 /** What is observed, since when it is recorded; and what other processes know, or what has only just been seen. Pure. */
-export function listShownTroubles({
+function listShownTroubles({
   now,
   observed,
   open,

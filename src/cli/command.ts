@@ -36,7 +36,7 @@ export const program = createParser('fillrate')
   .option('-h, --help', 'show help', false)
   .option('-v, --version', 'print the version', false)
 
-export type GlobalFlags = ReturnType<typeof program.opts>
+type GlobalFlags = ReturnType<typeof program.opts>
 
 /** A parsed command line: the command, its arguments and its options. */
 export interface Invocation<Args extends unknown[] = unknown[], Flags extends OptionValues = OptionValues> {
@@ -272,7 +272,7 @@ export const NOTIFICATION_VARIABLES = [
 ] as const
 
 /** The variables of commands that use the database, call the service, or receive webhooks. */
-export const DATABASE_VARIABLES = ['DATABASE_URL', 'FILLRATE_MAX_CONNECTIONS'] as const
+const DATABASE_VARIABLES = ['DATABASE_URL', 'FILLRATE_MAX_CONNECTIONS'] as const
 export const SERVICE_VARIABLES = [
   ...DATABASE_VARIABLES,
   'FILLRATE_BASE_URL',

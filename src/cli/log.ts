@@ -9,7 +9,7 @@ import { maskPasswords, sanitize } from '../util/text.ts'
 import { readVersion } from '../util/version.ts'
 
 /** How lines are written: for programs, or for people. */
-export const LOG_FORMATS = ['json', 'pretty'] as const
+const LOG_FORMATS = ['json', 'pretty'] as const
 
 export interface LogOptions {
   readonly level: (typeof LOG_LEVELS)[number]

@@ -20,13 +20,13 @@ import { startTroubleWatch, type TroubleNotifier } from './trouble-watch.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
-export type DaemonApp = Actions & {
+type DaemonApp = Actions & {
   readonly notifier: TroubleNotifier
   /** The daemon with this configuration, behind a receiver that is already open. */
   start(options: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void>
 }
 
-export interface DaemonOptions {
+interface DaemonOptions {
   readonly environment: Environment & { readonly databaseUrl: string }
   readonly log: Log
   readonly signal: AbortSignal

@@ -13,7 +13,7 @@ import * as runs from '../store/runs.ts'
 /** What live sync needs of its process. */
 export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'owner' | 'elector' | 'recordRun'>
 
-export interface LiveSyncRunOptions {
+interface LiveSyncRunOptions {
   readonly workers: Workers
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
@@ -28,7 +28,7 @@ export interface LiveSyncRunOptions {
  * A run closes after this long without changes, and after an hour even with changes, so that each can be undone
  * separately.
  */
-export const IDLE_CLOSE_MS = 5 * 60_000
+const IDLE_CLOSE_MS = 5 * 60_000
 const MAX_AGE_MS = 60 * 60_000
 
 /** A run that stays open while changes arrive. It picks rows by key; they are processed as in any run. */

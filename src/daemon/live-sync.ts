@@ -16,7 +16,7 @@ import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
 import { type LiveSyncDeps, LiveSyncRun } from './live-sync-run.ts'
 import { Polling } from './polling.ts'
 
-export interface LiveSyncOptions {
+interface LiveSyncOptions {
   readonly sources: readonly Source[]
   readonly workers: Workers
   /** Lookups a day, of single edits and of imports. Null: unlimited. */

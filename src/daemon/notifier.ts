@@ -32,7 +32,7 @@ import {
 import type { Log } from '../util/log.ts'
 import { networkErrorMeaning } from '../util/network-errors.ts'
 
-export interface NotifierOptions extends NotificationOrigin {
+interface NotifierOptions extends NotificationOrigin {
   readonly db: Database
   readonly targets: readonly NotifyTarget[]
   /** Default URL for targets without one. */

@@ -12,7 +12,7 @@ export interface Instance {
   close(): Promise<void>
 }
 
-export interface ReloadOptions {
+interface ReloadOptions {
   /**
    * Reads the configuration and opens everything.
    * @throws if something is wrong

@@ -16,7 +16,7 @@ import {
   TakeoverGrace,
 } from '../store/connectivity.ts'
 
-export interface SchedulerDeps {
+interface SchedulerDeps {
   readonly db: Database
   readonly log: Log
   /** Identifies this process; unique for each start. */

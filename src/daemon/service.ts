@@ -18,7 +18,7 @@ import { createRequestExecutor, runInWorkers } from './requests.ts'
 import { Scheduler } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
-export interface ServiceDeps extends RunDeps {
+interface ServiceDeps extends RunDeps {
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'liveSync'>
   readonly notifier: Notifier
   readonly own: OwnTroubles

@@ -65,7 +65,7 @@ const RESTART_MS = 60_000
 const WATCHED_CODES = TROUBLE_CODES.filter((code) => toTroubleKind(code).isRecordedOnly !== true)
 
 /** Watches for troubles until it is stopped. */
-export interface TroubleWatch {
+interface TroubleWatch {
   /** Looks once more, and ends. Never throws. */
   stop(): Promise<void>
 }

@@ -122,7 +122,7 @@ export function demoExitCode({ run, manualValues }: Pick<DemoResult, 'run' | 'ma
 }
 
 /** The demo as JSON. */
-export function toDemoJson(
+function toDemoJson(
   world: DemoEnvironment,
   size: DemoSettings,
   results: { readonly plan: Plan; readonly story: DemoResult },

@@ -104,7 +104,7 @@ const CONTACT_CELLS_SQL = `jsonb_build_object('title', title, 'phone', phone, 's
                                   'department', attributes ->> 'department')`
 
 /** Saves the contacts as they are now, in a temporary table of the client's connection. */
-export async function snapshotContacts(
+async function snapshotContacts(
   client: pg.Client,
 ): Promise<{ examples(run: number): Promise<ContactExample[]> }> {
   await client.query('drop table if exists contacts_before')
@@ -158,7 +158,7 @@ const EXAMPLES_SQL = `
     from chosen order by kind`
 
 /** Evidence that no manually entered value was changed. */
-export interface ManualValues {
+interface ManualValues {
   /** Cells that were not blank before. */
   readonly values: number
   readonly before: string
@@ -190,7 +190,7 @@ const CHECKSUM_SQL =
   "md5(string_agg(tab || ' ' || id || ' ' || col || ' ' || value, e'\\n' order by tab, id, col))"
 
 /** Saves all current values in a temporary table of the client's connection. */
-export async function snapshotManualValues(client: pg.Client): Promise<{ check(): Promise<ManualValues> }> {
+async function snapshotManualValues(client: pg.Client): Promise<{ check(): Promise<ManualValues> }> {
   const parameters = [SYSTEM_COLUMNS, BLANK_CHARACTERS]
   await client.query('drop table if exists manual_values')
   await client.query(`create temp table manual_values as ${MANUAL_CELLS_SQL}`, parameters)

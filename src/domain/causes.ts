@@ -9,7 +9,7 @@ export interface Cause {
 }
 
 /** What a symptom is about. No scope: any service. */
-export interface SymptomSubject {
+interface SymptomSubject {
   readonly scope: string | null
   readonly sources: readonly string[]
 }

@@ -2,7 +2,7 @@ import { firstPresent, toIdentifier, isObject, toNumberText } from './json.ts'
 import type { JsonObject } from './json.ts'
 
 /** The outcome that an object reports in flags and words, apart from any record in it. */
-export type InBandStatus = {
+type InBandStatus = {
   /**
    * A flag (`success: false`) outweighs anything that looks like a record; an error or a status of 400 and above
    * outweighs fields without a confidence; words, which a record may contain too, count only without fields of a record.

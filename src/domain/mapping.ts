@@ -22,7 +22,7 @@ export const WRITE_POLICIES = ['blank', 'tracked', 'always'] as const
 export type WritePolicy = (typeof WRITE_POLICIES)[number]
 
 /** What a policy requires of a cell. Its condition in SQL is in `sources/write/cell-sql.ts:isWritableSql`. */
-export interface PolicyRules {
+interface PolicyRules {
   /** It may replace a value that Fillrate did not write. */
   readonly replacesOthers: boolean
   /** It replaces what Fillrate wrote last, so that the write has to know it. */

@@ -1,7 +1,7 @@
 import { normalizeEmail } from './identifiers/email.ts'
 
 /** What matching needs to know of a result. */
-export interface MatchableResult {
+interface MatchableResult {
   readonly requestId: string | null
   /** `data.email`, if present. */
   readonly email: string | null
@@ -12,7 +12,7 @@ export interface MatchableResult {
 }
 
 /** What matching needs to know of a job. */
-export interface MatchableJob {
+interface MatchableJob {
   /** The members' addresses in the order of submission; empty for a member without one. */
   readonly emails: readonly string[]
   /** From the 202: a list, or a map from address to identifier. */

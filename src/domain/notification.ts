@@ -49,7 +49,7 @@ export interface FillrateNotification {
   readonly run?: NotifiedRun
 }
 
-export interface NotifiedTrouble {
+interface NotifiedTrouble {
   readonly code: TroubleCode
   /** Service and key, source, schedule or process; empty if there is only one. */
   readonly subject: string

@@ -5,7 +5,7 @@ import { RECORD_FIELDS } from './record-fields.ts'
 import type { RecordPlace } from './service/adapter.ts'
 
 /** What a JSON value contains about a person or a company. */
-export type RecordReading =
+type RecordReading =
   /** `confidence` is null only for a company, which has none. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
@@ -13,7 +13,7 @@ export type RecordReading =
   | { outcome: 'unreadable'; reason: string }
 
 /** How a record of one kind is recognised. */
-export type RecordShape = {
+type RecordShape = {
   kind: 'person' | 'company'
   /** Keys that may wrap a record. */
   wrappers: readonly string[]

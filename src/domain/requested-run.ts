@@ -27,7 +27,7 @@ export const REQUEST_LIFETIME_MS = 60 * 60_000
 export const RESUME_LIFETIME_MS = 24 * 60 * 60_000
 
 /** What has become of a request, for the page that waits for it. */
-export type RequestProgress =
+type RequestProgress =
   | { readonly state: 'waiting' }
   | { readonly state: 'started'; readonly run: number }
   | { readonly state: 'ended'; readonly reason: string | null }

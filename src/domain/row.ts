@@ -117,7 +117,7 @@ export function afterAnswer(
 }
 
 /** The result of a write to the source, as reported by the statement itself. */
-export type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
+type WriteOutcome = 'written' | 'unchanged' | 'inputs_changed' | 'row_missing' | 'rejected' | 'locked'
 
 /** Reason of a row that was deleted, or left its source, before it was written. */
 export const ROW_MISSING_REASON = 'the row is no longer in the source'

@@ -1,5 +1,5 @@
 /** Single calls that ended within one step of time, of any status. */
-export interface EndedCalls {
+interface EndedCalls {
   /** The start of the step, in milliseconds since the epoch. */
   readonly at: number
   readonly calls: number
@@ -28,7 +28,7 @@ interface Step {
   busyMs: number
 }
 
-export interface Slowness {
+interface Slowness {
   /** Milliseconds since the epoch. */
   readonly since: number
   /** What a call takes on average. */

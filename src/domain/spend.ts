@@ -121,7 +121,7 @@ export function resolveSourceBudgets(
 const DAY_MS = 86_400_000
 
 /** How much of the day (UTC) has passed, 0 to 1. At least a quarter of an hour: a first call at midnight is no pace. */
-export const elapsedDay = (now: number): number => Math.max(900_000, now % DAY_MS) / DAY_MS
+const elapsedDay = (now: number): number => Math.max(900_000, now % DAY_MS) / DAY_MS
 
 /**
  * What today's lookups come to by midnight (UTC), if they go on as they have so far.

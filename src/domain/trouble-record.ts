@@ -33,7 +33,7 @@ export interface TroubleReport {
 }
 
 /** What shows that a trouble is over, if no process has learnt since that it holds. */
-export interface TroubleProof extends Pick<Trouble, 'code' | 'subject'> {
+interface TroubleProof extends Pick<Trouble, 'code' | 'subject'> {
   /** By Postgres's clock. Default: now. */
   readonly at?: Date
 }

@@ -3,7 +3,7 @@ import type { DashboardToken } from '../config/env-values.ts'
 import { isLoopbackHost } from '../util/url.ts'
 import { createFormToken, findToken, hashSession, readSession } from './sessions.ts'
 
-export interface AccessPolicy {
+interface AccessPolicy {
   /** Empty if none is set. */
   readonly tokens: readonly DashboardToken[]
   /** The address that the server listens on. */
@@ -25,7 +25,7 @@ export interface Access {
   readonly session: { readonly hash: Buffer; readonly endsAt: Date } | null
 }
 
-export type AuthResult =
+type AuthResult =
   | { readonly isAuthorized: true; readonly access: Access }
   | {
       readonly isAuthorized: false

@@ -17,7 +17,7 @@ import {
 } from './sessions.ts'
 import { logBlocked, type LoginThrottle } from './login-throttle.ts'
 
-export interface LoginOptions {
+interface LoginOptions {
   readonly db: Database
   readonly tokens: readonly DashboardToken[]
   readonly log: Log
@@ -111,7 +111,7 @@ function sendLoginForm(
 }
 
 /** A path on this server; never another host. */
-export function toLocalPath(next: string): string {
+function toLocalPath(next: string): string {
   // Browsers remove tabs and line breaks from an address: with one, `//host` is left.
   return /^\/(?![/\\])\P{Cc}*$/u.test(next) ? next : '/'
 }

@@ -10,7 +10,7 @@ import { limitConnections } from './connections.ts'
 import type { SignatureScheme } from '../domain/service/service.ts'
 import { registerWebhook } from './webhook.ts'
 
-export interface HttpServerOptions {
+interface HttpServerOptions {
   readonly host: string
   /** 0 picks a free port. */
   readonly port: number

@@ -27,7 +27,7 @@ export function signSession(token: DashboardToken, now: number): string {
 }
 
 /** A session whose signature is valid. */
-export interface Session {
+interface Session {
   readonly token: DashboardToken
   readonly expiresAt: Date
   readonly isExpired: boolean

@@ -18,7 +18,7 @@ const MAX_PENDING_BYTES = 32 * MIB
 
 const RETRY_AFTER_S = '5'
 
-export interface WebhookRouteOptions {
+interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
   /** How the service signs its deliveries; null while that is not known: its sender retries. */
   readonly signature: () => SignatureScheme | null

@@ -234,7 +234,7 @@ export function nameHint(kind: SourceKind, table: string): NameHint {
 }
 
 /** How strongly the name and the columns of a table say that its rows are of the kind. Pure. */
-export function scoreTable(kind: SourceKind, table: string, roleFields: RoleFields): number {
+function scoreTable(kind: SourceKind, table: string, roleFields: RoleFields): number {
   const points = { strong: 3, weak: 1, none: 0 }[nameHint(kind, table)]
   return [...roleFields.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
 }

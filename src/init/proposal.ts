@@ -1,6 +1,6 @@
 import type { InputName, SourceKind } from '../domain/mapping.ts'
 
-export interface ProposedInput {
+interface ProposedInput {
   readonly input: InputName
   /** SQL expression over the source's table, `t`. */
   readonly sql: string

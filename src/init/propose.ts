@@ -30,9 +30,9 @@ import { inTransaction } from '../store/transaction.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
 
 /** Runs reads in one short transaction with a statement timeout; a longer statement fails with 57014. */
-export type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
+type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
 
-export interface TableName {
+interface TableName {
   readonly schema: string
   readonly name: string
 }

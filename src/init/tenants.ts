@@ -7,7 +7,7 @@ import { singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
 import { scoreName } from './roles.ts'
 
 /** A column that says to which customer of the software a row belongs. */
-export interface TenantColumn {
+interface TenantColumn {
   readonly field: CandidateField
   /** The table of tenants, if it is known. */
   readonly table: IntrospectedTable | null

@@ -5,7 +5,7 @@ import type { TableBusyError } from '../store/transaction.ts'
 import { describeRaised, type DatabaseError } from '../util/error-text.ts'
 
 /** A slower batch holds its row locks longer than an interactive user should wait. */
-export const SLOW_BATCH_MS = 1_000
+const SLOW_BATCH_MS = 1_000
 /** A faster batch may be followed by one twice as large. */
 const FAST_BATCH_MS = SLOW_BATCH_MS / 4
 /** Parsed, records take several times the memory of their text. */

@@ -25,7 +25,7 @@ export interface DeliveryBody {
 }
 
 /** One result of a delivery, with the person it is about, as far as that can be known. */
-export interface ResultSubject {
+interface ResultSubject {
   readonly delivery: string
   readonly index: number
   /** Of its subject. */

@@ -4,7 +4,7 @@ import type { Permits, PermittedCall } from '../service/rate-limit/permits.ts'
 import type { CallDeps } from './deps.ts'
 
 /** Calls that a tick may make now. */
-export interface GrantedCalls {
+interface GrantedCalls {
   /** The most calls. */
   readonly permits: number
   /** How many of them at once, at first. */

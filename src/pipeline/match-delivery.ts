@@ -141,7 +141,7 @@ export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResu
 }
 
 /** How a delivery refers to its job. */
-export interface DeliveryAddress {
+interface DeliveryAddress {
   /** Our own key, from the webhook's path. */
   readonly job: string | null
   /** The service's id, from the body. */
@@ -149,7 +149,7 @@ export interface DeliveryAddress {
 }
 
 /** A job that a delivery may belong to. */
-export interface JobCandidate {
+interface JobCandidate {
   readonly job: DeliveryJob
   /** Nothing contradicts the assignment. Otherwise only email addresses match its results. */
   readonly isCertain: boolean

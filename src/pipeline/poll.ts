@@ -16,7 +16,7 @@ import { submitLeaseMs } from './submit.ts'
 /** Jobs fetched per tick. */
 const POLLS_PER_TICK = 20
 
-export interface PollResult {
+interface PollResult {
   readonly polled: number
   /** Jobs whose results came, and wait to be settled. */
   readonly fetched: number

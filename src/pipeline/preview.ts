@@ -43,7 +43,7 @@ export function toDiffRow(source: Source, result: WriteResult, confidence: numbe
   }
 }
 
-export interface PreviewedRow {
+interface PreviewedRow {
   /** The state that the row would reach. */
   readonly row: FinishedRow
   /** What would be written; null if nothing. */

@@ -11,7 +11,7 @@ import { normalizeDelivery, parseReceived, writeDelivery } from '../webhook/even
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
-export interface WebhookPost {
+interface WebhookPost {
   /** The raw bytes: the signature covers them, not a parsed form. */
   readonly body: Buffer
   readonly signature: string | string[] | undefined

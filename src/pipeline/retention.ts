@@ -2,7 +2,7 @@ import * as store from '../store/retention.ts'
 import type { Deps } from './deps.ts'
 
 /** How long data is kept, in milliseconds. Null: forever. */
-export interface RetentionPolicy {
+interface RetentionPolicy {
   readonly recordsMs: number | null
   readonly deliveriesMs: number
   readonly changesMs: number | null
@@ -18,7 +18,7 @@ const AUDIT_MS = 2 * 365 * 24 * 3_600_000
 const SCHEDULED_RUNS_MS = 30 * 24 * 3_600_000
 
 /** Position of the sweep over the records, from which the next tick continues. */
-export interface RetentionCursor {
+interface RetentionCursor {
   after: number
 }
 

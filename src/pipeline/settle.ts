@@ -22,7 +22,7 @@ const DELIVERIES_PER_TICK = 50
 /** Total size of their bodies, without the last one: each may have 10 MiB, and all records go into one parameter. */
 const BYTES_PER_TICK = 8 * 2 ** 20
 
-export interface SettleResult {
+interface SettleResult {
   readonly deliveries: number
   /** Lookups answered. */
   readonly answered: number

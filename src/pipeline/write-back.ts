@@ -16,7 +16,7 @@ import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { type FittedRow, partitionAnswered, toFinishedRow, untrackedColumns } from './row-results.ts'
 
-export interface WriteBackResult {
+interface WriteBackResult {
   /** Rows finished, or requeued to be picked again. */
   readonly rows: number
   readonly enriched: number

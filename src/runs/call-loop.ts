@@ -17,7 +17,7 @@ import { type LoopOptions, logWait, runLoop } from './loop.ts'
 import { lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
 import { lookUpUrgent } from './urgent-calls.ts'
 
-export interface CallLoopOptions extends RunCallOptions {
+interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly elector: Elector
   /** The runs of this process. */

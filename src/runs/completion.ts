@@ -1,5 +1,5 @@
 /** What decides whether a run is complete. */
-export interface RunSnapshot {
+interface RunSnapshot {
   readonly picking: boolean
   /** Rows of this run that wait. */
   readonly ownWaiting: number
@@ -23,7 +23,7 @@ export interface RunSnapshot {
   readonly lockedWaitMs: number
 }
 
-export type Completion = 'continue' | 'done' | 'timed_out'
+type Completion = 'continue' | 'done' | 'timed_out'
 
 /** How long a run waits out an outage if it had a response before, or never had one. In milliseconds. */
 const MAX_OUTAGE_MS = 15 * 60_000

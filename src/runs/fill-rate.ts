@@ -35,7 +35,7 @@ export interface FillRateSampleOptions {
  * costs too much. For display only: failures are logged at debug level.
  * @returns whether it was counted
  */
-export async function sampleFillRate(
+async function sampleFillRate(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
   {

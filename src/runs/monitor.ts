@@ -17,7 +17,7 @@ import { isFit, unlessBroken } from './source-health.ts'
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
 
-export interface MonitoredRun extends PickContext, waiting.DonePolicy {
+interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly trigger: Trigger
   readonly sources: readonly Source[]
   /** Maximum rows of each source. */

@@ -26,7 +26,7 @@ import { isLeftOut, type LeftOutSource, unlessBroken } from './source-health.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random' | 'adapter'>
 
-export interface PickSourcesOptions extends PickOptions {
+interface PickSourcesOptions extends PickOptions {
   readonly sources: readonly Source[]
   /** How long to wait for a locked table, or for credits to come back, in milliseconds. */
   readonly waitMs: number
@@ -37,7 +37,7 @@ export interface PickSourcesOptions extends PickOptions {
 }
 
 /** What a run observes while it picks. */
-export interface PickObservations {
+interface PickObservations {
   readonly pausedSources: Set<string>
   readonly unreadSources: Set<string>
   readonly sampledSources: Set<string>

@@ -11,7 +11,7 @@ const REPORT_MS = 10_000
 const STOP_MS = 1_000
 
 /** Reports that this process is alive until it is stopped. */
-export interface ProcessReports {
+interface ProcessReports {
   /** Unregisters the process. Never throws. */
   stop(): Promise<void>
 }
@@ -63,7 +63,7 @@ export function startProcessReports(
 }
 
 /** The configuration as it may be shown: of an address that is itself a secret (a Slack webhook), the host alone. */
-export function withoutSecrets({ adapter, sources, ...config }: Config): object {
+function withoutSecrets({ adapter, sources, ...config }: Config): object {
   return {
     ...config,
     adapter: adapter.name,

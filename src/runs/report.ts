@@ -78,7 +78,7 @@ export interface RunReport {
   readonly dry_run?: DryRunReport
 }
 
-export interface RequestCounts {
+interface RequestCounts {
   readonly person: number
   readonly company: number
   readonly bulk: number

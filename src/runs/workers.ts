@@ -17,7 +17,7 @@ import { SOURCE_CHECK_MS, SourceWatch } from './source-health.ts'
 import { Writers } from './writers.ts'
 
 /** What a run gives to its workers. */
-export interface RunHandle {
+interface RunHandle {
   readonly run: number
   readonly sources: readonly string[]
   readonly counters: RunCounters
@@ -38,7 +38,7 @@ export interface CallSetup extends Omit<CallDeps, 'limiter'> {
   readonly keyAccepted: WakeSignal
 }
 
-export interface WorkersOptions {
+interface WorkersOptions {
   /** Sources to write back. */
   readonly sources: readonly Source[]
   /** A source that was broken fits again. */

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { SandboxAuthStyle, SandboxOptions } from './options.ts'
 
 /** The active key that a call carries, or why it carries none. */
-export type AuthOutcome = { readonly key: string } | { readonly problem: string }
+type AuthOutcome = { readonly key: string } | { readonly problem: string }
 
 function keyFromBasicAuth(encoded: string): string {
   // The key is the user name, the password is empty.

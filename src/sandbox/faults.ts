@@ -36,7 +36,7 @@ export const FAULT_MEANINGS = {
 export type FaultName = keyof typeof FAULT_MEANINGS
 
 /** The share of opportunities (0 to 1) at which each fault is injected; absent means never. */
-export type FaultShares = Readonly<Partial<Record<FaultName, number>>>
+type FaultShares = Readonly<Partial<Record<FaultName, number>>>
 
 /** An opportunity for a fault: one call, one job, or one input of a job. */
 export interface FaultPoint {
@@ -50,7 +50,7 @@ export interface FaultPoint {
 /** Overrides the shares: true injects the fault, false does not, undefined leaves it to its share. */
 export type FaultPlan = (fault: FaultName, point: FaultPoint) => boolean | undefined
 
-export interface FaultSettings {
+interface FaultSettings {
   readonly seed: number
   readonly faults: FaultShares
   readonly plan: FaultPlan | null

@@ -3,7 +3,7 @@ import { FAULT_NAMES, type FaultPlan } from './faults.ts'
 import { parseWebhookUrl } from './normalize.ts'
 
 /** The ways to carry a key. */
-export const SANDBOX_AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
+const SANDBOX_AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
 export type SandboxAuthStyle = (typeof SANDBOX_AUTH_STYLES)[number]
 
 // A schema's description completes the sentence "expected …" of an error.

@@ -35,7 +35,7 @@ export type SandboxRequest = { readonly inputs: readonly string[] } & (
   | { readonly kind: 'bulk'; readonly emails: readonly string[]; readonly webhookUrl: URL }
 )
 
-export interface RawRequest {
+interface RawRequest {
   readonly method: string
   readonly contentType: string | undefined
   readonly query: URLSearchParams | undefined

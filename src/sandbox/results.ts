@@ -12,7 +12,7 @@ export interface JobInput {
 }
 
 /** One item of a delivery's results. */
-export interface DeliveryResult {
+interface DeliveryResult {
   readonly request_id: string
   readonly data: object | null
 }

@@ -109,7 +109,7 @@ export class KeyRing {
 export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
 
 /** What authenticates a request: a header, or a query parameter (encoded, without `?` or `&`). */
-export type Credential = { header: readonly [name: string, value: string] | null; query: string | null }
+type Credential = { header: readonly [name: string, value: string] | null; query: string | null }
 
 /** The words of FILLRATE_AUTH, in the terms of a service. */
 export function authOfStyle(style: AuthStyle): ServiceAuth {

@@ -39,7 +39,7 @@ export function openProxyDispatcher(
   })
 }
 
-export type BaseUrl = { origin: string; prefix: string }
+type BaseUrl = { origin: string; prefix: string }
 
 /**
  * Parses the base URL of the service, http or https, possibly with a path. The version is part of every endpoint's path,

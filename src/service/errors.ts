@@ -11,7 +11,7 @@ import { FillrateError } from '../util/error-text.ts'
  * @example
  * if (error.action === 'abort_run') process.exitCode = 1
  */
-export type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
+type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
 
 /**
  * Facts that every `ServiceError` carries.

@@ -25,7 +25,7 @@ export type ExchangeRequest = {
   body: string | null
 }
 
-export type ExchangeOptions = {
+type ExchangeOptions = {
   /** Limit for the whole exchange, including the wait for a connection, in milliseconds. */
   timeoutMs: number
   /** The body is read up to this size, in bytes. */

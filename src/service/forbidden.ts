@@ -5,7 +5,7 @@
  * - `ban`: a temporary ban for exceeding the rate limit
  * - `unknown`: undecidable until another call is answered
  */
-export type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
+type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 
 /** A 403 within this time of a 429, or of a 403 that the limiter takes for a ban, is one: the limiter knows when it is over. */
 const BAN_AFTER_MS = 60_000

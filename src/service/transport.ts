@@ -305,7 +305,7 @@ export class Transport {
 }
 
 /** The head that counts, for a service whose bodies may say otherwise. Called if there is a head. */
-export type ReadHead = (answered: HttpExchange) => HttpExchange['head']
+type ReadHead = (answered: HttpExchange) => HttpExchange['head']
 
 const hasHead = (completed: HttpExchange): completed is RawResponse['exchange'] => completed.head !== null
 

@@ -11,7 +11,7 @@ const INPUTS_AT_FIRST = 3
 const INPUTS_LATER = 10
 
 /** What is at fault: the endpoint, so that every further call would fail in the same way, or this input. */
-export type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
+type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
 
 /**
  * Decides whether an answer such as a missing route, a redirect or a 402 is about the endpoint or about one input. An

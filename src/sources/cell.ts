@@ -174,7 +174,7 @@ export function castJsonSql(value: string, cast: string, fit: Fit): string {
 const UNREADABLE_ESCAPE = String.raw`'\\u(0000|[dD][89a-fA-F])'`
 
 /** SQL: whether a json text can be converted to jsonb. */
-export const isReadableJsonSql = (json: string): string => `${json}::text !~ ${UNREADABLE_ESCAPE}`
+const isReadableJsonSql = (json: string): string => `${json}::text !~ ${UNREADABLE_ESCAPE}`
 
 /**
  * `is distinct from` with the operator of Postgres itself. An `=` that another role has created for just this enum, domain or

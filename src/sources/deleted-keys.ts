@@ -40,7 +40,7 @@ const PLAIN_KEYS: Readonly<Record<string, { readonly isPlain: string; readonly c
 }
 
 /** SQL over keys that are compared in the database. */
-export interface DeletedKeysSql {
+interface DeletedKeysSql {
   /** Whether a `key` can be compared by its text. */
   readonly isPlain: RawBuilder<boolean>
   /** Of the array `keys` in the one row of the relation `known`, those that no row of the table has, as an array. */

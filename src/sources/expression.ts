@@ -1,7 +1,7 @@
 import { listNames, suggestion } from '../util/text.ts'
 
 /** An error in an expression, at an index of its text. */
-export interface ExpressionFault {
+interface ExpressionFault {
   readonly message: string
   readonly at: number
 }
@@ -136,7 +136,7 @@ export interface Token {
   readonly start: number
 }
 
-export interface TokenizeResult {
+interface TokenizeResult {
   readonly tokens: readonly Token[]
   /** A string, a quoted name or a comment without an end. */
   readonly unfinished: Token | null

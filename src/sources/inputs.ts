@@ -20,7 +20,7 @@ const expressionSql = (expression: string | undefined): string =>
   expression === undefined ? 'null::text' : `(${renderExpression(expression).sql}\n)::text`
 
 /** SQL for the inputs of a row without what Fillrate wrote itself. */
-export interface RowInputsSql {
+interface RowInputsSql {
   /** What follows the joins in FROM; with `ownWrites.isInput` it gives the stamp that `freshness` reads, as `"~inputs"."~stamp"`. */
   readonly from: string
   readonly values: Readonly<Record<InputName, string>>

@@ -24,7 +24,7 @@ export const permittedSql = (command: 'r' | 'w'): string =>
       from (select ${CONDITION} as condition ${policiesSql(command, true)}) as found)`
 
 /** SQL: the condition of the restrictive policies of a command; NULL: there is none. */
-export const restrictedSql = (command: 'r' | 'w'): string =>
+const restrictedSql = (command: 'r' | 'w'): string =>
   `(select string_agg(distinct '(' || ${CONDITION} || ')', ' AND ') ${policiesSql(command, false)})`
 
 /**

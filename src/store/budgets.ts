@@ -154,10 +154,10 @@ export async function chargeBudget(
 }
 
 /** Live sync has one budget a day for single edits, and one for imports: an import leaves the edits of the day theirs. */
-export type DayBudgetKind = 'follow' | 'import'
+type DayBudgetKind = 'follow' | 'import'
 
 /** A budget that all runs of a day share, by Postgres's clock, and what it has spent. */
-export interface DayBudget {
+interface DayBudget {
   readonly name: string
   readonly spent: number
   readonly bySource: Readonly<Record<string, number>>
@@ -176,7 +176,7 @@ export async function readDayBudget(db: Connection, kind: DayBudgetKind = 'follo
 }
 
 /** The budget of a run in progress. */
-export interface RunBudgetUsage extends BudgetUsage {
+interface RunBudgetUsage extends BudgetUsage {
   readonly id: number
   readonly isScheduled: boolean
   /** Null is unlimited. */

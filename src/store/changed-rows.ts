@@ -127,7 +127,7 @@ export async function mergeChanges(db: Connection, sources: readonly string[], m
       from taken, unnest(keys) k group by source`.execute(db)
 }
 
-export interface AbandonedRow {
+interface AbandonedRow {
   readonly source: string
   readonly key: string
   readonly trigger: 'follow' | 'backfill'

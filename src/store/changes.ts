@@ -87,7 +87,7 @@ export async function lockUndoable(tx: Tx, target: UndoTarget, ids: readonly num
   return new Set(rows.map((row) => row.id))
 }
 
-export interface RevertingChange extends NewChange {
+interface RevertingChange extends NewChange {
   readonly run: number | null
   readonly key: string
   readonly lookup: number | null
@@ -209,7 +209,7 @@ export async function lockRows(
   )
 }
 
-export interface RevertedRow {
+interface RevertedRow {
   readonly key: string
   /** The inputs of the undone write, which are those of the row. */
   readonly inputHash: string | null

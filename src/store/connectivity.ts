@@ -144,7 +144,7 @@ const REFUSING_MS = 10_000
  * How long to wait for a server that has not been reached yet, by its error, in milliseconds. 0: not at all, because a
  * wrong host, name or password stays wrong.
  */
-export function startUpWaitMs(error: unknown): number {
+function startUpWaitMs(error: unknown): number {
   if (!(error instanceof Error) || !isTransient(error)) return 0
   const code = (error as { code?: string }).code ?? ''
   if (RESTARTING_CODES.has(code) || /connection terminated/i.test(error.message)) return RESTARTING_MS

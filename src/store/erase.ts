@@ -99,7 +99,7 @@ const isOfJobsSql = (jobs: readonly string[]): RawBuilder<boolean> => sql`(
   or job_id in (select job_id from fillrate.jobs where key = any(${[...jobs]}::uuid[])))`
 
 /** What answered a call of a lookup that is erased instead. */
-export interface ErasedAnswer {
+interface ErasedAnswer {
   readonly id: number
   readonly token: string
   readonly call?: CallCost | undefined
@@ -215,7 +215,7 @@ export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Prom
      where remaining.job = j.key and ${unsent}`.execute(tx)
 }
 
-export interface StoredDelivery {
+interface StoredDelivery {
   readonly id: string
   readonly job: string | null
   readonly jobId: string | null

@@ -33,7 +33,7 @@ export async function listJobs(db: Connection, limit: number, state: JobState | 
   return rows
 }
 
-export interface LockedJob {
+interface LockedJob {
   readonly id: string
   readonly state: JobState
   /** A living process is submitting it. */

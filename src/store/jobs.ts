@@ -6,7 +6,7 @@ import { countCreditsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
-export interface Submittable {
+interface Submittable {
   /** At least `least` emails are pending. */
   readonly hasNew: boolean
   /** A job that the service did not accept is due again. */

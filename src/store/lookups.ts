@@ -24,7 +24,7 @@ export const isOpenMemberSql = (jobKey: string): RawBuilder<boolean> => sql`(
 export const isOrphanedSql = (runningRuns: readonly number[]): RawBuilder<boolean> => sql`(
   l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[])))`
 
-export interface SyncRetry {
+interface SyncRetry {
   readonly reason: string
   /** The service may have processed and billed them already. */
   readonly mayBeBilled: boolean

@@ -7,7 +7,7 @@ import type { Connection } from './transaction.ts'
 export type { MetricCounter } from './metrics.ts'
 
 /** When a run of this trigger and outcome ended last. */
-export interface RunEnd {
+interface RunEnd {
   readonly trigger: string
   /** As in a run's report; the state where a killed run left none. */
   readonly status: string

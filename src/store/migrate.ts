@@ -29,7 +29,7 @@ const LOCK_TIMEOUT_MS = 1_000
 const MAX_RETRY_DELAY_MS = 5_000
 const DEFAULT_PATIENCE_MS = 120_000
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** Called on each attempt that fails because other sessions hold a table that a migration has to lock. */
   readonly onBlocked?: (blockers: readonly string[]) => void
   /** How long to retry while other sessions hold a table, in milliseconds. Default: two minutes. */
@@ -38,10 +38,10 @@ export interface MigrateOptions {
   readonly migrations?: () => Promise<Migrations>
 }
 
-export type Migrations = Readonly<Record<string, Migration>>
+type Migrations = Readonly<Record<string, Migration>>
 
 /** Other sessions hold a table of the schema that a migration has to lock. Nothing was changed. */
-export class MigrationBlockedError extends FillrateError {
+class MigrationBlockedError extends FillrateError {
   override readonly name = 'MigrationBlockedError'
 
   constructor(blockers: readonly string[], patienceMs: number) {

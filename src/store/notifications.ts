@@ -166,7 +166,7 @@ export async function giveUpUnclaimed(db: Database): Promise<GivenUpNotification
 }
 
 /** A target that has accepted nothing since it refused something. */
-export interface FailingTarget {
+interface FailingTarget {
   readonly host: string
   readonly reason: string
   readonly since: Date

@@ -5,7 +5,7 @@ import type { Tx } from './transaction.ts'
 
 /* What an undone write leaves to the later writes of its row, which stand: their undo must restore what was there before both. */
 
-export interface UndoneParents {
+interface UndoneParents {
   /** The id of the undone change. */
   readonly id: number
   readonly key: string
@@ -32,7 +32,7 @@ export async function passOnParents(
   )
 }
 
-export interface KeptColumns {
+interface KeptColumns {
   /** The id of the undone change. */
   readonly id: number
   readonly key: string

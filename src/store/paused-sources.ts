@@ -22,7 +22,7 @@ export async function filterPaused(db: Connection, sources: readonly string[]): 
   return paused.map(({ source }) => source).filter((source) => sources.includes(source))
 }
 
-export interface PauseDetails {
+interface PauseDetails {
   readonly by: string
   readonly reason: string | null
   /** How long it lasts, in milliseconds; null: until the source is resumed. */

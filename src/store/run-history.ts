@@ -114,7 +114,7 @@ export async function listLastRuns(db: Database, sources: readonly string[]): Pr
 }
 
 /** How far a source has come whose last run, live sync apart, stopped at its budget. */
-export interface BackfillCounts {
+interface BackfillCounts {
   readonly source: string
   readonly picked: number
   /** At the last count. */

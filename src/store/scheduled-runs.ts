@@ -108,7 +108,7 @@ export interface ClaimedRun {
   readonly request: StoredRequest | null
 }
 
-export interface BlockedRun {
+interface BlockedRun {
   readonly schedule: string
   readonly at: Date
   /** The schedule whose run uses a source of this one. */

@@ -1,5 +1,5 @@
 /** The search path of a role, as Fillrate uses it. */
-export interface SearchPath {
+interface SearchPath {
   /** The schemas that are searched, as the setting is written. */
   readonly searched: string
   /** All schemas of the role's own path, as an array literal: tables of the configuration are found in these. */

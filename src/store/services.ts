@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 
-export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host'>
+type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host'>
 
 /** The services that this database knows, the first one first. */
 export const listServices = (db: Database): Promise<KnownService[]> =>

@@ -11,7 +11,7 @@ import { inSourceSql, jsonBatch, type SourceFilter, unnestByRow } from './sql.ts
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
-export interface SkippedCellsOfRow {
+interface SkippedCellsOfRow {
   readonly key: string
   readonly skipped: readonly SkippedCell[]
 }
@@ -90,7 +90,7 @@ export async function replaceSkippedCells(
 }
 
 /** Which skipped cells: null is all. */
-export interface SkippedFilter {
+interface SkippedFilter {
   readonly source?: SourceFilter
   /** Of rows in these states. */
   readonly states?: readonly RowState[] | null

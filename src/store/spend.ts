@@ -68,7 +68,7 @@ export async function listRunSpend(
 }
 
 /** What was requested on a day, for a source, through an endpoint. */
-export interface DaySpend extends EndpointSpend {
+interface DaySpend extends EndpointSpend {
   /** UTC: `2026-11-22`. */
   readonly day: string
   readonly source: string

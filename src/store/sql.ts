@@ -10,7 +10,7 @@ export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
 }
 
 /** Columns of the records of a batch and their SQL types: `{ state: 'text', record: 'jsonb' }`. */
-export type BatchColumns = Readonly<Record<string, ArrayType>>
+type BatchColumns = Readonly<Record<string, ArrayType>>
 
 /**
  * A batch of records `v`, an array for each column, hidden from the planner by a sub-select: it copies a constant about ten times.

@@ -24,7 +24,7 @@ export async function findKnownMisses(
   return rows.map((row) => row.missed)
 }
 
-export interface RecordRequest extends Pick<LookupSpec, 'kind' | 'key'> {
+interface RecordRequest extends Pick<LookupSpec, 'kind' | 'key'> {
   readonly row: string
   readonly inputHash: string
 }

@@ -56,7 +56,7 @@ export interface ClaimedRow extends AnsweredRow {
 }
 
 /** Claimed rows, and the entries of the queue that their lookups were found in. */
-export interface ClaimedRows {
+interface ClaimedRows {
   readonly rows: readonly ClaimedRow[]
   readonly entries: readonly number[]
   /** Of their records as text. */

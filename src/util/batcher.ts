@@ -1,4 +1,4 @@
-export interface BatcherOptions<Item> {
+interface BatcherOptions<Item> {
   readonly maxItems?: number
   readonly concurrency?: number
   readonly sizeOf?: (item: Item) => number

@@ -78,10 +78,10 @@ export const LOG_EVENTS = {
   data_erased: 'The data of a person or company was erased, or would be (debug).',
 } as const satisfies Readonly<Record<string, string>>
 
-export type LogEvent = keyof typeof LOG_EVENTS
+type LogEvent = keyof typeof LOG_EVENTS
 
 /** The fields of a line. No personal data and no secret above debug. */
-export interface LogFields {
+interface LogFields {
   readonly event: LogEvent
   readonly [field: string]: unknown
 }

@@ -44,7 +44,7 @@ export class WakeSignal {
   }
 }
 
-export interface WakeListener {
+interface WakeListener {
   /**
    * Waits for a notification (also one since the last wait), at most `ms` milliseconds, or until the signal.
    * @returns whether there was one

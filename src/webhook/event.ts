@@ -18,7 +18,7 @@ export type WebhookEvent = {
   results: ResultItem[]
 }
 
-export type ParsedEvent =
+type ParsedEvent =
   | { ok: true; event: WebhookEvent }
   /** The reason holds no personal data; `eventId` is set if it could be read. */
   | { ok: false; reason: string; eventId: string | null }
@@ -30,7 +30,7 @@ const MAX_EVENT_ID_LENGTH = 512
 const MAX_RESULTS = 10_000
 
 /** What a delivery says besides its results. */
-export type ParsedEnvelope =
+type ParsedEnvelope =
   | { ok: true; eventId: string; jobId: string | null; status: WebhookEvent['status']; results: unknown[] }
   | Exclude<ParsedEvent, { ok: true }>
 

@@ -7,7 +7,7 @@ const ALPHABETS = { hex: /^[0-9a-f]+$/, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as co
 const BYTES = { sha1: 20, sha256: 32, sha512: 64 } as const
 
 /** Reads a header of a delivery; empty if it has none. */
-export type ReadHeader = (name: string) => string
+type ReadHeader = (name: string) => string
 const NO_HEADERS: ReadHeader = () => ''
 
 /**

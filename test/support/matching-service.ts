@@ -184,8 +184,7 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     const [from, to] = [random(results.length), random(results.length)]
     results = results.map((one, at) => (at === to ? { ...one, request_id: results[from]?.request_id } : one))
   }
-  const mayBeLost =
-    made.refused + made.dropped > 0 || (how.parts > 1 && how.progress !== 'completed')
+  const mayBeLost = made.refused + made.dropped > 0 || (how.parts > 1 && how.progress !== 'completed')
   const repeatable = results.filter((one) => !mayBeLost || !isUnnamedMiss(one))
   for (let n = 0; n < made.repeated && repeatable.length > 0; n++)
     results.push(repeatable[random(repeatable.length)] as Result)

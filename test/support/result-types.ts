@@ -121,7 +121,7 @@ function merge(shapes: readonly ValueShape[]): ValueShape {
   }
 }
 
-export function kindOf(value: unknown): string {
+function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'array'
   if (value instanceof Date) return 'Date'

@@ -5,7 +5,7 @@ import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { InMemoryRateLimiter } from 'rolling-rate-limiter'
 
 /** Limiters from npm, as a service puts them before its endpoints. */
-export const limiterNames = [
+const limiterNames = [
   'express-rate-limit',
   'rate-limiter-flexible',
   'rolling-rate-limiter',
@@ -23,7 +23,7 @@ export const kinds: Readonly<Record<LimiterName, string>> = {
 export const hasWindows = (name: LimiterName): boolean =>
   name === 'express-rate-limit' || name === 'rate-limiter-flexible'
 
-export interface Passed {
+interface Passed {
   readonly accepted: boolean
   /** A fixed window's end in milliseconds since the epoch; 0 if there are none. */
   readonly windowEnd: number

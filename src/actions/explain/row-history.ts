@@ -54,7 +54,7 @@ export interface RowHistory {
   readonly next: NextStep
 }
 
-export interface ProposedLookup {
+interface ProposedLookup {
   readonly kind: string
   readonly input: Readonly<Record<string, string>>
 }

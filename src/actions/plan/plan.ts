@@ -17,7 +17,7 @@ import { LookupEstimate } from './lookup-estimate.ts'
 
 export type { SourcePlan } from './funnel.ts'
 
-export interface PlanOptions extends Omit<FunnelOptions, 'sample'>, Pick<RunSpec, 'route'> {
+interface PlanOptions extends Omit<FunnelOptions, 'sample'>, Pick<RunSpec, 'route'> {
   readonly sources: readonly Source[]
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
@@ -249,7 +249,7 @@ export function estimateCalls(
   return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
 }
 
-export interface CountRange {
+interface CountRange {
   readonly min: number
   readonly max: number
 }

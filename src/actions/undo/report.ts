@@ -58,7 +58,7 @@ export interface UndoReport {
   readonly duration_ms: number
 }
 
-export interface ProtectedRow {
+interface ProtectedRow {
   readonly source: string
   readonly key: string
   readonly columns: readonly string[]
@@ -68,7 +68,7 @@ export interface ProtectedRow {
   readonly inputs_changed: boolean
 }
 
-export interface UnrestoredRow {
+interface UnrestoredRow {
   readonly source: string
   readonly key: string
   readonly outcome: 'row_missing' | 'rejected'

@@ -12,7 +12,7 @@ export const CHANGES_PER_BATCH = 500
 const MAX_DEFERRED = 10_000
 const RETRY_MS = 500
 
-export interface RevertQueueOptions {
+interface RevertQueueOptions {
   readonly db: Database
   readonly revert: (batch: RevertBatch) => Promise<RevertResult>
   readonly onOutcome: (outcome: RevertOutcome) => void

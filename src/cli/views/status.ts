@@ -220,7 +220,7 @@ function workFields(
 }
 
 /** What was spent, what is foreseen, and what is left of each budget. */
-export function spendFields({ today, last_30_days: month, forecast, budgets }: SpendReport): LabeledText[] {
+function spendFields({ today, last_30_days: month, forecast, budgets }: SpendReport): LabeledText[] {
   const foreseen = today.lookups === 0 ? '' : `${formatSpend(forecast.today)} by midnight UTC at this pace`
   return [
     ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`, foreseen],
@@ -249,7 +249,7 @@ const describeBudget = ({ kind, run, source }: BudgetReport): string =>
   `${BUDGETS[kind]}${run === null ? '' : ` ${run}`}${source === null ? '' : `, ${source}`}`
 
 /** `1,234 lookups (12.34 EUR)`, with those in doubt. */
-export function formatSpend(
+function formatSpend(
   spend: Pick<SpendAmount, 'lookups' | 'cost' | 'credits' | 'credits_in_doubt'> & {
     readonly in_doubt?: number
   },

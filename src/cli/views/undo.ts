@@ -137,7 +137,7 @@ function renderRows<Row extends { readonly source: string; readonly key: string 
 }
 
 /** The commands that deal with what an undo has left. */
-export function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
+function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
   const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
   const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
   const undo = run ?? before.at(-1)

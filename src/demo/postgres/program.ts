@@ -8,14 +8,14 @@ export interface SystemAccount {
   readonly gid: number
 }
 
-export interface ProgramOptions {
+interface ProgramOptions {
   readonly env: NodeJS.ProcessEnv
   readonly account: SystemAccount | null
   /** Ignored for a program whose children keep its output open. */
   readonly output?: 'read' | 'ignore'
 }
 
-export interface ProgramResult {
+interface ProgramResult {
   /** Null if it could not start, or a signal ended it. */
   readonly code: number | null
   /** What it printed, or why it could not start: ENOENT, EACCES. */

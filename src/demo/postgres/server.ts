@@ -82,7 +82,7 @@ export function guardServer(data: string, { pid }: Postmaster): () => void {
 }
 
 /** The server recorded in the data folder. */
-export interface Postmaster {
+interface Postmaster {
   readonly pid: number
   readonly port: number
 }

@@ -1,6 +1,6 @@
 import { domainToASCII } from 'node:url'
 
-export type HostCheck =
+type HostCheck =
   | { readonly ok: true; readonly host: string }
   | { readonly ok: false; readonly reason: string }
 
@@ -55,7 +55,7 @@ export function checkHost(host: string): HostCheck {
  * The parts of a web address as people type it, with or without a scheme. Split by hand, because `new URL` rejects
  * `acme.com`, reads `acme.com:80` as the scheme `acme.com:`, and drops and decodes characters that make a value invalid.
  */
-export interface UrlParts {
+interface UrlParts {
   readonly hasScheme: boolean
   /** The host, with any port and user name: everything up to the first `/`, `\`, `?` or `#`. */
   readonly authority: string

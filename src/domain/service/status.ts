@@ -10,7 +10,7 @@
  * - `failed`: the service's own error; `unavailable`: it processes nothing at the moment
  * - `gateway`: something in front of the service, which may have forwarded the request
  */
-export type StatusClass =
+type StatusClass =
   | 'answered'
   | 'accepted'
   | 'unreadable'

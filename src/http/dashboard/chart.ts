@@ -8,7 +8,7 @@ export interface ChartData {
   readonly series: readonly ChartSeries[]
 }
 
-export interface ChartSeries {
+interface ChartSeries {
   readonly name: string
   /** A colour of the style sheet. */
   readonly color: 'flow' | 'warn-fill' | 'bad' | 'soft' | 'good'

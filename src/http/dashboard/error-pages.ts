@@ -45,7 +45,7 @@ export function sendErrorPage(
 }
 
 /** An address that no page has. */
-export function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const [path = ''] = request.url.split('?')
   return sendErrorPage(request, reply, {
     status: 404,

@@ -1,5 +1,5 @@
 /** What live updates send of an element: its HTML, or the JSON of the chart that it shows. */
-export interface LivePart {
+interface LivePart {
   readonly kind: 'part' | 'chart'
   readonly content: string
 }

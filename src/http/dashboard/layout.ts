@@ -6,7 +6,7 @@ export interface PagePlace {
   readonly entries: ReadonlyArray<{ readonly path: string; readonly name: string }>
 }
 
-export interface HtmlPageOptions {
+interface HtmlPageOptions {
   readonly title: string
   /** Missing: it is beside the pages (sign-in, errors). */
   readonly place?: PagePlace

@@ -21,7 +21,7 @@ interface Page {
   readonly session: Access['session']
 }
 
-export interface LiveUpdateOptions {
+interface LiveUpdateOptions {
   /** What this process knows of an outage. */
   readonly own: () => readonly OwnTrouble[]
   /** Those of the sessions that were signed out, in any process. */

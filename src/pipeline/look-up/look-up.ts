@@ -23,7 +23,7 @@ import { LookupQueue } from './lookup-queue.ts'
 /** What brings no answer to its lookup. */
 const UNANSWERED: ReadonlySet<CallEvent['type']> = new Set(['transient_error', 'not_sent', 'released'])
 
-export interface LookUpResult {
+interface LookUpResult {
   readonly requested: number
   /** Of these, lookups with a final response. */
   readonly answered: number

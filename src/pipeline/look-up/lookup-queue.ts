@@ -11,7 +11,7 @@ type LookupQueueDeps = Pick<CallDeps, 'adapter' | 'db' | 'policy' | 'webhookUrl'
   readonly breaker: Pick<CallDeps['breaker'], 'state'>
 }
 
-export interface LookupQueueOptions {
+interface LookupQueueOptions {
   /** How many more lookups may be called in all. */
   readonly capacity: () => number
   /** How many may be ready. */

@@ -40,7 +40,7 @@ export interface PickCandidate extends PageRow {
 }
 
 /** Lookups without a match, in the order of their requests. */
-export interface MissedLookups {
+interface MissedLookups {
   readonly ids: readonly number[]
   readonly kinds: readonly LookupKind[]
   /** When the last of them may be requested again. */
@@ -266,7 +266,7 @@ function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
 }
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
-export const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
+const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
   sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */

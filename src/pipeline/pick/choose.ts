@@ -45,7 +45,7 @@ function chooseNext(
 }
 
 /** Why inputs that have a value are not requested with. */
-export const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
+const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
   Object.keys(filled ?? {}).map((input) => ({
     input,
     reason: 'filled by Fillrate, so nothing to look up by',

@@ -137,7 +137,7 @@ const mappingHash = (source: Source, service: number): string =>
     .slice(0, 16)
 
 /** Keys after `after`, up to and including `until`; null: without a bound. */
-export interface KeyRange {
+interface KeyRange {
   readonly after: string | null
   readonly until: string | null
 }

@@ -35,7 +35,7 @@ export interface LiveRunPick {
   readonly service: number
 }
 
-export interface PickedKeys {
+interface PickedKeys {
   readonly picked: number
   readonly claimed: number
   /** Rows whose lookup the budget could not pay: to be picked again. */

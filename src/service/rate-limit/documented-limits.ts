@@ -191,7 +191,7 @@ class CallWindow {
 }
 
 /** Stores the usage; throws if this process is no longer the leader. */
-export type PersistUsage = (usage: LimitUsage) => Promise<void>
+type PersistUsage = (usage: LimitUsage) => Promise<void>
 
 const RETRY_MS = 500
 

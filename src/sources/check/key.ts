@@ -4,7 +4,7 @@ import { findColumn, type KeyOperators, type Table } from '../catalogue.ts'
 import type { ProblemList } from '../problems.ts'
 import type { KeyColumn } from '../source-model.ts'
 
-export interface ResolvedKey {
+interface ResolvedKey {
   readonly keyColumns: readonly KeyColumn[]
   readonly keyOrder: readonly KeyColumn[]
 }

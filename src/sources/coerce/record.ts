@@ -6,7 +6,7 @@ import type { MappedOutput, Source } from '../source-model.ts'
 import { coerced, type Coercion, isNumeric, notCoerced, toText } from './scalars.ts'
 import { coerceValue } from './value.ts'
 
-export interface CoercedRecord {
+interface CoercedRecord {
   /** By configured output column: the value to write, or the raw field for an output with `sql`. */
   readonly values: Readonly<Record<string, unknown>>
   /** Every other output column, with what the record holds for it. */

@@ -6,7 +6,7 @@ import type { Source } from '../source-model.ts'
 import { CHANGE_TABLES, toFunctionName, type TriggerDefinition, triggerSql } from './sql.ts'
 
 /** The state of a source's triggers. `why` says in words what is wrong. */
-export type TriggerState =
+type TriggerState =
   | { readonly state: 'right' }
   | { readonly state: 'missing' }
   | { readonly state: 'wrong'; readonly why: string }
@@ -135,7 +135,7 @@ const findTriggers = (db: Db, functionName: string): Promise<readonly FoundTrigg
   )
 
 /** A function of the schema fillrate, and a role that may execute it, both as SQL names. */
-export interface Executor {
+interface Executor {
   readonly name: string
   readonly role: string
 }

@@ -28,7 +28,7 @@ export interface TriggerDefinition {
   readonly sql: string
 }
 
-export interface TriggerSql {
+interface TriggerSql {
   /** The function's name, qualified and quoted; the bare name; and the text between its `$`. */
   readonly function: string
   readonly functionName: string

@@ -14,14 +14,14 @@ export interface RejectedRow {
 }
 
 /** A cell that the database rejects, or a group of cells; the row's others are written. */
-export interface RejectedUnit {
+interface RejectedUnit {
   readonly index: number
   readonly unit: number
   readonly error: DatabaseError
 }
 
 /** What a rejected batch is tried with. */
-export interface Trials {
+interface Trials {
   /** Takes rows as `$1::jsonb`, and leaves out a unit whose inputs a row lacks. */
   readonly statement: string
   /** SQL to be executed after it, and after what it has deferred; may be empty. */

@@ -27,7 +27,7 @@ export const isSentAsJson = ({ mapping, fit }: MappedOutput): boolean =>
   mapping.sql !== null || fit.kind === 'json' || fit.kind === 'jsonb' || fit.kind === 'array'
 
 /** SQL: whether the batch has a value for the cell. */
-export const hasValueSql = ({ index }: IndexedOutput): string => `"~value${index}" is not null`
+const hasValueSql = ({ index }: IndexedOutput): string => `"~value${index}" is not null`
 
 /** SQL: whether the batch has a value for the cell, and the policy allows it. */
 export const isReadySql = (cell: IndexedOutput): string =>

@@ -4,7 +4,7 @@ import { Batch } from './batch.ts'
 import { MAX_DRAWN } from './commands.ts'
 
 /** Steps of a sequence. */
-export const STEPS = 14
+const STEPS = 14
 
 export interface Sequences {
   readonly database: TestDatabase

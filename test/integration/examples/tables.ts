@@ -1,7 +1,7 @@
 import type pg from 'pg'
 
 export type Json = null | boolean | number | string | Json[] | { readonly [key: string]: Json }
-export type Row = Readonly<Record<string, Json>>
+type Row = Readonly<Record<string, Json>>
 
 /** Every row of every table of the example, by table and primary key. */
 export type Tables = ReadonlyMap<string, ReadonlyMap<string, Row>>

@@ -15,7 +15,7 @@ export interface ChangedCell {
   readonly after: unknown
 }
 
-export type TableRows = ReadonlyMap<string, Readonly<Record<string, unknown>>>
+type TableRows = ReadonlyMap<string, Readonly<Record<string, unknown>>>
 
 /** The user's tables: rows by key, and a checksum of the bytes of all rows. */
 export interface Snapshot {
@@ -24,7 +24,7 @@ export interface Snapshot {
 }
 
 /** An expression over `t` that identifies the rows of a table. */
-export const rowKey = (columns: readonly string[]): string =>
+const rowKey = (columns: readonly string[]): string =>
   `concat_ws('|', ${columns.map((column) => `t."${column}"`).join(', ')})`
 
 /** The tables outside of Fillrate's own schema. */

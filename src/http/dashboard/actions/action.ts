@@ -17,7 +17,7 @@ export interface ActionRequest extends PageRequest {
 }
 
 /** The page that confirms an action: what it does, and its button. */
-export interface Confirmation {
+interface Confirmation {
   readonly title: string
   readonly body: HtmlPart
   /** Further inputs of the form. */

@@ -70,7 +70,7 @@ function parseCount(text: string | null, min: number): number | null | undefined
 const parseBudget = (text: string): LookupBudget | null | undefined =>
   text.toLowerCase() === 'unlimited' ? 'unlimited' : parseCount(text, 0)
 
-export interface PassFormView {
+interface PassFormView {
   readonly query: URLSearchParams
   readonly problems: PassProblems
   readonly sources: readonly { readonly name: string; readonly isPaused: boolean }[]
