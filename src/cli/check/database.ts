@@ -127,7 +127,7 @@ async function readClock(db: Database, now: () => number): Promise<ClockReading>
 const NAME = 'scope'
 
 /** Warns if the database holds results of another service, or a run with another key is in progress. */
-export async function* checkScope(
+async function* checkScope(
   db: Database,
   { baseUrl, apiKeys }: Pick<Environment, 'baseUrl' | 'apiKeys'>,
 ): AsyncGenerator<Finding> {
