@@ -85,7 +85,8 @@ const httpUrl = z
 
 const notifyTarget = z.strictObject(
   {
-    url: orNull(httpUrl),
+    // `url: process.env.OPS_URL` of a variable that is not set must not mean the default address.
+    url: z.exactOptional(httpUrl),
     form: oneOfStrings(NOTIFICATION_FORMS).prefault('json'),
     on: z
       .array(oneOfStrings(NOTIFICATION_TOPICS), { error: 'a list of topics' })
@@ -215,7 +216,7 @@ export const createConfigSchema = (service: Service, fields = fieldsOf(service))
       deliveriesMs: parsed.keepDeliveries,
       changesMs: parsed.keepChanges,
     },
-    notify: parsed.notify,
+    notify: parsed.notify.map(({ url = null, ...target }) => ({ ...target, url })),
     dashboard: parsed.dashboard,
   }))
 

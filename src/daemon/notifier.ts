@@ -66,14 +66,16 @@ export class Notifier {
 
   constructor(options: NotifierOptions) {
     this.#options = options
-    this.#targets = new Map(
-      options.targets.flatMap((target) => {
-        const url = target.url ?? options.url
-        if (url === null) return []
-        const key = createHash('sha256').update(`${target.form} ${url}`).digest('hex').slice(0, 12)
-        return [[key, { ...target, url, key, host: new URL(url).host }] as const]
-      }),
-    )
+    const targets = new Map<string, Target>()
+    for (const target of options.targets) {
+      const url = target.url ?? options.url
+      if (url === null) continue
+      const key = createHash('sha256').update(`${target.form} ${url}`).digest('hex').slice(0, 12)
+      // One address may be listed twice, with other topics.
+      const on = [...(targets.get(key)?.on ?? []), ...target.on]
+      targets.set(key, { ...target, on, url, key, host: new URL(url).host })
+    }
+    this.#targets = targets
   }
 
   /** Whether there is anyone to notify. */

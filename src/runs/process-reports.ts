@@ -62,7 +62,7 @@ export function startProcessReports(
   }
 }
 
-/** The configuration as it may be shown: of an address that is itself a secret (a Slack webhook), the host alone. */
+/** The configuration as it may be shown: of whom it notifies what is named here, and of an address (a Slack webhook is a secret) its host. */
 function withoutSecrets({ adapter, sources, ...config }: Config): object {
   return {
     ...config,
@@ -71,6 +71,6 @@ function withoutSecrets({ adapter, sources, ...config }: Config): object {
     sources: Object.fromEntries(
       Object.entries(sources).map(([name, source]) => [name, { ...source, shapes: undefined }]),
     ),
-    notify: config.notify.map((target) => ({ ...target, url: target.url && new URL(target.url).host })),
+    notify: config.notify.map(({ form, on, url }) => ({ form, on, url: url && new URL(url).host })),
   }
 }

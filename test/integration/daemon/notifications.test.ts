@@ -110,6 +110,16 @@ test('by default only what needs a person; each target gets its own form, under 
   expect(new Set(ids).size).toBe(2)
 })
 
+test('an address that is listed twice gets the topics of both, each once', async () => {
+  const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['completed'] })
+  await see(notifier, ['key_refused', 'live_sync_budget_spent'], ['key_refused', 'live_sync_budget_spent'])
+  while ((await notifier.send()) > 0);
+  expect(received.map(({ body }) => body.trouble?.code).toSorted()).toEqual([
+    'key_refused',
+    'live_sync_budget_spent',
+  ])
+})
+
 test('a notification and its trouble are stored together or not at all', async () => {
   await expect(
     reportTroubles(

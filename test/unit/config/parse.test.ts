@@ -660,3 +660,10 @@ describe('an invalid configuration', () => {
     expect(JSON.stringify(problemsOf(config))).not.toContain('s3cret')
   })
 })
+
+test('an address that is read from a variable that is not set is no default address', () => {
+  expect(problemsOf({ ...good, notify: [{ url: undefined }] })).toMatchObject([
+    { place: 'notify[0].url', found: 'nothing' },
+  ])
+  expect(parseConfig({ ...good, notify: [{}] }, null).notify).toMatchObject([{ url: null }])
+})
