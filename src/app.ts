@@ -5,14 +5,15 @@ import { listDueTimes } from './config/cron.ts'
 import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
-import { workAsProcess } from './daemon/process.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
 import { runService, type ServiceOptions } from './daemon/service.ts'
+import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { registerService, SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from './pipeline/look-up/slots.ts'
 import { LeaderElector } from './runs/leader.ts'
+import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
 import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
 import { Breaker } from './service/breaker.ts'
@@ -21,6 +22,7 @@ import { openSources, reopenSources } from './sources/open-sources.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openConnections, openDatabase } from './store/open.ts'
+import type { ProcessRole } from './store/processes.ts'
 import { WakeSignal } from './util/wake-signal.ts'
 
 export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' | 'log' | 'random'> {
@@ -36,6 +38,8 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
 
 /** How long closing waits for a slow target of notifications: another process sends them then. */
 const CLOSE_TIMEOUT_MS = 15_000
+/** A short run looks for troubles once, at its end: a look costs Postgres as much as a page of rows. Milliseconds. */
+const FIRST_LOOK_MS = 2_000
 
 /** What a run needs until its first page: to pick, to lead, and for what it records meanwhile. */
 const FIRST_CONNECTIONS = 4
@@ -161,10 +165,20 @@ export class App extends Actions {
   readonly #schedules = (): ReadonlyMap<string, number | null> =>
     listDueTimes(this.config.schedule, Date.now())
 
-  #work<Result>(role: Parameters<typeof workAsProcess>[1], work: () => Promise<Result>): Promise<Result> {
-    const { db, config, notifier } = this
-    const deps = { db, config, notifier, log: this.opened.log, own: this.#own }
-    return workAsProcess({ ...deps, schedules: this.#schedules, isWatched: this.#isWatched }, role, work)
+  /** Works as a process that the dashboard lists, and that watches for troubles unless another watch outlives this work. */
+  async #work<Result>(role: ProcessRole, work: () => Promise<Result>): Promise<Result> {
+    const deps = { db: this.db, log: this.opened.log }
+    const own = this.#own
+    const reports = startProcessReports({ ...deps, owner: own.owner }, { role, config: this.config })
+    const watched = { own, schedules: this.#schedules, notifier: () => this.notifier, delayMs: FIRST_LOOK_MS }
+    // The daemon's watch outlives its configuration.
+    const watch = this.#isWatched ? null : startTroubleWatch({ ...deps, ...watched })
+    try {
+      return await work()
+    } finally {
+      await watch?.stop()
+      await reports.stop()
+    }
   }
 
   #openReceiver(deliveries: WakeSignal, dashboard: ReceiverOptions['dashboard'] = null): Promise<Receiver> {

@@ -1,7 +1,7 @@
 import type { Deps } from '../pipeline/deps.ts'
 import type { ErasedDeletedRows } from '../pipeline/deleted-rows.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
 
 /** What was erased of the rows that a source's table no longer has. It holds no personal data. */

@@ -1,5 +1,5 @@
 import { findKeysByInput } from '../sources/read-row.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { RowName } from '../store/erase.ts'
 import type { Database } from '../store/open.ts'

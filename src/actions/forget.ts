@@ -1,7 +1,7 @@
 import { describeError, FillrateError } from '../util/error-text.ts'
 import { describeHeldLinks, findSubject, identifierText, isLinkedEraseHeld } from '../domain/subject.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as erase from '../store/erase.ts'
 import * as search from '../store/erase-mentions.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAnswer, Row, toEarlierValues } from '../domain/row.ts'
+import { afterAnswer, ROW_STATE_FACTS, toEarlierValues } from '../domain/row.ts'
 import { toDiffRow, type DiffRow, type DryRunReport } from '../pipeline/preview.ts'
 import { RandomSample } from '../pipeline/random-sample.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
@@ -8,7 +8,7 @@ import { createRunReport, type RunReport } from '../runs/report.ts'
 import { SkippedTally, type SkippedCell, type SkippedGroup } from '../domain/skipped-cell.ts'
 import { listSkippedCells } from '../pipeline/row-results.ts'
 import { coerceRecord } from '../sources/coerce/record.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import * as store from '../store/requeue-rows.ts'
 import type { RemapRow } from '../store/requeue-rows.ts'
@@ -172,8 +172,7 @@ function remapPage(
 
 /** Includes unchanged rows whose state is no longer true. */
 const needsWrite = ({ row, outcome }: PreviewedRemap): boolean =>
-  outcome === 'changed' ||
-  (outcome === 'unchanged' && row.state !== Row.enriched && row.state !== Row.unchanged)
+  outcome === 'changed' || (outcome === 'unchanged' && ROW_STATE_FACTS[row.state].isApplied !== true)
 
 /** Rows that keep their state: what is skipped of them may have changed with the mapping. */
 const keepsState = (one: PreviewedRemap): boolean =>

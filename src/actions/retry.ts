@@ -1,7 +1,7 @@
 import type { RetryState } from '../domain/row.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/requeue-rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { listFollowedColumns } from '../sources/triggers/columns.ts'
 import { installTriggers, removeTriggers } from '../sources/triggers/install.ts'
 import type { Database } from '../store/open.ts'

@@ -3,7 +3,7 @@ import type { RunSpec } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { checkWhere } from '../sources/check/expressions.ts'
 import { SourceProblems } from '../sources/problems.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import type { LookupBudget } from '../domain/spend.ts'
 import { didYouMean, listNames } from '../util/text.ts'
 

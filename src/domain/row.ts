@@ -27,13 +27,23 @@ export const ROW_STEPS = [
   'enriched',
 ] as const
 
-/** What a report says of the rows in each state, and the first step that they miss; null: none. */
-export const ROW_STATE_FACTS: Readonly<
-  Record<RowState, { readonly meaning: string; readonly missedStep: (typeof ROW_STEPS)[number] | null }>
-> = {
+interface RowStateFacts {
+  /** What a report says of the rows. */
+  readonly meaning: string
+  /** The first step that they miss; null: none. */
+  readonly missedStep: (typeof ROW_STEPS)[number] | null
+  /** Their record is in the table as far as it may be: `remap` has nothing to write where no cell changes. Default: false. */
+  readonly isApplied?: boolean
+}
+
+export const ROW_STATE_FACTS: Readonly<Record<RowState, RowStateFacts>> = {
   waiting: { meaning: 'rows picked, and without a result yet', missedStep: 'answered' },
-  enriched: { meaning: 'rows with at least one written cell', missedStep: null },
-  unchanged: { meaning: 'rows with a record that had nothing to write', missedStep: 'enriched' },
+  enriched: { meaning: 'rows with at least one written cell', missedStep: null, isApplied: true },
+  unchanged: {
+    meaning: 'rows with a record that had nothing to write',
+    missedStep: 'enriched',
+    isApplied: true,
+  },
   not_found: { meaning: 'rows that the service knows nothing about', missedStep: 'found' },
   below_confidence: {
     meaning: 'rows whose record is below `minConfidence`',
@@ -49,9 +59,6 @@ export const ROW_STATE_FACTS: Readonly<
   failed: { meaning: 'rows whose lookup failed at every attempt', missedStep: 'answered' },
 }
 
-/** Rows that count for exit code 3 and `fillrate failures`. A miss is not among them: there is nothing to repair. */
-export const FAILED_ROW_STATES = ['rejected', 'write_rejected', 'failed'] as const satisfies RowState[]
-
 /** States of rows that could not be enriched, the most actionable first. A miss is not one. */
 export const FAILURE_STATES = [
   'failed',
@@ -61,6 +68,9 @@ export const FAILURE_STATES = [
   'below_confidence',
 ] as const satisfies RowState[]
 export type FailureState = (typeof FAILURE_STATES)[number]
+
+/** Failures that count for exit code 3, and are retried. */
+export const FAILED_ROW_STATES = ['rejected', 'write_rejected', 'failed'] as const satisfies FailureState[]
 
 /** Key in a row's notes: the run that has undone its write. */
 export const UNDONE_NOTE = 'undone'

@@ -1,6 +1,6 @@
 import type { Db } from '../sources/db.ts'
 import { addFunctionSources } from '../sources/pg-errors.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import type { TableBusyError } from '../store/transaction.ts'
 import { describeRaised, type DatabaseError } from '../util/error-text.ts'
 

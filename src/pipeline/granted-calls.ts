@@ -1,5 +1,5 @@
 import pLimit from 'p-limit'
-import type { toPriority } from '../domain/run.ts'
+import type { Priority } from '../domain/run.ts'
 import type { Permits, PermittedCall } from '../service/rate-limit/permits.ts'
 import type { CallDeps } from './deps.ts'
 
@@ -29,7 +29,7 @@ export async function withGrantedCalls<T>(
   deps: Pick<CallDeps, 'limiter' | 'slots'>,
   options: {
     readonly wanted: number
-    readonly priority: ReturnType<typeof toPriority>
+    readonly priority: Priority
     readonly signal: AbortSignal
   },
   act: (granted: GrantedCalls) => Promise<T>,

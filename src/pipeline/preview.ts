@@ -1,6 +1,6 @@
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import { SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { CellCounts } from '../store/rows.ts'
 import * as dryRows from '../store/stored-records.ts'

@@ -1,5 +1,5 @@
 import type { SubmitEvent } from '../domain/job.ts'
-import { classifyStatus, WORK_DONE } from '../domain/service/status.ts'
+import { statusFacts } from '../domain/service/status.ts'
 import { AbortedError, type ServiceError } from '../service/errors.ts'
 import { describeFailure } from './look-up/call-service.ts'
 
@@ -11,7 +11,7 @@ import { describeFailure } from './look-up/call-service.ts'
 export function classifySubmitError(error: ServiceError, isDown = false): SubmitEvent {
   const reason = describeFailure(error)
   const { retryAfterMs, status } = error
-  const done = status === null ? (error.maybeSent ? 'maybe' : 'no') : WORK_DONE[classifyStatus(status)]
+  const done = status === null ? (error.maybeSent ? 'maybe' : 'no') : statusFacts(status).workDone
   const mayBeAccepted = done === 'yes' || done === 'maybe'
   const mayBeBilled = done === 'unlikely'
   switch (error.action) {

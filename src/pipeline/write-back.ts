@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRowError } from '../sources/pg-errors.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { NO_RESULT, writeBatch } from '../sources/write/write.ts'
 import {
   inTableTransaction,

@@ -10,11 +10,10 @@ import { hasPendingLookups } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
 import { type Cached, cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import { Cancellations } from './cancellations.ts'
 import type { Elector } from './leader.ts'
 import type { Leadership } from './leadership.ts'
 import { type LoopOptions, logWait, runLoop } from './loop.ts'
-import { lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
+import { Cancellations, lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
 import { lookUpUrgent } from './urgent-calls.ts'
 
 interface CallLoopOptions extends RunCallOptions {
@@ -78,7 +77,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     options.onLeadership(leadership)
     let stopped = { isRejected: false, hasAnswered: false }
     try {
-      stopped = await callWhileLeader(options, { ...deps, limiter: leadership.limiter }, leadership)
+      stopped = await new LeaderCalls(options, { ...deps, limiter: leadership.limiter }, leadership).run()
     } finally {
       await leadership.end()
       options.onLeadership(null)
@@ -105,12 +104,6 @@ interface LeadershipEnd {
   readonly isRejected: boolean
   readonly hasAnswered: boolean
 }
-
-const callWhileLeader = (
-  options: CallLoopOptions,
-  deps: CallDeps,
-  leadership: Leadership,
-): Promise<LeadershipEnd> => new LeaderCalls(options, deps, leadership).run()
 
 /** The loops of a leader: they end together, before another process becomes the leader. */
 class LeaderCalls {
@@ -211,9 +204,8 @@ class LeaderCalls {
       // Many runs have no companies: nothing is granted, and leased, for none.
       if (endpoint === 'company' && !(await hasPendingLookups(this.#deps.db, run.id, endpoint))) continue
       const turn = startTurn(run, this.#listRunning)
-      done += await this.#cancellations.during(run.id, this.#signal, (signal) =>
-        lookUpRun(this.#options, this.#deps, run, { ...turn, signal, endpoint }),
-      )
+      const options = { ...this.#options, cancellations: this.#cancellations }
+      done += await lookUpRun(options, this.#deps, run, { ...turn, signal: this.#signal, endpoint })
     }
     return done
   }

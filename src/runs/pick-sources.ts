@@ -13,7 +13,7 @@ import {
 import type { PickResult } from '../pipeline/pick/advance.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'

@@ -9,7 +9,7 @@ import {
   readFate,
   restoreAllReturned,
 } from '../pipeline/deleted-rows.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { checkBreakage } from './source-health.ts'

@@ -2,9 +2,12 @@ import { toPriority } from '../domain/run.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
 import { lookUpBatch, type LookUpOptions } from '../pipeline/look-up/look-up.ts'
 import type { ServiceError } from '../service/errors.ts'
-import type { RunningRun } from '../store/runs.ts'
+import type { Database } from '../store/open.ts'
+import * as runs from '../store/runs.ts'
 import { cached } from '../util/cached.ts'
+import type { Log } from '../util/log.ts'
 import type { RunCounters } from './counters.ts'
+import { runLoop } from './loop.ts'
 import type { AnswerUrgency } from './writers.ts'
 
 /** What the calls of a run report. */
@@ -27,8 +30,8 @@ export const LOOKUPS_PER_TURN = 5_000
  * the end of a turn slots are idle until the slowest answer is stored.
  */
 export function startTurn(
-  { id, trigger }: RunningRun,
-  listRunning: () => Promise<readonly RunningRun[]>,
+  { id, trigger }: runs.RunningRun,
+  listRunning: () => Promise<readonly runs.RunningRun[]>,
 ): Pick<LookUpOptions, 'limit' | 'onStored'> {
   let others = 1
   const listSlowly = cached(listRunning)
@@ -44,18 +47,30 @@ export function startTurn(
   }
 }
 
-/** Looks up for one run. @returns how many lookups were requested */
-export async function lookUpRun(
+type LookUpTurn = Pick<LookUpOptions, 'limit' | 'signal' | 'onLeased' | 'onStored' | 'endpoint'>
+
+/** Looks up for one run, until it is cancelled. @returns how many lookups were requested */
+export const lookUpRun = (
+  options: RunCallOptions & { readonly cancellations: Cancellations },
+  deps: CallDeps,
+  run: runs.RunningRun,
+  turn: LookUpTurn,
+): Promise<number> =>
+  options.cancellations.during(run.id, turn.signal, (signal) =>
+    lookUpUncancelled(options, deps, run, { ...turn, signal }),
+  )
+
+async function lookUpUncancelled(
   options: RunCallOptions,
   deps: CallDeps,
-  run: RunningRun,
-  tick: Pick<LookUpOptions, 'limit' | 'signal' | 'onLeased' | 'onStored' | 'endpoint'>,
+  run: runs.RunningRun,
+  turn: LookUpTurn,
 ): Promise<number> {
   const isUrgent = toPriority(run.trigger) === 'urgent'
   const result = await lookUpBatch(deps, run, {
-    ...tick,
+    ...turn,
     onStored: (answers, isLast) => {
-      tick.onStored?.(answers, isLast)
+      turn.onStored?.(answers, isLast)
       // Rows of another run may wait for the same lookup.
       options.countFor('all', (counters) => {
         counters.touch()
@@ -72,4 +87,52 @@ export async function lookUpRun(
   if (result.answered > 0) options.onResponse?.()
   if (result.stop !== null) options.onStop(result.stop)
   return result.requested
+}
+
+const POLL_INTERVAL_MS = 1_000
+
+/**
+ * Stops the leader's work for runs that are cancelled, whichever process they belong to: one batch of lookups may take
+ * minutes at a low rate limit.
+ */
+export class Cancellations {
+  readonly #deps: { readonly db: Database; readonly log: Log }
+  readonly #active = new Map<number, Set<AbortController>>()
+
+  constructor(deps: { readonly db: Database; readonly log: Log }) {
+    this.#deps = deps
+  }
+
+  /** Does a batch for a run. Its signal aborts with `signal`, and when the run is cancelled. */
+  async during<Result>(
+    run: number,
+    signal: AbortSignal,
+    act: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const stop = new AbortController()
+    const batches = this.#active.get(run) ?? new Set()
+    this.#active.set(run, batches.add(stop))
+    try {
+      return await act(AbortSignal.any([signal, stop.signal]))
+    } finally {
+      batches.delete(stop)
+      if (batches.size === 0) this.#active.delete(run)
+    }
+  }
+
+  /** Watches the runs that there are batches for. */
+  watch(signal: AbortSignal): Promise<void> {
+    return runLoop({
+      name: 'cancel',
+      log: this.#deps.log,
+      signal,
+      maxPollMs: POLL_INTERVAL_MS,
+      tick: async () => {
+        if (this.#active.size === 0) return 0
+        for (const run of await runs.listCancelled(this.#deps.db, [...this.#active.keys()]))
+          for (const batch of this.#active.get(run) ?? []) batch.abort()
+        return 0
+      },
+    })
+  }
 }

@@ -4,9 +4,8 @@ import type { CallDeps } from '../pipeline/deps.ts'
 import { hasPendingLookups } from '../store/pending-lookups.ts'
 import type { RunningRun } from '../store/runs.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import type { Cancellations } from './cancellations.ts'
 import { runLoop } from './loop.ts'
-import { LOOKUPS_PER_TURN, lookUpRun, type RunCallOptions } from './run-calls.ts'
+import { type Cancellations, LOOKUPS_PER_TURN, lookUpRun, type RunCallOptions } from './run-calls.ts'
 
 interface UrgentCallOptions extends RunCallOptions {
   readonly syncSignal: WakeSignal
@@ -40,10 +39,7 @@ export async function lookUpUrgent(
     if (inFlight.size >= MAX_URGENT_TICKS) await Promise.race(inFlight)
     const leased = Promise.withResolvers<number>()
     const tick = { limit: () => LOOKUPS_PER_TURN, onLeased: leased.resolve }
-    const task = cancellations
-      .during(run.id, signal, (stopping) =>
-        lookUpRun(options, deps, run, { ...tick, signal: stopping, endpoint }),
-      )
+    const task = lookUpRun({ ...options, cancellations }, deps, run, { ...tick, signal, endpoint })
       .then(
         () => {},
         (error: unknown) => {

@@ -1,6 +1,6 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
-import type { Source } from '../sources/source.ts'
+import type { Source } from '../sources/source-model.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
 import { unlessBroken } from './source-health.ts'

@@ -27,7 +27,7 @@ import {
 import { ForbiddenClassifier } from './forbidden.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { AnswerHead } from '../domain/service/head.ts'
-import { showsKeyAccepted } from '../domain/service/status.ts'
+import { statusFacts } from '../domain/service/status.ts'
 import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 
@@ -199,7 +199,7 @@ export class Transport {
     else if (head.status === 403) {
       const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
       throw this.#classifyForbidden(key, response, { input, startMark })
-    } else if (showsKeyAccepted(head.status)) this.#acceptKey(key, startedAt)
+    } else if (statusFacts(head.status).acceptsKey) this.#acceptKey(key, startedAt)
     return response
   }
 

@@ -2,7 +2,8 @@ import type { SourceMapping } from '../domain/mapping.ts'
 import type { Db } from './db.ts'
 import { linkSources } from './link.ts'
 import { type SourceProblem, SourceProblems } from './problems.ts'
-import { openSource, type Source } from './source.ts'
+import { openSource } from './source.ts'
+import type { Source } from './source-model.ts'
 
 /** A source of the configuration that does not fit its table: it is left out. */
 export interface BrokenSource {

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { RawInputs } from '../domain/identifiers/choose.ts'
 import { type InputName, POLICY_RULES } from '../domain/mapping.ts'
 import { NON_ROW_STATES } from '../util/sqlstates.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
@@ -21,19 +22,14 @@ import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 
-export interface PageRow {
+/** A row of a page, with the inputs that the source has. */
+export interface PageRow extends Partial<RawInputs> {
   /** The key as text; of several columns, a JSON array. */
   readonly key: string
   /** Hash of the raw inputs, without what Fillrate wrote itself: the digits of a bigint, most of which are beyond 2^53. */
   readonly input_hash: string
   /** The inputs that Fillrate filled itself: not requested with. Null or absent: none. */
   readonly filled?: Readonly<Partial<Record<InputName, string>>> | null
-  // The inputs, as far as the source has them.
-  readonly email?: string | null
-  readonly linkedin_url?: string | null
-  readonly name?: string | null
-  readonly company?: string | null
-  readonly domain?: string | null
   /** Whether any cell of the row may be written. */
   readonly lacks: boolean
   /** Until when its stamp keeps it fresh; null: no stamp. Absent without `freshness`. */

@@ -17,8 +17,6 @@ import { batchParameters } from './write/batch.ts'
 import { rowUpdateStatement } from './write/statement.ts'
 import { writeUpdate } from './write/write-update.ts'
 
-export type { Source } from './source-model.ts'
-
 /**
  * Checks a mapping against the live database. Reads the catalogue and plans statements; reads no row, writes nothing.
  * @throws SourceProblems with every problem that can be found at once

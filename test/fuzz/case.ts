@@ -2,6 +2,7 @@ import pg from 'pg'
 import pino from 'pino'
 import { openApp, type App } from '../../src/app.ts'
 import { parseConfig } from '../../src/config/parse.ts'
+import { WRITE_POLICIES, type WritePolicy } from '../../src/domain/mapping.ts'
 import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { runRequest, testEnvironment } from '../support/environment.ts'
 import { startRecordService, type RecordService } from '../support/record-service.ts'
@@ -20,7 +21,7 @@ import {
 interface Column {
   readonly name: string
   readonly type: FuzzType
-  readonly policy: 'blank' | 'tracked' | 'always'
+  readonly policy: WritePolicy
   readonly tooLong: TooLong
   /** A key inside the column is filled, not the column itself. */
   readonly isKey: boolean
@@ -105,7 +106,7 @@ class FuzzCase {
       return {
         name: `c${n}`,
         type,
-        policy: random.pick(['blank', 'tracked', 'always']),
+        policy: random.pick(WRITE_POLICIES),
         tooLong: random.pick(['skip', 'truncate']),
         isKey,
         hasSql:

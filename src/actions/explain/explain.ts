@@ -15,7 +15,7 @@ import {
   readRow,
   type RowEvaluation,
 } from '../../sources/read-row.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import * as store from '../../store/row-history.ts'
 import * as runs from '../../store/runs.ts'
 import { listSkippedCellsOfRow } from '../../store/skipped-cells.ts'

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { Row } from '../../domain/row.ts'
 import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
 import type { ColumnState, ExplainedField } from './row-history.ts'
 

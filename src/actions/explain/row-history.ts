@@ -5,7 +5,7 @@ import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
 import type { NextStep } from './next-step.ts'
 

@@ -17,7 +17,7 @@ import {
 import { PAGE_SIZE, type PickPass } from '../../pipeline/pick/pass.ts'
 import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import * as lookups from '../../store/upsert-lookups.ts'
 import { listDueRows } from '../../store/due-rows.ts'
 import { listAbandonedRows } from '../../store/waiting-rows.ts'

@@ -1,7 +1,7 @@
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { ForgetTarget, UnsearchedSource } from '../../actions/forget-target.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
 import { pluralize } from '../../util/format.ts'
 import {

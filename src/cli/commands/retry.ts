@@ -1,5 +1,5 @@
 import { pluralize } from '../../util/format.ts'
-import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
+import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, UNDONE_NOTE } from '../../domain/row.ts'
 import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
 import { renderRetry } from '../views/retry.ts'
@@ -17,7 +17,7 @@ export const retryCommand = defineCommand(
     .addOption(
       statesOption(
         '--state <STATE,…>',
-        `rows in these states: ${formatChoices(RETRY_STATES)}; default: the first three`,
+        `rows in these states: ${formatChoices(RETRY_STATES)}; default: all but ${UNDONE_NOTE}`,
         RETRY_STATES,
         FAILED_ROW_STATES as readonly RetryState[],
       ),

@@ -52,38 +52,41 @@ export function classifyStatus(status: number): StatusClass {
   return status < 500 ? 'refused' : 'gateway'
 }
 
-/**
- * Whether the service has done, and bills, the work of a call with this status. `unlikely`: it says that it failed, and
- * its interface says to try again; a job of a hundred inputs counts as in doubt all the same.
- */
-export const WORK_DONE: Readonly<Record<StatusClass, 'yes' | 'maybe' | 'unlikely' | 'no'>> = {
-  answered: 'yes',
-  accepted: 'yes',
-  unreadable: 'yes',
-  no_match: 'no',
-  rejected: 'no',
-  refused: 'no',
-  setting: 'no',
-  unsupported: 'no',
-  unauthorized: 'no',
-  forbidden: 'no',
-  rate_limited: 'no',
-  busy: 'no',
-  failed: 'unlikely',
-  unavailable: 'no',
-  gateway: 'maybe',
+interface StatusFacts {
+  /**
+   * Whether the service has done, and bills, the work of a call. `unlikely`: it says that it failed, and its interface says
+   * to try again; a job of a hundred inputs counts as in doubt all the same.
+   */
+  readonly workDone: 'yes' | 'maybe' | 'unlikely' | 'no'
+  /** It shows that the service accepts the key. */
+  readonly acceptsKey: boolean
 }
 
-/** Classes that show that the service accepts the key. */
-const ACCEPTING: ReadonlySet<StatusClass> = new Set([
-  'answered',
-  'accepted',
-  'unreadable',
-  'no_match',
-  'rejected',
-])
+const facts = (workDone: StatusFacts['workDone'], acceptsKey = false): StatusFacts => ({
+  workDone,
+  acceptsKey,
+})
 
-export const showsKeyAccepted = (status: number): boolean => ACCEPTING.has(classifyStatus(status))
+/** What follows from a class, besides its error (`service/response-errors.ts:statusError`). */
+const STATUS_FACTS: Readonly<Record<StatusClass, StatusFacts>> = {
+  answered: facts('yes', true),
+  accepted: facts('yes', true),
+  unreadable: facts('yes', true),
+  no_match: facts('no', true),
+  rejected: facts('no', true),
+  refused: facts('no'),
+  setting: facts('no'),
+  unsupported: facts('no'),
+  unauthorized: facts('no'),
+  forbidden: facts('no'),
+  rate_limited: facts('no'),
+  busy: facts('no'),
+  failed: facts('unlikely'),
+  unavailable: facts('no'),
+  gateway: facts('maybe'),
+}
+
+export const statusFacts = (status: number): StatusFacts => STATUS_FACTS[classifyStatus(status)]
 
 /** Answers to a poll that say nothing about the job yet. A 404 may come before the service has stored it. */
 const NOT_READY: ReadonlySet<number> = new Set([202, 204, 400, 404, 409, 425])

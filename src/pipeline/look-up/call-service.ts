@@ -1,5 +1,5 @@
 import type { CallCost, CallEvent } from '../../domain/lookup.ts'
-import { classifyStatus, WORK_DONE } from '../../domain/service/status.ts'
+import { statusFacts } from '../../domain/service/status.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
 import type { EnrichmentClient, LookupResponse } from '../../service/client.ts'
@@ -199,9 +199,9 @@ function billingDoubt(error: ServiceError): 'none' | 'lost' | 'done' | 'gateway'
   const { status } = error
   if (!error.maybeSent) return 'none'
   if (error instanceof TimeoutError || error instanceof ConnectionError || error instanceof AbortedError)
-    return status === null || WORK_DONE[classifyStatus(status)] === 'yes' ? 'lost' : 'none'
+    return status === null || statusFacts(status).workDone === 'yes' ? 'lost' : 'none'
   if (status === null) return 'none'
-  const done = WORK_DONE[classifyStatus(status)]
+  const done = statusFacts(status).workDone
   return done === 'yes' ? 'done' : done === 'maybe' ? 'gateway' : 'none'
 }
 

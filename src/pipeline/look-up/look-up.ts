@@ -1,5 +1,5 @@
 import type { CallEvent } from '../../domain/lookup.ts'
-import { toPriority } from '../../domain/run.ts'
+import { type Priority, toPriority } from '../../domain/run.ts'
 import type { SingleEndpoint } from '../../domain/spend.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
@@ -66,7 +66,7 @@ class LookUpTick {
   readonly #deps: CallDeps
   readonly #run: RunningRun
   readonly #options: LookUpOptions
-  readonly #priority: ReturnType<typeof toPriority>
+  readonly #priority: Priority
   readonly #leases: LeaseKeeper
   readonly #queue: LookupQueue
   readonly #storeAnswer: (answer: AnsweredCall) => Promise<void>

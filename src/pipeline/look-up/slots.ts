@@ -1,4 +1,4 @@
-type Priority = 'urgent' | 'normal' | 'low'
+import type { Priority } from '../../domain/run.ts'
 
 /**
  * Waiters are served in this order. A bulk call precedes the single calls of its priority: it is one call for a

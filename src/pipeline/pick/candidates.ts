@@ -11,7 +11,7 @@ import {
   type PageRow,
 } from '../../sources/page.ts'
 import { readsLastWritten } from '../../sources/write/write-update.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
 import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'

@@ -1,6 +1,6 @@
 import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as suppressions from '../../store/suppressions.ts'

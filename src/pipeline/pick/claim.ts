@@ -1,5 +1,5 @@
 import { Row } from '../../domain/row.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import * as budgets from '../../store/budgets.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
 import { adoptLookups } from '../../store/lookups.ts'
@@ -9,6 +9,7 @@ import { ConflictError, inTransaction, type Tx } from '../../store/transaction.t
 import * as lookups from '../../store/upsert-lookups.ts'
 import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
+import type { PickContext } from './pass.ts'
 import type { PickCandidate } from './candidates.ts'
 import {
   chooseForCandidate,
@@ -68,13 +69,7 @@ const UNBOUNDED: ClaimBounds = {
 export async function claimCandidates(
   tx: Tx,
   source: Source,
-  run: {
-    readonly id: number
-    readonly live: readonly number[]
-    readonly budget: RunBudget
-    readonly isDryRun: boolean
-    readonly service: number
-  },
+  run: PickContext & { readonly live: readonly number[] },
   candidates: readonly PickCandidate[],
   bounds: ClaimBounds = UNBOUNDED,
 ): Promise<ClaimResult> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { RunSpec } from '../../domain/run.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import * as cursors from '../../store/source-cursors.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'

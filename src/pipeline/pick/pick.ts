@@ -1,6 +1,6 @@
 import { explainPageFailure, pageTimeoutProblem } from '../../sources/page-failure.ts'
 import { isRowError } from '../../sources/pg-errors.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
 import {
@@ -23,26 +23,10 @@ import {
   type PickOptions,
   type PickPass,
 } from './pass.ts'
-import { listPhaseKeys, type PhasePage, readPhase, scanOptions } from './read-phase.ts'
+import { listPhaseKeys, type PhasePage, type PickTick, readPhase, scanOptions } from './read-phase.ts'
 import { isStretch, readStretch } from './stretch.ts'
 
 const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
-
-/** What a tick goes by. */
-interface PickTick {
-  readonly deps: PickDeps
-  readonly run: PickContext
-  readonly pass: PickPass
-  readonly options: PickOptions
-  /** The running runs, when it began. */
-  readonly runningIds: readonly number[]
-  /** Rows that it may take. */
-  readonly allowed: number
-  /** Rows of its page, which differ between phases. */
-  size: number
-}
-
-type PickDeps = Pick<Deps, 'db' | 'policy' | 'log' | 'adapter'>
 
 /**
  * Picks one page: reads it, claims its rows with their lookups in the same transaction, and advances the pass behind it. The next tick continues
@@ -50,7 +34,7 @@ type PickDeps = Pick<Deps, 'db' | 'policy' | 'log' | 'adapter'>
  * @throws TableBusy if another transaction has locked the table
  */
 export async function pickPage(
-  deps: PickDeps,
+  deps: PickTick['deps'],
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
@@ -76,25 +60,19 @@ export async function pickPage(
 }
 
 /** Reads a stretch of the table before the transaction, where next to nothing of it is to be picked; null: it does not. */
-async function readAhead({
-  deps,
-  run,
-  pass,
-  options,
-  runningIds,
-  size,
-}: PickTick): Promise<ScannedPage | null> {
+async function readAhead(tick: PickTick): Promise<ScannedPage | null> {
+  const { deps, pass, options, size } = tick
   const isFree = pass.phase === 'scan' && pass.skippedInPhase === 0
   if (!isFree || !isStretch(size, { limit: options.limit, changedSince: pass.changedSince })) return null
-  return readStretch(deps, pass.source, scanOptions(run, runningIds, pass, options, size))
+  return readStretch(deps, pass.source, scanOptions(tick))
 }
 
 /** Reads the next page that has rows: Fillrate's own lists are empty in most runs, and each took a transaction. */
 async function readPage(tick: PickTick, tx: Tx, stretch: ScannedPage | null): Promise<PhasePage> {
-  const { deps, run, pass, options, runningIds, allowed } = tick
+  const { deps, run, pass, options } = tick
   for (;;) {
     tick.size = pageRows(pass)
-    const page = await readPhase(tx, run, runningIds, pass, options, { size: tick.size, allowed, stretch })
+    const page = await readPhase(tick, tx, stretch)
     const isList = pass.phase === 'abandoned' || pass.phase === 'due'
     if (!isList || page.scanned > 0 || options.onlyListed === true) return page
     await advancePhase(deps, run, pass, options)
@@ -133,7 +111,8 @@ async function claimPage(
 }
 
 /** A slow page is halved. @throws what has failed, with the row or the column to blame if it can be found */
-async function onFailure({ deps, run, pass, options, ...tick }: PickTick, error: unknown): Promise<void> {
+async function onFailure(tick: PickTick, error: unknown): Promise<void> {
+  const { deps, pass, options } = tick
   const { source, changedSince } = pass
   if (error instanceof TableBusyError && error.reason === 'slow') {
     if (tick.size === 1) throw pageTimeoutProblem(source, deps.policy.sourceTimeoutMs, error)
@@ -141,12 +120,10 @@ async function onFailure({ deps, run, pass, options, ...tick }: PickTick, error:
     return
   }
   if (!isRowError(error)) throw error
-  const listKeys = (tx: Tx): Promise<string[]> =>
-    listPhaseKeys(tx, run, tick.runningIds, pass, Math.min(tick.allowed, tick.size))
   const page =
     pass.phase === 'scan'
       ? { ...pass.scan.range, limit: tick.size, where: options.where, changedSince }
-      : { keys: await inTransaction(deps.db, listKeys) }
+      : { keys: await inTransaction(deps.db, (tx) => listPhaseKeys(tick, tx)) }
   throw (await explainPageFailure(deps.db, source, page, error)) ?? error
 }
 

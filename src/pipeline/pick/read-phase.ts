@@ -2,6 +2,7 @@ import { listDueRows } from '../../store/due-rows.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
+import type { Deps } from '../deps.ts'
 import { toMissingRow } from '../row-results.ts'
 import {
   type PickCandidate,
@@ -13,55 +14,47 @@ import {
 import type { PickContext, PickOptions, PickPass } from './pass.ts'
 import { settleStamped } from './stamped.ts'
 
-export interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers'> {
+/** What a tick goes by. */
+export interface PickTick {
+  readonly deps: Pick<Deps, 'db' | 'policy' | 'log' | 'adapter'>
+  readonly run: PickContext
+  readonly pass: PickPass
+  readonly options: PickOptions
+  /** The running runs, when it began. */
+  readonly runningIds: readonly number[]
+  /** Rows that it may take. */
+  readonly allowed: number
+  /** Rows of its page, which differ between phases. */
+  size: number
+}
+
+export interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers' | 'next' | 'scanned' | 'densest'> {
   readonly candidates: PickCandidate[]
   /** Rows that wait and are no longer in the source. */
   readonly gone: writeBackQueue.FinishedRow[]
-  readonly next: string | null
-  readonly scanned: number
-  /** The most candidates in one page. */
-  readonly densest: number
 }
 
 /** How the table is read on, from where the pass is. */
-export const scanOptions = (
-  run: Pick<PickContext, 'isDryRun' | 'service'>,
-  live: readonly number[],
-  { scan, changedSince }: Pick<PickPass, 'scan' | 'changedSince'>,
-  { where }: Pick<PickOptions, 'where'>,
-  size: number,
-): ReadOptions => ({
-  ...scan.range,
+export const scanOptions = ({ run, pass, options, runningIds, size }: PickTick): ReadOptions => ({
+  ...pass.scan.range,
   size,
-  where,
-  changedSince,
-  staleSince: changedSince,
-  live,
+  where: options.where,
+  changedSince: pass.changedSince,
+  staleSince: pass.changedSince,
+  live: runningIds,
   dry: run.isDryRun,
   service: run.service,
 })
 
 /** Reads a page of a phase; `stretch` is what was read of the table before the transaction. */
-export async function readPhase(
-  tx: Tx,
-  run: PickContext,
-  runningIds: readonly number[],
-  pass: PickPass,
-  options: PickOptions,
-  {
-    size,
-    allowed,
-    stretch,
-  }: { readonly size: number; readonly allowed: number; readonly stretch: ScannedPage | null },
-): Promise<PhasePage> {
-  if (stretch !== null)
-    return { ...stretch, candidates: await settleStamped(tx, pass.source, stretch.candidates), gone: [] }
+export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | null): Promise<PhasePage> {
+  const { run, pass } = tick
   if (pass.phase === 'scan') {
-    const page = await readCandidates(tx, pass.source, scanOptions(run, runningIds, pass, options, size))
+    const page = stretch ?? (await readCandidates(tx, pass.source, scanOptions(tick)))
     return { ...page, candidates: await settleStamped(tx, pass.source, page.candidates), gone: [] }
   }
-  const listed = Math.min(allowed, size)
-  const keys = await listPhaseKeys(tx, run, runningIds, pass, listed)
+  const listed = Math.min(tick.allowed, tick.size)
+  const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
   )
@@ -81,20 +74,15 @@ export async function readPhase(
 }
 
 /** The keys of a phase that reads Fillrate's own tables. */
-export function listPhaseKeys(
-  tx: Tx,
-  run: PickContext,
-  runningIds: readonly number[],
-  pass: PickPass,
-  allowed: number,
-): Promise<string[]> {
+export function listPhaseKeys({ run, runningIds, pass, allowed, size }: PickTick, tx: Tx): Promise<string[]> {
   const { source, after } = pass
+  const limit = Math.min(allowed, size)
   switch (pass.phase) {
     case 'requeued':
-      return listRequeuedRows(tx, source.name, run.id, after ?? '', allowed)
+      return listRequeuedRows(tx, source.name, run.id, after ?? '', limit)
     case 'abandoned':
-      return listAbandonedRows(tx, source.name, runningIds, after ?? '', allowed, run.isDryRun)
+      return listAbandonedRows(tx, source.name, runningIds, after ?? '', limit, run.isDryRun)
     default:
-      return listDueRows(tx, source.name, after ?? '', allowed)
+      return listDueRows(tx, source.name, after ?? '', limit)
   }
 }

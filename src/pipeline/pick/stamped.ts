@@ -1,5 +1,5 @@
 import { describeFreshness } from '../../sources/freshness.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import { postponeDueRows } from '../../store/due-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'

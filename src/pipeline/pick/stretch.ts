@@ -1,5 +1,5 @@
 import { pageEndQuery } from '../../sources/page.ts'
-import type { Source } from '../../sources/source.ts'
+import type { Source } from '../../sources/source-model.ts'
 import { inTransaction, withTableTimeouts } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
 import { type Disposition, readCandidates, type ReadOptions, type ScannedPage } from './candidates.ts'

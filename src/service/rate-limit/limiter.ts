@@ -2,12 +2,13 @@ import Bottleneck from 'bottleneck'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
-import { AcquireQueue, type CallCounters, Permits, type PendingAcquire, type Priority } from './permits.ts'
+import type { Priority } from '../../domain/run.ts'
+import { AcquireQueue, type CallCounters, Permits, type PendingAcquire } from './permits.ts'
 import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
 import { ChangeReporter, findLimit, reportRate } from './report.ts'
 import { AllowanceMeter } from './state.ts'
 
-export type { Permits, Priority } from './permits.ts'
+export type { Permits } from './permits.ts'
 
 export interface LimiterOptions {
   /** Milliseconds since the epoch, never going back. */

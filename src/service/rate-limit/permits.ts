@@ -1,3 +1,4 @@
+import type { Priority } from '../../domain/run.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { RequestObserver, ResponseHead } from '../exchange.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
@@ -109,9 +110,6 @@ class ObservedCall implements PermittedCall {
     onChange()
   }
 }
-
-/** Who is served first: live sync, then a nightly run, then a backfill. */
-export type Priority = 'urgent' | 'normal' | 'low'
 
 const ORDER: readonly Priority[] = ['urgent', 'normal', 'low']
 

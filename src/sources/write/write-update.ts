@@ -1,28 +1,31 @@
 import { POLICY_RULES } from '../../domain/mapping.ts'
-import { isReachableSql } from '../cell.ts'
+import { isBlankValueSql, isReachableSql, valueJsonSql } from '../cell.ts'
 import { toText } from '../coerce/scalars.ts'
 import { renderExpression } from '../expression.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
 import type { Source } from '../source-model.ts'
+import { quoteLiteral } from '../quote.ts'
 import { listReadColumns } from '../triggers/columns.ts'
 import { type BatchColumn, type BatchItem, IDENTITY_COLUMNS } from './batch.ts'
 import {
   castColumn,
   castValueSql,
   fitValueSql,
+  hasNewValueSql,
   type IndexedOutput,
   isChangedSql,
   isFittedByCast,
+  isGroupIncompleteSql,
+  isReadySql,
   isSentAsJson,
   isTakenOverSql,
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
 import { composeJsonSql } from './json-cells.ts'
-import { type CellUnit, namesWhereSql, type RowUpdate } from './row-update.ts'
-import { skippedCellsSql } from './skipped-sql.ts'
+import { type CellUnit, namesWhereSql, type RowUpdate, whereAnySql } from './row-update.ts'
 import { lockedRowSql, stepSql } from './statement.ts'
-import { duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
+import { duplicateReasonSql, duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
 
 export interface WriteRow {
   readonly key: string
@@ -189,4 +192,44 @@ function listUnits({ outputs, touches }: Source): CellUnit[] {
     })),
     ...touches.map(({ column }, n) => ({ columns: [column], inputs: [`~touching${n}`] })),
   ]
+}
+
+/**
+ * SQL for the cells whose own expression gave no value, a text that is too long, or a duplicate where `unique` is set, and
+ * for those left out with another cell of their group.
+ */
+function skippedCellsSql(cells: readonly IndexedOutput[]): string {
+  const parts = cells.flatMap((cell) => {
+    const { output, index } = cell
+    const duplicate = duplicateReasonSql(cell, cells)
+    const incomplete = isGroupIncompleteSql(cell, cells)
+    const found = [
+      duplicate,
+      incomplete === null ? null : { when: incomplete, reason: `'group_incomplete'`, detail: 'null' },
+    ].flatMap((one) => (one === null ? [] : [skippedItemSql(cell, `"~new${index}"`, one)]))
+    if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found
+    const cast = castColumn(cell)
+    const isNothing = `${cast} is null or ${isBlankValueSql(cast, output.fit)}`
+    const isShort =
+      output.fit.kind === 'bits' && output.fit.exact ? `length(${cast}) < ${output.fit.length}` : 'false'
+    const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
+    const when = `"~same" and ${isReadySql(cell)} and not (${hasNewValueSql(cell)})`
+    const value = `case when not (${isNothing}) then ${cast} end`
+    return [...found, skippedItemSql(cell, value, { when, reason, detail: 'null' })]
+  })
+  return whereAnySql(
+    parts.map(({ when }) => when),
+    parts.map(({ array }) => array).join(' || '),
+  )
+}
+
+/** SQL for an array with a skipped cell, or an empty one, and when. The value of an expression is what only the database knows. */
+function skippedItemSql(
+  { output }: IndexedOutput,
+  value: string,
+  { when, reason, detail }: { readonly when: string; readonly reason: string; readonly detail: string },
+): { readonly when: string; readonly array: string } {
+  const made = output.mapping.sql === null ? '' : `, 'value', ${valueJsonSql(output, `(${value})`)}`
+  const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason}, 'detail', ${detail}${made})`
+  return { when: `(${when})`, array: `case when ${when} then jsonb_build_array(${item}) else '[]' end` }
 }

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { readCandidates, type ScannedPage } from '../../../src/pipeline/pick/candidates.ts'
 import { readStretch } from '../../../src/pipeline/pick/stretch.ts'
-import { openSource, type Source } from '../../../src/sources/source.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping } from '../sources/mapping.ts'
 

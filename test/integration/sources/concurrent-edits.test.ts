@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { openSource, type Source } from '../../../src/sources/source.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'

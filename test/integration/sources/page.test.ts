@@ -12,7 +12,8 @@ import {
   type SourcePageOptions,
 } from '../../../src/sources/page.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'
-import { openSource, type Source } from '../../../src/sources/source.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { readPage, write } from './writing.ts'

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { estimateRows, sampleKeys } from '../../../src/sources/sample-keys.ts'
-import { openSource, type Source } from '../../../src/sources/source.ts'
+import { openSource } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
 const ROWS = 300

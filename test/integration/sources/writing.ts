@@ -1,7 +1,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import { filterCastableKeys, keysQuery, pageColumnsSql, type PageRow } from '../../../src/sources/page.ts'
-import type { Source } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
 import type { WriteRow } from '../../../src/sources/write/write-update.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { explainFields, type FieldSituation } from '../../../src/actions/explain/fields.ts'
 import type { ColumnState } from '../../../src/actions/explain/row-history.ts'
 import { SKIP_REASONS, type SkippedCell } from '../../../src/domain/skipped-cell.ts'
-import type { Source } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 import type { ChangeHistory } from '../../../src/store/row-history.ts'
 
 const source = {

@@ -4,7 +4,7 @@ import { sharedBatchSize } from '../../../src/pipeline/batch-size.ts'
 import type { Deps } from '../../../src/pipeline/deps.ts'
 import { RunCounters } from '../../../src/runs/counters.ts'
 import { Writers } from '../../../src/runs/writers.ts'
-import type { Source } from '../../../src/sources/source.ts'
+import type { Source } from '../../../src/sources/source-model.ts'
 
 /** A write-back queue: entries stay in it until their batch has ended. */
 let unclaimed = 0

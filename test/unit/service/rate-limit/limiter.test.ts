@@ -1,12 +1,8 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { ExhaustedFor, LimitUsage } from '../../../../src/domain/rate-status.ts'
+import type { Priority } from '../../../../src/domain/run.ts'
 import { createLimiter } from '../../../../src/service/rate-limit/limiter.ts'
-import type {
-  Limiter,
-  LimiterOptions,
-  Permits,
-  Priority,
-} from '../../../../src/service/rate-limit/limiter.ts'
+import type { Limiter, LimiterOptions, Permits } from '../../../../src/service/rate-limit/limiter.ts'
 
 /** A limiter, and a service of one endless window that counts calls. */
 function limited(limit: number, options: Partial<LimiterOptions> = {}) {

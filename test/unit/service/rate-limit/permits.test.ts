@@ -1,11 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { Priority } from '../../../../src/domain/run.ts'
 import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
-import {
-  AcquireQueue,
-  Permits,
-  type PendingAcquire,
-  type Priority,
-} from '../../../../src/service/rate-limit/permits.ts'
+import { AcquireQueue, Permits, type PendingAcquire } from '../../../../src/service/rate-limit/permits.ts'
 
 describe('permits', () => {
   const create = (count: number) => {
