@@ -176,9 +176,12 @@ async function checkCompletion(
     .map((one) => one.id)
   // Otherwise the write-back does it.
   if (run.isDryRun) await waiting.advanceCascade(deps.db, run.id, run.cascading)
-  let counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited)
-  if (await takeOver(deps, run, runningIds, counts, signal))
-    counts = await waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited)
+  const readCounts = () => waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited)
+  let counts = await readCounts()
+  const before = counts
+  if (await takeOver(deps, run, runningIds, counts, signal)) counts = await readCounts()
+  // What a dead run had leased became free meanwhile. The next check takes it over: only what is left then is beyond the budget.
+  if (before.abandoned === 0 && counts.abandoned > 0) return false
   state.fullCheckAt = nextReadAt(startedAt, performance.now())
   state.hadWaiting = hasWaiting
   state.others = counts.others

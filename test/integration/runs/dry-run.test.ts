@@ -227,3 +227,25 @@ test('a cascade is followed to its end', async () => {
     ways.map((way) => way.title),
   )
 })
+
+test('what a dead run had leased is requested, also if the leases expire while its rows are taken over', async () => {
+  await start()
+  await dryRun({ route: 'sync' })
+  // As a process leaves it that is killed during its last five calls.
+  const token = '5f0b9c0e-8d6e-4c59-9d0a-6b1f6b2f7a11'
+  await harness.database.pool.query(`
+    update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '3 s';
+    update fillrate.lookups
+       set state = 'leased', lease_token = '${token}', record = null, resolved_at = null, refresh_at = null
+     where id in (select lookup_id from fillrate.rows where state = 'waiting' order by lookup_id limit 5);
+    insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
+    select lease_token, now() + interval '1 h', array_agg(id) from fillrate.lookups where state = 'leased' group by 1;
+    create function public.expire() returns trigger language plpgsql as $$ begin
+      update fillrate.lookups set state = 'pending', lease_token = null where lease_token = '${token}';
+      return null;
+    end $$;
+    create trigger expire after update on fillrate.rows for each row when (old.run_id <> new.run_id) execute function public.expire();`)
+  const report = await dryRun({ route: 'sync' })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 340, waiting: 0 } })
+  expect(report.lookups.requested).toBe(5)
+})
