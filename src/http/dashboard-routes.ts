@@ -37,8 +37,6 @@ export interface DashboardServerOptions extends DashboardOptions {
   readonly host: string
   /** FILLRATE_PUBLIC_URL; null if not set. */
   readonly publicUrl: string | null
-  /** The service and key of this process; null if none is configured. */
-  readonly scope: string | null
 }
 
 const MAX_FORM_BYTES = 16_384
@@ -91,7 +89,7 @@ const METRICS_TIMEOUT_MS = 5_000
  *   answers
  */
 async function readMetrics(
-  { db, scope, sources, log, observer }: DashboardServerOptions,
+  { db, app, sources, log, observer }: DashboardServerOptions,
   readData: () => Promise<DashboardData>,
 ): Promise<[MetricsInput | null, isUp: boolean]> {
   const followed = listFollowed(sources())
@@ -99,7 +97,7 @@ async function readMetrics(
     data: await readData(),
     ...(await readStoredMetrics(db)),
     now: Date.now(),
-    scope,
+    scope: app()?.scope ?? null,
     followed,
   })
   try {

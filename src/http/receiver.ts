@@ -5,7 +5,6 @@ import type { Environment } from '../config/environment.ts'
 import type { Service } from '../domain/service/service.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { configuredAddress } from '../pipeline/deps.ts'
-import { toKeyId } from '../service/api-keys.ts'
 import { createWebhookReceiver } from '../pipeline/receive.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import { listServices } from '../store/services.ts'
@@ -73,7 +72,6 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
         log,
         tokens: environment.dashboardTokens,
         publicUrl: environment.publicUrl,
-        scope: configuredScope(environment),
       },
       trustedProxies: environment.trustedProxies,
       log,
@@ -104,13 +102,6 @@ function findOwnService(
     if (address !== null) id ??= (await listServices(db)).find(({ host }) => host === address)?.id ?? null
     return id
   }
-}
-
-/** The service and the newest key. */
-function configuredScope(environment: Environment): string | null {
-  const address = configuredAddress(environment)
-  const [key] = environment.apiKeys
-  return address === null || key === undefined ? null : `${address} ${toKeyId(key)}`
 }
 
 const publicUrlFor = (environment: Environment, listens: string): string =>

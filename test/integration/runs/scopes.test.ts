@@ -223,3 +223,17 @@ test('an identifier is erased for every service', async () => {
   expect(report.erased.lookups).toBe(2)
   expect(report.remaining).toEqual([])
 })
+
+test('metrics name the account of the limit, and no other scope for the key', async () => {
+  const app = await live.open({ config: { ...config, service: { account: 'acme' } } })
+  const listening = Promise.withResolvers<string>()
+  const stop = new AbortController()
+  const served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
+  const at = await listening.promise
+  await app.run(runRequest({ sources: ['leads'], limit: 20, route: 'sync' }))
+  const metrics = await (await fetch(`${at}/metrics`)).text()
+  stop.abort()
+  await served
+  const keys = [...metrics.matchAll(/^fillrate_circuit_open\{.*key="(.*?)"/gm)].map(([, key]) => key)
+  expect(keys).toEqual(['acme'])
+})

@@ -25,7 +25,6 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       tokens: [],
       app: () => null,
       publicUrl: null,
-      scope: null,
       sources: () => new Map(),
       spendSettings: () => NO_SPEND_SETTINGS,
       observer: () => ({ owner: 'own', own: [], schedules: null }),
