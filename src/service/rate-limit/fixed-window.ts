@@ -3,19 +3,6 @@ import type { Call, CallLedger, CallResult } from './call-ledger.ts'
 /** What an answer showed about the open window. */
 export type WindowEvidence = 'same' | 'next' | 'partial' | 'ambiguous'
 
-/** A completed call that no answer has assigned to a window yet. */
-interface UnattributedCall {
-  readonly sentAt: number
-  readonly completedAt: number
-  readonly isCounted: boolean
-}
-
-interface AmbiguousCall extends UnattributedCall {
-  readonly used: number | null
-  /** Sent after the window had opened, so not counted in an earlier one. */
-  readonly isOwn: boolean
-}
-
 /**
  * One fixed window after the other. No header says which window a call was counted in; the count does. "n are used" is
  * the next window if n is at most the number of calls that this one had counted before, and it is this window if n is
@@ -36,10 +23,11 @@ export class FixedWindow {
   confirmedUntil = Number.NEGATIVE_INFINITY
   /** When the first call was sent that may have been in the window before this one; −∞ if it may not have been ours. */
   previousFirstSentAt = Number.NaN
-  #ambiguous: AmbiguousCall[] = []
+  /** Completed calls that are in this window, or in the next one; and those that are in this one, or in the one before. */
+  #ambiguous: CallResult[] = []
+  #unattributed: readonly CallResult[] = []
   /** Calls that were in flight when it opened. */
   readonly #carriedOver = new Set<Call>()
-  #unattributed: readonly UnattributedCall[] = []
   /** Calls sent since it opened. */
   #own = 0
   /** It counts more calls than ours: a predecessor's, or another client's, may have started it. */
@@ -59,7 +47,7 @@ export class FixedWindow {
   /** When the first call was sent that may be in this window. */
   get firstSentAt(): number {
     let first = this.#firstOwnSentAt
-    for (const { sentAt } of this.#unattributed) first = Math.min(first, sentAt)
+    for (const { call } of this.#unattributed) first = Math.min(first, call.sentAt)
     for (const { sentAt } of this.#carriedOver) first = Math.min(first, sentAt)
     return first
   }
@@ -135,26 +123,25 @@ export class FixedWindow {
       this.#identity.record(resetAt, receivedAt)
       if (isCounted) this.confirmed++
       if (used !== null) this.#resolveUnattributed(used, call.sentAt)
-    } else this.#addAmbiguous(result, true)
+    } else this.#addAmbiguous(result)
     return 'ambiguous'
   }
 
   /** The call was sent before this window opened. */
   #onEarlier(result: CallResult): WindowEvidence {
-    const { call, receivedAt, used, isCounted } = result
+    const { call, receivedAt, used } = result
     this.#carriedOver.delete(call)
     if (used !== null && used > this.charged + this.#ledger.outstanding + 1 + this.#otherCalls)
       return 'ambiguous'
-    this.#unattributed = [...this.#unattributed, { sentAt: call.sentAt, completedAt: receivedAt, isCounted }]
+    this.#unattributed = [...this.#unattributed, result]
     this.#charge(receivedAt, false)
     // It was in flight long enough to be in the next window, perhaps.
-    this.#addAmbiguous(result, false)
+    this.#addAmbiguous(result)
     return 'ambiguous'
   }
 
-  #addAmbiguous({ call, receivedAt, used, isCounted }: CallResult, isOwn: boolean): void {
-    if (receivedAt <= this.confirmedUntil) return
-    this.#ambiguous.push({ sentAt: call.sentAt, completedAt: receivedAt, used, isCounted, isOwn })
+  #addAmbiguous(result: CallResult): void {
+    if (result.receivedAt > this.confirmedUntil) this.#ambiguous.push(result)
   }
 
   #charge(receivedAt: number, isCertain: boolean): void {
@@ -187,7 +174,7 @@ export class FixedWindow {
     this.confirmedUntil = this.startedAfter
     this.startedBy = null
     this.#ownChargedAt = null
-    this.#chargedAt = charged === 0 ? null : (this.#ambiguous.at(-1)?.completedAt ?? null)
+    this.#chargedAt = charged === 0 ? null : (this.#ambiguous.at(-1)?.receivedAt ?? null)
     this.#firstOwnSentAt = first?.sentAt ?? Number.POSITIVE_INFINITY
     this.#own = first === null ? 0 : 1
     this.#unattributed = this.#ambiguous
@@ -203,11 +190,12 @@ export class FixedWindow {
     for (let before = -1; before !== this.#ambiguous.length;) {
       before = this.#ambiguous.length
       const nextCanHave = before + this.#ledger.outstanding + this.#otherCalls
-      this.#ambiguous = this.#ambiguous.filter((call) => {
-        const isProven = call.used !== null && call.used > nextCanHave
+      this.#ambiguous = this.#ambiguous.filter(({ call, receivedAt, used, isCounted }) => {
+        const isProven = used !== null && used > nextCanHave
         if (isProven) this.confirmedUntil = Math.max(this.confirmedUntil, call.sentAt)
-        const isSame = isProven || call.completedAt <= this.confirmedUntil
-        if (isSame && call.isCounted && call.isOwn) this.confirmed++
+        const isSame = isProven || receivedAt <= this.confirmedUntil
+        // One that was sent before the window opened may be in the one before.
+        if (isSame && isCounted && call.window === this.id) this.confirmed++
         return !isSame
       })
     }
@@ -222,7 +210,7 @@ export class FixedWindow {
     const earlier = used - this.#own - this.#carriedOver.size
     if (earlier > this.#unattributed.length) this.#countsOthers = true
     if (this.#otherCalls === 0 && earlier >= 1 && earlier <= this.#unattributed.length) {
-      const completed = this.#unattributed.map((call) => call.completedAt).sort((a, b) => b - a)
+      const completed = this.#unattributed.map(({ receivedAt }) => receivedAt).sort((a, b) => b - a)
       const by = completed[earlier - 1]
       if (by !== undefined && this.startedBy !== null) this.startedBy = Math.min(this.startedBy, by)
     }
@@ -238,13 +226,13 @@ export class FixedWindow {
   #excludeOlder(max: number, sentAt: number): number {
     // Most calls find none, and a long window has thousands to sort.
     if (this.#unattributed.length <= max) return Number.NEGATIVE_INFINITY
-    const isCandidate = (call: UnattributedCall): boolean => call.isCounted && call.completedAt <= sentAt
+    const isCandidate = ({ isCounted, receivedAt }: CallResult): boolean => isCounted && receivedAt <= sentAt
     const candidates = this.#unattributed.filter(isCandidate)
     if (candidates.length <= max) return Number.NEGATIVE_INFINITY
-    const sorted = candidates.map((call) => call.sentAt).sort((a, b) => a - b)
+    const sorted = candidates.map(({ call }) => call.sentAt).sort((a, b) => a - b)
     const before = sorted[candidates.length - 1 - max] ?? Number.NEGATIVE_INFINITY
     this.#unattributed = this.#unattributed.filter(
-      (call) => call.completedAt > before && !(max === 0 && isCandidate(call)),
+      (result) => result.receivedAt > before && !(max === 0 && isCandidate(result)),
     )
     return before
   }
