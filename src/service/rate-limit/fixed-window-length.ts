@@ -12,8 +12,9 @@ export interface WindowStart {
 
 const STARTS_KEPT = 16
 
-/** Short windows are multiples of a tenth of a second, long ones of half a second. */
-const stepFor = (length: number): number => (length < 5000 ? 100 : 500)
+/** Windows that the clock starts are whole or half seconds long; of others the short ones are tenths. */
+const CLOCK_STEP = 500
+const stepFor = (length: number): number => (length < 5000 ? 100 : CLOCK_STEP)
 
 /**
  * How long a fixed window is. From below: a call that was sent this long after the window's first answer was still
@@ -22,7 +23,7 @@ const stepFor = (length: number): number => (length < 5000 ? 100 : 500)
  * - The first request starts it: then not before that was sent, and the next window's first answer ends it. Over several
  *   windows in a row the time of the answers counts once.
  * - The clock starts it, at any moment before the first request: then several windows in a row took at least as many
- *   lengths. Such windows are whole or half seconds long.
+ *   lengths.
  *
  * The instants in Reset bound it whatever starts a window.
  */
@@ -39,7 +40,8 @@ export class FixedWindowLength {
 
   /**
    * @param isOdd nothing is to be taken for a round length
-   * @param isShared another client's request may have started a window, and made Remaining rise by less
+   * @param isShared another client's request may have started a window, at any moment before ours, and made Remaining
+   *   rise by less
    */
   constructor(isOdd = false, isShared = false) {
     this.#isOdd = isOdd
@@ -53,7 +55,7 @@ export class FixedWindowLength {
   get bounds(): LengthBounds {
     const bounds = new LengthBounds()
     bounds.raiseMin(this.#min)
-    bounds.lowerMax(this.#isShared ? this.#maxOnClock : Math.max(this.maxIfRequestStarts, this.#maxOnClock))
+    bounds.lowerMax(Math.max(this.maxIfRequestStarts, this.#maxOnClock))
     bounds.lowerMax(this.#snap(this.#resets.max))
     return bounds
   }
@@ -64,23 +66,20 @@ export class FixedWindowLength {
 
   /** The longest as it was observed, before it is taken for a round one. */
   get observedMax(): number {
-    const max = this.#isShared
-      ? this.#maxIfClockAligned
-      : Math.max(this.#maxIfRequestStarts, this.#maxIfClockAligned)
-    return Math.min(this.#resets.max, max)
+    return Math.min(this.#resets.max, Math.max(this.#maxIfRequestStarts, this.#maxIfClockAligned))
   }
 
   /** The longest if the first request starts a window. */
   get maxIfRequestStarts(): number {
-    if (this.#isShared) return this.#snap(Math.min(this.#resets.max, this.#maxIfClockAligned), 500)
-    return this.#snap(Math.min(this.#resets.max, this.#maxIfRequestStarts))
+    const max = Math.min(this.#resets.max, this.#maxIfRequestStarts)
+    return this.#snap(max, this.#isShared ? CLOCK_STEP : stepFor(max))
   }
 
   /** The longest if the clock starts windows. */
   get #maxOnClock(): number {
-    const max = this.#snap(this.#maxIfClockAligned, 500)
+    const max = this.#snap(this.#maxIfClockAligned, CLOCK_STEP)
     if (this.#isShared || this.#isOdd || !Number.isFinite(this.#maxIfRequestStarts)) return max
-    return this.#resets.longestLattice(this.#min, max, 500)
+    return this.#resets.longestLattice(this.#min, max)
   }
 
   #snap(max: number, step = stepFor(max)): number {
@@ -115,12 +114,10 @@ export class FixedWindowLength {
   onWindowStart(start: WindowStart): void {
     for (const [index, earlier] of this.#starts.entries()) {
       const windows = this.#starts.length - index
-      this.#maxIfClockAligned = Math.min(this.#maxIfClockAligned, (start.by - earlier.after) / windows)
       const { previousFirstSentAt } = this.#starts[index + 1] ?? start
-      this.#maxIfRequestStarts = Math.min(
-        this.#maxIfRequestStarts,
-        (start.by - previousFirstSentAt) / windows,
-      )
+      const first = this.#isShared ? earlier.after : previousFirstSentAt
+      this.#maxIfClockAligned = Math.min(this.#maxIfClockAligned, (start.by - earlier.after) / windows)
+      this.#maxIfRequestStarts = Math.min(this.#maxIfRequestStarts, (start.by - first) / windows)
     }
     this.#starts.push(start)
     if (this.#starts.length > STARTS_KEPT) this.#starts.shift()
@@ -150,7 +147,9 @@ export class ResetInstants {
   max = Number.POSITIVE_INFINITY
   #instants: readonly ResetInstant[] = []
   #stretch = 0
-  #searched = { min: 0, max: 0, instants: this.#instants, found: 0 }
+  /** The longest lattice up to `searchedTo`. */
+  #lattice = 0
+  #searchedTo = Number.NaN
 
   onIdle(): void {
     this.#stretch++
@@ -171,23 +170,18 @@ export class ResetInstants {
       this.max = Math.min(this.max, (Math.abs(at - earlier.at) + tolerance) / Math.abs(index - other))
     }
     this.#instants = instants.slice(-INSTANTS_KEPT)
+    this.#searchedTo = Number.NaN
   }
 
   /** The longest length of which all instants are whole multiples apart; 0 if none is: the clock starts no windows. */
-  longestLattice(min: number, max: number, step: number): number {
+  longestLattice(min: number, max: number): number {
     if (max > LONGEST_LATTICE || this.#instants.length === 0) return max
-    const { instants, found } = this.#searched
-    const isValid = instants === this.#instants && (found === 0 ? min >= this.#searched.min : found > min)
-    if (isValid && found <= max && max <= this.#searched.max) return found
-    this.#searched = { min, max, instants: this.#instants, found: this.#search(min, max, step) }
-    return this.#searched.found
-  }
-
-  #search(min: number, max: number, step: number): number {
-    for (let length = Math.floor(max / step) * step; length > min; length -= step) {
-      if (this.#isLattice(length)) return length
+    if (max !== this.#searchedTo) {
+      this.#searchedTo = max
+      this.#lattice = Math.floor(max / CLOCK_STEP) * CLOCK_STEP
+      while (this.#lattice > 0 && !this.#isLattice(this.#lattice)) this.#lattice -= CLOCK_STEP
     }
-    return 0
+    return this.#lattice > min ? this.#lattice : 0
   }
 
   #isLattice(length: number): boolean {

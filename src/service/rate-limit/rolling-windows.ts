@@ -8,8 +8,8 @@ export interface WindowModel {
   /** A length in milliseconds that is not too short if the service counts in this way. */
   readonly safeLength: number
   onAnswer(result: CallResult, limit: number, otherCalls: number): void
-  /** Nothing was wanted for a while. */
-  onIdle(): void
+  /** Nothing was wanted for a while, until `now`. */
+  onIdle(now: number): void
 }
 
 /**

@@ -50,7 +50,7 @@ class FixedWindowModel implements WindowModel {
     return this.length.bounds.max
   }
 
-  onIdle(now: number = this.#idleUntil): void {
+  onIdle(now: number): void {
     this.#idleUntil = now
     this.length.onIdle()
   }
@@ -112,8 +112,12 @@ export class WindowModels {
     return this.#estimate
   }
 
+  get #all(): WindowModel[] {
+    return [this.#fixed, this.#sliding, this.#bucket]
+  }
+
   get #possible(): WindowModel[] {
-    return [this.#fixed, this.#sliding, this.#bucket].filter((model) => !model.isContradicted)
+    return this.#all.filter((model) => !model.isContradicted)
   }
 
   /** How many calls every possible model allows, by the longest length; −∞ while none is known. */
@@ -134,9 +138,7 @@ export class WindowModels {
     this.#idleSince = isWanted ? null : since
     const atLeast = Math.min(LONGEST_IDLE, Math.max(SHORTEST_IDLE, furthestReset / 50))
     if (!isWanted || now - since <= atLeast) return false
-    this.#fixed.onIdle(now)
-    this.#sliding.onIdle()
-    this.#bucket.onIdle()
+    for (const model of this.#all) model.onIdle(now)
     this.#estimate = null
     return true
   }
@@ -151,10 +153,8 @@ export class WindowModels {
       return
     }
     const otherCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
-    this.#fixed.onAnswer(result, limit, otherCalls)
+    for (const model of this.#all) model.onAnswer(result, limit, otherCalls)
     this.#estimate = null
-    this.#sliding.onAnswer(result, limit, otherCalls)
-    this.#bucket.onAnswer(result, limit, otherCalls)
     if (this.#possible.length === 0) this.reset()
     const { sentAt, window } = result.call
     // A late answer belongs to the window that was open when its call was sent.
