@@ -71,9 +71,9 @@ export class ResetTimer {
   furthest = 0
   certainFurthest = 0
   readonly #offset: ClockOffset
-  /** The latest Reset; and the same, as long as no call can have taken the place that it promises. */
+  /** The latest Reset, and whether no call can have taken the place that it promises. */
   #last: ReceivedReset | null = null
-  #unclaimed: ReceivedReset | null = null
+  #isUnclaimed = false
   #notBefore = Number.NEGATIVE_INFINITY
   #triedAt = Number.NEGATIVE_INFINITY
   #silenceMs = FIRST_SILENCE
@@ -87,24 +87,21 @@ export class ResetTimer {
    * arrives late would promise a place that another call has taken since.
    */
   record(reset: Reset, sentAt: number, receivedAt: number): void {
-    const before = this.#unclaimed
-    const received = { reset, receivedAt }
+    const before = this.#isUnclaimed ? this.#last : null
     this.#silenceMs = FIRST_SILENCE
     this.#triedAt = receivedAt
-    this.#last = received
-    this.#unclaimed = received
+    this.#last = { reset, receivedAt }
+    this.#isUnclaimed = true
     this.certainFurthest = Math.max(this.certainFurthest, (this.earliestReset ?? receivedAt) - receivedAt)
     const until = this.latestReset
     if (until !== null) this.furthest = Math.max(this.furthest, until - receivedAt)
     if (before === null || sentAt >= before.receivedAt) return
-    if ((this.#latest(before) ?? 0) < (until ?? 0)) return
-    this.#last = before
-    this.#unclaimed = before
+    if ((this.#latest(before) ?? 0) >= (until ?? 0)) this.#last = before
   }
 
   /** An answer without a Reset: its call may have taken the target place. */
   onUninformativeAnswer(now: number): void {
-    this.#unclaimed = null
+    this.#isUnclaimed = false
     this.#triedAt = now
   }
 
@@ -118,7 +115,6 @@ export class ResetTimer {
     this.furthest = 0
     this.certainFurthest = 0
     this.#last = null
-    this.#unclaimed = null
   }
 
   /** The latest moment at which the limit may be renewed, on our clock; null if no credible Reset is known. */
@@ -151,8 +147,9 @@ export class ResetTimer {
    *   tried that Reset does not promise
    */
   nextAttempt(minLength: number | null): { readonly at: number; readonly isFromHeader: boolean } | null {
-    const target = this.#latest(this.#unclaimed)
-    if (target !== null) return { at: Math.max(target, this.#notBefore), isFromHeader: true }
+    const target = this.latestReset
+    if (this.#isUnclaimed && target !== null)
+      return { at: Math.max(target, this.#notBefore), isFromHeader: true }
     if (minLength === null) return null
     const silence = Math.max(this.#silenceMs, this.furthest, minLength)
     return { at: Math.max(this.#notBefore, this.#triedAt + silence), isFromHeader: false }
@@ -162,7 +159,7 @@ export class ResetTimer {
   consume(now: number): void {
     this.#silenceMs = Math.min(LONGEST_WINDOW, this.#silenceMs * 2)
     this.#triedAt = now
-    this.#unclaimed = null
+    this.#isUnclaimed = false
   }
 
   notBefore(at: number): void {
