@@ -41,6 +41,8 @@ const GRANT_TTL_MS = 60_000
 /** All calls of the key: granted, in flight and completed. The rate limit is estimated from these numbers alone. */
 export class CallLedger {
   sent = 0
+  /** Not sent yet. */
+  granted = 0
   completed = 0
   /** Of these, answered with 4xx. */
   clientErrors = 0
@@ -48,7 +50,6 @@ export class CallLedger {
   readonly inFlight = new Set<Call>()
   /** Granted and not yet sent, the latest last. */
   readonly #grants: { readonly at: number; count: number }[] = []
-  #granted = 0
   /** Calls an entry stands for, a power of two. */
   #stride = 1
   /** Calls before this one are forgotten, whatever room there is. */
@@ -60,21 +61,17 @@ export class CallLedger {
   #receivedAt = new Float64Array(CAPACITY)
   #counted = new Float64Array(CAPACITY)
 
-  get granted(): number {
-    return this.#granted
-  }
-
   get outstanding(): number {
     return this.inFlight.size
   }
 
   /** Calls that will still report something. */
   get hasPending(): boolean {
-    return this.inFlight.size > 0 || this.#granted > 0
+    return this.inFlight.size > 0 || this.granted > 0
   }
 
   grant(count: number, at: number): void {
-    this.#granted += count
+    this.granted += count
     this.#grants.push({ at, count })
   }
 
@@ -85,7 +82,7 @@ export class CallLedger {
       const taken = Math.min(last.count, left)
       last.count -= taken
       left -= taken
-      this.#granted -= taken
+      this.granted -= taken
       if (last.count === 0) this.#grants.pop()
     }
   }
@@ -99,7 +96,7 @@ export class CallLedger {
   expireGrants(now: number): void {
     const isExpired = ({ at }: { at: number }): boolean => now >= at + GRANT_TTL_MS
     for (let first = this.#grants[0]; first !== undefined && isExpired(first); first = this.#grants[0]) {
-      this.#granted -= first.count
+      this.granted -= first.count
       this.#grants.shift()
     }
   }

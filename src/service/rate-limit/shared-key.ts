@@ -24,8 +24,9 @@ const SHARE_OF_ANSWER = 1 / 3
  */
 export class SharedKeyDetector {
   headroom = 0
-  #isDetected = false
-  #isProven = false
+  isDetected = false
+  /** It is another client, and not what a previous process had in flight when it ended. */
+  isProven = false
   #detectedIn: number | null = null
   #quietWindows = 0
   #roundTripMs = 0
@@ -43,23 +44,14 @@ export class SharedKeyDetector {
   #longestPause = 0
   #pauseLimit = LONGEST_PAUSE_MS
 
-  get isDetected(): boolean {
-    return this.#isDetected
-  }
-
-  /** It is another client, and not what a previous process had in flight when it ended. */
-  get isProven(): boolean {
-    return this.#isProven
-  }
-
   /** It is proven, and our calls have not shown since that it is gone. */
   get isPresent(): boolean {
-    return this.#isProven && !this.#isGone
+    return this.isProven && !this.#isGone
   }
 
   /** The previous leader has proven it a moment ago: it is there until our own calls show that it is gone. */
   inherit(): void {
-    this.#isProven = true
+    this.isProven = true
   }
 
   onCompleted(roundTripMs: number): void {
@@ -90,16 +82,16 @@ export class SharedKeyDetector {
   onExcessCount(excess: number, window: number, limit: number): void {
     if (excess < 1) return
     this.#onSign()
-    if (this.#detectedIn !== null && this.#detectedIn !== window) this.#isDetected = this.#isProven = true
+    if (this.#detectedIn !== null && this.#detectedIn !== window) this.isDetected = this.isProven = true
     this.#detectedIn = window
-    if (this.#isDetected) this.headroom = Math.max(this.headroom, Math.min(excess + 1, limit / 2))
+    if (this.isDetected) this.headroom = Math.max(this.headroom, Math.min(excess + 1, limit / 2))
   }
 
   /** Remaining fell by calls that are not ours. */
   onExcessDecrease(excess: number, window: number, limit: number, now: number): void {
     this.#firstDecreaseAt ??= now
-    if (now - this.#firstDecreaseAt >= PREDECESSOR_MS) this.#isProven = true
-    this.#isDetected = true
+    if (now - this.#firstDecreaseAt >= PREDECESSOR_MS) this.isProven = true
+    this.isDetected = true
     this.#decrease = window === this.#decreasedIn ? this.#decrease + excess : excess
     this.#decreasedIn = window
     this.#onSign()
@@ -109,7 +101,7 @@ export class SharedKeyDetector {
   /** A call was refused although `missing` of the limit was not used by ours. */
   onRejected(missing: number, limit: number, now: number): void {
     this.#rejectedAt = now
-    this.#isDetected = this.#isProven = true
+    this.isDetected = this.isProven = true
     this.#onSign()
     const more = Math.max(this.headroom * 1.25 + 1, Math.min(missing, this.headroom * 2 + 2))
     this.headroom = Math.min(limit / 2, more)
@@ -125,7 +117,7 @@ export class SharedKeyDetector {
       this.#quietUntil = receivedAt
       return
     }
-    if (!this.#isProven || sentAt <= this.#quietUntil) return
+    if (!this.isProven || sentAt <= this.#quietUntil) return
     this.#pauseLimit = Math.max(LONGEST_PAUSE_MS, Number.isFinite(windowMs) ? windowMs : 0)
     const window = Math.min(LONGEST_QUIET_MS, Math.max(SHORTEST_QUIET_MS, windowMs))
     this.#quietMs += Math.min(sentAt - this.#quietUntil, window * SHARE_OF_ANSWER)
@@ -146,8 +138,8 @@ export class SharedKeyDetector {
   onNewWindow(): void {
     this.headroom *= 0.98
     this.#quietWindows++
-    if (this.#quietWindows <= (this.#isProven ? QUIET_WINDOWS : QUIET_WINDOWS_UNPROVEN)) return
-    this.#isDetected = this.#isProven = false
+    if (this.#quietWindows <= (this.isProven ? QUIET_WINDOWS : QUIET_WINDOWS_UNPROVEN)) return
+    this.isDetected = this.isProven = false
     this.#firstDecreaseAt = null
     this.#detectedIn = null
     this.#longestPause = 0

@@ -1,19 +1,4 @@
-/**
- * The model's named states; docs/internals/rate.md describes the rules.
- *
- *              a limit is stated       only fixed windows are possible
- *     cold ──────────────────────▶ calibrating ──────────────────────▶ fixed_window
- *      │                            │ ▲  ▲                                  │
- *      │ 100 answers                │ │  └── an estimate is contradicted ───┘
- *      │ without a limit            │ └───── an estimate is contradicted ───┐
- *      ▼                            └─────────────────────────────────────▶ sliding
- *     unlimited                        only a sliding window or a bucket is possible
- *
- *     cold, unlimited: ──a 429──▶ learnt ──a limit is stated──▶ calibrating
- *
- *     from each: ──a 429, or a limit cut below what may be counted──▶ cooldown ──its time is over──▶ back
- *     from each: ──a 403 soon after a 429──▶ banned ──one call after each pause, until one is answered──▶ back
- */
+/** The model's states; docs/internals/rate.md draws how one follows from another. */
 export type RateLimitState =
   | 'cold'
   | 'unlimited'

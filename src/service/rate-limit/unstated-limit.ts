@@ -42,7 +42,8 @@ interface Pause {
  */
 export class UnstatedLimit {
   readonly slowStart = new SlowStart()
-  #known: LearntLimit | null = null
+  /** Null while nothing was refused. */
+  known: LearntLimit | null = null
   /** What is known without the shorter span that is on trial. */
   #proven: LearntLimit | null = null
   /** When the first call that was accepted after the latest pause was sent, and how many were accepted since. */
@@ -65,13 +66,8 @@ export class UnstatedLimit {
     this.#ledger = ledger
   }
 
-  /** Null while nothing was refused. */
-  get known(): LearntLimit | null {
-    return this.#known
-  }
-
   get state(): RateLimitState {
-    if (this.#known !== null) return 'learnt'
+    if (this.known !== null) return 'learnt'
     return this.slowStart.isUnlimited ? 'unlimited' : 'cold'
   }
 
@@ -81,7 +77,7 @@ export class UnstatedLimit {
    */
   grantable(now: number): number {
     const pending = this.#ledger.outstanding + this.#ledger.granted
-    const known = this.#known
+    const known = this.known
     if (known === null) return Math.max(0, this.slowStart.allowed - pending)
     const left = this.left(known, now)
     if (left < 1) return left === 0 && this.#probe === null && now >= this.#probeDueAt(known, now) ? 1 : 0
@@ -98,19 +94,19 @@ export class UnstatedLimit {
 
   /** When `grantable` may rise by the passing of time. */
   nextAt(now: number): number | null {
-    if (this.#known === null) return this.#ledger.grantsExpireAt
+    if (this.known === null) return this.#ledger.grantsExpireAt
     const carefulUntil = (this.#refusedAt.at(-1) ?? 0) + CAREFUL_MS
-    const probeAt = this.#probe === null ? this.#probeDueAt(this.#known, now) : now
-    const times = [this.#leavesAt(this.#known, now), probeAt, carefulUntil].filter((at) => at > now)
+    const probeAt = this.#probe === null ? this.#probeDueAt(this.known, now) : now
+    const times = [this.#leavesAt(this.known, now), probeAt, carefulUntil].filter((at) => at > now)
     const next = Math.min(...times)
     return Number.isFinite(next) ? next : this.#ledger.grantsExpireAt
   }
 
   onSent(call: Call, now: number): void {
-    if (this.#known === null || this.left(this.#known, now) >= 0) return
-    const { calls, windowMs } = this.#known
-    const limit = this.#isProbeShorter(this.#known, now)
-      ? { calls, windowMs: windowMs - (this.#leavesAt(this.#known, now) - now) }
+    if (this.known === null || this.left(this.known, now) >= 0) return
+    const { calls, windowMs } = this.known
+    const limit = this.#isProbeShorter(this.known, now)
+      ? { calls, windowMs: windowMs - (this.#leavesAt(this.known, now) - now) }
       : { calls: calls + 1, windowMs }
     this.#probe = { call, limit }
   }
@@ -128,13 +124,13 @@ export class UnstatedLimit {
   /** @param until when calls go on, as the refusal states it; null: it does not */
   onRejected(until: number | null, now: number): void {
     this.slowStart.onRejected(this.#ledger.outstanding + 1)
-    const oldest = now - 2 * (this.#known?.windowMs ?? LAST_PROBE_MS)
+    const oldest = now - 2 * (this.known?.windowMs ?? LAST_PROBE_MS)
     this.#refusedAt = [...this.#refusedAt.filter((at) => at > oldest), now]
-    const isOnTrial = this.#proven !== this.#known && now < this.#probeAt
+    const isOnTrial = this.#proven !== this.known && now < this.#probeAt
     const isOfProbe = this.#probe !== null || isOnTrial
     if (isOfProbe) this.#onProbeRejected()
     if (this.#pause === null) {
-      if (this.#known !== null && !isOfProbe) this.#know(this.#letThrough(this.#known, now))
+      if (this.known !== null && !isOfProbe) this.#know(this.#letThrough(this.known, now))
       this.#pause = { since: now, until, isOfProbe }
     } else this.#pause.until = until
     this.#probeAt = now + this.#probeMs
@@ -147,7 +143,7 @@ export class UnstatedLimit {
   }
 
   #know(limit: LearntLimit): void {
-    this.#known = limit
+    this.known = limit
     this.#proven = limit
   }
 
@@ -165,23 +161,23 @@ export class UnstatedLimit {
     this.#since = at
     this.#accepted = 0
     if (since === null || accepted === 0 || isOfProbe) return
-    const limit = tighten(this.#known, { calls: accepted, windowMs: Math.max(1, at - since) })
+    const limit = tighten(this.known, { calls: accepted, windowMs: Math.max(1, at - since) })
     this.#know(limit)
     this.#ledger.rememberFor(limit.calls)
     this.#probeAt = sentAt + Math.max(this.#probeMs, limit.windowMs)
   }
 
   #onProbeAccepted(limit: LearntLimit, now: number): void {
-    const isShorter = limit.calls === this.#known?.calls
+    const isShorter = limit.calls === this.known?.calls
     this.#probe = null
     if (!isShorter) this.#proven = limit
-    this.#known = limit
+    this.known = limit
     this.#probeAt = now + (isShorter ? TRIAL_SPANS : 1) * limit.windowMs
   }
 
   #onProbeRejected(): void {
-    const isShorter = this.#probe === null || this.#probe.limit.calls === this.#known?.calls
-    if (this.#probe === null) this.#known = this.#proven
+    const isShorter = this.#probe === null || this.#probe.limit.calls === this.known?.calls
+    if (this.#probe === null) this.known = this.#proven
     if (isShorter) this.#share /= 2
     this.#isShorterNext = !isShorter && this.#share > LEAST_SHARE
     this.#probeMs = Math.min(LAST_PROBE_MS, this.#probeMs * 2)
