@@ -50,7 +50,7 @@ export function readRateHeaders(headers: Headers, now: number): RateHeaders {
   const policy = findPolicy(values, policies)
   const limit = values.limit ?? policy?.limit ?? null
   const isUnlimited = limit !== null && limit < 1
-  const date = readInstant(firstOf(headers['date']))
+  const date = parseHttpDate(textsOf(headers['date'])[0] ?? '')
   return {
     limit: isUnlimited ? null : limit,
     remaining: isUnlimited || values.remaining === null ? null : clampRemaining(values.remaining, limit),
@@ -109,7 +109,6 @@ function readFamily(
  * with the policy of its name.
  */
 function readCombined(value: HeaderValue, policies: readonly Policy[]): RateValues {
-  if (value === undefined) return NO_VALUES
   const text = split(value).join(',')
   const remaining = readParameter(text, 'remaining')
   if (remaining !== null)
@@ -126,7 +125,7 @@ function readCombined(value: HeaderValue, policies: readonly Policy[]): RateValu
 
 function readDelay(text: string, name: string): Reset | null {
   const seconds = readParameter(text, name)
-  return seconds === null ? null : { kind: 'delay', ms: seconds * 1000, precision: 1000 }
+  return seconds === null ? null : delayOf(seconds * 1000)
 }
 
 /** `100;w=60` and `"default";q=100;w=60`. */
@@ -156,7 +155,7 @@ function readParameter(text: string, name: string): number | null {
 /** The numbers in a header, without their parameters; none if one of them is no number. */
 function readNumbers(value: HeaderValue): number[] {
   const numbers = split(value).map((part) => readNumber(part.split(';')[0]))
-  return numbers.flatMap((number) => (number === null || numbers.includes(null) ? [] : [number]))
+  return numbers.every((number) => number !== null) ? numbers : []
 }
 
 /** A whole number, also written `-1` (a count below 0) or `50.0`; no larger than can be counted. */
@@ -168,20 +167,29 @@ function readNumber(text: string | undefined): number | null {
 const least = (numbers: readonly number[]): number | null =>
   numbers.length === 0 ? null : Math.min(...numbers)
 
-const split = (value: HeaderValue): string[] =>
-  (typeof value === 'string' ? [value] : (value ?? [])).flatMap((one) => one.split(','))
+const textsOf = (value: HeaderValue): readonly string[] =>
+  typeof value === 'string' ? [value] : (value ?? [])
+
+const split = (value: HeaderValue): string[] => textsOf(value).flatMap((text) => text.split(','))
 
 /** A date has a comma of its own. */
 const splitReset = (value: HeaderValue): (string | undefined)[] =>
   typeof value === 'string' && /[a-z]{3},/i.test(value) ? [value] : split(value)
 
-const firstOf = (value: HeaderValue): string | undefined => (typeof value === 'string' ? value : value?.[0])
+/** Whole seconds may have been rounded to them, in whatever form they are written. */
+const precisionOf = (ms: number): number => [1000, 100, 10].find((unit) => ms % unit === 0) ?? 1
 
-/** Numbers from here on are seconds, milliseconds, micro- and nanoseconds since the epoch; below, a delay in seconds. */
-const EPOCH_SECONDS = 1e9
-const EPOCH_MILLISECONDS = 1e11
-const EPOCH_MICROSECONDS = 1e14
-const EPOCH_NANOSECONDS = 1e17
+const instantAt = (at: number): Reset => ({ kind: 'instant', at, precision: precisionOf(at) })
+
+const delayOf = (ms: number): Reset => ({ kind: 'delay', ms, precision: precisionOf(ms) })
+
+/** What a number is since the epoch, by its magnitude: nano-, micro- and milliseconds, seconds. Below, it is a delay in seconds. */
+const EPOCH_UNITS = [
+  { from: 1e17, ms: 1e-6 },
+  { from: 1e14, ms: 1e-3 },
+  { from: 1e11, ms: 1 },
+  { from: 1e9, ms: 1000 },
+]
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
@@ -189,31 +197,16 @@ const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_00
 function readReset(text: string | undefined): Reset | null {
   if (text === undefined) return null
   const trimmed = text.trim()
-  if (/^\d+(?:\.\d+)?$/.test(trimmed)) return readNumericReset(trimmed)
-  const at = readInstant(trimmed)
-  if (at !== null) return { kind: 'instant', at, precision: precisionOf(at) }
-  const ms = readDuration(trimmed)
-  return ms === null ? null : { kind: 'delay', ms, precision: precisionOf(ms) }
-}
-
-const readInstant = (text: string | undefined): number | null =>
-  text === undefined ? null : parseHttpDate(text)
-
-function readNumericReset(text: string): Reset {
-  const value = Number(text)
-  if (value >= EPOCH_MILLISECONDS) {
-    const perMs = value >= EPOCH_NANOSECONDS ? 1e6 : value >= EPOCH_MICROSECONDS ? 1e3 : 1
-    const at = Math.round(value / perMs)
-    return { kind: 'instant', at, precision: precisionOf(at) }
+  if (/^\d+(?:\.\d+)?$/.test(trimmed)) {
+    const value = Number(trimmed)
+    const unit = EPOCH_UNITS.find(({ from }) => value >= from)
+    return unit === undefined ? delayOf(value * 1000) : instantAt(Math.round(value * unit.ms))
   }
-  const ms = value * 1000
-  const precision = text.includes('.') ? precisionOf(ms) : 1000
-  return value >= EPOCH_SECONDS ? { kind: 'instant', at: ms, precision } : { kind: 'delay', ms, precision }
+  const at = parseHttpDate(trimmed)
+  if (at !== null) return instantAt(at)
+  const ms = readDuration(trimmed)
+  return ms === null ? null : delayOf(ms)
 }
-
-/** Whole seconds may have been rounded to them, in whatever form they are written. */
-const precisionOf = (ms: number): number =>
-  ms % 1000 === 0 ? 1000 : ms % 100 === 0 ? 100 : ms % 10 === 0 ? 10 : 1
 
 function readDuration(text: string): number | null {
   if (!/^(?:\d+(?:\.\d+)?(?:ms|[smhd])\s*)+$/.test(text)) return null
@@ -236,14 +229,10 @@ const ISO_DATE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d
  * there is one, because a date is by the server's clock.
  */
 export function parseRetryAfter(value: HeaderValue, now: number): number | null {
-  if (value === undefined) return null
-  if (typeof value === 'string') return parseWait(value.trim(), now)
-  let longest: number | null = null
-  for (const one of value) {
-    const wait = parseWait(one.trim(), now)
-    if (wait !== null) longest = Math.max(wait, longest ?? 0)
-  }
-  return longest
+  const waits = textsOf(value)
+    .map((text) => parseWait(text.trim(), now))
+    .filter((wait) => wait !== null)
+  return waits.length === 0 ? null : Math.max(...waits)
 }
 
 function parseWait(text: string, now: number): number | null {
