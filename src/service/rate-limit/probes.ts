@@ -31,16 +31,6 @@ interface ProbeCall {
   readonly probe: number
 }
 
-/** What a plan was made by: if that is known better, a new one is made. */
-interface PlanBasis {
-  readonly windowStart: number
-  readonly firstSentAt: number
-  readonly callsPerProbe: number
-  /** What was tried before. */
-  readonly tried: number
-  readonly lastTried: number | null
-}
-
 /** Up to here a length is tried in tenths of a second, and a whole probe at once. In milliseconds. */
 const SHORT_WINDOW_MS = 5000
 
@@ -77,7 +67,12 @@ const CANDIDATE_LENGTHS = [
 export class Probes {
   #window = -1
   #plan: readonly ProbeCall[] = []
-  #basis: PlanBasis | null = null
+  /** What the plan was made from, until its first call: if that is known better, a new one is made. */
+  #basis: {
+    readonly context: ProbeContext
+    readonly tried: number
+    readonly lastTried: number | null
+  } | null = null
   /** The probe that was begun last, and when. */
   #current: { readonly probe: number; readonly since: number } | null = null
   /** The length that was tried last in this window, and the calls spent in it. */
@@ -123,30 +118,22 @@ export class Probes {
 
   #update(context: ProbeContext, now: number): void {
     if (context.window !== this.#window) this.#startWindow(context)
-    const { windowStart, firstSentAt } = context
-    if (this.#isOver || windowStart === null) return
+    if (this.#isOver || context.windowStart === null) return
     // A response has answered the probe: its other calls are free.
     const current = this.#current
     if (current !== null && context.lastHeaderAt >= current.since)
       this.#plan = this.#plan.filter(({ probe }) => probe !== current.probe)
-    const perProbe = callsPerProbe(context)
     const basis = this.#basis
-    const isOutdated =
-      basis !== null &&
-      (basis.windowStart !== windowStart ||
-        basis.firstSentAt !== firstSentAt ||
-        basis.callsPerProbe !== perProbe)
-    if (isOutdated) {
+    if (basis !== null && !isSameStart(basis.context, context)) {
       this.#tried = basis.tried
       this.#lastTried = basis.lastTried
       this.#plan = []
     }
     if (this.#plan.length > 0) return
-    const [tried, lastTried] = [this.#tried, this.#lastTried]
-    this.#basis = { windowStart, firstSentAt, callsPerProbe: perProbe, tried, lastTried }
-    const moments = this.#chooseMoments(context, windowStart, now)
+    this.#basis = { context, tried: this.#tried, lastTried: this.#lastTried }
+    const moments = this.#chooseMoments(context, context.windowStart, now)
     this.#current = null
-    this.#plan = expandProbes(moments, perProbe, this.#tried)
+    this.#plan = expandProbes(moments, callsPerProbe(context), this.#tried)
     this.#isOver = this.#plan.length === 0
     this.#isFinal = isBoundedByRequest(context) || isBoundedByClock(context)
   }
@@ -175,10 +162,11 @@ export class Probes {
     if (left <= 0) return []
     const start = Math.min(windowStart, context.firstSentAt)
     const min = Math.max(context.min, this.#tried, now - windowStart)
-    const justBefore = (length: number): number => start + length - leadTime(length)
-    const justAfter = (length: number): number => windowStart + padded(length)
-    if (isBoundedByRequest(context))
-      return this.#momentsWithin(context, { min, start, left, justBefore, justAfter })
+    const around = (length: number): [number, number] => [
+      start + length - leadTime(length),
+      windowStart + padded(length),
+    ]
+    if (isBoundedByRequest(context)) return this.#momentsWithin(context, min, left, start, around)
     if (isBoundedByClock(context)) {
       // The first request starts no window. The longest length is known, so all that is left is to see the window still
       // open when no shorter length is possible any more.
@@ -189,31 +177,40 @@ export class Probes {
     if (length === null) return []
     const isFirst = this.#tried === 0
     this.#tried = length
-    const before = justBefore(length)
-    if (left < 4 || !isFirst) return [before, justAfter(length)].slice(-left)
-    return [start + (before - start) / 2, before, justAfter(length)].filter((at) => at > now)
+    const [before, after] = around(length)
+    if (left < 4 || !isFirst) return [before, after].slice(-left)
+    return [start + (before - start) / 2, before, after].filter((at) => at > now)
   }
 
-  /** The length is bounded from above if the first request starts a window. */
-  #momentsWithin(context: ProbeContext, { min, start, left, justBefore, justAfter }: Candidates): number[] {
+  /**
+   * The length is bounded from above if the first request starts a window.
+   * @param around the moments just before and just after the end of a window of a length
+   */
+  #momentsWithin(
+    context: ProbeContext,
+    min: number,
+    left: number,
+    start: number,
+    around: (length: number) => [number, number],
+  ): number[] {
     const longest = context.maxIfRequestStarts
     if (this.#tried >= longest) return []
     this.#tried = longest
     const isClockSlower = context.max > longest + CLOSE_MS
     const length = this.#pickLength(min, longest)
-    if (length === null) return isClockSlower ? [justBefore(longest), justAfter(longest)].slice(-left) : []
-    if (length > longest * PRECISION && !isClockSlower) {
+    if (length === null) return isClockSlower ? around(longest).slice(-left) : []
+    const [before, after] = around(length)
+    const isLongest = length > longest * PRECISION
+    if (isLongest && !isClockSlower) {
       // To see the window still open when no shorter length is possible any more, and just before its end. A window that
       // the clock starts is some way on when its first call comes.
-      const before = justBefore(length)
       const shorter = roundestBelow(context.min, length * PRECISION)
       const between = shorter === null ? before : start + (length + shorter) / 2
       return (before - between > CLOSE_MS ? [between, before] : [before]).slice(0, left)
     }
-    if (length > longest * PRECISION || longest - length > CLOSE_MS)
-      return [justBefore(length), justAfter(length)].slice(-left)
-    const volley = [-leadTime(length), 4, 12, 20, 28, 36].map((after) => start + length + after)
-    return isClockSlower ? [...volley.slice(0, left - 1), justAfter(length)] : volley.slice(0, left)
+    if (isLongest || longest - length > CLOSE_MS) return [before, after].slice(-left)
+    const volley = [before, ...[4, 12, 20, 28, 36].map((late) => start + length + late)]
+    return isClockSlower ? [...volley.slice(0, left - 1), after] : volley.slice(0, left)
   }
 
   /** The roundest length; if that was tried in vain, a shorter one every other time. */
@@ -225,14 +222,6 @@ export class Probes {
     this.#lastTried = shorter ?? roundest
     return this.#lastTried
   }
-}
-
-interface Candidates {
-  readonly min: number
-  readonly start: number
-  readonly left: number
-  readonly justBefore: (length: number) => number
-  readonly justAfter: (length: number) => number
 }
 
 /**
@@ -248,6 +237,12 @@ function expandProbes(moments: readonly number[], perProbe: number, length: numb
     return Array.from({ length: perProbe }, (_, index) => ({ at: first + index * apart, probe }))
   })
 }
+
+/** What a plan was made from is not known better by now. */
+const isSameStart = (before: ProbeContext, context: ProbeContext): boolean =>
+  before.windowStart === context.windowStart &&
+  before.firstSentAt === context.firstSentAt &&
+  callsPerProbe(before) === callsPerProbe(context)
 
 /** Observations bound the length from above, and Reset does not say that the window is longer. */
 const isBoundedByRequest = (context: ProbeContext): boolean => {
