@@ -8,7 +8,7 @@ import {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
-import { createLimiter, type Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
+import { Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
@@ -93,7 +93,7 @@ export class Leadership {
     this.#lease = lease
     this.#renewedAt = acquiredAt
     this.#hasStoredCircuit = circuit !== null
-    this.limiter = createLimiter({
+    this.limiter = new Limiter({
       reserve: options.reserve,
       ...stored,
       documented: {

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
-import type { Limiter } from '../../../src/service/rate-limit/limiter.ts'
+import { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import { createCounter } from '../../../test/support/simulated-service/counters.ts'
 import type { Measured } from '../targets.ts'
 
@@ -43,7 +42,7 @@ class Service {
 /** The cost of the limiter with Bottleneck: in real time, without HTTP. */
 export async function playInProcess(one: InProcessCase): Promise<Measured & { readonly cpuMs: number }> {
   const service = new Service(one)
-  const limiter = createLimiter({})
+  const limiter = new Limiter({})
   const before = process.cpuUsage()
   const stop = new AbortController()
   const pumping = pump(limiter, service, one.concurrency, stop.signal)

@@ -30,16 +30,14 @@ export class DocumentedLimits {
   readonly #pending = new Map<CalledEndpoint | null, number>()
   #record: UsageRecord | null = null
 
-  /** @param onPersisted more may be granted now. @returns null if no limit is documented */
+  /** @param onPersisted more may be granted now */
   static open(
-    options: DocumentedOptions | undefined,
+    { limits, usage = null, persist }: DocumentedOptions = { limits: [] },
     now: () => number,
     onPersisted: () => void,
-  ): DocumentedLimits | null {
-    if (options === undefined || options.limits.length === 0) return null
-    const { limits, usage = null, persist } = options
+  ): DocumentedLimits {
     const opened = new DocumentedLimits(limits, usage, now())
-    if (persist) opened.#record = new UsageRecord(opened, { persist, now, onPersisted })
+    if (persist && limits.length > 0) opened.#record = new UsageRecord(opened, { persist, now, onPersisted })
     return opened
   }
 
@@ -95,7 +93,7 @@ export class DocumentedLimits {
 
   /**
    * The limit to report: the one that is used up, or else the shortest.
-   * @returns with the calls that it counts, and when one more is possible if it is used up
+   * @returns with the calls that it counts, and when one more is possible if it is used up; null if there is no limit
    */
   binding(now: number): { limit: DocumentedLimit; used: number; nextAt: number | null } | null {
     const states = this.#windows.map((window) => {

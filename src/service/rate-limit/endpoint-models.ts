@@ -2,28 +2,31 @@ import type { ExhaustedFor, KnownLimit, PreviousLeader } from '../../domain/rate
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
+import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
 import { ExhaustionRecord, exhaustedForMs } from './exhaustion.ts'
 import { readRateHeaders } from './headers.ts'
 import { RateLimitModel } from './model.ts'
 
 export interface ModelOptions {
-  readonly warm: KnownLimit | null
+  readonly warm?: KnownLimit | null
   /** How long the previous leader may have exhausted limits. */
-  readonly exhaustedFor: ExhaustedFor
+  readonly exhaustedFor?: ExhaustedFor
   readonly previous?: PreviousLeader | undefined
-  /** Persists how long limits may be exhausted, in place of what was persisted before. */
-  readonly persistExhaustion: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
+  /**
+   * Persists how long limits may be exhausted, in place of what was persisted before. Without it, the next leader does not
+   * learn that a limit is exhausted.
+   */
+  readonly persistExhaustion?: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
+  /** Limits in addition to those that headers state; the stricter one holds. Default: none. */
+  readonly documented?: DocumentedOptions
   /** More may be granted now. */
   readonly onPersisted: () => void
   readonly now: () => number
 }
 
-/** A limit as far as it is known, and what is persisted for the next leader. */
-interface CountedLimit {
-  readonly model: RateLimitModel
-  readonly exhaustion: ExhaustionRecord
-}
+/** A limit as far as it is known, and what is persisted of it for the next leader. */
+type CountedLimit = ExhaustionRecord<RateLimitModel>
 
 /** A call in flight, as each limit counts it that it may be counted against. */
 export interface CountedCall {
@@ -36,12 +39,19 @@ type Endpoint = CalledEndpoint | null
 /** This many calls are made one by one to find out whether endpoints share a limit: four decide, if no window ends between. */
 const TRIAL_CALLS = 8
 
+/** How often it is seen anew what of a limit is kept for urgent calls: it is released as the window passes. */
+const RESERVE_POLL_MS = 50
+
 /**
- * The limits that headers state: one for all calls, or one an endpoint. While one endpoint alone was called these are the
- * same. From the first call of a second one on both are possible, and a call needs a permit of both, until
- * `EndpointEvidence` shows which is true.
+ * The limits of a key: those that headers state, one for all calls or one an endpoint, and those that the service
+ * documents. While one endpoint alone was called the former two are the same. From the first call of a second one on both
+ * are possible, and a call needs a permit of both, until `EndpointEvidence` shows which is true.
  */
 export class EndpointModels {
+  callsSent = 0
+  /** 429s. */
+  throttled = 0
+  readonly documented: DocumentedLimits
   readonly #options: ModelOptions
   /** Counts all calls; null once endpoints are known to have limits of their own. */
   #account: CountedLimit | null
@@ -53,15 +63,14 @@ export class EndpointModels {
   readonly #granted = new Map<Endpoint, number>()
   readonly #inFlight = new Set<CountedCall>()
   #persisting: Promise<void> = Promise.resolve()
-  #sent = 0
-  #throttled = 0
   #trialCalls = 0
 
   constructor(options: ModelOptions) {
     this.#options = options
-    const { warm, exhaustedFor, previous } = options
+    const { warm, exhaustedFor = {}, previous, documented, onPersisted } = options
     const { all, ...own } = exhaustedFor
     const now = options.now()
+    this.documented = DocumentedLimits.open(documented, options.now, onPersisted)
     const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
     this.#account = this.#open(new RateLimitModel(warm, until(all), previous), until(all))
     for (const [endpoint, forMs] of Object.entries(own) as [CalledEndpoint, number][]) {
@@ -78,28 +87,19 @@ export class EndpointModels {
   /** The limit to report: of several the least. */
   get reported(): RateLimitModel {
     const limitOf = ({ limit }: RateLimitModel): number => limit ?? Number.POSITIVE_INFINITY
-    const models = this.#account === null ? this.#limits().map(({ model }) => model) : [this.#account.model]
+    const models = this.#account === null ? this.#models : [this.#account.model]
     return models.reduce((least, model) => (limitOf(model) < limitOf(least) ? model : least))
-  }
-
-  get callsSent(): number {
-    return this.#sent
-  }
-
-  /** 429s. */
-  get throttled(): number {
-    return this.#throttled
   }
 
   /** Calls are granted or in flight. */
   get hasPending(): boolean {
-    return this.#limits().some(({ model }) => model.calls.hasPending)
+    return this.#models.some(({ calls }) => calls.hasPending)
   }
 
   /** How long the service refuses to serve the key, in milliseconds, 1 or more; 0: it serves it. */
   banMs(now: number): number {
-    const banned = this.#limits().filter(({ model }) => model.isBanned)
-    return Math.max(0, ...banned.map(({ model }) => Math.max(1, model.cooldownMs(now))))
+    const banned = this.#models.filter(({ isBanned }) => isBanned)
+    return Math.max(0, ...banned.map((model) => Math.max(1, model.cooldownMs(now))))
   }
 
   /** Why no call of an endpoint is granted now, in words; null if one is. */
@@ -116,8 +116,7 @@ export class EndpointModels {
 
   #exhaustedFor(msOf: (limit: CountedLimit) => number | null): ExhaustedFor {
     const times: { -readonly [Key in keyof ExhaustedFor]: number } = {}
-    const limits = [...(this.#account === null ? [] : [[null, this.#account] as const]), ...this.#own]
-    for (const [endpoint, limit] of limits) {
+    for (const [endpoint, limit] of this.#stated()) {
       const key = endpoint ?? 'all'
       const forMs = msOf(limit) ?? 0
       if (forMs > 0) times[key] = Math.max(times[key] ?? 0, forMs)
@@ -135,20 +134,19 @@ export class EndpointModels {
   /**
    * How many of `count` permits may be granted now, beyond those that are. One alone to an endpoint that was never called:
    * its limit may be less than any that is known.
-   * @param share of each limit, to keep for urgent work
+   * @param share of each limit, to keep for urgent calls; it is released as the window passes, so that none is wasted
    */
   grantable(endpoint: Endpoint, count: number, now: number, share = 0): number {
-    let granted = this.#isCalled(endpoint) ? count : Math.min(count, 1 - (this.#granted.get(endpoint) ?? 0))
-    for (const { model, exhaustion } of this.#of(endpoint)) {
+    const isCalled = this.#called.size === 0 || this.#called.has(endpoint)
+    let granted = isCalled ? count : Math.min(count, 1 - (this.#granted.get(endpoint) ?? 0))
+    for (const limit of this.#of(endpoint)) {
       if (granted < 1) return 0
-      const { limit } = model
-      const reserved = limit === null || share === 0 ? 0 : Math.floor(share * limit * model.windowLeft(now))
       // No more than is wanted would be spent: only if that is most of what is left it has to be persisted.
-      granted = exhaustion.limit(Math.min(granted, model.grantable(now, reserved)), now)
+      granted = limit.grantable(Math.min(granted, limit.model.grantable(now, share)), now)
     }
     if (this.#isTrial(now))
       granted = Math.min(granted, this.#account?.model.calls.hasPending === true ? 0 : 1)
-    return Math.max(0, granted)
+    return this.documented.limit(Math.max(0, granted), endpoint, now, share)
   }
 
   /**
@@ -162,10 +160,13 @@ export class EndpointModels {
   }
 
   /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
-  nextCheckAt(endpoint: Endpoint, now: number): number | null {
+  nextCheckAt(endpoint: Endpoint, now: number, share = 0): number | null {
+    if (this.documented.grantable(endpoint, now, share) < 1)
+      return this.documented.nextAt(endpoint, now, share)
     const waiting = this.#of(endpoint).filter(({ model }) => model.grantable(now) < 1)
     const expiresAt = this.#isTrial(now) ? this.#account?.model.calls.grantsExpireAt : null
-    const times = [expiresAt, ...waiting.map(({ model }) => model.nextCheckAt(now))].filter(
+    const pollAt = waiting.length === 0 && share > 0 ? now + RESERVE_POLL_MS : null
+    const times = [expiresAt, pollAt, ...waiting.map(({ model }) => model.nextCheckAt(now))].filter(
       (at) => at != null,
     )
     return times.length === 0 ? null : Math.max(...times)
@@ -174,18 +175,20 @@ export class EndpointModels {
   grant(endpoint: Endpoint, count: number, now: number): void {
     this.#addGranted(endpoint, count)
     for (const { model } of this.#of(endpoint)) model.grant(count, now)
+    this.documented.grant(endpoint, count)
   }
 
   /** Gives back grants that were not used. */
   release(endpoint: Endpoint, count: number): void {
     this.#addGranted(endpoint, -count)
-    for (const { model } of this.#of(endpoint)) model.release(count)
+    for (const { model } of this.#of(endpoint)) model.calls.release(count)
+    this.documented.release(endpoint, count)
   }
 
   sent(endpoint: Endpoint, now: number): CountedCall {
     if (!this.#called.has(endpoint)) this.#onFirstCall(endpoint, now)
     else if (this.#isTrial(now) && this.#inFlight.size === 0) this.#trialCalls++
-    this.#sent++
+    this.callsSent++
     this.#addGranted(endpoint, -1)
     const parts = this.#of(endpoint).map(({ model }) => ({ model, call: model.sent(now) }))
     const counted = { position: this.#evidence.onSent(endpoint, now), parts }
@@ -200,7 +203,7 @@ export class EndpointModels {
   }
 
   answered(counted: CountedCall, answer: AnswerHead, now: number): void {
-    if (answer.status === 429) this.#throttled++
+    if (answer.status === 429) this.throttled++
     let stated: StatedUsage | null = null
     const ignoring = this.#isOfOwnLimit(counted, answer, now) ? this.#account?.model : null
     for (const { model, call } of counted.parts)
@@ -224,6 +227,7 @@ export class EndpointModels {
 
   #complete(counted: CountedCall, stated: StatedUsage | null, now: number): void {
     this.#inFlight.delete(counted)
+    this.documented.complete(counted.position.endpoint, now)
     this.#evidence.onCompleted(counted.position, stated, now)
     if (this.#called.size < 2 || this.#account === null) return
     if (this.#evidence.isShared && this.#own.size > 0) this.#own.clear()
@@ -252,10 +256,10 @@ export class EndpointModels {
       // What is persisted holds for both.
       this.#account = this.#open(
         this.#createAdopting(() => true, warm, now),
-        known.exhaustion.until,
+        known.until,
       )
       this.#own.set(first, known)
-      known.model.release(this.#granted.get(endpoint) ?? 0)
+      known.model.calls.release(this.#granted.get(endpoint) ?? 0)
     }
     this.#adoptOwn(now)
   }
@@ -280,8 +284,8 @@ export class EndpointModels {
   /** @param until the persisted time until which the limit may be exhausted */
   #open(model: RateLimitModel, until?: number): CountedLimit {
     const { persistExhaustion, onPersisted } = this.#options
-    const persist = persistExhaustion && (() => this.#persist())
-    return { model, exhaustion: new ExhaustionRecord(model, persist, onPersisted, until) }
+    const persist = persistExhaustion ? () => this.#persist() : null
+    return new ExhaustionRecord(model, persist, onPersisted, until)
   }
 
   /** Persists what every limit has noted, one statement after the other: the later one holds what the earlier one does. */
@@ -289,25 +293,24 @@ export class EndpointModels {
     const { persistExhaustion, now } = this.#options
     const write = async (): Promise<void> => {
       const at = now()
-      await persistExhaustion?.(this.#exhaustedFor(({ exhaustion }) => exhaustion.until - at))
+      await persistExhaustion?.(this.#exhaustedFor(({ until }) => until - at))
     }
     this.#persisting = this.#persisting.then(write, write)
     return this.#persisting
   }
 
-  #isCalled(endpoint: Endpoint): boolean {
-    return this.#called.size === 0 || this.#called.has(endpoint)
-  }
-
   /** The limits that a call of an endpoint may be counted against. */
   #of(endpoint: Endpoint): CountedLimit[] {
-    const own = this.#own.get(endpoint)
-    if (this.#account === null) return own === undefined ? [] : [own]
-    return own === undefined ? [this.#account] : [this.#account, own]
+    return [this.#account, this.#own.get(endpoint)].filter((limit) => limit != null)
   }
 
-  #limits(): CountedLimit[] {
-    return [...(this.#account === null ? [] : [this.#account]), ...this.#own.values()]
+  get #models(): RateLimitModel[] {
+    return this.#stated().map(([, { model }]) => model)
+  }
+
+  /** What headers state, each limit with its endpoint; null: of all calls. */
+  #stated(): (readonly [Endpoint, CountedLimit])[] {
+    return this.#account === null ? [...this.#own] : [[null, this.#account], ...this.#own]
   }
 
   #addGranted(endpoint: Endpoint, count: number): void {

@@ -25,8 +25,8 @@ const RETRY_MS = 500
  * this process may be killed between the two. The statement, one a window, begins while enough is left, so that no call waits
  * for it as long as Postgres answers.
  */
-export class ExhaustionRecord {
-  readonly #model: Spending
+export class ExhaustionRecord<Model extends Spending> {
+  readonly model: Model
   readonly #persist: (() => Promise<void>) | null
   readonly #onPersisted: () => void
   /** The limit may be exhausted until then, on our clock: what is persisted, or is being persisted. */
@@ -40,12 +40,12 @@ export class ExhaustionRecord {
    * @param until what is persisted already
    */
   constructor(
-    model: Spending,
+    model: Model,
     persist: (() => Promise<void>) | null,
     onPersisted: () => void,
     until = Number.NEGATIVE_INFINITY,
   ) {
-    this.#model = model
+    this.model = model
     this.#persist = persist
     this.#onPersisted = onPersisted
     this.until = until
@@ -53,11 +53,11 @@ export class ExhaustionRecord {
   }
 
   /** How many of `count` calls may be granted now: the last free one only once it is persisted. */
-  limit(count: number, now: number): number {
-    const { limit } = this.#model
+  grantable(count: number, now: number): number {
+    const { limit } = this.model
     if (this.#persist === null || limit === null) return count
-    const remaining = this.#model.remaining(now) ?? 0
-    const until = this.#model.exhaustedUntil(now)
+    const remaining = this.model.remaining(now) ?? 0
+    const until = this.model.exhaustedUntil(now)
     if (until === null || until <= this.#persistedUntil) return count
     if (remaining - count < persistAt(limit)) this.#note(this.#persist, until)
     // A call that is granted although nothing is left finds out whether that is so; it is one call and cannot wait.
@@ -67,7 +67,7 @@ export class ExhaustionRecord {
   #note(persist: () => Promise<void>, until: number): void {
     if (this.#isBusy) return
     this.#isBusy = true
-    const noted = until + slack(this.#model.windowMs)
+    const noted = until + slack(this.model.windowMs)
     this.until = noted
     void persist()
       .then(

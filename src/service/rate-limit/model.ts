@@ -137,7 +137,7 @@ export class RateLimitModel {
   }
 
   /** The share of the window that is still to come, 0 to 1; 1 if windows do not end. */
-  windowLeft(now: number): number {
+  #windowLeft(now: number): number {
     const end = this.#capacity.windowEnd
     return end === null ? 1 : Math.min(1, Math.max(0, (end - now) / this.#models.estimate.length))
   }
@@ -167,8 +167,12 @@ export class RateLimitModel {
     this.#unstated.onIdle()
   }
 
-  /** How many permits may be granted now, beyond those that are. @param reserved calls to keep for urgent work */
-  grantable(now: number, reserved = 0): number {
+  /**
+   * How many permits may be granted now, beyond those that are.
+   * @param share of the limit, to keep for urgent work; it is released as the window passes, so that none is wasted
+   */
+  grantable(now: number, share = 0): number {
+    const reserved = share === 0 ? 0 : Math.floor(share * (this.limit ?? 0) * this.#windowLeft(now))
     return this.#policy.grantable(this.limit, now, reserved)
   }
 
@@ -197,11 +201,6 @@ export class RateLimitModel {
     const { furthest, latestReset } = this.#reset
     const proven = furthest > 0 ? TRANSIT_MS + furthest : MAX_UNCONFIRMED_MS
     return Math.min(this.#capacity.exhaustedUntil(this.limit, now, latestReset), now + proven)
-  }
-
-  /** Gives back grants that were not used. */
-  release(count: number): void {
-    this.calls.release(count)
   }
 
   sent(now: number): Call {

@@ -1,7 +1,6 @@
 import type { Priority } from '../../domain/run.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { RequestObserver, ResponseHead } from '../exchange.ts'
-import type { DocumentedLimits } from './documented-limits.ts'
 import type { CountedCall, EndpointModels } from './endpoint-models.ts'
 
 /** The observer of one call, which also learns when the call is over without having been sent. */
@@ -16,8 +15,6 @@ export interface PermittedCall extends RequestObserver {
 /** What counts the calls of a limiter. */
 export interface CallCounters {
   readonly models: EndpointModels
-  /** Null: the service documents no limit. */
-  readonly documented: DocumentedLimits | null
   readonly now: () => number
   /** A call was sent, answered or given back. */
   readonly onChange: () => void
@@ -52,7 +49,6 @@ export class Permits {
   release(): void {
     if (this.#unused === 0) return
     this.#counters.models.release(this.#endpoint, this.#unused)
-    this.#counters.documented?.release(this.#endpoint, this.#unused)
     this.#unused = 0
     this.#counters.onChange()
   }
@@ -79,12 +75,12 @@ class ObservedCall implements PermittedCall {
   answered(answer: ResponseHead): void {
     this.sent()
     if (this.#call === null || this.#isOver) return
-    const { models } = this.#counters
+    const { models, onChange } = this.#counters
     this.#isOver = true
     const now = this.#counters.now()
     models.answered(this.#call, answer, now)
     if (answer.status === 403) this.banMs = models.banMs(now)
-    this.#complete()
+    onChange()
   }
 
   lost(): void {
@@ -92,26 +88,18 @@ class ObservedCall implements PermittedCall {
     if (this.#call === null) return this.end()
     this.#isOver = true
     this.#counters.models.lost(this.#call, this.#counters.now())
-    this.#complete()
+    this.#counters.onChange()
   }
 
   end(): void {
     if (this.#isOver || this.#call !== null) return
-    const { models, documented, onChange } = this.#counters
     this.#isOver = true
-    models.release(this.#endpoint, 1)
-    documented?.release(this.#endpoint, 1)
-    onChange()
-  }
-
-  #complete(): void {
-    const { documented, now, onChange } = this.#counters
-    documented?.complete(this.#endpoint, now())
-    onChange()
+    this.#counters.models.release(this.#endpoint, 1)
+    this.#counters.onChange()
   }
 }
 
-const ORDER: readonly Priority[] = ['urgent', 'normal', 'low']
+const RANK: Readonly<Record<Priority, number>> = { urgent: 0, normal: 1, low: 2 }
 
 export interface PendingAcquire {
   readonly upTo: number
@@ -124,25 +112,21 @@ export interface PendingAcquire {
 
 /** Acquires that wait for permits, by priority and then in the order of arrival. */
 export class AcquireQueue {
-  readonly #queues: Record<Priority, Set<PendingAcquire>> = {
-    urgent: new Set(),
-    normal: new Set(),
-    low: new Set(),
-  }
+  #pending: PendingAcquire[] = []
 
   get size(): number {
-    return ORDER.reduce((size, priority) => size + this.#queues[priority].size, 0)
+    return this.#pending.length
   }
 
   /** In the order in which they are served. */
-  *[Symbol.iterator](): IterableIterator<PendingAcquire> {
-    for (const priority of ORDER) yield* this.#queues[priority]
+  [Symbol.iterator](): IterableIterator<PendingAcquire> {
+    return this.#pending.values()
   }
 
   /** All but the first ones of these endpoints, in the order in which they are served. */
   without(endpoints: readonly (CalledEndpoint | null)[]): PendingAcquire[] {
     const left = [...endpoints]
-    return [...this].filter(({ endpoint }) => {
+    return this.#pending.filter(({ endpoint }) => {
       const found = left.indexOf(endpoint)
       if (found !== -1) left.splice(found, 1)
       return found === -1
@@ -151,29 +135,24 @@ export class AcquireQueue {
 
   /** The first one of an endpoint; null if there is none. */
   first(endpoint: CalledEndpoint | null): PendingAcquire | null {
-    for (const pending of this) if (pending.endpoint === endpoint) return pending
-    return null
+    return this.#pending.find((pending) => pending.endpoint === endpoint) ?? null
   }
 
   /** What the acquires want to call. */
   endpoints(): ReadonlySet<CalledEndpoint | null> {
-    const all = new Set<CalledEndpoint | null>()
-    for (const { endpoint } of this) all.add(endpoint)
-    return all
+    return new Set(this.#pending.map(({ endpoint }) => endpoint))
   }
 
   add(pending: PendingAcquire): void {
-    this.#queues[pending.priority].add(pending)
+    const before = this.#pending.findLastIndex(({ priority }) => RANK[priority] <= RANK[pending.priority])
+    this.#pending.splice(before + 1, 0, pending)
   }
 
   remove(pending: PendingAcquire): void {
-    this.#queues[pending.priority].delete(pending)
+    this.#pending = this.#pending.filter((other) => other !== pending)
   }
 
   rejectAll(reason: Error): void {
-    for (const priority of ORDER) {
-      for (const pending of this.#queues[priority]) pending.reject(reason)
-      this.#queues[priority].clear()
-    }
+    for (const { reject } of this.#pending.splice(0)) reject(reason)
   }
 }

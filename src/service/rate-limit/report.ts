@@ -7,15 +7,14 @@ import { type AllowanceMeter, untilText } from './state.ts'
 
 /** The limit to report: what headers state, or else what refusals have shown, or else what the service documents. */
 export function findLimit(
-  { reported: model }: Pick<EndpointModels, 'reported'>,
-  documented: DocumentedLimits | null,
+  { reported: model, documented }: Pick<EndpointModels, 'reported' | 'documented'>,
   now: number,
 ): Pick<KnownLimit, 'windowMs' | 'isLearnt'> & { readonly limit: number | null } {
   if (model.learnt !== null) {
     const { calls, windowMs } = model.learnt
     return { limit: calls, windowMs: Math.round(windowMs), isLearnt: true }
   }
-  const binding = model.limit === null ? documented?.binding(now) : null
+  const binding = model.limit === null ? documented.binding(now) : null
   if (!binding) return { limit: model.limit, windowMs: model.windowMs }
   return { limit: binding.limit.calls, windowMs: binding.limit.windowMs }
 }
@@ -24,20 +23,19 @@ export function findLimit(
 export function reportRate(
   models: EndpointModels,
   waiting: ReadonlySet<CalledEndpoint | null>,
-  documented: DocumentedLimits | null,
   allowance: AllowanceMeter,
   now: number,
 ): Omit<RateStatus, 'stalledForMs'> {
   const model = models.reported
   const modelState = model.state(now)
-  const binding = documented?.binding(now) ?? null
+  const binding = models.documented.binding(now)
   const isPaced = binding !== null && model.limit === null && model.learnt === null
   const nextWindowAt = isPaced && modelState !== 'cooldown' ? binding.nextAt : model.nextWindowAt(now)
   const { callsSent: sent } = models
   // Of several limits none says how many calls all of them permit.
   const allowed = models.isByEndpoint ? null : allowance.total(now)
   const permitted = allowed === null ? null : Math.max(sent, allowed)
-  const { limit, windowMs } = findLimit(models, documented, now)
+  const { limit, windowMs } = findLimit(models, now)
   return {
     limit,
     windowMs,

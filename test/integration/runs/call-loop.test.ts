@@ -14,7 +14,7 @@ import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
-import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
+import { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
@@ -159,7 +159,7 @@ test('an error within a tick ends it, is thrown and logged, and loses no other r
   await database.pool.query(
     `alter table fillrate.lookups add constraint poison check (key <> 'poison@example.com' or state not in ('found', 'not_found'))`,
   )
-  const limiter = createLimiter({})
+  const limiter = new Limiter({})
   onTestFinished(() => limiter.stop())
   const [run] = await runs.listRunning(database.db)
   if (run === undefined) throw new Error('the run should be live')
@@ -207,7 +207,7 @@ test('a lease whose response was lost is resumed by the next attempt, and nothin
 
 test('the last answers are reported as such, also if it is not known yet that they are', async () => {
   const { deps, database } = await createFixture(people(8), { latencyAfterMs: 50 })
-  const limiter = createLimiter({})
+  const limiter = new Limiter({})
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   const client = await database.pool.connect()

@@ -37,14 +37,7 @@ export function simulateEndpoints(settings: EndpointSettings): EndpointOutcome {
   const services = new Map(
     Object.entries(settings.limits).map(([name, one]) => [name, new SimulatedService(one, start, random)]),
   )
-  const models = new EndpointModels({
-    warm: null,
-    exhaustedFor: {},
-
-    persistExhaustion: null,
-    onPersisted: () => {},
-    now: () => queue.now,
-  })
+  const models = new EndpointModels({ onPersisted: () => {}, now: () => queue.now })
   const work = Object.entries(settings.endpoints) as [CalledEndpoint, EndpointWork][]
   const accepted: Partial<Record<CalledEndpoint, number>> = {}
   const servedAt = new Map<CalledEndpoint, number>()

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { createService } from '../../../src/domain/service/service.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import { BannedError, RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
-import { createLimiter } from '../../../src/service/rate-limit/limiter.ts'
+import { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import { clientOf, serve } from './loopback-service.ts'
 
 /** What counts is in the body: the status is 200, whatever happened. */
@@ -34,7 +34,7 @@ async function open(answer: { status?: number; code: string }) {
     response.end(JSON.stringify({ code: answer.code }))
   })
   const client = clientOf(stand, { service, apiKey: ['old', 'new'] })
-  const limiter = createLimiter({})
+  const limiter = new Limiter({})
   onTestFinished(() => limiter.stop())
   const call = async (): Promise<unknown> => {
     const permits = await limiter.acquire(1, 'normal')

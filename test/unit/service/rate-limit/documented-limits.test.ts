@@ -130,7 +130,6 @@ describe('what the next leader is left', () => {
       () => 0,
       () => persisted++,
     )
-    if (limits === null) throw new Error('no limits')
     const limit = (count: number): number => limits.limit(count, null, 0, 0)
     expect([limit(3), limit(3)]).toEqual([0, 0])
     expect(notes.map(({ usage }) => usage.reserved)).toEqual([8])

@@ -106,15 +106,8 @@ describe.each(counters)('several endpoints are called, and the service counts as
   )
 })
 
-const openModels = (options: Pick<ModelOptions, 'now'> & Partial<ModelOptions>): EndpointModels =>
-  new EndpointModels({
-    warm: null,
-    exhaustedFor: {},
-
-    persistExhaustion: null,
-    onPersisted: () => {},
-    ...options,
-  })
+const openModels = (options: Omit<ModelOptions, 'onPersisted'>): EndpointModels =>
+  new EndpointModels({ onPersisted: () => {}, ...options })
 
 describe('once half of a limit is used, calls are made one by one', () => {
   const people = 70

@@ -1,12 +1,12 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { ExhaustedFor, LimitUsage } from '../../../../src/domain/rate-status.ts'
 import type { Priority } from '../../../../src/domain/run.ts'
-import { createLimiter } from '../../../../src/service/rate-limit/limiter.ts'
-import type { Limiter, LimiterOptions, Permits } from '../../../../src/service/rate-limit/limiter.ts'
+import { Limiter, type LimiterOptions } from '../../../../src/service/rate-limit/limiter.ts'
+import type { Permits } from '../../../../src/service/rate-limit/permits.ts'
 
 /** A limiter, and a service of one endless window that counts calls. */
 function limited(limit: number, options: Partial<LimiterOptions> = {}) {
-  const limiter = createLimiter({ ...options })
+  const limiter = new Limiter({ ...options })
   onTestFinished(() => limiter.stop())
   let used = 0
   /** Makes the calls of these permits and answers them. */
@@ -198,7 +198,7 @@ describe('the limiter', () => {
 
   test('persists no exhaustion if Remaining never falls', async () => {
     const notes: ExhaustedFor[] = []
-    const limiter = createLimiter({
+    const limiter = new Limiter({
       persistExhaustion: (exhaustedFor) => Promise.resolve(void notes.push(exhaustedFor)),
     })
     onTestFinished(() => limiter.stop())
@@ -272,7 +272,7 @@ describe('the limiter', () => {
 
 /** A limiter of a service that states nothing. */
 function unstated(options: LimiterOptions) {
-  const limiter = createLimiter(options)
+  const limiter = new Limiter(options)
   onTestFinished(() => limiter.stop())
   const call = (permits: Permits): void => {
     permits.use().answered({ status: 200, at: 0, headers: {} })

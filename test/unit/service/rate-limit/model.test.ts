@@ -157,7 +157,7 @@ describe('the limit', () => {
     const model = new RateLimitModel()
     call(model, 0, 200, headers(99, 100))
     expect(model.grantable(T0 + 30)).toBe(99 - 24)
-    expect(model.grantable(T0 + 30, 10)).toBe(99 - 24 - 10)
+    expect(model.grantable(T0 + 30, 0.1)).toBe(99 - 24 - 10)
   })
 
   test('that is exhausted is tried with one call once Reset has certainly passed', () => {

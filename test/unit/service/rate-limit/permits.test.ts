@@ -5,14 +5,13 @@ import { AcquireQueue, Permits, type PendingAcquire } from '../../../../src/serv
 
 describe('permits', () => {
   const create = (count: number) => {
-    const options = { warm: null, exhaustedFor: {}, persistExhaustion: null }
-    const models = new EndpointModels({ ...options, onPersisted: () => {}, now: () => 5 })
+    const models = new EndpointModels({ onPersisted: () => {}, now: () => 5 })
     const model = models.reported
     let changes = 0
     models.grant(null, count, 0)
     return {
       model,
-      permits: new Permits({ models, documented: null, now: () => 5, onChange: () => changes++ }, count),
+      permits: new Permits({ models, now: () => 5, onChange: () => changes++ }, count),
       changes: () => changes,
     }
   }
