@@ -104,10 +104,12 @@ export class FixedWindowLength {
     this.#hasPartialRefill = !this.#isShared
   }
 
-  /** The start of the latest window is known more precisely. */
+  /** The start of the latest window is known more precisely, perhaps. */
   refineWindowStart(by: number): void {
-    const last = this.#starts.pop()
-    if (last !== undefined) this.onWindowStart({ ...last, by: Math.min(last.by, by) })
+    const last = this.#starts.at(-1)
+    if (last === undefined || by >= last.by) return
+    this.#starts.pop()
+    this.onWindowStart({ ...last, by })
   }
 
   /** A window has started after the last one reported here. */

@@ -30,7 +30,6 @@ class FixedWindowModel implements WindowModel {
   #idleUntil = Number.NEGATIVE_INFINITY
   /** The window whose start was reported last to the length. */
   #reported = -1
-  #reportedBy = Number.POSITIVE_INFINITY
   readonly #shared: SharedKeyDetector
 
   constructor(ledger: CallLedger, shared: SharedKeyDetector) {
@@ -63,14 +62,9 @@ class FixedWindowModel implements WindowModel {
     const { startedBy, startedAfter, previousFirstSentAt, id } = window
     if (startedBy === null) return
     if (evidence === 'same' && startedBy >= this.#idleUntil) length.raiseMin(result.call.sentAt - startedBy)
-    if (id === this.#reported && startedBy < this.#reportedBy) {
-      this.#reportedBy = startedBy
-      length.refineWindowStart(startedBy)
-    }
-    if (id <= this.#reported) return
+    if (id === this.#reported) length.refineWindowStart(startedBy)
+    else length.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
     this.#reported = id
-    this.#reportedBy = startedBy
-    length.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
   }
 }
 
