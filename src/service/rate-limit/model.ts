@@ -35,8 +35,8 @@ export class RateLimitModel {
   readonly #cooldown = new Cooldown()
   readonly #reset = new ResetTimer(this.#clock)
   readonly #shared = new SharedKeyDetector()
-  readonly #models = new WindowModels(this.calls, this.#shared)
-  readonly #capacity = new Capacity(this.calls, this.#models, this.#shared)
+  readonly models = new WindowModels(this.calls, this.#shared)
+  readonly #capacity = new Capacity(this.calls, this.models, this.#shared)
   readonly #headers = new HeaderEvidence(this.calls)
   readonly #policy: GrantPolicy
 
@@ -52,7 +52,7 @@ export class RateLimitModel {
     this.#policy = new GrantPolicy(
       {
         calls: this.calls,
-        models: this.#models,
+        models: this.models,
         capacity: this.#capacity,
         cooldown: this.#cooldown,
         unstated: this.#unstated,
@@ -71,7 +71,7 @@ export class RateLimitModel {
     if (this.#cooldown.isBan) return 'banned'
     if (this.#cooldown.isActive(now)) return 'cooldown'
     if (this.limit === null) return this.#unstated.state
-    const { length, isFixed, isRolling } = this.#models.estimate
+    const { length, isFixed, isRolling } = this.models.estimate
     if (!Number.isFinite(length)) return 'calibrating'
     if (isFixed) return 'fixed_window'
     return isRolling ? 'sliding' : 'calibrating'
@@ -79,14 +79,14 @@ export class RateLimitModel {
 
   /** The window's length; null while it is not known, or only bounded from above. */
   get windowMs(): number | null {
-    const { length, certainMin } = this.#models.estimate
+    const { length, certainMin } = this.models.estimate
     const isKnown = Math.max(certainMin, this.#reset.certainFurthest) >= KNOWN_FROM * length
     return Number.isFinite(length) && isKnown ? Math.round(length) : null
   }
 
   /** An upper bound of the window's length; null if the length is known, or if no useful bound is. */
   get windowAtMostMs(): number | null {
-    const { length } = this.#models.estimate
+    const { length } = this.models.estimate
     return this.windowMs === null && length <= LONGEST_REPORTED ? Math.round(length) : null
   }
 
@@ -117,11 +117,11 @@ export class RateLimitModel {
 
   /** Calls charged to the current window. */
   windowUsed(now: number): number {
-    const { length, isFixed } = this.#models.estimate
+    const { length, isFixed } = this.models.estimate
     if (this.learnt !== null) return this.learnt.calls - this.#unstated.left(this.learnt, now)
     if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
     this.#capacity.advanceWindow(this.limit, now)
-    if (isFixed) return this.#models.window.charged + this.calls.outstanding
+    if (isFixed) return this.models.window.charged + this.calls.outstanding
     const remaining = this.calls.remainingWithin(this.limit, length, now)
     return this.limit - remaining - this.calls.granted
   }
@@ -131,7 +131,7 @@ export class RateLimitModel {
     if (this.#cooldown.isActive(now)) return this.#cooldown.until
     if (this.limit === null) return this.learnt && this.#unstated.nextAt(now)
     if (this.windowMs === null) return this.#reset.latestReset
-    return this.#models.estimate.isFixed
+    return this.models.estimate.isFixed
       ? this.#capacity.windowEnd
       : this.#capacity.nextLeavesAt(this.limit, now)
   }
@@ -139,7 +139,7 @@ export class RateLimitModel {
   /** The share of the window that is still to come, 0 to 1; 1 if windows do not end. */
   #windowLeft(now: number): number {
     const end = this.#capacity.windowEnd
-    return end === null ? 1 : Math.min(1, Math.max(0, (end - now) / this.#models.estimate.length))
+    return end === null ? 1 : Math.min(1, Math.max(0, (end - now) / this.models.estimate.length))
   }
 
   /** Why nothing is granted now, in words; null if something is. */
@@ -155,13 +155,9 @@ export class RateLimitModel {
     })
   }
 
-  describe(): string {
-    return this.#models.describe()
-  }
-
   /** Reports whether calls are wanted or pending. */
   onDemand(isWanted: boolean, now: number): void {
-    if (!this.#models.onDemand(isWanted, now, this.#reset.furthest)) return
+    if (!this.models.onDemand(isWanted, now, this.#reset.furthest)) return
     this.#policy.onIdle()
     this.#reset.onIdle()
     this.#unstated.onIdle()
@@ -205,8 +201,8 @@ export class RateLimitModel {
 
   sent(now: number): Call {
     this.#capacity.advanceWindow(this.limit, now)
-    const call = this.calls.send(now, this.#models.window, this.#capacity.tracker.allowed)
-    this.#models.window.onSent(call)
+    const call = this.calls.send(now, this.models.window, this.#capacity.tracker.allowed)
+    this.models.window.onSent(call)
     if (this.limit === null) this.#unstated.onSent(call, now)
     return call
   }
@@ -214,7 +210,7 @@ export class RateLimitModel {
   /** No answer will come; the service may have counted the call. */
   lost(call: Call, now: number): void {
     const result = { call, receivedAt: now, used: null, isCounted: false, resetAt: null }
-    this.#models.onCompleted(result, this.limit)
+    this.models.onCompleted(result, this.limit)
     this.#reset.onUninformativeAnswer(now)
     this.#capacity.ramp.onCompleted(call, false)
   }
@@ -233,7 +229,7 @@ export class RateLimitModel {
     else this.#reset.record(rate.reset, call.sentAt, now)
     const isBan = answer.isBan === true || (status === 403 && this.#cooldown.isBanResponse(call.sentAt))
     const isRejected = status === 429 || isBan || (status === 403 && headers['retry-after'] !== undefined)
-    if (rate.reset !== null && !isRejected) this.#models.onReset(rate.reset, call.sentAt, now)
+    if (rate.reset !== null && !isRejected) this.models.onReset(rate.reset, call.sentAt, now)
     const isStale = rate !== credible
     const result = {
       call,
@@ -243,7 +239,7 @@ export class RateLimitModel {
       resetAt: rate.reset?.kind === 'instant' && !isRejected ? rate.reset.at : null,
     }
     if (rate.reset !== null) this.#headers.coverage.recordReset(result.used)
-    this.#models.onCompleted(result, this.limit)
+    this.models.onCompleted(result, this.limit)
     if (isClientError(status)) this.calls.clientErrors++
     if (isBan) this.#cooldown.onBanned(call.sentAt, now, this.#retryAfter(headers, now))
     else if (isRejected) this.#onRejected(call, headers, now)
@@ -254,7 +250,7 @@ export class RateLimitModel {
     if (rate.remaining !== null) {
       this.#headers.coverage.recordRemaining(call)
       const excess = tracker.excess(call, rate.remaining)
-      if (!isStale) this.#models.onRemaining(call, excess, this.limit, this.#reset.furthest, now)
+      if (!isStale) this.models.onRemaining(call, excess, this.limit, this.#reset.furthest, now)
       tracker.record(call, rate.remaining, now)
     }
     ramp.onCompleted(call, rate.remaining !== null)
@@ -269,7 +265,7 @@ export class RateLimitModel {
     const reset = this.#headers.delayUnit.convert(rate.reset, call, now)
     if (this.#headers.delayUnit.isMs && !wasMs) {
       this.#reset.onUnitIsMs()
-      this.#models.reset()
+      this.models.reset()
     }
     return { ...rate, reset }
   }
@@ -279,7 +275,7 @@ export class RateLimitModel {
     const stated = limit ?? Math.max(this.limit ?? 0, remaining + 1)
     if (stated === this.limit) return
     if (this.limit !== null && stated < this.limit) this.#onDecrease(remaining, now)
-    if (this.limit !== null && !this.#models.estimate.isFixed) this.#models.reset()
+    if (this.limit !== null && !this.models.estimate.isFixed) this.models.reset()
     this.limit = stated
     this.calls.rememberFor(stated)
   }
@@ -291,7 +287,7 @@ export class RateLimitModel {
   #onDecrease(remaining: number, now: number): void {
     this.#headers.decrease.record(now)
     this.#capacity.tracker.onDecrease()
-    const { isFixed, length, min } = this.#models.estimate
+    const { isFixed, length, min } = this.models.estimate
     if (remaining > 0 || isFixed) return
     const wait = Number.isFinite(length) ? padded(length) : Math.max(this.#reset.furthest, min)
     this.#cooldown.waitUntil(now + wait)
@@ -304,10 +300,10 @@ export class RateLimitModel {
     this.#capacity.tracker.reset()
     // What was sent before a cut was known says nothing about the window's length, nor about another client.
     if (this.limit !== null && isNew && this.#headers.decrease.isVisibleTo(call))
-      this.#models.onRejected(call, this.limit, now)
+      this.models.onRejected(call, this.limit, now)
     if (this.#shared.isDetected || this.learnt !== null) this.#cooldown.limitRejections()
     if (this.limit === null) this.#unstated.onRejected(retryAfter && now + retryAfter, now)
-    else this.#models.window.exhaust(this.limit)
+    else this.models.window.exhaust(this.limit)
   }
 
   #retryAfter(headers: Headers, now: number): number | null {

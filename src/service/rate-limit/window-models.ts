@@ -106,12 +106,13 @@ export class WindowModels {
     return this.#estimate
   }
 
-  get #all(): WindowModel[] {
-    return [this.#fixed, this.#sliding, this.#bucket]
+  /** The ways in which the service may count. */
+  get all(): Readonly<Record<'fixed' | 'sliding' | 'bucket', WindowModel>> {
+    return { fixed: this.#fixed, sliding: this.#sliding, bucket: this.#bucket }
   }
 
   get #possible(): WindowModel[] {
-    return this.#all.filter((model) => !model.isContradicted)
+    return Object.values(this.all).filter((model) => !model.isContradicted)
   }
 
   /** How many calls every possible model allows, by the longest length; −∞ while none is known. */
@@ -132,7 +133,7 @@ export class WindowModels {
     this.#idleSince = isWanted ? null : since
     const atLeast = Math.min(LONGEST_IDLE, Math.max(SHORTEST_IDLE, furthestReset / 50))
     if (!isWanted || now - since <= atLeast) return false
-    for (const model of this.#all) model.onIdle(now)
+    for (const model of Object.values(this.all)) model.onIdle(now)
     this.#estimate = null
     return true
   }
@@ -147,7 +148,7 @@ export class WindowModels {
       return
     }
     const otherCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
-    for (const model of this.#all) model.onAnswer(result, limit, otherCalls)
+    for (const model of Object.values(this.all)) model.onAnswer(result, limit, otherCalls)
     this.#estimate = null
     if (this.#possible.length === 0) this.reset()
     const { sentAt, window } = result.call
@@ -194,14 +195,6 @@ export class WindowModels {
     this.#sliding = new SlidingWindowModel(this.#ledger, this.#isOdd)
     this.#bucket = new TokenBucketModel(this.#ledger)
     this.#estimate = null
-  }
-
-  describe(): string {
-    const show = (name: string, { isContradicted, bounds: { min, max } }: WindowModel): string =>
-      `${name}${isContradicted ? ' contradicted' : ''} ${Math.round(min)}..${Math.round(max)}`
-    return [show('fixed', this.#fixed), show('sliding', this.#sliding), show('bucket', this.#bucket)].join(
-      ', ',
-    )
   }
 
   #updateShared(): void {

@@ -7,6 +7,7 @@ import { propertyRuns } from '../../../support/quota-runs.ts'
 import { service } from '../../../support/simulated-service/arbitrary.ts'
 import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
 import type { SimulationSettings } from '../../../support/simulated-service/simulate.ts'
+import { describeModels } from '../../../support/simulated-service/describe-models.ts'
 
 const numRuns = propertyRuns(200)
 
@@ -65,7 +66,7 @@ describe('a long-lived process with a few calls now and then', () => {
         if (outcome.rejected === 0 && !isLate && !outcome.isDeadlocked) return
         throw new Error(
           `429s: ${outcome.rejected}, waited ${outcome.longestWait} ms\n${JSON.stringify(settings)}\n` +
-            `${outcome.model.describe()}\n${outcome.timeline.print()}`,
+            `${describeModels(outcome.model)}\n${outcome.timeline.print()}`,
         )
       }),
       { numRuns },

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { readRateHeaders } from '../../../../src/service/rate-limit/headers.ts'
-import { stallReason } from '../../../../src/service/rate-limit/state.ts'
 import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
 import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
 
@@ -166,16 +165,5 @@ describe('a service with odd headers', () => {
     expect(accepted).toBe(1500)
     expect(model.state(0)).toBe('unlimited')
     expect((timeline.entries.at(-1)?.sentAt ?? 0) - startedAt).toBeLessThan(20_000)
-  })
-
-  test('a moment beyond the calendar is not named', () => {
-    const still = {
-      state: 'cooldown',
-      now: 0,
-      hasPending: false,
-      wasRejected: true,
-      wasDecreased: false,
-    } as const
-    expect(stallReason({ ...still, at: 1e18 })).toBe('the service refused a call (429): paused')
   })
 })

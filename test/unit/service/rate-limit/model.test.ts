@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { exhaustedForMs } from '../../../../src/service/rate-limit/exhaustion.ts'
 import { RateLimitModel } from '../../../../src/service/rate-limit/model.ts'
 import { SECOND_WINDOWS } from './ledger-script.ts'
+import { describeModels } from '../../../support/simulated-service/describe-models.ts'
 
 const T0 = Date.UTC(2026, 10, 22, 12, 0, 0)
 
@@ -87,7 +88,9 @@ describe('the window', () => {
 
   test('is measured until its length is bounded, though only fixed windows are possible', () => {
     const model = play(SECOND_WINDOWS.slice(0, 5))
-    expect(model.describe()).toMatch(/fixed \d+\.\.Infinity, sliding contradicted .*, bucket contradicted/)
+    expect(describeModels(model)).toMatch(
+      /fixed \d+\.\.Infinity, sliding contradicted .*, bucket contradicted/,
+    )
     expect(model.state(T0 + 1060)).toBe('calibrating')
   })
 
@@ -125,8 +128,8 @@ describe('the window', () => {
     for (const model of [accepted, refused]) call(model, 0, 200, headers(9, 10, reset(4)))
     call(accepted, 1000, 200, headers(8, 10, reset(9)))
     call(refused, 1000, 429, headers(8, 10, reset(9)))
-    expect(accepted.describe()).toMatch(/fixed \d+\.\.6000/)
-    expect(refused.describe()).toMatch(/fixed \d+\.\.Infinity/)
+    expect(describeModels(accepted)).toMatch(/fixed \d+\.\.6000/)
+    expect(describeModels(refused)).toMatch(/fixed \d+\.\.Infinity/)
   })
 })
 
@@ -191,9 +194,9 @@ describe('a limit that changes', () => {
       [400, 3],
     ] as const)
       call(model, at, 200, headers(remaining))
-    expect(model.describe()).not.toMatch(/bucket 0\.\.Infinity/)
+    expect(describeModels(model)).not.toMatch(/bucket 0\.\.Infinity/)
     call(model, 500, 200, headers(93, 100))
-    expect(model.describe()).toMatch(/bucket 0\.\.Infinity/)
+    expect(describeModels(model)).toMatch(/bucket 0\.\.Infinity/)
   })
 
   test('is none any more if its headers are constants', () => {

@@ -4,6 +4,7 @@ import { propertyRuns } from '../../../support/quota-runs.ts'
 import { simulation } from '../../../support/simulated-service/arbitrary.ts'
 import { simulate } from '../../../support/simulated-service/simulate.ts'
 import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
+import { describeModels } from '../../../support/simulated-service/describe-models.ts'
 
 const numRuns = propertyRuns(60)
 
@@ -12,7 +13,7 @@ const report = (settings: SimulationSettings, outcome: Outcome): string =>
   [
     JSON.stringify(settings),
     `accepted ${outcome.accepted}, 429s: ${outcome.rejected}, longest silence ${outcome.longestSilence} ms`,
-    outcome.model.describe(),
+    describeModels(outcome.model),
     outcome.timeline.print(),
   ].join('\n')
 

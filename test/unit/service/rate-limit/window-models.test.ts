@@ -3,6 +3,7 @@ import { CallLedger, type Call } from '../../../../src/service/rate-limit/call-l
 import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
 import { WindowModels } from '../../../../src/service/rate-limit/window-models.ts'
 import { SECOND_WINDOWS } from './ledger-script.ts'
+import { describeModels } from '../../../support/simulated-service/describe-models.ts'
 
 const LIMIT = 10
 
@@ -89,7 +90,7 @@ describe('how the service counts', () => {
       [2320, 2],
       [2330, 1],
     ])
-    expect(play.models.describe()).not.toMatch(/contradicted.*contradicted.*contradicted/)
+    expect(describeModels(play)).not.toMatch(/contradicted.*contradicted.*contradicted/)
     expect(play.models.fixedLength.min).toBeLessThan(900)
   })
 })
