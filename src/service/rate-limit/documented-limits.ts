@@ -9,52 +9,71 @@ const PARTS = 128
 /** As few are stored: this many pairs of numbers a window. */
 const STORED_PARTS = 24
 
+/** After a note has failed it is tried again this much later, in milliseconds. */
+const RETRY_MS = 500
+
 /** The limits of a limiter, and how they outlive it. */
 export interface DocumentedOptions {
   readonly limits: readonly DocumentedLimit[]
   /** What earlier leaders have called, as of now. */
   readonly usage?: LimitUsage | null
-  /** Without it, the next leader does not learn what was called. */
-  readonly persist?: PersistUsage
+  /** Stores the usage; throws if this process is no longer the leader. Without it, the next leader does not learn what was called. */
+  readonly persist?: (usage: LimitUsage) => Promise<void>
 }
 
 /**
  * Keeps calls within limits that no header states. Each call holds its place from its grant until a whole window after
  * its answer: true for fixed windows, whenever they start, for sliding ones and for buckets alike. Each window loses the
  * time that a call is in flight. All times are milliseconds since the epoch.
+ *
+ * This process may be killed at any moment, and no header would tell the next leader how much is left. So calls are noted
+ * before they are made, some at a time, so that nothing waits while Postgres answers.
  */
 export class DocumentedLimits {
   readonly limits: readonly DocumentedLimit[]
   readonly #windows: readonly CallWindow[]
   /** Granted or in flight. */
   readonly #pending = new Map<CalledEndpoint | null, number>()
-  #record: UsageRecord | null = null
+  readonly #persist: DocumentedOptions['persist']
+  readonly #onPersisted: () => void
+  /** Calls that may be granted before the next note, how many each note adds, and whether one is being stored. */
+  #noted = 0
+  readonly #noteSize: number
+  #isNoting = false
 
   /** @param onPersisted more may be granted now */
-  static open(
-    { limits, usage = null, persist }: DocumentedOptions = { limits: [] },
-    now: () => number,
-    onPersisted: () => void,
-  ): DocumentedLimits {
-    const opened = new DocumentedLimits(limits, usage, now())
-    if (persist && limits.length > 0) opened.#record = new UsageRecord(opened, { persist, now, onPersisted })
-    return opened
-  }
-
-  constructor(
-    limits: readonly DocumentedLimit[],
-    earlier: LimitUsage | null = null,
-    now: number = Number.NEGATIVE_INFINITY,
-  ) {
+  constructor({ limits, usage = null, persist }: DocumentedOptions, now: number, onPersisted: () => void) {
     this.limits = limits
     this.#windows = limits.map((limit) => new CallWindow(limit))
-    if (earlier !== null) for (const window of this.#windows) window.restore(earlier, now)
+    if (usage !== null) for (const window of this.#windows) window.restore(usage, now)
+    this.#persist = limits.length === 0 ? undefined : persist
+    this.#onPersisted = onPersisted
+    const least = Math.min(...limits.map(({ calls }) => calls))
+    this.#noteSize = Math.max(1, Math.min(500, Math.ceil(least / 8)))
   }
 
   /** How many of `count` calls may be granted now: no more than are noted. */
   limit(count: number, endpoint: CalledEndpoint | null, now: number, reserve: number): number {
     const allowed = Math.min(count, this.grantable(endpoint, now, reserve))
-    return this.#record?.limit(allowed) ?? allowed
+    if (this.#persist === undefined) return allowed
+    const granted = Math.min(allowed, this.#noted)
+    if (allowed > 0 && this.#noted - granted <= this.#noteSize / 2) this.#note(this.#persist, now)
+    return granted
+  }
+
+  #note(persist: NonNullable<DocumentedOptions['persist']>, now: number): void {
+    if (this.#isNoting) return
+    this.#isNoting = true
+    // What is granted while this is written is in the note before, and in this one.
+    void persist(this.usage(now, this.#noted + this.#noteSize))
+      .then(
+        () => (this.#noted += this.#noteSize),
+        () => new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref()),
+      )
+      .then(() => {
+        this.#isNoting = false
+        this.#onPersisted()
+      })
   }
 
   /** How many calls the limits allow now. @param reserve the share of each limit to keep for urgent calls */
@@ -74,7 +93,7 @@ export class DocumentedLimits {
 
   grant(endpoint: CalledEndpoint | null, count: number): void {
     this.#addPending(endpoint, count)
-    this.#record?.onGrant(count)
+    this.#noted -= count
   }
 
   release(endpoint: CalledEndpoint | null, count: number): void {
@@ -185,64 +204,5 @@ class CallWindow {
       .toSorted((a, b) => a.windowMs - b.windowMs)
     for (const [ageMs, calls] of known?.calls ?? []) this.add(calls, now - ageMs)
     if (reserved > 0) this.add(reserved, now)
-  }
-}
-
-/** Stores the usage; throws if this process is no longer the leader. */
-type PersistUsage = (usage: LimitUsage) => Promise<void>
-
-const RETRY_MS = 500
-
-interface UsageRecordOptions {
-  readonly persist: PersistUsage
-  readonly now: () => number
-  readonly onPersisted: () => void
-}
-
-/**
- * Stores what was called, for the next leader: this process may be killed at any moment, and no header would say how much
- * is left. Calls are noted before they are made, some at a time, so that nothing waits while Postgres answers.
- */
-class UsageRecord {
-  readonly #limits: DocumentedLimits
-  readonly #options: UsageRecordOptions
-  readonly #block: number
-  /** Calls that may be granted before the next note. */
-  #noted = 0
-  #isBusy = false
-
-  constructor(limits: DocumentedLimits, options: UsageRecordOptions) {
-    this.#limits = limits
-    this.#options = options
-    const least = Math.min(...limits.limits.map(({ calls }) => calls))
-    this.#block = Math.max(1, Math.min(500, Math.ceil(least / 8)))
-  }
-
-  limit(count: number): number {
-    const granted = Math.min(count, this.#noted)
-    if (count > 0 && this.#noted - granted <= this.#block / 2) this.#note()
-    return granted
-  }
-
-  onGrant(count: number): void {
-    this.#noted -= count
-  }
-
-  #note(): void {
-    if (this.#isBusy) return
-    this.#isBusy = true
-    const { persist, now, onPersisted } = this.#options
-    // What is granted while this is written is in the note before, and in this one.
-    void persist(this.#limits.usage(now(), this.#noted + this.#block))
-      .then(
-        () => {
-          this.#noted += this.#block
-        },
-        () => new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref()),
-      )
-      .then(() => {
-        this.#isBusy = false
-        onPersisted()
-      })
   }
 }

@@ -67,10 +67,10 @@ export class EndpointModels {
 
   constructor(options: ModelOptions) {
     this.#options = options
-    const { warm, exhaustedFor = {}, previous, documented, onPersisted } = options
+    const { warm, exhaustedFor = {}, previous, documented = { limits: [] }, onPersisted } = options
     const { all, ...own } = exhaustedFor
     const now = options.now()
-    this.documented = DocumentedLimits.open(documented, options.now, onPersisted)
+    this.documented = new DocumentedLimits(documented, now, onPersisted)
     const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
     this.#account = this.#open(new RateLimitModel(warm, until(all), previous), until(all))
     for (const [endpoint, forMs] of Object.entries(own) as [CalledEndpoint, number][]) {

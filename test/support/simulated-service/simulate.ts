@@ -98,7 +98,9 @@ export function simulate(settings: SimulationSettings): Outcome {
   const { documented = [], restarts = [], usedBefore, warm = null } = settings
   if (usedBefore !== undefined) service.useBefore(usedBefore.calls, start - usedBefore.ms, start)
   let model = new RateLimitModel(warm)
-  let limits = new DocumentedLimits(documented)
+  const createLimits = (usage: LimitUsage | null) =>
+    new DocumentedLimits({ limits: documented, usage }, queue.now, () => {})
+  let limits = createLimits(null)
   /** Calls of leaders that are gone: their answers reach nobody. */
   let leader = 0
   let sentBefore = 0
@@ -172,7 +174,7 @@ export function simulate(settings: SimulationSettings): Outcome {
         ...window,
         calls: window.calls.map(([ageMs, calls]) => [ageMs + takeOverMs, calls] as const),
       }))
-      limits = new DocumentedLimits(documented, { ...usage, windows }, queue.now)
+      limits = createLimits({ ...usage, windows })
       isDead = false
       inFlight = 0
       pump()

@@ -13,6 +13,8 @@ import {
 
 const MINUTE: DocumentedLimit = { calls: 60, windowMs: 60_000, endpoint: null }
 const DAY: DocumentedLimit = { calls: 1_000, windowMs: 86_400_000, endpoint: null }
+const open = (limits: readonly DocumentedLimit[], usage: LimitUsage | null = null) =>
+  new DocumentedLimits({ limits, usage }, 30_000, () => {})
 
 /** A service that counts in any way and states nothing, and whose limit is only documented. */
 const undeclared: fc.Arbitrary<SimulationSettings> = fc
@@ -77,7 +79,7 @@ describe('a documented limit', () => {
   })
 
   test('is one of several, each for all calls or for an endpoint', () => {
-    const limits = new DocumentedLimits([MINUTE, DAY, { calls: 2, windowMs: 1_000, endpoint: 'company' }])
+    const limits = open([MINUTE, DAY, { calls: 2, windowMs: 1_000, endpoint: 'company' }])
     expect([limits.grantable('person', 0), limits.grantable('company', 0)]).toEqual([60, 2])
     limits.grant('company', 2)
     expect([limits.grantable('person', 0), limits.grantable('company', 0)]).toEqual([58, 0])
@@ -94,26 +96,26 @@ describe('a documented limit', () => {
   })
 
   test('keeps a share for urgent calls', () => {
-    const limits = new DocumentedLimits([MINUTE])
+    const limits = open([MINUTE])
     expect([limits.grantable(null, 0, 0.1), limits.grantable(null, 0)]).toEqual([54, 60])
   })
 })
 
 describe('what the next leader is left', () => {
   test('is every call of each window, and those that were noted ahead as if made now', () => {
-    const before = new DocumentedLimits([MINUTE, DAY])
+    const before = open([MINUTE, DAY])
     before.grant(null, 40)
     for (let n = 0; n < 30; n++) before.complete(null, n * 1_000)
     const usage = before.usage(30_000, 5)
     expect(JSON.stringify(usage).length).toBeLessThan(600)
     // 10 in flight and 5 more may have been made. The stored parts leave together with their latest call.
-    const next = new DocumentedLimits([MINUTE, DAY], usage, 30_000)
+    const next = open([MINUTE, DAY], usage)
     expect(next.grantable(null, 30_000)).toBe(60 - 30 - 15)
     expect(next.grantable(null, 61_100)).toBeLessThanOrEqual(60 - 15 - 28)
     expect(next.grantable(null, 92_000)).toBe(60)
     expect(next.binding(92_000)?.used).toBe(0)
     // A limit that was not known then: the next longer window has its calls.
-    const hourly = new DocumentedLimits([{ calls: 100, windowMs: 3_600_000, endpoint: null }], usage, 30_000)
+    const hourly = open([{ calls: 100, windowMs: 3_600_000, endpoint: null }], usage)
     expect(hourly.grantable(null, 30_000)).toBe(55)
   })
 
@@ -125,11 +127,7 @@ describe('what the next leader is left', () => {
       return done.promise
     }
     let persisted = 0
-    const limits = DocumentedLimits.open(
-      { limits: [MINUTE], persist },
-      () => 0,
-      () => persisted++,
-    )
+    const limits = new DocumentedLimits({ limits: [MINUTE], persist }, 0, () => persisted++)
     const limit = (count: number): number => limits.limit(count, null, 0, 0)
     expect([limit(3), limit(3)]).toEqual([0, 0])
     expect(notes.map(({ usage }) => usage.reserved)).toEqual([8])
