@@ -1,5 +1,9 @@
 import { LengthBounds, snapToRound } from './length-bounds.ts'
+import type { CallResult } from './call-ledger.ts'
+import type { FixedWindow } from './fixed-window.ts'
 import type { Reset } from './headers.ts'
+import type { WindowModel } from './rolling-windows.ts'
+import type { SharedKeyDetector } from './shared-key.ts'
 
 /** When one window started, as far as its first answer shows. */
 export interface WindowStart {
@@ -27,7 +31,7 @@ const stepFor = (length: number): number => (length < 5000 ? 100 : CLOCK_STEP)
  *
  * The instants in Reset bound it whatever starts a window.
  */
-export class FixedWindowLength {
+export class FixedWindowModel implements WindowModel {
   #min = 0
   #maxIfRequestStarts = Number.POSITIVE_INFINITY
   #maxIfClockAligned = Number.POSITIVE_INFINITY
@@ -35,17 +39,21 @@ export class FixedWindowLength {
   #hasPartialRefill = false
   readonly #resets = new ResetInstants()
   #starts: WindowStart[] = []
-  readonly #isOdd: boolean
+  /** The window whose start was reported last. */
+  #reported: number
+  /** Another client's request may have started a window, at any moment before ours, and made Remaining rise by less. */
   readonly #isShared: boolean
+  readonly #window: FixedWindow
+  readonly #shared: SharedKeyDetector
+  readonly #isOdd: boolean
 
-  /**
-   * @param isOdd nothing is to be taken for a round length
-   * @param isShared another client's request may have started a window, at any moment before ours, and made Remaining
-   *   rise by less
-   */
-  constructor(isOdd = false, isShared = false) {
+  /** @param isOdd nothing is to be taken for a round length */
+  constructor(window: FixedWindow, shared: SharedKeyDetector, isOdd = false) {
+    this.#window = window
+    this.#shared = shared
     this.#isOdd = isOdd
-    this.#isShared = isShared
+    this.#isShared = shared.isDetected
+    this.#reported = window.startedBy === null ? window.id - 1 : window.id
   }
 
   get isContradicted(): boolean {
@@ -58,6 +66,10 @@ export class FixedWindowLength {
     bounds.lowerMax(Math.max(this.maxIfRequestStarts, this.#maxOnClock))
     bounds.lowerMax(this.#snap(this.#resets.max))
     return bounds
+  }
+
+  get safeLength(): number {
+    return this.bounds.max
   }
 
   get min(): number {
@@ -86,12 +98,25 @@ export class FixedWindowLength {
     return this.#isOdd ? max : snapToRound({ min: this.#min, max }, step)
   }
 
+  onAnswer(result: CallResult, _limit: number, otherCalls: number): void {
+    const evidence = this.#window.onCompleted(result, this.#min, otherCalls)
+    const { startedBy, startedAfter, previousFirstSentAt, id, idleUntil } = this.#window
+    if (evidence === 'partial') this.onPartialRefill()
+    if (evidence === 'next') this.#shared.onNewWindow()
+    if (startedBy === null) return
+    if (evidence === 'same' && startedBy >= idleUntil) this.raiseMin(result.call.sentAt - startedBy)
+    if (id === this.#reported) this.refineWindowStart(startedBy)
+    else this.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
+    this.#reported = id
+  }
+
   onReset(reset: Reset, sentAt: number, receivedAt: number): void {
     this.#resets.record(reset, sentAt, receivedAt)
   }
 
   /** What comes after an idle time says nothing about the window before it. */
-  onIdle(): void {
+  onIdle(now: number): void {
+    this.#window.idleUntil = now
     this.#starts = []
     this.#resets.onIdle()
   }

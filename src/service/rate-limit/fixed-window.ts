@@ -23,6 +23,8 @@ export class FixedWindow {
   confirmedUntil = Number.NEGATIVE_INFINITY
   /** When the first call was sent that may have been in the window before this one; −∞ if it may not have been ours. */
   previousFirstSentAt = Number.NaN
+  /** The end of the last idle time: a window that began before it may have ended in it. */
+  idleUntil = Number.NEGATIVE_INFINITY
   /** Completed calls that are in this window, or in the next one; and those that are in this one, or in the one before. */
   #ambiguous: CallResult[] = []
   #unattributed: readonly CallResult[] = []

@@ -108,8 +108,9 @@ export class GrantPolicy {
 
   #probeContext(limit: number): ProbeContext {
     const { coverage, models, reset } = this.#inputs
-    const { window, fixedLength } = models
-    const { min, max } = fixedLength.bounds
+    const { window } = models
+    const { fixed } = models.all
+    const { min, max } = fixed.bounds
     return {
       limit,
       window: window.id,
@@ -117,8 +118,8 @@ export class GrantPolicy {
       firstSentAt: window.firstSentAt,
       min,
       max,
-      observedMax: fixedLength.observedMax,
-      maxIfRequestStarts: fixedLength.maxIfRequestStarts,
+      observedMax: fixed.observedMax,
+      maxIfRequestStarts: fixed.maxIfRequestStarts,
       earliestReset: reset.earliestReset ?? Number.NEGATIVE_INFINITY,
       latestReset: reset.latestReset ?? Number.POSITIVE_INFINITY,
       headerShare: coverage.share,

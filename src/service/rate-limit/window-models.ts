@@ -1,7 +1,6 @@
 import type { Call, CallLedger, CallResult } from './call-ledger.ts'
 import { FixedWindow } from './fixed-window.ts'
-import { FixedWindowLength } from './fixed-window-length.ts'
-import type { LengthBounds } from './length-bounds.ts'
+import { FixedWindowModel } from './fixed-window-length.ts'
 import type { Reset } from './headers.ts'
 import { SlidingWindowModel, TokenBucketModel, type WindowModel } from './rolling-windows.ts'
 import type { SharedKeyDetector } from './shared-key.ts'
@@ -23,59 +22,19 @@ export interface WindowEstimate {
 const SHORTEST_IDLE = 500
 const LONGEST_IDLE = 30_000
 
-/** Fixed windows: which window a call is counted in, and how long a window is. */
-class FixedWindowModel implements WindowModel {
-  readonly window: FixedWindow
-  length = new FixedWindowLength()
-  #idleUntil = Number.NEGATIVE_INFINITY
-  /** The window whose start was reported last to the length. */
-  #reported = -1
-  readonly #shared: SharedKeyDetector
-
-  constructor(ledger: CallLedger, shared: SharedKeyDetector) {
-    this.window = new FixedWindow(ledger)
-    this.#shared = shared
-  }
-
-  get bounds(): LengthBounds {
-    return this.length.bounds
-  }
-
-  get isContradicted(): boolean {
-    return this.length.isContradicted
-  }
-
-  get safeLength(): number {
-    return this.length.bounds.max
-  }
-
-  onIdle(now: number): void {
-    this.#idleUntil = now
-    this.length.onIdle()
-  }
-
-  onAnswer(result: CallResult, _limit: number, otherCalls: number): void {
-    const { length, window } = this
-    const evidence = window.onCompleted(result, length.min, otherCalls)
-    if (evidence === 'partial') length.onPartialRefill()
-    if (evidence === 'next') this.#shared.onNewWindow()
-    const { startedBy, startedAfter, previousFirstSentAt, id } = window
-    if (startedBy === null) return
-    if (evidence === 'same' && startedBy >= this.#idleUntil) length.raiseMin(result.call.sentAt - startedBy)
-    if (id === this.#reported) length.refineWindowStart(startedBy)
-    else length.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
-    this.#reported = id
-  }
-}
-
 /**
  * How the service counts and how long its window is: three models, of which answers contradict the wrong ones. While
  * several are possible the longest length counts, which is safe for each.
  */
 export class WindowModels {
-  readonly #fixed: FixedWindowModel
-  #sliding: SlidingWindowModel
-  #bucket: TokenBucketModel
+  /** Which fixed window a call is counted in. */
+  readonly window: FixedWindow
+  /** The ways in which the service may count. */
+  all: {
+    readonly fixed: FixedWindowModel
+    readonly sliding: SlidingWindowModel
+    readonly bucket: TokenBucketModel
+  }
   /** Other clients' calls are counted as well. */
   #isShared = false
   /** A length that was taken for a round one was too short: from then on only observed lengths are used. */
@@ -88,17 +47,16 @@ export class WindowModels {
   constructor(ledger: CallLedger, shared: SharedKeyDetector) {
     this.#ledger = ledger
     this.#shared = shared
-    this.#fixed = new FixedWindowModel(ledger, shared)
-    this.#sliding = new SlidingWindowModel(ledger, false)
-    this.#bucket = new TokenBucketModel(ledger)
+    this.window = new FixedWindow(ledger)
+    this.all = this.#createModels()
   }
 
-  get window(): FixedWindow {
-    return this.#fixed.window
-  }
-
-  get fixedLength(): FixedWindowLength {
-    return this.#fixed.length
+  #createModels(): WindowModels['all'] {
+    return {
+      fixed: new FixedWindowModel(this.window, this.#shared, this.#isOdd),
+      sliding: new SlidingWindowModel(this.#ledger, this.#isOdd),
+      bucket: new TokenBucketModel(this.#ledger),
+    }
   }
 
   get estimate(): WindowEstimate {
@@ -106,13 +64,8 @@ export class WindowModels {
     return this.#estimate
   }
 
-  /** The ways in which the service may count. */
-  get all(): Readonly<Record<'fixed' | 'sliding' | 'bucket', WindowModel>> {
-    return { fixed: this.#fixed, sliding: this.#sliding, bucket: this.#bucket }
-  }
-
   get #possible(): WindowModel[] {
-    return Object.values(this.all).filter((model) => !model.isContradicted)
+    return Object.values<WindowModel>(this.all).filter((model) => !model.isContradicted)
   }
 
   /** How many calls every possible model allows, by the longest length; −∞ while none is known. */
@@ -133,7 +86,7 @@ export class WindowModels {
     this.#idleSince = isWanted ? null : since
     const atLeast = Math.min(LONGEST_IDLE, Math.max(SHORTEST_IDLE, furthestReset / 50))
     if (!isWanted || now - since <= atLeast) return false
-    for (const model of Object.values(this.all)) model.onIdle(now)
+    for (const model of Object.values<WindowModel>(this.all)) model.onIdle(now)
     this.#estimate = null
     return true
   }
@@ -148,7 +101,7 @@ export class WindowModels {
       return
     }
     const otherCalls = this.#shared.isDetected ? Math.ceil(limit / 4) : 0
-    for (const model of Object.values(this.all)) model.onAnswer(result, limit, otherCalls)
+    for (const model of Object.values<WindowModel>(this.all)) model.onAnswer(result, limit, otherCalls)
     this.#estimate = null
     if (this.#possible.length === 0) this.reset()
     const { sentAt, window } = result.call
@@ -158,7 +111,7 @@ export class WindowModels {
   }
 
   onReset(reset: Reset, sentAt: number, receivedAt: number): void {
-    this.fixedLength.onReset(reset, sentAt, receivedAt)
+    this.all.fixed.onReset(reset, sentAt, receivedAt)
     this.#estimate = null
   }
 
@@ -191,9 +144,7 @@ export class WindowModels {
 
   /** Starts over: the estimates contradict each other, or do not hold any more. */
   reset(): void {
-    this.#fixed.length = new FixedWindowLength(this.#isOdd, this.#isShared)
-    this.#sliding = new SlidingWindowModel(this.#ledger, this.#isOdd)
-    this.#bucket = new TokenBucketModel(this.#ledger)
+    this.all = this.#createModels()
     this.#estimate = null
   }
 
@@ -210,15 +161,16 @@ export class WindowModels {
   }
 
   #computeEstimate(): WindowEstimate {
+    const { fixed, sliding, bucket } = this.all
     const possible = this.#possible
-    const isFixed = !this.#fixed.isContradicted
-    const isRolling = !this.#sliding.isContradicted || !this.#bucket.isContradicted
+    const isFixed = !fixed.isContradicted
+    const isRolling = !sliding.isContradicted || !bucket.isContradicted
     return {
       isFixed: isFixed && !isRolling,
       isRolling: !isFixed && isRolling,
       length: Math.max(0, ...possible.map((model) => model.safeLength)),
       // A bucket's length is no time in which anything ends.
-      min: Math.max(0, ...possible.filter((model) => model !== this.#bucket).map(({ bounds }) => bounds.min)),
+      min: Math.max(0, ...possible.filter((model) => model !== bucket).map(({ bounds }) => bounds.min)),
       certainMin: Math.min(...possible.map(({ bounds }) => bounds.min)),
     }
   }

@@ -1,24 +1,33 @@
 import { describe, expect, test } from 'vitest'
-import { FixedWindowLength, ResetInstants } from '../../../../src/service/rate-limit/fixed-window-length.ts'
+import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
+import { FixedWindow } from '../../../../src/service/rate-limit/fixed-window.ts'
+import { FixedWindowModel, ResetInstants } from '../../../../src/service/rate-limit/fixed-window-length.ts'
+import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key.ts'
 
 const instant = (at: number, precision = 1000) => ({ kind: 'instant', at, precision }) as const
 
+function create(isOdd = false, isShared = false): FixedWindowModel {
+  const shared = new SharedKeyDetector()
+  shared.isDetected = isShared
+  return new FixedWindowModel(new FixedWindow(new CallLedger()), shared, isOdd)
+}
+
 /** Windows of which each starts no earlier than `after` and no later than `by`. */
-function startAt(length: FixedWindowLength, starts: readonly (readonly [number, number, number])[]): void {
+function startAt(length: FixedWindowModel, starts: readonly (readonly [number, number, number])[]): void {
   for (const [after, by, previousFirstSentAt] of starts)
     length.onWindowStart({ after, by, previousFirstSentAt })
 }
 
 describe('the length of a fixed window', () => {
   test('is at least the time for which calls were counted in it', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     length.raiseMin(900)
     length.raiseMin(700)
     expect(length.bounds.min).toBe(900)
   })
 
   test('is at most the time between the first sending and the next first answer, if the first request starts it', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 1130, 20],
@@ -28,7 +37,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('is averaged over several windows in a row', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 1130, 20],
@@ -38,7 +47,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('may be longer if the clock starts windows: then whole and half seconds count', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 1730, 20],
@@ -50,8 +59,8 @@ describe('the length of a fixed window', () => {
   })
 
   test('cannot be one that the clock starts, unless the instants of Reset are whole lengths apart', () => {
-    const aligned = new FixedWindowLength()
-    const shifted = new FixedWindowLength()
+    const aligned = create()
+    const shifted = create()
     for (const length of [aligned, shifted])
       startAt(length, [
         [0, 60, Number.NaN],
@@ -65,22 +74,22 @@ describe('the length of a fixed window', () => {
   })
 
   test('is not bounded by windows from before an idle time', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     startAt(length, [[0, 50, Number.NaN]])
-    length.onIdle()
+    length.onIdle(60)
     startAt(length, [[9000, 9050, 40]])
     expect(length.bounds.max).toBe(Number.POSITIVE_INFINITY)
   })
 
   test('is no length at all once Remaining rose by a part', () => {
-    const [alone, shared] = [new FixedWindowLength(), new FixedWindowLength(false, true)]
+    const [alone, shared] = [create(), create(false, true)]
     for (const length of [alone, shared]) length.onPartialRefill()
     expect(alone.isContradicted).toBe(true)
     expect(shared.isContradicted).toBe(false)
   })
 
   test('is taken for no round one after a round one was too short', () => {
-    const length = new FixedWindowLength(true)
+    const length = create(true)
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 1137, 20],
@@ -89,7 +98,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('is bounded more closely once the start of the latest window is', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 1230, 20],
@@ -102,7 +111,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('is bounded by the latest sixteen windows only', () => {
-    const length = new FixedWindowLength()
+    const length = create()
     const after = Number.NEGATIVE_INFINITY
     const others = Array.from({ length: 17 }, (_, index) => (index + 1) * 1000)
     length.onWindowStart({ after: 0, by: 0, previousFirstSentAt: Number.NaN })
@@ -112,7 +121,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('is snapped to half seconds, and to no lattice, if another client may have started the window', () => {
-    const length = new FixedWindowLength(false, true)
+    const length = create(false, true)
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 2330, 1900],
@@ -124,7 +133,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('is not bounded by our first request if another client may have started the window', () => {
-    const length = new FixedWindowLength(false, true)
+    const length = create(false, true)
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 2130, 1900],

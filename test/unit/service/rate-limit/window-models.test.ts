@@ -57,11 +57,11 @@ describe('how the service counts', () => {
   test('is not by fixed windows once a part of what was used comes back', () => {
     const used = [1, 2, 3, 4, 5, 6, 7, 8]
     const play = new Play().calls(used.map((count) => [count * 30, count]))
-    expect(play.calls([[800, 6]]).models.fixedLength.isContradicted).toBe(true)
+    expect(play.calls([[800, 6]]).models.all.fixed.isContradicted).toBe(true)
   })
 
   test('shows the shortest length by what is still counted in the window that is open', () => {
-    expect(new Play().calls(SECOND_WINDOWS).models.fixedLength.min).toBe(1980 - 1050)
+    expect(new Play().calls(SECOND_WINDOWS).models.all.fixed.min).toBe(1980 - 1050)
   })
 
   test('may be any while nothing contradicts one: the longest length counts', () => {
@@ -91,7 +91,7 @@ describe('how the service counts', () => {
       [2330, 1],
     ])
     expect(describeModels(play)).not.toMatch(/contradicted.*contradicted.*contradicted/)
-    expect(play.models.fixedLength.min).toBeLessThan(900)
+    expect(play.models.all.fixed.min).toBeLessThan(900)
   })
 })
 
@@ -102,10 +102,10 @@ describe('the start of a fixed window', () => {
       [300, 2],
     ])
     play.answer(play.send(1030), 1050, 1, false)
-    expect(play.models.fixedLength.maxIfRequestStarts).toBe(Number.POSITIVE_INFINITY)
+    expect(play.models.all.fixed.maxIfRequestStarts).toBe(Number.POSITIVE_INFINITY)
     play.calls([[1300, 2]])
-    expect(play.models.fixedLength.observedMax).toBe(Number.POSITIVE_INFINITY)
-    expect(play.models.fixedLength.maxIfRequestStarts).toBe(1300)
+    expect(play.models.all.fixed.observedMax).toBe(Number.POSITIVE_INFINITY)
+    expect(play.models.all.fixed.maxIfRequestStarts).toBe(1300)
   })
 
   test('that is seen later to be earlier bounds the length more closely', () => {
@@ -118,9 +118,9 @@ describe('the start of a fixed window', () => {
     play.models.window.advance()
     for (const [index, call] of carriedOver.entries()) play.answer(call, 1040 + index, null)
     play.answer(play.send(1180), 1200, null)
-    expect(play.models.fixedLength.maxIfRequestStarts).toBe(1200)
+    expect(play.models.all.fixed.maxIfRequestStarts).toBe(1200)
     play.answer(play.send(1210), 1230, 4)
-    expect(play.models.fixedLength.maxIfRequestStarts).toBe(1000)
+    expect(play.models.all.fixed.maxIfRequestStarts).toBe(1000)
   })
 
   test('is nothing while no limit is known: calls are not charged to a window', () => {
@@ -160,9 +160,9 @@ describe('an idle time', () => {
     ])
     expect(demand(play, 60_000)).toBe(true)
     play.calls([[63_000, 3]])
-    expect(play.models.fixedLength.min).toBeLessThan(1000)
+    expect(play.models.all.fixed.min).toBeLessThan(1000)
     play.calls([[63_100, 1]])
-    expect(play.models.fixedLength.bounds.max).toBe(Number.POSITIVE_INFINITY)
+    expect(play.models.all.fixed.bounds.max).toBe(Number.POSITIVE_INFINITY)
   })
 })
 
@@ -180,12 +180,12 @@ describe('a call that was refused', () => {
     const calls = Array.from({ length: 10 }, () => play.ledger.send(2200, play.models.window, 0))
     play.models.onRejected(calls[0]!, LIMIT, 2220)
     expect(play.shared.isDetected).toBe(false)
-    expect(play.models.fixedLength.min).toBe(0)
+    expect(play.models.all.fixed.min).toBe(0)
     play.calls([
       [3200, 1],
       [4233, 1],
     ])
-    expect(play.models.fixedLength.maxIfRequestStarts % 100).not.toBe(0)
+    expect(play.models.all.fixed.maxIfRequestStarts % 100).not.toBe(0)
   })
 })
 
