@@ -16,13 +16,14 @@ export const createHelpCommand = (commands: () => readonly CliCommand[]): CliCom
       environment: [],
 
       async handler({ args: [topic], stdout }) {
-        const page = { columns: stdout.textColumns, paint: stdout.paint }
         const command = commands().find((one) => one.name === topic)
         const listed = commands().filter((one) => one.group !== 'hidden')
         return {
           json: { commands: (command === undefined ? listed : [command]).map(toHelpJson) },
           text: () =>
-            command === undefined ? renderProgramHelp(commands(), page) : renderCommandHelp(command, page),
+            command === undefined
+              ? renderProgramHelp(commands(), stdout)
+              : renderCommandHelp(command, stdout),
         }
       },
     },

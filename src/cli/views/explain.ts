@@ -13,6 +13,7 @@ import {
   type LabeledText,
   compact,
   formatValue,
+  renderCellGroups,
   renderFields,
   renderSection,
   renderTable,
@@ -35,8 +36,6 @@ export function renderRowHistory(history: RowHistory, output: Output, now: numbe
     ...part('Next step', renderNextStep(history, output, now)),
   ]
 }
-
-const indent = (lines: readonly string[]): string[] => lines.map((line) => (line === '' ? '' : `  ${line}`))
 
 function renderState({ state, row }: RowHistory, output: Output, now: number): string[] {
   const { paint } = output
@@ -93,16 +92,15 @@ function renderValues({ row, source }: RowHistory, output: Output): string[] {
     from: describeOrigin(column, source),
   }))
   if (inputs.length + columns.length === 0) return []
-  return indent(
-    renderTable(
-      indentedOutput(output),
-      [...inputs, ...columns],
-      [
-        { title: 'column', text: (one) => one.name, minColumns: 8 },
-        { title: 'value', text: (one) => one.value, minColumns: 10 },
-        { title: 'written by', text: (one) => one.from },
-      ],
-    ),
+  return renderTable(
+    output,
+    [...inputs, ...columns],
+    [
+      { title: 'column', text: (one) => one.name, minColumns: 8 },
+      { title: 'value', text: (one) => one.value, minColumns: 10 },
+      { title: 'written by', text: (one) => one.from },
+    ],
+    { indent: 2 },
   )
 }
 
@@ -226,22 +224,12 @@ function renderRecord({ fields: list }: RowHistory, output: Output): string[] {
   )
 }
 
-function renderChanges({ changes }: RowHistory, output: Output, now: number): string[] {
-  const cells = changes.flatMap((change) => change.cells)
-  if (cells.length === 0) return []
-  const [head = '', ...body] = renderTable(indentedOutput(output, 4), cells, [
+const renderChanges = ({ changes }: RowHistory, output: Output, now: number): string[] =>
+  renderCellGroups(output, changes, (change) => renderText(output, describeChange(change, now)), [
     { title: 'column', text: (cell) => cell.column, minColumns: 8 },
     { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
     { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8 },
   ])
-  return [
-    `    ${head.trimStart()}`,
-    ...changes.flatMap((change) => [
-      ...renderText(output, describeChange(change, now)),
-      ...body.splice(0, change.cells.length).map((line) => `    ${line}`),
-    ]),
-  ]
-}
 
 /** `run 5, 2 min ago, undo of run 3, undone by run 6 except title`. */
 function describeChange(
@@ -261,9 +249,3 @@ function renderNextStep({ next }: RowHistory, output: Output, now: number): stri
   const when = next.at === null ? '' : `${relativeTime(next.at, now)} (${formatTime(next.at)}): `
   return renderText(output, `${when}${next.what}`)
 }
-
-/** The output for an indented table. */
-const indentedOutput = (output: Output, indented = 2): Pick<Output, 'columns' | 'paint'> => ({
-  paint: output.paint,
-  columns: output.columns === null ? null : output.columns - indented,
-})

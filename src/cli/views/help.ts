@@ -11,21 +11,19 @@ import {
   program,
 } from '../command.ts'
 import { valuePlaceholder } from '../options.ts'
-import { type Paint, textWidth, wrapText } from '../terminal.ts'
+import { type Output, wrapText } from '../terminal.ts'
+import { type TermLayout, type Terms, renderSection, renderTerms } from './layout.ts'
 
-interface Page {
-  readonly columns: number
-  readonly paint: Paint
-}
+type HelpPage = Pick<Output, 'paint' | 'textColumns'>
 
 /** The help of the program: its purpose, its commands, and what all commands share. */
-export function renderProgramHelp(commands: readonly CliCommand[], page: Page): string[] {
+export function renderProgramHelp(commands: readonly CliCommand[], page: HelpPage): string[] {
   const { paint } = page
   return [
     ...wrapText(
       'Fillrate enriches CRM records in Postgres from an HTTP enrichment API, at full rate limit, without overwriting ' +
         'manually entered data.',
-      page.columns,
+      page.textColumns,
     ),
     '',
     `${paint('heading', 'Usage')}  ${PROGRAM_USAGE}`,
@@ -33,18 +31,18 @@ export function renderProgramHelp(commands: readonly CliCommand[], page: Page): 
       const terms = commands
         .filter((one) => one.group === group)
         .map(({ name, parser }) => [name, parser.summary()] as const)
-      return renderTerms(title, terms, page, { style: 'type', minColumns: 10 })
+      return renderTermSection(page, title, terms, { style: 'type', minColumns: 10 })
     }),
-    ...renderTerms('Options of every command', optionTerms(program.options), page),
-    ...renderTerms(
+    ...renderTermSection(page, 'Options of every command', optionTerms(program.options)),
+    ...renderTermSection(
+      page,
       'Environment',
       variableTerms(Object.keys(ENVIRONMENT_HELP) as EnvironmentVariable[]),
-      page,
     ),
-    ...renderTerms(
+    ...renderTermSection(
+      page,
       'Exit codes',
       exitTerms(Object.keys(EXIT_MEANINGS).map(Number) as CliCommand['exits']),
-      page,
     ),
     '',
     `More about a command:  ${paint('type', 'fillrate COMMAND --help')}`,
@@ -52,20 +50,20 @@ export function renderProgramHelp(commands: readonly CliCommand[], page: Page): 
 }
 
 /** The help of one command. */
-export function renderCommandHelp(command: CliCommand, page: Page): string[] {
-  const { paint, columns } = page
+export function renderCommandHelp(command: CliCommand, page: HelpPage): string[] {
+  const { paint, textColumns } = page
   const { parser, terms } = command
   return [
-    ...wrapText(parser.description(), columns),
+    ...wrapText(parser.description(), textColumns),
     '',
     `${paint('heading', 'Usage')}  ${formatUsage(command)}`,
-    ...renderTerms('Arguments', argumentTerms(command), page),
-    ...renderTerms('Options', optionTerms(parser.options), page),
-    ...renderTerms('Options of every command', optionTerms(globalOptions(command)), page),
-    ...(terms === null ? [] : renderTerms(terms.title, Object.entries(terms.list), page)),
-    ...renderTerms('Examples', command.examples, page, { style: 'type', maxColumns: 46 }),
-    ...renderTerms('Environment', variableTerms(command.environment), page),
-    ...renderTerms('Exit codes', exitTerms(command.exits), page),
+    ...renderTermSection(page, 'Arguments', argumentTerms(command)),
+    ...renderTermSection(page, 'Options', optionTerms(parser.options)),
+    ...renderTermSection(page, 'Options of every command', optionTerms(globalOptions(command))),
+    ...(terms === null ? [] : renderTermSection(page, terms.title, Object.entries(terms.list))),
+    ...renderTermSection(page, 'Examples', command.examples, { style: 'type', maxColumns: 46 }),
+    ...renderTermSection(page, 'Environment', variableTerms(command.environment)),
+    ...renderTermSection(page, 'Exit codes', exitTerms(command.exits)),
   ]
 }
 
@@ -104,41 +102,6 @@ const optionTerms = (options: readonly Option[]): Terms =>
     return [`${option.long}${short}${placeholder === null ? '' : ` ${placeholder}`}`, option.description]
   })
 
-type Terms = readonly (readonly [term: string, meaning: string])[]
-
-const INDENT = 2
-const GAP = 2
-/** With less room, meanings are printed under their terms. */
-const MIN_MEANING_COLUMNS = 40
-
-interface TermLayout {
-  readonly style?: 'type'
-  /** The minimum width of the terms. */
-  readonly minColumns?: number
-  /** A longer term gets a line of its own, so that it does not push all meanings to the right. */
-  readonly maxColumns?: number
-}
-
 /** A heading and terms with their meanings. Empty without terms. */
-function renderTerms(title: string, terms: Terms, page: Page, layout: TermLayout = {}): string[] {
-  if (terms.length === 0) return []
-  const { paint, columns } = page
-  const { style = null, minColumns = 0, maxColumns = 30 } = layout
-  const widths = terms.map(([term]) => textWidth(term)).filter((one) => one <= maxColumns)
-  const meanings = terms.some(([, meaning]) => meaning !== '')
-  const termWidth = meanings ? Math.max(minColumns, ...widths) : 0
-  const beside = INDENT + termWidth + GAP
-  const stacked = columns - beside < MIN_MEANING_COLUMNS
-  const column = stacked ? 3 * INDENT : beside
-  const lines = terms.flatMap(([term, meaning]) => {
-    const shown = ' '.repeat(INDENT) + (style === null ? term : paint(style, term))
-    if (meaning === '') return [shown]
-    const text = wrapText(meaning, columns - column)
-    const fits = !stacked && textWidth(term) <= termWidth
-    const first = fits
-      ? [shown + ' '.repeat(column - INDENT - textWidth(term)) + (text.shift() ?? '')]
-      : [shown]
-    return [...first, ...text.map((line) => ' '.repeat(column) + line)]
-  })
-  return ['', paint('heading', title), ...lines]
-}
+const renderTermSection = (page: HelpPage, title: string, terms: Terms, layout: TermLayout = {}): string[] =>
+  renderSection(page, title, renderTerms(page, terms, { maxColumns: 30, minRoom: 40, ...layout }))

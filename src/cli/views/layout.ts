@@ -36,22 +36,31 @@ const COLUMN_GAP = 2
 /**
  * Renders rows as aligned columns under a head. A column without any text is left out. Columns with `minColumns` are cut to
  * fit the terminal; without a terminal nothing is cut. (cli-table3 cannot shrink columns.)
- * @param limit the rows after the first `max` are summed up in a line
+ * @param options.max the rows after these are summed up in a line by `describeRest`
  */
 export function renderTable<Row>(
   output: Pick<Output, 'columns' | 'paint'>,
   given: readonly Row[],
   all: readonly TableColumn<Row>[],
-  limit: { readonly max: number; readonly describeRest: (rest: readonly Row[]) => string } | null = null,
+  {
+    max = given.length,
+    describeRest = () => '',
+    indent = 0,
+  }: {
+    readonly max?: number
+    readonly describeRest?: (rest: readonly Row[]) => string
+    readonly indent?: number
+  } = {},
 ): string[] {
-  const rows = limit === null ? given : given.slice(0, limit.max)
+  const rows = given.slice(0, max)
   const rest = given.slice(rows.length)
+  const room = output.columns === null ? null : output.columns - indent
   const columns = dropColumns(
     all.filter(({ text, ifDifferent }) =>
       ifDifferent === true ? new Set(given.map(text)).size > 1 : rows.some((row) => text(row) !== ''),
     ),
     rows,
-    output.columns,
+    room,
   )
   const cells = rows.map((row) => columns.map((column) => sanitize(column.text(row))))
   const widths = fitColumns(
@@ -59,7 +68,7 @@ export function renderTable<Row>(
       Math.max(textWidth(column.title), ...cells.map((row) => textWidth(row[n] ?? ''))),
     ),
     columns,
-    output.columns,
+    room,
   )
   const line = (texts: readonly string[], style: (n: number) => TextStyle | null): string =>
     texts
@@ -79,7 +88,7 @@ export function renderTable<Row>(
       })
       .join(' '.repeat(COLUMN_GAP))
       .trimEnd()
-  return [
+  const lines = [
     line(
       columns.map((column) => column.title),
       () => 'quiet',
@@ -91,11 +100,25 @@ export function renderTable<Row>(
       const width = widths[last] ?? 0
       if (columns[last]?.wraps !== true) return [line(texts, style)]
       const [first = '', ...more] = wrapText(texts[last] ?? '', width)
-      const indent = ' '.repeat(widths.slice(0, -1).reduce((sum, one) => sum + one + COLUMN_GAP, 0))
-      return [line([...texts.slice(0, -1), first], style), ...more.map((text) => indent + text)]
+      const before = ' '.repeat(widths.slice(0, -1).reduce((sum, one) => sum + one + COLUMN_GAP, 0))
+      return [line([...texts.slice(0, -1), first], style), ...more.map((text) => before + text)]
     }),
-    ...(limit === null || rest.length === 0 ? [] : [output.paint('quiet', limit.describeRest(rest))]),
+    ...(rest.length === 0 ? [] : [output.paint('quiet', describeRest(rest))]),
   ]
+  return lines.map((text) => ' '.repeat(indent) + text)
+}
+
+/** A table of the cells of groups, such as rows, with the title of each group above its cells. */
+export function renderCellGroups<Group extends { readonly cells: readonly unknown[] }>(
+  output: Output,
+  groups: readonly Group[],
+  renderTitle: (group: Group) => readonly string[],
+  columns: readonly TableColumn<Group['cells'][number]>[],
+): string[] {
+  const cells = groups.flatMap((group) => group.cells)
+  if (cells.length === 0) return []
+  const [head = '', ...body] = renderTable(output, cells, columns, { indent: 2 * INDENT })
+  return [head, ...groups.flatMap((group) => [...renderTitle(group), ...body.splice(0, group.cells.length)])]
 }
 
 /** Leaves out columns until the others fit, as far as they have a `dropOrder`. */
@@ -162,8 +185,11 @@ export function placeBeside(start: string, lines: readonly string[]): string[] {
 }
 
 /** A heading and the lines below it, after a blank line; empty without lines. */
-export const renderSection = ({ paint }: Output, title: string, lines: readonly string[]): string[] =>
-  lines.length === 0 ? [] : ['', paint('heading', title), ...lines]
+export const renderSection = (
+  { paint }: Pick<Output, 'paint'>,
+  title: string,
+  lines: readonly string[],
+): string[] => (lines.length === 0 ? [] : ['', paint('heading', title), ...lines])
 
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 
@@ -231,20 +257,46 @@ export function renderFields({ paint, textColumns }: Output, list: readonly Labe
 export type SuggestedCommand = readonly [type: string, why: string]
 
 /** The suggested commands under a heading. Empty without any. */
-export function renderSuggestions(output: Output, suggestions: readonly SuggestedCommand[]): string[] {
-  return renderSection(output, 'Next', renderCommands(output, suggestions))
-}
+export const renderSuggestions = (output: Output, suggestions: readonly SuggestedCommand[]): string[] =>
+  renderSection(output, 'Next', renderCommands(output, suggestions))
 
 /** Commands with their purposes beside them. */
-export function renderCommands(
-  { paint, textColumns }: Output,
-  commands: readonly SuggestedCommand[],
+export const renderCommands = (output: Output, commands: readonly SuggestedCommand[]): string[] =>
+  renderTerms(output, commands, { style: 'type', gap: 3 })
+
+/** Terms with their meanings; of an empty meaning, only the term is shown. */
+export type Terms = readonly (readonly [term: string, meaning: string])[]
+
+export interface TermLayout {
+  readonly style?: TextStyle
+  readonly gap?: number
+  /** The minimum width of the terms. */
+  readonly minColumns?: number
+  /** A longer term gets a line of its own, so that it does not push all meanings to the right. */
+  readonly maxColumns?: number
+  /** With less room than this, meanings stand below their terms. */
+  readonly minRoom?: number
+}
+
+/** Terms with their wrapped meanings beside them. */
+export function renderTerms(
+  { paint, textColumns }: Pick<Output, 'paint' | 'textColumns'>,
+  terms: Terms,
+  { style, gap = 2, minColumns = 0, maxColumns = Number.POSITIVE_INFINITY, minRoom = 20 }: TermLayout,
 ): string[] {
-  const longest = Math.max(...commands.map(([type]) => textWidth(type)))
-  const room = Math.max(20, textColumns - longest - 5)
-  return commands.flatMap(([type, why]) =>
-    placeBeside(`  ${paint('type', padText(type, longest))}   `, wrapText(why, room)),
-  )
+  const widths = terms.map(([term]) => textWidth(term)).filter((width) => width <= maxColumns)
+  const hasMeanings = terms.some(([, meaning]) => meaning !== '')
+  const termColumns = hasMeanings ? Math.max(minColumns, ...widths) : 0
+  const isStacked = textColumns - INDENT - termColumns - gap < minRoom
+  const indent = isStacked ? 3 * INDENT : INDENT + termColumns + gap
+  return terms.flatMap(([term, meaning]) => {
+    const shown = ' '.repeat(INDENT) + (style === undefined ? term : paint(style, term))
+    if (meaning === '') return [shown]
+    const lines = wrapText(meaning, textColumns - indent)
+    return isStacked || textWidth(term) > termColumns
+      ? [shown, ...lines.map((line) => ' '.repeat(indent) + line)]
+      : placeBeside(padText(shown, indent), lines)
+  })
 }
 
 /** Numbers with labels on one line: `3 found, 1 failed`. Zeros are left out. */

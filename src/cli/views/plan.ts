@@ -4,7 +4,14 @@ import type { DiffRow } from '../../pipeline/preview.ts'
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
-import { type LabeledText, formatCounts, formatSum, placeBeside, renderFields } from './layout.ts'
+import {
+  type LabeledText,
+  formatCounts,
+  formatSum,
+  placeBeside,
+  renderFields,
+  renderSection,
+} from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
@@ -35,18 +42,16 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
     ...renderFields(output, [...lookupFields(plan, settings), ...costFields(plan, settings)]),
-    ...(plan.sample === undefined ? [] : ['', ...renderSample(plan.sample, output)]),
+    ...(plan.sample === undefined ? [] : renderSample(plan.sample, output)),
   ]
 }
 
 function renderSample(sample: readonly DiffRow[], output: Output): string[] {
-  if (sample.length === 0)
-    return wrapText(
-      'No stored record would change a row. Use `fillrate run --dry-run` to look up a sample.',
-      output.textColumns,
-    )
   const title = `Before and after, in ${pluralize(sample.length, 'row')} with a stored record`
-  return [output.paint('heading', title), ...renderDiff(sample, output)]
+  const none = 'No stored record would change a row. Use `fillrate run --dry-run` to look up a sample.'
+  return sample.length === 0
+    ? ['', ...wrapText(none, output.textColumns)]
+    : renderSection(output, title, renderDiff(sample, output))
 }
 
 /** A line of a funnel. A sum is what is left of the lines above it. */

@@ -12,7 +12,6 @@ export function renderRemap(
   output: Output,
 ): string[] {
   const { paint } = output
-  const cellLines = dry ? renderDryRun({ columns, sample }, output) : []
   if (examined.rows === 0) return [`No row of ${source} has a stored record.`]
   const cells = `${pluralize(examined.cells, 'cell')}`
   const undone = examined.undone > 0 ? `; ${pluralize(examined.undone, 'row')} of them undone before` : ''
@@ -35,7 +34,7 @@ export function renderRemap(
       ],
     ),
     ...(dry ? renderSkippedSection('Cells that would be skipped', skipped, output) : []),
-    ...(cellLines.length > 0 ? ['', ...cellLines] : []),
+    ...(dry ? renderDryRun({ columns, sample }, output) : []),
     ...(dry && examined.changed > 0
       ? renderSuggestions(output, [[`fillrate remap ${source}`, 'writes these rows, without a call']])
       : []),

@@ -78,10 +78,8 @@ const renderDetails = (report: RunReport, output: Output): string[] => [
     report.skipped_cells,
     output,
   ),
-  ...withBlankLine(report.dry_run ? renderDryRun(report.dry_run, output) : []),
+  ...(report.dry_run ? renderDryRun(report.dry_run, output) : []),
 ]
-
-const withBlankLine = (lines: readonly string[]): string[] => (lines.length > 0 ? ['', ...lines] : [])
 
 const describeNothingPicked = (report: RunReport): string =>
   report.skipped_over_budget > 0 || report.status !== 'completed'

@@ -28,7 +28,7 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
           gained: after - before,
         })),
         [
-          { title: `  ${padText(source, names)}`, text: (line) => `  ${line.column}` },
+          { title: padText(source, names), text: (line) => line.column },
           { title: 'before', text: (line) => formatPercent(line.before), number: true },
           { title: ' after', text: (line) => formatPercent(line.after), number: true },
           {
@@ -42,6 +42,7 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
             minColumns: 8,
           },
         ],
+        { indent: 2 },
       ),
       '',
     ]),

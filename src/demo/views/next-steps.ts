@@ -1,14 +1,13 @@
-import { type Output, padText, textWidth, wrapText } from '../../cli/terminal.ts'
-
-type CommandStep = readonly [type: string, what: string]
+import type { Output } from '../../cli/terminal.ts'
+import { type SuggestedCommand, renderTerms } from '../../cli/views/layout.ts'
 
 /** The commands as typed in this installation. */
 export interface DemoCommands {
   readonly again: string
   readonly keep: string
   /** Commands for the database of a demo that keeps running, in its own folder. */
-  readonly tryOut: readonly CommandStep[]
-  readonly own: readonly CommandStep[]
+  readonly tryOut: readonly SuggestedCommand[]
+  readonly own: readonly SuggestedCommand[]
 }
 
 /**
@@ -22,7 +21,7 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
   // npm changes to the folder of the package.
   const there = (words: string): string =>
     inCheckout ? `node ../../src/main.ts ${words}` : `fillrate ${words}`
-  const settings: CommandStep = inCheckout
+  const settings: SuggestedCommand = inCheckout
     ? ['cp .env.example .env', 'set database, service and key']
     : ['fillrate help', 'list the settings of the environment: database, service, key']
   return {
@@ -55,33 +54,21 @@ export function demoNextStepLines(
   output: Output,
 ): string[] {
   return [
-    ...stepLines(
+    ...renderTerms(
+      output,
       [
         [keep, 'the same, and then open the dashboard: every run, row and call'],
         [again, 'run again: no lookups are repeated'],
         [`rm -rf ${folders.join(' ')}`, 'remove everything'],
       ],
-      output,
+      STEP_LAYOUT,
     ),
     '',
     '  With your own database:',
     '',
-    ...stepLines(own, output),
+    ...renderTerms(output, own, STEP_LAYOUT),
   ]
 }
 
 /** A longer command has its description on the next line. */
-const MAX_BESIDE_WIDTH = 50
-
-/** Commands with their descriptions beside them, or below if there is no room. */
-export function stepLines(list: readonly CommandStep[], output: Output): string[] {
-  const { paint, textColumns } = output
-  const longest = Math.max(...list.map(([type]) => textWidth(type)).filter((one) => one <= MAX_BESIDE_WIDTH))
-  return list.flatMap(([type, what]) => {
-    const beside = 2 + longest + 2
-    const lines = wrapText(what, Math.max(20, textColumns - beside))
-    if (textWidth(type) > longest)
-      return [`  ${paint('type', type)}`, ...lines.map((line) => ' '.repeat(beside) + line)]
-    return lines.map((line, n) => `  ${paint('type', padText(n === 0 ? type : '', longest))}  ${line}`)
-  })
-}
+export const STEP_LAYOUT = { style: 'type', maxColumns: 50 } as const

@@ -5,11 +5,17 @@ import { renderReport, renderRowStates } from '../../cli/views/report.ts'
 import type { ContactExample, DemoResult } from '../script.ts'
 import type { DemoEnvironment } from '../environment.ts'
 import { fillRateChangeLines } from './fill-rates.ts'
-import { type DemoCommands, stepLines } from './next-steps.ts'
+import { STEP_LAYOUT, type DemoCommands } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, truncate } from '../../cli/terminal.ts'
-import { type LabeledText, formatCounts, renderFields, renderTable } from '../../cli/views/layout.ts'
+import {
+  type LabeledText,
+  formatCounts,
+  renderCellGroups,
+  renderFields,
+  renderTerms,
+} from '../../cli/views/layout.ts'
 
 export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
   const often = (share = 0): string => `${Number((share * 100).toFixed(1))}%`
@@ -113,7 +119,7 @@ export function showKept(
     '',
     '  Next, in another terminal: your first configuration, for this CRM',
     '',
-    ...stepLines([[`cd ${folder}`, 'its .env has the addresses'], ...tryOut], output),
+    ...renderTerms(output, [[`cd ${folder}`, 'its .env has the addresses'], ...tryOut], STEP_LAYOUT),
     '',
     `  ${output.paint('quiet', 'Ctrl-C stops everything; the data stay.')}`,
   ])
@@ -176,40 +182,27 @@ function describeRepeats({ inputs, jobs, faults }: SandboxStats): string {
   return `${formatCount(inputs.requested_more_than_once)} repeated, because the service gave no answer: ${why}`
 }
 
-const INDENT = '    '
-
 /** Rows before and after. Blank values are shown literally, because they differ. */
 export function exampleLines(examples: readonly ContactExample[], output: Output): string[] {
   const { paint } = output
-  const lines = examples.flatMap(({ cells }) =>
-    cells.map(({ column, before, after }) => ({
-      column,
-      before: formatCell(before),
-      after: formatCell(after),
-      kept: before === after,
-    })),
-  )
-  const [head = '', ...body] = renderTable(output, lines, [
-    { title: `${INDENT}column`, text: (line) => INDENT + line.column },
-    { title: 'before', text: (line) => line.before, minColumns: 8 },
+  const edge = output.columns ?? Number.POSITIVE_INFINITY
+  const renderTitle = ({ name, identifier }: ContactExample): string[] => [
+    truncate(
+      `  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(identifier)}`,
+      edge,
+    ),
+  ]
+  const isKept = ({ before, after }: ContactExample['cells'][number]): boolean => before === after
+  return renderCellGroups(output, examples, renderTitle, [
+    { title: 'column', text: (cell) => cell.column },
+    { title: 'before', text: (cell) => formatCell(cell.before), minColumns: 8 },
     {
       title: 'after',
-      text: (line) => (line.kept ? `${line.after}  (unchanged)` : line.after),
+      text: (cell) => `${formatCell(cell.after)}${isKept(cell) ? '  (unchanged)' : ''}`,
       minColumns: 8,
-      style: (line) => (line.kept ? null : 'good'),
+      style: (cell) => (isKept(cell) ? null : 'good'),
     },
   ])
-  const edge = output.columns ?? Number.POSITIVE_INFINITY
-  return [
-    head,
-    ...examples.flatMap(({ name, identifier, cells }) => [
-      truncate(
-        `  ${paint('heading', name)}  ${paint('quiet', 'looked up by')} ${formatCell(identifier)}`,
-        edge,
-      ),
-      ...body.splice(0, cells.length),
-    ]),
-  ]
 }
 
 /** Quoted if it looks empty, or has spaces at its ends. */

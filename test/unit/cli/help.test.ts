@@ -7,7 +7,7 @@ import { createPaint, textWidth } from '../../../src/cli/terminal.ts'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { unstyled } from './terminal.ts'
 
-const at = (columns: number, color = false) => ({ columns, paint: createPaint(color) })
+const at = (textColumns: number, color = false) => ({ textColumns, paint: createPaint(color) })
 
 test('the help of the program lists every command, option, variable and exit code', () => {
   const text = renderProgramHelp(commands, at(80)).join('\n')
