@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { pid } from 'node:process'
 import { type Logger, pino } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
+import { isObject } from '../domain/json.ts'
 import { type Output, type Paint, type TextStyle } from './terminal.ts'
 import { describeError } from '../util/error-text.ts'
 import { formatTime } from '../util/format.ts'
@@ -11,7 +12,7 @@ import { readVersion } from '../util/version.ts'
 /** How lines are written: for programs, or for people. */
 const LOG_FORMATS = ['json', 'pretty'] as const
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: (typeof LOG_LEVELS)[number]
   readonly format: (typeof LOG_FORMATS)[number]
   readonly output: Output
@@ -91,7 +92,7 @@ function formatLocalTime(date: Date): string {
 }
 
 /** Null and objects are shown in JSON logs only. */
-const isBrief = (value: unknown): boolean => value !== null && (!isObject(value) || Array.isArray(value))
+const isBrief = (value: unknown): boolean => value !== null && !isObject(value)
 
 /** Quoted only if its end would be ambiguous. */
 function valueText(value: unknown): string {
@@ -99,6 +100,3 @@ function valueText(value: unknown): string {
   const text = sanitize(typeof value === 'string' ? value : JSON.stringify(value))
   return typeof value === 'string' && /[\s="]/.test(text) ? JSON.stringify(text) : text
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null

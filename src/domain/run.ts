@@ -90,3 +90,10 @@ export function runOutcome({
   const status = isObject(totals) ? totals['status'] : null
   return state === Run.running || typeof status !== 'string' ? state : status
 }
+
+/** A number of a run's totals; null if it is missing, because an older version may have stored another shape. */
+export function readTotal(totals: unknown, part: string, name?: string): number | null {
+  const inPart = isObject(totals) ? totals[part] : undefined
+  const value = name === undefined ? inPart : isObject(inPart) ? inPart[name] : undefined
+  return typeof value === 'number' ? value : null
+}

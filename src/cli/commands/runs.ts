@@ -1,6 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
 import { ConfigProblems } from '../../config/problems.ts'
-import { Run, runOutcome } from '../../domain/run.ts'
+import { Run, readTotal, runOutcome } from '../../domain/run.ts'
 import { describeUndone } from '../../domain/undo.ts'
 import type { SpendAmount } from '../../domain/spend.ts'
 import type { StoredRun } from '../../store/runs.ts'
@@ -66,7 +66,7 @@ const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): st
     { title: 'started', text: (run) => relativeTime(run.started_at, now) },
     { title: 'took', text: tookOf, number: true, dropOrder: 2 },
     { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
-    { title: 'picked', text: (run) => numberIn(run.totals, 'rows', 'picked'), number: true, dropOrder: 3 },
+    { title: 'picked', text: (run) => formatTotal(run, 'picked'), number: true, dropOrder: 3 },
     { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
     {
       title: 'lookups',
@@ -101,15 +101,9 @@ const tookOf = (run: StoredRun): string =>
   run.finished_at === null ? '' : formatDuration(run.finished_at.getTime() - run.started_at.getTime())
 
 /** Empty for a dry run, whose rows were not enriched. */
-const enrichedOf = (run: StoredRun): string =>
-  run.options.dry ? '' : numberIn(run.totals, 'rows', 'enriched')
+const enrichedOf = (run: StoredRun): string => (run.options.dry ? '' : formatTotal(run, 'enriched'))
 
-/** A number out of a run's totals, which an older version may have stored in another shape. */
-function numberIn(totals: unknown, part: string, name: string): string {
-  const inPart = isObject(totals) ? totals[part] : undefined
-  const value = isObject(inPart) ? inPart[name] : undefined
-  return typeof value === 'number' ? formatCount(value) : ''
+function formatTotal(run: StoredRun, name: string): string {
+  const count = readTotal(run.totals, 'rows', name)
+  return count === null ? '' : formatCount(count)
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null

@@ -6,7 +6,7 @@ import type { RowStateCounts } from '../../../store/rows.ts'
 import { formatCount, formatPercent } from '../../../util/format.ts'
 import { card, definitionList, empty } from '../components.ts'
 import { type Html, type HtmlPart, html } from '../html.ts'
-import { readTotal } from './runs.ts'
+import { readTotal } from '../../../domain/run.ts'
 
 // The report of a run, as it is stored. Another version may have stored another shape.
 

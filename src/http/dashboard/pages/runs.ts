@@ -1,6 +1,5 @@
-import { Run, runOutcome, type Trigger } from '../../../domain/run.ts'
+import { Run, readTotal, runOutcome, type Trigger } from '../../../domain/run.ts'
 import { describeUndone } from '../../../domain/undo.ts'
-import { isObject } from '../../../domain/json.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import type { RunFilter } from '../../../store/run-history.ts'
 import type { StoredRun } from '../../../store/runs.ts'
@@ -191,11 +190,4 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Html {
     ],
     list,
   )
-}
-
-/** A number of a run's totals; null if it is missing, because an older version may have stored another shape. */
-export function readTotal(totals: unknown, part: string, name?: string): number | null {
-  const inPart = isObject(totals) ? totals[part] : undefined
-  const value = name === undefined ? inPart : isObject(inPart) ? inPart[name] : undefined
-  return typeof value === 'number' ? value : null
 }

@@ -1,6 +1,6 @@
 import { describeError } from '../../../util/error-text.ts'
 import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
-import { Run } from '../../../domain/run.ts'
+import { Run, readTotal } from '../../../domain/run.ts'
 import type { OwnTrouble } from '../../../domain/trouble-facts.ts'
 import { describeTrouble, type Trouble, type TroubleText, TROUBLES } from '../../../domain/trouble.ts'
 import { isTransient } from '../../../store/connectivity.ts'
@@ -9,7 +9,7 @@ import { networkErrorCode, networkErrorMeaning } from '../../../util/network-err
 import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
 import { countRows } from '../funnel.ts'
 import { type Html, html, livePart, type HtmlPart } from '../html.ts'
-import { readTotal, START_RUN } from './runs.ts'
+import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each trouble with what it means and what to do, and below them what goes on. */
 export function healthSection(data: DashboardData, canAct: boolean): Html {
