@@ -4,7 +4,7 @@ import { parseCommandLine } from './parse.ts'
 import { renderError } from './views/errors.ts'
 import { writeJson } from './terminal.ts'
 
-export interface CliOptions {
+interface CliOptions {
   readonly words: readonly string[]
   /** Called once the command is known: the behaviour at the first signal depends on it. */
   readonly contextFor: (invocation: Invocation | null) => Context

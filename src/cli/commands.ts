@@ -24,7 +24,7 @@ import { sourceCommand } from './commands/source.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
-import { versionCommand } from './commands/version.ts'
+import { versionCommand } from './commands/help.ts'
 
 /** All commands, in the order of help. */
 export const commands: readonly CliCommand[] = [

@@ -19,8 +19,8 @@ export function mustConfirm({
   flags,
   stdin,
   stdout,
-}: CliCall<unknown[], { yes: boolean }>): boolean {
-  if (flags.yes) return false
+}: CliCall<unknown[], { yes: boolean; dryRun: boolean }>): boolean {
+  if (flags.yes || flags.dryRun) return false
   if (!flags.json && stdin?.isTTY === true && stdout.isTTY) return true
   throw new UsageError(
     command,

@@ -41,7 +41,7 @@ export const wrapText = (text: string, columns: number): string[] =>
   wrapAnsi(text, Math.max(1, columns)).split('\n')
 
 /** The part of a writable stream that is used; `process.stdout` has it. */
-export interface TextSink {
+interface TextSink {
   write(text: string): unknown
   readonly isTTY?: boolean | undefined
   readonly columns?: number | undefined

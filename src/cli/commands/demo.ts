@@ -1,5 +1,4 @@
-import { Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
-import { writeJson } from '../terminal.ts'
+import { FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
 
 export const demoCommand = defineCommand(
   createParser('demo')
@@ -22,16 +21,7 @@ export const demoCommand = defineCommand(
 
     async handler(call) {
       const { showDemo } = await import('../../demo/demo.ts')
-      const { DemoError } = await import('../../demo/settings.ts')
-      try {
-        return await showDemo(call, call)
-      } catch (error) {
-        if (!(error instanceof DemoError)) throw error
-        const { stderr, stdout } = call
-        stderr.line(`${stderr.paint('bad', 'fillrate:')} ${error.message}`)
-        if (call.flags.json) writeJson(stdout, { error: { kind: 'demo', message: error.message } })
-        return Exit.failed
-      }
+      return showDemo(call, call)
     },
   },
 )

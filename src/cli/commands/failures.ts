@@ -1,18 +1,22 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
-import { FAILURE_STATES } from '../../domain/row.ts'
+import { FAILURE_STATES, FAILURE_ADVICE, formatState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
-import type { FailedRow, FailureFilter } from '../../store/failures.ts'
+import type { FailedRow, FailureFilter, FailureReason } from '../../store/failures.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
-import { type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
+import { type Answer, type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import { formatChoices, parseText, parseWholeFrom, statesOption } from '../options.ts'
 import { formatCsvLine } from '../../util/csv.ts'
-import { renderFailures } from '../views/failures.ts'
-import { writeJson } from '../terminal.ts'
-import { pluralize } from '../../util/format.ts'
+import type { Output } from '../terminal.ts'
+import { pluralize, formatCount, relativeTime } from '../../util/format.ts'
 import { didYouMean, listNames } from '../../util/text.ts'
+import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
+import type { RetiredSource } from '../../store/retire-source.ts'
+import { SOURCE_COLUMN, renderFields, renderTable, renderText, stateStyle } from '../views/layout.ts'
+import { describeRarest, renderSkippedGroups } from '../views/skipped-cells.ts'
+import { retiredFields } from '../views/status.ts'
 
 /** Rows shown by default; a file gets all. */
 const SHOWN = 10
@@ -102,7 +106,7 @@ async function writeCsv(
   filter: FailureFilter,
   target: string,
   { flags, stdout, stderr, cwd, signal }: CliCallOf<typeof failuresParser>,
-): Promise<ExitCode> {
+): Promise<Answer | ExitCode> {
   const file = target === '-' ? null : await openFile(resolve(cwd, target), target)
   const write = async (text: string): Promise<void> => {
     if (file === null) stdout.write(text)
@@ -127,11 +131,9 @@ async function writeCsv(
   } finally {
     await file?.close()
   }
-  if (flags.json && file !== null) writeJson(stdout, { csv: target, rows, cells })
-  else
-    stderr.line(
-      `Wrote ${pluralize(rows, 'row')}${cells === 0 ? '' : ` and ${pluralize(cells, 'skipped cell')}`}${file === null ? '' : ` to ${target}`}.`,
-    )
+  if (flags.json && file !== null) return { json: { csv: target, rows, cells }, text: () => [] }
+  const and = cells === 0 ? '' : ` and ${pluralize(cells, 'skipped cell')}`
+  stderr.line(`Wrote ${pluralize(rows, 'row')}${and}${file === null ? '' : ` to ${target}`}.`)
   return Exit.done
 }
 
@@ -160,3 +162,106 @@ async function openFile(path: string, target: string): Promise<Awaited<ReturnTyp
     throw new ConfigProblems('the command', [problem], { cause })
   }
 }
+
+export interface FailureOverview {
+  readonly total: number
+  readonly reasons: readonly FailureReason[]
+  /** Skipped cells by reason, of rows in any state, enriched rows included. */
+  readonly cells: readonly SkippedGroup[]
+  /** The latest rows. */
+  readonly rows: readonly FailedRow[]
+  /** Sources that left the configuration, and have failed rows beside these. */
+  readonly retired: readonly RetiredSource[]
+}
+
+/** Reasons shown; of the others, only the number is. */
+const MAX_REASONS = 25
+
+export function renderFailures(found: FailureOverview, output: Output, now: number): string[] {
+  const retired = found.retired.map((one) => ({ ...one, rows: one.failed, deleted: 0 }))
+  return [
+    ...renderFound(found, output, now),
+    ...(retired.length === 0 ? [] : ['', ...renderFields(output, retiredFields(retired))]),
+  ]
+}
+
+function renderFound(
+  { total, reasons, cells, rows }: FailureOverview,
+  output: Output,
+  now: number,
+): string[] {
+  const { paint } = output
+  if (total === 0) return [`${paint('good', '✓')} No failed rows.`, ...renderSkippedCells(cells, output)]
+  const states = [...new Set(reasons.map((reason) => reason.state))]
+  return [
+    paint('heading', `${pluralize(total, 'row')} could not be enriched`),
+    '',
+    // Sorted by size: only the rarest are summed up.
+    ...renderTable(
+      output,
+      reasons,
+      [
+        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
+        { title: 'state', text: (one) => formatState(one.state), style: (one) => stateStyle(one.state) },
+        { ...SOURCE_COLUMN, ifDifferent: true },
+        { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
+      ],
+      { max: MAX_REASONS, describeRest: (rest) => describeRarest(rest, 'row') },
+    ),
+    '',
+    paint('heading', 'How to fix them'),
+    ...renderFields(
+      output,
+      states.map((state) => [formatState(state), FAILURE_ADVICE[state]]),
+    ),
+    ...renderSkippedCells(cells, output),
+    '',
+    paint(
+      'heading',
+      rows.length < total ? `Latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'Rows',
+    ),
+    ...renderTable(output, rows, [
+      { title: 'source', text: (row) => row.source, minColumns: 4 },
+      { title: 'key', text: (row) => row.key, minColumns: 4 },
+      {
+        title: 'state',
+        text: (row) => formatState(row.state),
+        style: (row) => stateStyle(row.state),
+        minColumns: 6,
+      },
+      { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
+      { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
+    ]),
+    ...(rows.length < total
+      ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv failures.csv')}`]
+      : []),
+  ]
+}
+
+/** Values of records that were not written to their cells, in rows of any state. */
+function renderSkippedCells(cells: readonly SkippedGroup[], output: Output): string[] {
+  if (cells.length === 0) return []
+  const total = cells.reduce((sum, group) => sum + group.rows, 0)
+  const advice = SKIP_ADVICE.filter(([reasons]) => cells.some((group) => reasons.includes(group.reason)))
+  return [
+    '',
+    output.paint('heading', `${pluralize(total, 'cell')} skipped`),
+    ...renderSkippedGroups(cells, output, { max: MAX_REASONS }),
+    ...(advice.length === 0 ? [] : ['', output.paint('heading', 'How to fill them')]),
+    ...advice.flatMap(([, text]) => renderText(output, text)),
+  ]
+}
+
+/** What a user can do about skipped cells. */
+const SKIP_ADVICE: ReadonlyArray<readonly [reasons: readonly SkipReason[], advice: string]> = [
+  [
+    ['unmapped', 'no_such_label'],
+    'Values without an entry: add them to `map`, then `fillrate remap SOURCE`.',
+  ],
+  [['too_long'], "Texts that are too long: `tooLong: 'truncate'` cuts them."],
+  [['below_confidence'], 'Too little confidence: lower `minConfidence`, then `fillrate remap SOURCE`.'],
+  [
+    ['row_rejected'],
+    'Rejected rows: correct what the reason names; `fillrate retry` writes them again without a call.',
+  ],
+]

@@ -1,8 +1,7 @@
 import { Argument } from '@commander-js/extra-typings'
 import type { TriggerStatus } from '../../actions/triggers.ts'
 import { foldNames } from '../../util/text.ts'
-import { Exit, createParser, defineCommand } from '../command.ts'
-import { writeJson } from '../terminal.ts'
+import { createParser, defineCommand } from '../command.ts'
 import { type SuggestedCommand, compact, renderSuggestions } from '../views/layout.ts'
 import { auditCommand, useApp } from '../settings.ts'
 
@@ -26,8 +25,7 @@ export const followCommand = defineCommand(
     ],
 
     async handler(call) {
-      const { stdout } = call
-      const { json } = call.flags
+      const { stdout, flags } = call
       const [action, named] = call.args
       const names = [...new Set(named)]
       const { app } = await useApp(call)
@@ -43,12 +41,13 @@ export const followCommand = defineCommand(
           ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
         )
         all.push({ source: name, action, ...did })
-        if (!json) stdout.lines(describeTriggers(action, name, did))
+        if (!flags.json) stdout.lines(describeTriggers(action, name, did))
       }
       const [first] = all
-      if (json) writeJson(stdout, all.length === 1 && first ? first : { sources: all })
-      else if (action === 'install') stdout.lines(renderSuggestions(stdout, nextSteps(all)))
-      return Exit.done
+      return {
+        json: all.length === 1 && first ? first : { sources: all },
+        text: () => (action === 'install' ? renderSuggestions(stdout, nextSteps(all)) : []),
+      }
     },
   },
 )

@@ -87,7 +87,7 @@ export const forgetCommand = defineCommand(forgetParser, {
 async function forgetTargets(call: ForgetCall, targets: readonly ForgetTarget[]): Promise<Answer> {
   const { command, flags, stdout } = call
   const { dryRun } = flags
-  const isAsked = !dryRun && mustConfirm(call)
+  const isAsked = mustConfirm(call)
   const { forgetSubject: erase, LinkedEraseError } = await import('../../actions/forget.ts')
   const db = await useDatabase(call)
   const log = await openLog(call)
@@ -179,7 +179,7 @@ async function listSuppressed(call: CliCall, targets: readonly ForgetTarget[] | 
 async function forgetDeletedRows(source: string, call: ForgetCall): Promise<Answer> {
   const { stdout, signal } = call
   const { dryRun } = call.flags
-  const isAsked = !dryRun && mustConfirm(call)
+  const isAsked = mustConfirm(call)
   const { app } = await useApp(call)
   const { describeForgetDeleted } = await import('../../actions/audit.ts')
   const preview = await app.forgetDeleted(source, { dryRun: true, signal })

@@ -1,8 +1,14 @@
 import { Exit, FINISHING_MESSAGE, createParser, chooseSampleRows, defineCommand } from '../command.ts'
 import { dryRunSampleOption } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
-import { renderRemap } from '../views/remap.ts'
 import { auditCommand, useApp } from '../settings.ts'
+import type { RemapReport } from '../../actions/remap.ts'
+import type { Output } from '../terminal.ts'
+import { compact, renderCounts, renderSuggestions, type SuggestedCommand } from '../views/layout.ts'
+import { renderDryRun } from '../views/diff.ts'
+import { pluralize } from '../../util/format.ts'
+import { renderReport } from '../views/report.ts'
+import { renderSkippedSection } from '../views/skipped-cells.ts'
 
 export const remapCommand = defineCommand(
   createParser('remap')
@@ -29,10 +35,7 @@ export const remapCommand = defineCommand(
       const { runExitCode } = await import('../../runs/report.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
-      const view = new ProgressView(stderr, stderr.isTTY ? null : log)
-      const startedAt = now()
-      const onProgress = (done: number, all: number): void =>
-        view.showCount(done, all, 'rows', now() - startedAt)
+      const onProgress = new ProgressView(stderr, log).countFrom(now, 'rows')
       const remapped = await auditCommand(
         app.db,
         dryRun ? null : { action: 'remap', parameters: { sources: [source] } },
@@ -53,3 +56,47 @@ export const remapCommand = defineCommand(
     },
   },
 )
+
+/** What a remap would write, or has written. */
+function renderRemap(
+  { source, examined, skipped_cells: skipped, columns, sample, report, dry_run: dry }: RemapReport,
+  output: Output,
+): string[] {
+  const { paint } = output
+  if (examined.rows === 0) return [`No row of ${source} has a stored record.`]
+  const cells = pluralize(examined.cells, 'cell')
+  const undone = examined.undone > 0 ? `; ${pluralize(examined.undone, 'row')} of them undone before` : ''
+  return [
+    ...(dry
+      ? [
+          `${paint('heading', 'Dry run:')} a remap of ${source} would have this result. Nothing was written.`,
+          '',
+        ]
+      : []),
+    ...renderCounts(
+      output,
+      [examined.rows, `rows of ${source} with a stored record`],
+      [
+        [examined.changed, `${dry ? 'would be written' : 'to write'}: ${cells}${undone}`],
+        [examined.unchanged, 'unchanged'],
+        [examined.below_confidence, 'below minConfidence'],
+        [examined.inputs_changed, 'with changed inputs: the next run picks them'],
+        [examined.row_missing, 'no longer in the source'],
+      ],
+    ),
+    ...(dry
+      ? [
+          ...renderSkippedSection('Cells that would be skipped', skipped, output),
+          ...renderDryRun({ columns, sample }, output),
+        ]
+      : []),
+    ...(report === null || report.rows.picked === 0 ? [] : ['', ...renderReport(report, output)]),
+    ...renderSuggestions(
+      output,
+      compact<SuggestedCommand>([
+        dry && examined.changed > 0 && [`fillrate remap ${source}`, 'writes these rows, without a call'],
+        report !== null && report.cells.written > 0 && [`fillrate undo ${report.run}`, 'undoes this remap'],
+      ]),
+    ),
+  ]
+}

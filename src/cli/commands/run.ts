@@ -83,7 +83,7 @@ export const runCommand = defineCommand(
       const { runExitCode } = await import('../../runs/report.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
-      const view = new ProgressView(stderr, stderr.isTTY ? null : log)
+      const view = new ProgressView(stderr, log)
       if (!app.bulk.isPossible && route === 'auto') {
         const text = `${app.bulk.reason}. To enable it, ${app.bulk.todo}.`
         if (stderr.isTTY) stderr.line(`${stderr.paint('warn', 'Bulk is off:')} ${text}`)

@@ -58,7 +58,7 @@ export const sourceCommand = defineCommand(
           ],
         }
       }
-      const isAsked = !dryRun && mustConfirm(call)
+      const isAsked = mustConfirm(call)
       const db = await useDatabase(call)
       const names = Object.keys((await readConfig(call)).sources)
       if (isAsked) {

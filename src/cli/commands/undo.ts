@@ -1,12 +1,24 @@
 import type { UndoReport } from '../../actions/undo/report.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
-import { pluralize } from '../../util/format.ts'
+import { pluralize, formatCount, formatDuration, toSentenceCase } from '../../util/format.ts'
 import { type CliCall, Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
-import { writeJson } from '../terminal.ts'
-import { renderUndo } from '../views/undo.ts'
+import { type Output, wrapText } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
+import {
+  KEY_COLUMN,
+  SOURCE_COLUMN,
+  type SuggestedCommand,
+  type TableColumn,
+  compact,
+  renderCounts,
+  renderSection,
+  renderSuggestions,
+  renderTable,
+} from '../views/layout.ts'
+import { renderLeftOut } from '../views/report.ts'
+import { describeUndone, commandToUndo } from '../../domain/undo.ts'
 
 export const undoCommand = defineCommand(
   createParser('undo')
@@ -41,7 +53,7 @@ export const undoCommand = defineCommand(
       const { dryRun, json } = call.flags
       // Of two runs that wrote a cell, the later one wrote over what the earlier one left.
       const runs = [...new Set(call.args[0])].toSorted((a, b) => b - a)
-      const isAsked = !dryRun && mustConfirm(call)
+      const isAsked = mustConfirm(call)
       const { undoExitCode } = await import('../../actions/undo/report.ts')
       const { findEndedRun } = await import('../../actions/undo/undo.ts')
       const opened = await useApp(call)
@@ -57,10 +69,13 @@ export const undoCommand = defineCommand(
         if (!json) stdout.lines(renderUndo(report, stdout))
       }
       const [first] = reports
-      if (json) writeJson(stdout, runs.length === 1 && first ? first : { undos: reports })
-      if (reports.length < runs.length) return Exit.interrupted
       // The first code that says that something is left.
-      return reports.map(undoExitCode).find((code) => code !== Exit.done) ?? Exit.done
+      const left = reports.map(undoExitCode).find((code) => code !== Exit.done)
+      return {
+        json: runs.length === 1 && first ? first : { undos: reports },
+        text: () => [],
+        exit: reports.length < runs.length ? Exit.interrupted : (left ?? Exit.done),
+      }
     },
   },
 )
@@ -69,14 +84,12 @@ export const undoCommand = defineCommand(
 async function undoOne(
   run: number,
   { dryRun, denied }: { readonly dryRun: boolean; readonly denied: string | null },
-  call: Pick<CliCall, 'stdin' | 'stdout' | 'stderr' | 'signal' | 'now'>,
+  call: CliCall,
   { app, log }: Awaited<ReturnType<typeof useApp>>,
 ): Promise<UndoReport> {
   const { stdout, stderr, signal, now } = call
-  const view = new ProgressView(stderr, stderr.isTTY ? null : log)
-  const startedAt = now()
-  const onProgress = (done: number, all: number): void =>
-    view.showCount(done, all, 'writes', now() - startedAt)
+  const view = new ProgressView(stderr, log)
+  const onProgress = view.countFrom(now, 'writes')
   const undo = (isPreview: boolean): Promise<UndoReport> =>
     app.undo({ run, dryRun: isPreview, signal, onProgress }).finally(() => view.end())
   const preview = denied === null ? null : await undo(true)
@@ -95,4 +108,159 @@ async function undoOne(
       run: done.run,
     }),
   )
+}
+
+/** Rows listed; `--json` has all. */
+const MAX_ROWS = 20
+
+/**
+ * What was restored, what was not and why, and the next commands.
+ * @param options.isQuestion the preview above a question, which takes the place of the next commands
+ */
+function renderUndo(
+  report: UndoReport,
+  output: Output,
+  { isQuestion = false }: { readonly isQuestion?: boolean } = {},
+): string[] {
+  const { changes, undoes } = report
+  if (changes.total === 0) return [`${toSentenceCase(describeUndone(undoes))} has written nothing.`]
+  const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
+  const verb = report.writes_again ? 'written again' : 'restored'
+  return [
+    ...wrapText(formatHeadline(report, output, isQuestion), output.textColumns),
+    ...renderLeftOut(report.left_out, output),
+    '',
+    ...renderCounts(
+      output,
+      [changes.total, `writes of ${describeUndone(undoes)}`],
+      [
+        [restored, report.dry_run ? `would be ${verb}` : verb],
+        [undone_before, `undone before${byRuns(report.undone_by)}`],
+        [kept, 'kept: every cell, or what the row is about, was changed since'],
+        [row_missing, 'skipped: the row was deleted'],
+        [rejected, 'failed: the database rejected the previous values'],
+        [not_configured, 'skipped: the source is no longer configured'],
+        [
+          remaining,
+          report.status === 'interrupted'
+            ? 'not processed yet'
+            : `postponed: the row is locked by another transaction${report.left_out.length > 0 ? ', or its source is left out' : ''}`,
+        ],
+      ],
+    ),
+    ...renderColumns(report, output),
+    ...renderKeptRows(report, output),
+    ...renderFailedRows(report, output),
+    ...(isQuestion ? [] : renderSuggestions(output, suggestAfterUndo(report))),
+  ]
+}
+
+function formatHeadline(
+  { run, undoes, writes_again: again, dry_run: dry, status, duration_ms: ms }: UndoReport,
+  { paint }: Output,
+  isQuestion: boolean,
+): string {
+  const what = `${again ? 'undo ' : ''}${describeUndone(undoes)}`
+  if (isQuestion) return `Undoing ${what} has this result:`
+  if (dry)
+    return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`
+  if (run === null) return `Nothing left to undo of ${what}.`
+  const ended = status === 'interrupted' ? paint('warn', 'was interrupted undoing') : paint('good', 'undid')
+  return `${paint('heading', `Run ${run}`)} ${ended} ${what} ${status === 'interrupted' ? 'after' : 'in'} ${formatDuration(ms)}`
+}
+
+const byRuns = (runs: readonly number[]): string =>
+  runs.length === 0 ? '' : `, by run ${runs.slice(0, 5).join(', ')}${runs.length > 5 ? ', …' : ''}`
+
+function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
+  if (columns.length === 0) return []
+  return [
+    '',
+    ...renderTable(output, columns, [
+      { ...SOURCE_COLUMN, ifDifferent: true },
+      { title: 'column', text: (one) => one.column, minColumns: 8 },
+      {
+        title: dry ? 'would be restored' : 'restored',
+        text: (one) => formatCount(one.restored),
+        number: true,
+      },
+      { title: 'kept', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
+    ]),
+    ...(cells.touched > 0
+      ? [output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`)]
+      : []),
+  ]
+}
+
+const renderKeptRows = ({ kept }: UndoReport, output: Output): string[] =>
+  renderRows(
+    'with kept values',
+    kept,
+    [
+      { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
+      { title: 'changed since', text: describeKept },
+    ],
+    output,
+  )
+
+function describeKept({ written_by: run, inputs_changed: isOther }: UndoReport['kept'][number]): string {
+  if (isOther) return 'the row has other inputs'
+  return run === null ? 'outside Fillrate' : `by run ${run}`
+}
+
+const renderFailedRows = ({ failed }: UndoReport, output: Output): string[] =>
+  renderRows(
+    'that could not be restored',
+    failed.filter((row) => row.outcome === 'rejected'),
+    [{ title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 }],
+    output,
+  )
+
+/** A section of rows by source and key. */
+function renderRows<Row extends { readonly source: string; readonly key: string }>(
+  which: string,
+  rows: readonly Row[],
+  columns: readonly TableColumn<Row>[],
+  output: Output,
+): string[] {
+  if (rows.length === 0) return []
+  const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], {
+    max: MAX_ROWS,
+    describeRest: (rest) => `and ${formatCount(rest.length)} more; --json has them`,
+  })
+  return renderSection(output, `${pluralize(rows.length, 'row')} ${which}`, lines)
+}
+
+/** The commands that deal with what an undo has left. */
+function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
+  const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
+  const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
+  const undo = run ?? before.at(-1)
+  return compact<SuggestedCommand>([
+    dry && changes.restored > 0 && [commandToUndo(undoes), 'writes this'],
+    (changes.remaining > 0 || (changes.rejected > 0 && !dry)) && [
+      commandToUndo(undoes),
+      changes.remaining > 0
+        ? 'continues with the rest'
+        : 'retries the rest, once the database accepts the previous values',
+    ],
+    later > 0 && [
+      `fillrate undo ${later}`,
+      'undoes the later run that wrote some of the kept cells; do this first',
+    ],
+    !dry &&
+      undo !== undefined && [
+        `fillrate undo ${undo}`,
+        again ? 'undoes it again' : 'writes the values again: an undo can be undone',
+      ],
+    run !== null &&
+      !again && [
+        'fillrate retry --state undone',
+        'lets the next run write these rows again; otherwise they keep their values until their inputs change or a refresh is due',
+      ],
+    waiting > 0 && [
+      'fillrate status',
+      `${pluralize(waiting, 'row')} of ${describeUndone(undoes)} still waiting; they will be written when results arrive`,
+    ],
+  ])
 }

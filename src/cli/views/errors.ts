@@ -10,7 +10,7 @@ import { createSecretMask } from '../secret-mask.ts'
 import { createSchemaProblem, databaseAddress, explainDatabaseError, explainLimit } from './database-error.ts'
 import type { Paint } from '../terminal.ts'
 
-export interface RenderedError {
+interface RenderedError {
   readonly exit: ExitCode
   /** For standard error. */
   readonly text: string
@@ -90,6 +90,8 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
     return { exit, kind: 'service', message: sentence(error.message), more: `\n  ${describeFix(error)}` }
   }
   if (error instanceof Error) {
+    // Its last line may be a command, or output of Postgres.
+    if (error.name === 'DemoError') return { exit: Exit.failed, kind: 'demo', message: error.message }
     if (error.name === 'SchemaMissingError')
       return listProblems(
         Exit.usage,

@@ -20,10 +20,10 @@ export class ProgressView {
   readonly #throughput = new Throughput()
   #shownAtMs: number
 
-  /** @param log for the lines without a terminal; null: plain lines */
+  /** @param log for the lines of what is no terminal; null: plain lines */
   constructor(output: Output, log: Pick<Log, 'info'> | null = null) {
     this.#output = output
-    this.#log = log
+    this.#log = output.isTTY ? null : log
     this.#shownAtMs = output.isLive ? Number.NEGATIVE_INFINITY : 0
   }
 
@@ -38,16 +38,19 @@ export class ProgressView {
   }
 
   /**
-   * Shows how many of a known number of items are done.
+   * Returns a function that shows how many of a number of items are done.
    * @param what the plural of what is counted, such as `writes`
    */
-  showCount(done: number, all: number, what: string, elapsedMs: number): void {
-    if (!this.#isDue(elapsedMs)) return
-    const text = `${formatCount(done)} of ${formatCount(all)} ${what}`
-    const { isLive, paint } = this.#output
-    if (isLive)
-      this.#output.live([` ${renderBar(all === 0 ? 0 : done / all, COUNT_BAR_COLUMNS, paint)}  ${text}`])
-    else this.#report(text)
+  countFrom(now: () => number, what: string): (done: number, all: number) => void {
+    const startedAt = now()
+    return (done, all) => {
+      if (!this.#isDue(now() - startedAt)) return
+      const text = `${formatCount(done)} of ${formatCount(all)} ${what}`
+      const { isLive, paint } = this.#output
+      if (isLive)
+        this.#output.live([` ${renderBar(all === 0 ? 0 : done / all, COUNT_BAR_COLUMNS, paint)}  ${text}`])
+      else this.#report(text)
+    }
   }
 
   #report(text: string): void {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { renderFinding, renderVerdict } from '../../../../src/cli/views/check.ts'
-import { type FailureOverview, renderFailures } from '../../../../src/cli/views/failures.ts'
+import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check.ts'
+import { type FailureOverview, renderFailures } from '../../../../src/cli/commands/failures.ts'
 import { formatCsvLine } from '../../../../src/util/csv.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
 import type { StatusReport } from '../../../../src/actions/status.ts'
