@@ -1,13 +1,13 @@
 import type { Option } from '@commander-js/extra-typings'
 import {
   type CliCommand,
-  ENVIRONMENT_HELP,
   EXIT_MEANINGS,
   formatArguments,
   formatUsage,
   COMMAND_GROUPS,
   program,
 } from '../../src/cli/command.ts'
+import { ENVIRONMENT_VARIABLES } from '../../src/config/environment.ts'
 import { commands } from '../../src/cli/commands.ts'
 import { valuePlaceholder } from '../../src/cli/options.ts'
 import { cell, table } from './table.ts'
@@ -34,7 +34,7 @@ export function commandsPage(): string {
     'Environment variables override a `.env` file in the working folder. Secrets are read from the environment only.',
     table(
       ['variable', 'meaning'],
-      Object.entries(ENVIRONMENT_HELP).map(([name, help]) => [`\`${name}\``, help]),
+      Object.entries(ENVIRONMENT_VARIABLES).map(([name, help]) => [`\`${name}\``, help]),
     ),
     ...GROUPS.flatMap(([group, title]) => [`## ${title}`, ...inGroup(group).flatMap(section)]),
   ].join('\n\n')}\n`

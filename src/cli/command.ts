@@ -1,5 +1,5 @@
 import { Command, Option, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
-import { LOG_LEVELS } from '../config/environment.ts'
+import { type EnvironmentVariable, LOG_LEVELS } from '../config/environment.ts'
 import { formatChoices, DRY_RUN_SAMPLE_ROWS, parseText } from './options.ts'
 import type { Readable } from 'node:stream'
 import { type Output, writeJson } from './terminal.ts'
@@ -87,8 +87,6 @@ interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
   readonly examples: readonly (readonly [command: string, what: string])[]
   readonly exits: readonly ExitCode[]
   readonly environment: readonly EnvironmentVariable[]
-  /** The arguments in the usage line; null for the arguments one after the other. */
-  readonly synopsis: string | null
   /** Whether the command supports `--json`. */
   readonly json: boolean
   /** The message at the first signal, if the command then finishes by itself. Null: it stops immediately. */
@@ -127,7 +125,6 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
     parser: commandParser as unknown as CommandUnknownOpts,
     exits: [0, 1, 2],
     environment: DATABASE_VARIABLES,
-    synopsis: null,
     json: true,
     onInterrupt: null,
     longLived: false,
@@ -153,15 +150,13 @@ export function formatArguments({ parser: { registeredArguments } }: CliCommand)
 }
 
 /** `fillrate run [SOURCE…] [options]`. */
-export const formatUsage = (command: CliCommand): string =>
-  [
-    'fillrate',
-    command.name,
-    ...(command.synopsis ?? formatArguments(command).join(' ')).split(' '),
-    '[options]',
-  ]
-    .filter((word) => word !== '')
-    .join(' ')
+export function formatUsage({ name, parser }: CliCommand): string {
+  const words = parser
+    .usage()
+    .replaceAll('...', '…')
+    .replaceAll(/[<>]|\[options\]/g, '')
+  return `fillrate ${name} ${words} [options]`.replaceAll(/ +/g, ' ')
+}
 
 export const PROGRAM_USAGE = 'fillrate COMMAND [options]'
 
@@ -233,35 +228,6 @@ export interface Context {
   readonly onReload?: (listener: () => void) => void
   readonly now: () => number
 }
-
-/** The environment variables as help describes them. A test compares their names with `config/environment.ts`. */
-export const ENVIRONMENT_HELP = {
-  DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
-  FILLRATE_MAX_CONNECTIONS: 'largest number of connections to Postgres; default: 10',
-  FILLRATE_BASE_URL: 'base URL of the enrichment service',
-  FILLRATE_API_KEY: 'API key(s), comma-separated, newest first',
-  FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
-  FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated; required for bulk jobs',
-  FILLRATE_PUBLIC_URL:
-    'public URL of the webhook receiver; required for bulk jobs, except of a service on this machine',
-  FILLRATE_PORT: 'port of the webhook receiver; default: any free port',
-  FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
-  FILLRATE_DASHBOARD_TOKEN: 'token(s) of operators for dashboard and metrics; required outside loopback',
-  FILLRATE_DASHBOARD_READ_TOKEN: 'token(s) that only read the dashboard and metrics',
-  FILLRATE_TRUSTED_PROXIES: 'address(es) of reverse proxies whose X-Forwarded-For is trusted',
-  FILLRATE_DASHBOARD_URL:
-    'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
-  FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
-  FILLRATE_NOTIFY_URL: 'default notification URL',
-  FILLRATE_NOTIFY_SECRET: 'notification signing secret',
-  LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
-  HTTPS_PROXY: 'proxy for the service',
-  HTTP_PROXY: 'proxy for URLs without TLS',
-  NO_PROXY: 'hosts to reach without a proxy',
-  NO_COLOR: 'disable colours (any value)',
-} as const satisfies Readonly<Record<string, string>>
-
-export type EnvironmentVariable = keyof typeof ENVIRONMENT_HELP
 
 /** The variables of commands that send notifications. */
 export const NOTIFICATION_VARIABLES = [

@@ -31,20 +31,15 @@ export function parseChoice<Word extends string>(text: string, words: readonly W
 
 /** A whole number. Thousands separators are accepted: `10,000`, `10_000`. */
 export const parseWholeFrom =
-  (min: number, what = 'a whole number') =>
+  (min: number, what = 'a whole number', max = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const plain = text.trim()
     const read = /^\d+$|^\d{1,3}([,_]\d{3})+$/.test(plain) ? Number(plain.replace(/[,_]/g, '')) : Number.NaN
-    if (!Number.isSafeInteger(read) || read < min)
-      throw new ExpectedError(min > 0 ? `${what} from ${min}` : what)
+    if (!(read >= min && read <= max)) throw new ExpectedError(min > 0 ? `${what} from ${min}` : what)
     return read
   }
 
-export function parsePortNumber(text: string): number {
-  const port = parseWholeFrom(0, 'a port, 0 to 65535')(text)
-  if (port > 65_535) throw new ExpectedError('a port, 0 to 65535')
-  return port
-}
+export const parsePortNumber = parseWholeFrom(0, 'a port, 0 to 65535', 65_535)
 
 /** A duration with its unit, in milliseconds. `0` needs no unit. */
 export function parseMs(text: string): number {
@@ -73,17 +68,6 @@ export function parseRunNumber(word: string): number {
     throw new ExpectedError('the number of a run', '`fillrate runs` lists them.')
   return run
 }
-
-/** Adapts the parser of another module, whose error message says what was expected. */
-export const adaptParser =
-  <Value>(parse: (text: string) => Value) =>
-  (text: string): Value => {
-    try {
-      return parse(text)
-    } catch (error) {
-      throw new ExpectedError((error as Error).message)
-    }
-  }
 
 /** An option that can be repeated; `join` combines the values. */
 export function repeatableOption<const Flags extends string, Value, Default>(

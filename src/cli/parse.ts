@@ -4,20 +4,10 @@ import { type CliCommand, type Invocation, UsageError, formatArguments, program 
 import { commands, findCommand } from './commands.ts'
 import { ExpectedError, parseChoice, valuePlaceholder } from './options.ts'
 
-/** A value on the command line is invalid; which command it belongs to may not be known yet. */
-class InvalidValueError extends Error {
-  readonly suggestion: string | null
-
-  constructor(message: string, suggestion: string | null = null) {
-    super(message)
-    this.suggestion = suggestion
-  }
-}
-
 /** An option in the place of a value, as in `--limit --dry-run`. A negative number is an invalid value, reported by its parser. */
 const LOOKS_LIKE_OPTION = /^--?[a-z][\w-]*$/i
 
-/** Lets the parser of a value say what it belongs to and what was found. */
+/** Lets the parser of a value say what it belongs to and what was found. Which command that is of is found later. */
 function nameInErrors(target: Option | Argument): void {
   const option = target instanceof Option ? target : null
   const { argChoices } = target
@@ -30,16 +20,14 @@ function nameInErrors(target: Option | Argument): void {
     } catch (error) {
       if (!(error instanceof ExpectedError)) throw error
       const place = option === null ? '' : `${option.long}: `
-      throw new InvalidValueError(
-        `${place}expected ${error.message}, found ${quoteText(text)}`,
-        error.suggestion,
-      )
+      const message = `${place}expected ${error.message}, found ${quoteText(text)}`
+      throw new UsageError(null, message, error.suggestion)
     }
   }
 }
 
-const createMissingValueError = (option: Option): InvalidValueError =>
-  new InvalidValueError(`${option.long} needs a value: ${option.long} ${valuePlaceholder(option)}`)
+const createMissingValueError = (option: Option): UsageError =>
+  new UsageError(null, `${option.long} needs a value: ${option.long} ${valuePlaceholder(option)}`)
 
 for (const option of program.options) nameInErrors(option)
 for (const { parser } of commands) {
@@ -104,8 +92,9 @@ const createUnknownCommandError = (word: string): Error =>
 
 /** Converts an error of commander or of a value parser; returns any other error unchanged. */
 function toUsageError(error: unknown, command: CliCommand | null, words: readonly string[]): unknown {
-  if (error instanceof InvalidValueError)
-    return new UsageError(command ?? findTypedCommand(words), error.message, error.suggestion)
+  const ofCommand = ({ message, suggestion }: UsageError): UsageError =>
+    new UsageError(command ?? findTypedCommand(words), message, suggestion)
+  if (error instanceof UsageError) return ofCommand(error)
   if (!(error instanceof CommanderError)) return error
   const subject = /'(.*)'/s.exec(error.message)?.[1] ?? ''
   switch (error.code) {
@@ -113,8 +102,7 @@ function toUsageError(error: unknown, command: CliCommand | null, words: readonl
       return createUnknownOptionError(command, subject)
     case 'commander.optionMissingArgument': {
       const option = allOptions(command).find(({ flags }) => flags === subject)
-      if (option === undefined) return error
-      return new UsageError(command ?? findTypedCommand(words), createMissingValueError(option).message)
+      return option === undefined ? error : ofCommand(createMissingValueError(option))
     }
     case 'commander.missingArgument': {
       if (command === null) return error

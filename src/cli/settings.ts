@@ -5,6 +5,8 @@ import type { Config } from '../config/config.ts'
 import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
 import type { CliCall } from './command.ts'
 import { createSecretMask } from './secret-mask.ts'
+import { sqlStateOf } from '../util/sqlstates.ts'
+import { formatDuration } from '../util/format.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import type { Actor, NewAuditEvent } from '../store/audit.ts'
 import type { Database } from '../store/open.ts'
@@ -52,26 +54,16 @@ export async function useApp(
   const read = await readSettings(call)
   const settings = { ...read, environment: { ...read.environment, ...changes } }
   const { openApp } = await import('../app.ts')
-  const open = (): Promise<App> => openApp(settings)
-  const app = call.command.waitsForDatabase
-    ? await openWhenStarted(open, settings.log, call.signal)
-    : await open()
-  call.onEnd(() => app.close())
-  return { ...settings, app }
-}
-
-/** Opens the app once Postgres has restarted, for a command that no one may be watching. */
-async function openWhenStarted(open: () => Promise<App>, log: Logger, signal: AbortSignal): Promise<App> {
-  const [{ retryWhileStarting }, { formatDuration }] = await Promise.all([
-    import('../store/connectivity.ts'),
-    import('../util/format.ts'),
-  ])
-  return retryWhileStarting(open, signal, ({ message: reason }, ms) =>
-    log.warn(
+  const { retryWhileStarting } = await import('../store/connectivity.ts')
+  const onWait = ({ message: reason }: Error, ms: number): void =>
+    settings.log.warn(
       { event: 'postgres_waiting', step: 'start', reason, ms },
       `Postgres is not available (${reason}): waiting for ${formatDuration(ms)} at most`,
-    ),
-  )
+    )
+  const open = (): Promise<App> => openApp(settings)
+  const app = await (call.command.waitsForDatabase ? retryWhileStarting(open, call.signal, onWait) : open())
+  call.onEnd(() => app.close())
+  return { ...settings, app }
 }
 
 /**
@@ -108,12 +100,7 @@ export async function explainWhereError<Result>(
   try {
     return await act()
   } catch (error) {
-    if (
-      where === null ||
-      !(error instanceof Error) ||
-      !INVALID_SQL.test((error as { code?: string }).code ?? '')
-    )
-      throw error
+    if (where === null || !(error instanceof Error) || !INVALID_SQL.test(sqlStateOf(error))) throw error
     const problem = {
       place: '--where',
       found: `${where}\n${error.message}`,
@@ -138,7 +125,7 @@ export async function useDatabase(call: CliCall): Promise<Database> {
   call.onEnd(async (error) => {
     try {
       // Unknown tables and columns: a schema from before the first release is reported as such.
-      if (/^42(?:P01|703)$/.test((error as { code?: string } | null)?.code ?? '')) await pendingMigrations(db)
+      if (/^42(?:P01|703)$/.test(sqlStateOf(error))) await pendingMigrations(db)
     } finally {
       await db.destroy()
     }

@@ -63,28 +63,34 @@ export interface Environment {
   }
 }
 
-const VARIABLE_NAMES = [
-  'DATABASE_URL',
-  'FILLRATE_MAX_CONNECTIONS',
-  'FILLRATE_BASE_URL',
-  'FILLRATE_API_KEY',
-  'FILLRATE_AUTH',
-  'FILLRATE_WEBHOOK_SECRET',
-  'FILLRATE_PUBLIC_URL',
-  'FILLRATE_PORT',
-  'FILLRATE_HOST',
-  'FILLRATE_DASHBOARD_TOKEN',
-  'FILLRATE_DASHBOARD_READ_TOKEN',
-  'FILLRATE_TRUSTED_PROXIES',
-  'FILLRATE_DASHBOARD_URL',
-  'FILLRATE_ENVIRONMENT',
-  'FILLRATE_NOTIFY_URL',
-  'FILLRATE_NOTIFY_SECRET',
-  'LOG_LEVEL',
-  'HTTPS_PROXY',
-  'HTTP_PROXY',
-  'NO_PROXY',
-] as const
+/** The environment variables, as help describes them. */
+export const ENVIRONMENT_VARIABLES = {
+  DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
+  FILLRATE_MAX_CONNECTIONS: 'largest number of connections to Postgres; default: 10',
+  FILLRATE_BASE_URL: 'base URL of the enrichment service',
+  FILLRATE_API_KEY: 'API key(s), comma-separated, newest first',
+  FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
+  FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated; required for bulk jobs',
+  FILLRATE_PUBLIC_URL:
+    'public URL of the webhook receiver; required for bulk jobs, except of a service on this machine',
+  FILLRATE_PORT: 'port of the webhook receiver; default: any free port',
+  FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
+  FILLRATE_DASHBOARD_TOKEN: 'token(s) of operators for dashboard and metrics; required outside loopback',
+  FILLRATE_DASHBOARD_READ_TOKEN: 'token(s) that only read the dashboard and metrics',
+  FILLRATE_TRUSTED_PROXIES: 'address(es) of reverse proxies whose X-Forwarded-For is trusted',
+  FILLRATE_DASHBOARD_URL:
+    'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
+  FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
+  FILLRATE_NOTIFY_URL: 'default notification URL',
+  FILLRATE_NOTIFY_SECRET: 'notification signing secret',
+  LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
+  HTTPS_PROXY: 'proxy for the service',
+  HTTP_PROXY: 'proxy for URLs without TLS',
+  NO_PROXY: 'hosts to reach without a proxy',
+  NO_COLOR: 'disable colours (any value)',
+} as const satisfies Readonly<Record<string, string>>
+
+export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
 
 /**
  * Reads and checks the environment variables; an empty one counts as not set. Messages never contain a secret. Whether
@@ -95,7 +101,7 @@ const VARIABLE_NAMES = [
 export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const problems: Problem[] = findMisspelled(env)
   const read = <Value>(
-    name: (typeof VARIABLE_NAMES)[number],
+    name: EnvironmentVariable,
     parse: (text: string) => EnvValue<Value>,
   ): Value | null => {
     // Proxy variables exist in lower case too, which takes precedence, as everywhere.
@@ -156,7 +162,7 @@ export function requireDatabaseUrl({ databaseUrl }: Pick<Environment, 'databaseU
 
 /** Finds names one typing error away from an unset variable, which would be ignored silently. */
 function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
-  const known: readonly string[] = VARIABLE_NAMES
+  const known = Object.keys(ENVIRONMENT_VARIABLES)
   return Object.keys(env).flatMap((name) => {
     if (!name.startsWith('FILLRATE_') || known.includes(name)) return []
     const intended = known.find(

@@ -8,6 +8,7 @@ import { grantStatements } from '../../sources/grants.ts'
 import { openSource } from '../../sources/source.ts'
 import { tryWrite } from '../../store/connectivity.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
+import { readOne } from '../../store/sql.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
 import { checkSchema } from './schema.ts'
@@ -97,34 +98,23 @@ function* skipped(config: Config | null, why: string): Generator<Finding> {
 
 async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   try {
-    const { rows } = await sql<{
-      version: string
-    }>`select current_setting('server_version') as version`.execute(db)
-    const version = rows[0]?.version.split(' ')[0] ?? ''
+    const { full } = await readOne(
+      db,
+      sql<{ full: string }>`select current_setting('server_version') as full`,
+    )
+    const [version] = full.split(' ')
     return createFinding('database', 'ok', `Postgres ${version}, ${databaseAddress(env['DATABASE_URL'])}`)
   } catch (error) {
     return toFinding('database', error, env)
   }
 }
 
-/** Read twice, because the first response may include the connection time. */
+/** On a connection that is open, so that the time of the answer is not that of connecting. */
 async function readClock(db: Database, now: () => number): Promise<ClockReading> {
-  const read = async (): Promise<ClockReading> => {
-    const sentAt = now()
-    const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
-    return {
-      whose: 'Postgres',
-      timeMs: rows[0]?.now.getTime() ?? 0,
-      resolutionMs: 1,
-      sentAt,
-      receivedAt: now(),
-    }
-  }
-  await read()
-  return read()
+  const sentAt = now()
+  const { time } = await readOne(db, sql<{ time: Date }>`select clock_timestamp() as time`)
+  return { whose: 'Postgres', timeMs: time.getTime(), resolutionMs: 1, sentAt, receivedAt: now() }
 }
-
-const NAME = 'scope'
 
 /** Warns if the database holds results of another service, or a run with another key is in progress. */
 async function* checkScope(
@@ -136,7 +126,7 @@ async function* checkScope(
   const known = (await services.listServices(db)).map(({ host }) => host)
   if (known.length > 0 && !known.includes(address))
     yield createFinding(
-      NAME,
+      'scope',
       'warning',
       `this database holds results of ${known.join(', ')}, and none of ${address}`,
       {
@@ -149,7 +139,7 @@ async function* checkScope(
   const others = (await runs.listRunning(db)).filter(({ scope }) => scope !== null && !own.has(scope))
   if (others.length > 0)
     yield createFinding(
-      NAME,
+      'scope',
       'warning',
       `${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is in progress with another service or key`,
       {

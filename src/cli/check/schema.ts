@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { type Grant, grantStatements } from '../../sources/grants.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../../store/migrate.ts'
 import type { Database } from '../../store/open.ts'
+import { readOne } from '../../store/sql.ts'
 import {
   type CheckedProblem,
   type Finding,
@@ -67,8 +68,10 @@ interface SchemaPrivileges {
 }
 
 /** Reads the catalogue, which is open to roles that may not use the schema. */
-async function readSchemaPrivileges(db: Database): Promise<SchemaPrivileges> {
-  const { rows } = await sql<SchemaPrivileges>`
+const readSchemaPrivileges = (db: Database): Promise<SchemaPrivileges> =>
+  readOne(
+    db,
+    sql<SchemaPrivileges>`
     select quote_ident(current_user) as role, quote_ident(current_database()) as database, n.oid is not null as exists,
            coalesce(has_schema_privilege(n.oid, 'usage'), false) as "mayUse",
            coalesce(has_schema_privilege(n.oid, 'create'), has_database_privilege(current_database(), 'create')) as "mayCreate",
@@ -82,11 +85,8 @@ async function readSchemaPrivileges(db: Database): Promise<SchemaPrivileges> {
                   order by 1) as closed,
            array(select c.relname::text from pg_class c
                   where c.relnamespace = n.oid and c.relkind in ('r', 'p') and row_security_active(c.oid) order by 1) as secured
-      from (select) as one left join pg_namespace n on n.nspname = 'fillrate'`.execute(db)
-  const [found] = rows
-  if (found === undefined) throw new Error('the catalogue gave no row')
-  return found
-}
+      from (select) as one left join pg_namespace n on n.nspname = 'fillrate'`,
+  )
 
 function describeMissing({ role, database, exists, mayUse, mayCreate }: SchemaPrivileges): Finding {
   if (mayCreate && (mayUse || !exists))

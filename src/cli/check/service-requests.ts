@@ -1,6 +1,7 @@
 import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { Environment } from '../../config/environment.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
+import { valueAtPath } from '../../domain/service/credits.ts'
 import type { LookupCall, Service } from '../../domain/service/service.ts'
 import { EnrichmentClient } from '../../service/client.ts'
 import { authOfStyle, credentialFor, toKeyId } from '../../service/api-keys.ts'
@@ -138,23 +139,17 @@ async function* endKeyTroubles({ databaseUrl, baseUrl, apiKeys }: Environment): 
 /** Which fields of the service the record has, and which of its own the service does not describe. */
 function* describeRecord(service: Service, kind: 'person' | 'company', record: object): Generator<Finding> {
   const known = Object.keys(service.shapes[kind])
-  const filled = known.filter((field) => readPath(record, field) !== undefined)
-  const values = filled.map((field) => `${field}: ${JSON.stringify(readPath(record, field))}`)
+  const filled = known
+    .map((field) => [field, valueAtPath(record, field) ?? null] as const)
+    .filter(([, value]) => value !== null)
+    .map(([field, value]) => `${field}: ${JSON.stringify(value)}`)
   yield createFinding('record', 'ok', `${filled.length} of ${known.length} fields`, {
-    todo: values.join('\n') || null,
+    todo: filled.join('\n') || null,
   })
   const tops = new Set(known.map((field) => field.split('.')[0]))
   const unlisted = Object.keys(record).filter((field) => !tops.has(field))
   if (unlisted.length > 0) yield createFinding('not described', 'ok', unlisted.join(', '))
 }
-
-const readPath = (record: object, path: string): unknown =>
-  path
-    .split('.')
-    .reduce<unknown>(
-      (at, key) => (typeof at === 'object' && at !== null ? (at as Record<string, unknown>)[key] : undefined),
-      record,
-    ) ?? undefined
 
 /** Reads `email=ada@example.com`; several fields are given one after another. Null: it names no input. */
 export function parseCallInput(texts: readonly string[]): LookupInput | null {

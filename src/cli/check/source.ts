@@ -11,6 +11,7 @@ import { FIRST_PAGE, findVolatileInputs, type InputRow, readInputs } from '../..
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../../util/sqlstates.ts'
 import { type Finding, createFailedFinding, createFinding, createMixedFinding, toFinding } from './finding.ts'
 import { listExecutors, readTriggerState } from '../../sources/triggers/install.ts'
 
@@ -58,7 +59,8 @@ export async function checkSource(
     const text = `${mapping.table}, ${pluralize(mapping.outputs.length, 'column')} to fill`
     return createMixedFinding(name, text, errors, warnings)
   } catch (error) {
-    if (isTooSlow(error)) return createFinding(name, 'warning', mapping.table, { problems: [tooSlow] })
+    if (sqlStateOf(error) === QUERY_CANCELED)
+      return createFinding(name, 'warning', mapping.table, { problems: [tooSlow] })
     return toFinding(name, error, env)
   }
 }
@@ -104,10 +106,6 @@ async function wrongRows(
     return problems.problems
   }
 }
-
-/** Postgres canceled the statement at its timeout. */
-const isTooSlow = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === '57014'
 
 const tooSlow: Problem = {
   place: 'table',

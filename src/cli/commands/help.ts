@@ -3,15 +3,14 @@ import {
   createParser,
   defineCommand,
   COMMAND_GROUPS,
-  ENVIRONMENT_HELP,
   EXIT_MEANINGS,
-  type EnvironmentVariable,
   PROGRAM_USAGE,
   formatArguments,
   formatUsage,
   program,
 } from '../command.ts'
 import type { Option } from '@commander-js/extra-typings'
+import { ENVIRONMENT_VARIABLES, type EnvironmentVariable } from '../../config/environment.ts'
 import { valuePlaceholder } from '../options.ts'
 import { type Output, wrapText } from '../terminal.ts'
 import { type TermLayout, type Terms, renderSection, renderTerms } from '../views/layout.ts'
@@ -68,7 +67,7 @@ export function renderProgramHelp(commands: readonly CliCommand[], page: HelpPag
     ...renderTermSection(
       page,
       'Environment',
-      variableTerms(Object.keys(ENVIRONMENT_HELP) as EnvironmentVariable[]),
+      variableTerms(Object.keys(ENVIRONMENT_VARIABLES) as EnvironmentVariable[]),
     ),
     ...renderTermSection(
       page,
@@ -121,7 +120,7 @@ const argumentTerms = (command: CliCommand): Terms =>
   formatArguments(command).map((term, n) => [term, command.parser.registeredArguments[n]?.description ?? ''])
 
 const variableTerms = (names: readonly EnvironmentVariable[]): Terms =>
-  names.map((name) => [name, ENVIRONMENT_HELP[name]])
+  names.map((name) => [name, ENVIRONMENT_VARIABLES[name]])
 
 const exitTerms = (codes: CliCommand['exits']): Terms =>
   codes.map((code) => [String(code), EXIT_MEANINGS[code]])

@@ -16,7 +16,6 @@ import {
   renderProposedSource,
   renderSkippedTables,
 } from '../views/init.ts'
-import { toProposedSourceJson } from '../json.ts'
 import { renderCommands } from '../views/layout.ts'
 import type { Output } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
@@ -107,6 +106,18 @@ export const initCommand = defineCommand(
     },
   },
 )
+
+/** All names in JSON are snake_case. */
+function toProposedSourceJson({ source, coverage }: AcceptedSource) {
+  const { changedAt, skippedColumns, sample, ...same } = source
+  return {
+    ...same,
+    changed_at: changedAt,
+    skipped_columns: skippedColumns,
+    sample: { rows: sample.rows, identified_by: sample.identifiedBy },
+    fill_rate: coverage,
+  }
+}
 
 /** Verifies the selected sources against the database, shows them, and asks for confirmation on a terminal. */
 async function selectSources(

@@ -11,6 +11,7 @@ import { formatChoices, parseWholeFrom } from '../options.ts'
 import { renderTable } from '../views/layout.ts'
 
 const jobsParser = createParser('jobs')
+  .usage('[retry|expire JOB]')
   .summary('lists the latest bulk jobs and their results')
   .description(
     'The latest bulk jobs, newest first. A job in doubt may have reached the service; it is not sent again before ' +
@@ -32,7 +33,6 @@ type JobsCall = CliCallOf<typeof jobsParser>
 
 export const jobsCommand = defineCommand(jobsParser, {
   group: 'inspect',
-  synopsis: '[retry|expire JOB]',
   examples: [
     ['fillrate jobs --state submitted', 'jobs waiting for their webhook'],
     ['fillrate jobs expire job_4711', 'gives a job up, and reports lookups that may be billed'],

@@ -8,7 +8,7 @@ import {
   printAnswer,
 } from '../command.ts'
 import { budgetOption, limitOption, parseWholeFrom, routeOption, whereOption } from '../options.ts'
-import { toBulkJson } from '../json.ts'
+import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
 import { renderPlan } from '../views/plan.ts'

@@ -64,10 +64,22 @@ const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): st
     },
     { title: 'trigger', text: describeTrigger },
     { title: 'started', text: (run) => relativeTime(run.started_at, now) },
-    { title: 'took', text: tookOf, number: true, dropOrder: 2 },
+    {
+      title: 'took',
+      text: ({ started_at: from, finished_at: to }) =>
+        to === null ? '' : formatDuration(to.getTime() - from.getTime()),
+      number: true,
+      dropOrder: 2,
+    },
     { title: 'sources', text: (run) => foldNames(run.sources), minColumns: 8, dropOrder: 4 },
     { title: 'picked', text: (run) => formatTotal(run, 'picked'), number: true, dropOrder: 3 },
-    { title: 'enriched', text: enrichedOf, number: true, dropOrder: 5 },
+    // The rows of a dry run were not enriched.
+    {
+      title: 'enriched',
+      text: (run) => (run.options.dry ? '' : formatTotal(run, 'enriched')),
+      number: true,
+      dropOrder: 5,
+    },
     {
       title: 'lookups',
       text: ({ spend }) => (spend === null || spend.calls === 0 ? '' : formatCount(spend.lookups)),
@@ -96,12 +108,6 @@ function describeTrigger({ trigger, options: { dry, undoes, remap } }: StoredRun
   if (remap) return 'remap'
   return dry ? `${trigger}, dry` : trigger
 }
-
-const tookOf = (run: StoredRun): string =>
-  run.finished_at === null ? '' : formatDuration(run.finished_at.getTime() - run.started_at.getTime())
-
-/** Empty for a dry run, whose rows were not enriched. */
-const enrichedOf = (run: StoredRun): string => (run.options.dry ? '' : formatTotal(run, 'enriched'))
 
 function formatTotal(run: StoredRun, name: string): string {
   const count = readTotal(run.totals, 'rows', name)

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { ServiceCase } from '../../actions/service-cases.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { pluralize } from '../../util/format.ts'
-import { FAULT_MEANINGS, parseFaults } from '../../sandbox/faults.ts'
+import { FAULT_MEANINGS, type FaultShares, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
   type Answer,
@@ -17,7 +17,7 @@ import {
   printAnswer,
 } from '../command.ts'
 import {
-  adaptParser,
+  ExpectedError,
   parseMs,
   parseMsRange,
   parsePortNumber,
@@ -25,8 +25,6 @@ import {
   parseWholeFrom,
   repeatableOption,
 } from '../options.ts'
-
-const DEFAULT_HOST = '127.0.0.1'
 
 const sandboxParser = createParser('sandbox')
   .summary('runs a local stand-in for the enrichment service, with configurable faults')
@@ -41,7 +39,7 @@ const sandboxParser = createParser('sandbox')
     null,
   )
   .option('--port <N>', 'default: 4010; 0: any free port', parsePortNumber, 4010)
-  .option('--host <HOST>', 'default: 127.0.0.1', parseText, null)
+  .option('--host <HOST>', 'default: 127.0.0.1', parseText, '127.0.0.1')
   .option('--limit <N>', 'calls per window; default: no limit', parseWholeFrom(1), null)
   .option('--window <2s>', 'length of a window; default: 10s', parseMs, 10_000)
   .addOption(
@@ -53,21 +51,23 @@ const sandboxParser = createParser('sandbox')
       (before, next) => `${before},${next}`,
     ),
   )
-  .option('--secret <SECRET>', 'webhook signing secret; default: sandbox-webhook-secret', parseText, null)
-  .option('--seed <N>', 'determines records, faults and delays; default: 1', parseWholeFrom(0), null)
-  .option('--latency <20-200ms>', 'response time; default: none', parseMsRange, null)
   .option(
-    '--job-delay <1-5s>',
-    'delay between a job and its webhook; default: 200-1000ms',
-    parseMsRange,
-    null,
+    '--secret <SECRET>',
+    'webhook signing secret; default: sandbox-webhook-secret',
+    parseText,
+    'sandbox-webhook-secret',
   )
+  .option('--seed <N>', 'determines records, faults and delays; default: 1', parseWholeFrom(0), 1)
+  .option('--latency <20-200ms>', 'response time; default: none', parseMsRange, 0)
+  .option('--job-delay <1-5s>', 'delay between a job and its webhook; default: 200-1000ms', parseMsRange, [
+    200, 1_000,
+  ] as const)
   .addOption(
     repeatableOption(
       '--fault <NAME=SHARE,…>',
       'a fault and its frequency (0.05 or 5%); can be repeated',
       {},
-      adaptParser(parseFaults),
+      parseFaultShares,
       (before, next) => ({ ...before, ...next }),
     ),
   )
@@ -101,6 +101,15 @@ export const sandboxCommand = defineCommand(sandboxParser, {
 
 type SandboxCall = CliCallOf<typeof sandboxParser>
 
+/** The shares of faults, whose error says what was expected. */
+function parseFaultShares(text: string): FaultShares {
+  try {
+    return parseFaults(text)
+  } catch (error) {
+    throw new ExpectedError((error as Error).message)
+  }
+}
+
 /** Answers from the cases of a service until it is interrupted. */
 async function playService(module: string, call: SandboxCall): Promise<ExitCode> {
   const { host, port } = call.flags
@@ -111,8 +120,7 @@ async function playService(module: string, call: SandboxCall): Promise<ExitCode>
   const { service, problems } = parseService(await loadService(path))
   if (service === null) throw new ConfigProblems(path, problems)
   const all = (await loadServiceCases(path)) as readonly ServiceCase[]
-  const options = { host: host ?? DEFAULT_HOST, port }
-  const standIn = await openServiceStandIn(service, all, options).catch(toPortError(call))
+  const standIn = await openServiceStandIn(service, all, { host, port }).catch(toPortError(call))
   call.onEnd(() => standIn.close())
   const { url, cases } = standIn
   return serveUntilStopped(
@@ -142,23 +150,20 @@ async function serveUntilStopped(
 }
 
 /** Half of the latency precedes the counting of a call, and half follows it. */
-function toSandboxOptions(flags: SandboxCall['flags']): Partial<SandboxOptions> {
-  const { latency, jobDelay } = flags
-  const half =
-    latency === null || typeof latency === 'number'
-      ? (latency ?? 0) / 2
-      : ([latency[0] / 2, latency[1] / 2] as const)
+function toSandboxOptions({ latency, jobDelay, ...flags }: SandboxCall['flags']): Partial<SandboxOptions> {
+  const half = typeof latency === 'object' ? ([latency[0] / 2, latency[1] / 2] as const) : latency / 2
   return {
+    host: flags.host,
     port: flags.port,
     limit: flags.limit,
     windowMs: flags.window,
     faults: flags.fault,
-    ...(flags.host !== null && { host: flags.host }),
     ...(flags.key !== null && { keys: flags.key.split(',').map((key) => key.trim()) }),
-    ...(flags.secret !== null && { webhookSecret: flags.secret }),
-    ...(flags.seed !== null && { seed: flags.seed }),
-    ...(latency !== null && { latencyBeforeMs: half, latencyAfterMs: half }),
-    ...(jobDelay !== null && { jobDelayMs: jobDelay }),
+    webhookSecret: flags.secret,
+    seed: flags.seed,
+    latencyBeforeMs: half,
+    latencyAfterMs: half,
+    jobDelayMs: jobDelay,
   }
 }
 

@@ -8,7 +8,7 @@ import {
   printAnswer,
 } from '../command.ts'
 import { hostOption, portOption } from '../options.ts'
-import { toBulkJson } from '../json.ts'
+import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { useApp } from '../settings.ts'
 
 export const serveCommand = defineCommand(

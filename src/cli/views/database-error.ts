@@ -11,8 +11,6 @@ interface DatabaseError extends Error {
   readonly errors?: readonly unknown[]
 }
 
-const EXPECTED = 'a reachable Postgres database'
-
 /** Failed connections, by error code of the system or of Postgres. */
 const UNREACHABLE: Readonly<Record<string, readonly [found: string, todo: string]>> = {
   ECONNREFUSED: ['connection refused', 'Start Postgres, or correct the host and the port.'],
@@ -46,15 +44,15 @@ const LIMITING_SETTINGS: Readonly<Record<string, readonly [setting: string, expe
 /** Explains an error that a setting of Postgres has raised; null for any other error. */
 export function explainLimit(error: unknown, url: string | undefined): Problem | null {
   if (!(error instanceof Error)) return null
-  const { code = '' } = firstOf(error)
-  const [setting, expected] = LIMITING_SETTINGS[code] ?? []
+  const first = firstOf(error)
+  const [setting, expected] = LIMITING_SETTINGS[first.code ?? ''] ?? []
   if (setting === undefined || expected === undefined) return null
-  const role = nameFrom(/^([^@]*)@/, databaseAddress(url))
+  const value = first.code === '25006' ? 'off' : `'5min'`
   return {
     place: setting,
-    found: describeError(firstOf(error)),
+    found: describeError(first),
     expected,
-    todo: `Look for it with: show ${setting}. To set it for this role alone: alter role ${role} set ${setting} = ${code === '25006' ? 'off' : `'5min'`};`,
+    todo: `Look for it with: show ${setting}. To set it for this role alone: alter role ${roleIn(databaseAddress(url))} set ${setting} = ${value};`,
   }
 }
 
@@ -64,44 +62,39 @@ export function explainLimit(error: unknown, url: string | undefined): Problem |
  */
 export function explainDatabaseError(error: unknown, url: string | undefined): Problem | null {
   if (!(error instanceof Error)) return null
-  const { code = '', message } = firstOf(error)
+  const { code = '', message, path, severity } = firstOf(error)
   const address = databaseAddress(url)
-  const isOfSchema = /\bfillrate\b/.test(message) && (code === '42P01' || code === '42703')
-  const [found, expected, todo] = explainConnection(error, url) ?? []
-  if (found !== undefined && expected !== undefined && todo !== undefined)
-    return { place: 'DATABASE_URL', found: `${address}: ${found}`, expected, todo }
-  return code === '3F000' || isOfSchema ? createSchemaProblem(address) : null
-}
-
-type Explanation = readonly [found: string, expected: string, todo: string]
-
-function explainConnection(error: DatabaseError, url: string | undefined): Explanation | null {
-  const { code = '', message, path } = firstOf(error)
-  const unreachable =
-    UNREACHABLE[code] ??
-    (/timeout exceeded when trying to connect/.test(message) ? UNREACHABLE['ETIMEDOUT'] : undefined)
-  if (unreachable) return [`${unreachable[0]} (${code || 'no response'})`, EXPECTED, unreachable[1]]
+  const explain = (found: string, todo: string, expected = 'a reachable Postgres database'): Problem => ({
+    place: 'DATABASE_URL',
+    found: `${address}: ${found}`,
+    expected,
+    todo,
+  })
+  const isTimeout = message.includes('timeout exceeded when trying to connect')
+  const [why, fix] = UNREACHABLE[code] ?? (isTimeout ? UNREACHABLE['ETIMEDOUT'] : undefined) ?? []
+  if (why !== undefined && fix !== undefined) return explain(`${why} (${code || 'no response'})`, fix)
   if (/SASL|client password must be a string/.test(message))
-    return [
+    return explain(
       'Postgres requires a password, and none is set',
-      'postgres://user:password@host:5432/name',
       'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
-    ]
+      'postgres://user:password@host:5432/name',
+    )
   if (path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`))
-    return [
+    return explain(
       message,
-      'files that this user can read, in sslrootcert, sslcert and sslkey',
       'Correct the path at the end of the URL, or the permissions of the file.',
-    ]
-  if (/SSL|certificate/i.test(message) && isConnecting(error, code))
-    return [
+      'files that this user can read, in sslrootcert, sslcert and sslkey',
+    )
+  const isConnecting = severity === undefined || code.startsWith('28')
+  if (/SSL|certificate/i.test(message) && isConnecting)
+    return explain(
       message,
-      EXPECTED,
       'Correct sslmode at the end of the URL: ?sslmode=disable, require or verify-full.',
-    ]
-  return code === '42501'
-    ? [message, 'a user with the required privileges', describeGrant(message, databaseAddress(url))]
-    : null
+    )
+  if (code === '42501')
+    return explain(message, describeGrant(message, address), 'a user with the required privileges')
+  const isOfSchema = /\bfillrate\b/.test(message) && (code === '42P01' || code === '42703')
+  return code === '3F000' || isOfSchema ? createSchemaProblem(address) : null
 }
 
 /** The schema of Fillrate is missing, or this role does not see it. */
@@ -109,12 +102,12 @@ export const createSchemaProblem = (address: string): Problem => ({
   place: 'the schema "fillrate"',
   found: `${address}: missing, older than this version, or hidden from this role`,
   expected: 'the schema of this version',
-  todo: `Run \`fillrate migrate\`. If it was run: GRANT USAGE ON SCHEMA fillrate TO ${nameFrom(/^([^@]*)@/, address)};`,
+  todo: `Run \`fillrate migrate\`. If it was run: GRANT USAGE ON SCHEMA fillrate TO ${roleIn(address)};`,
 })
 
 /** The statements for privileges on the schema, as `fillrate check` lists them; other objects are left to it. */
 function describeGrant(message: string, address: string): string {
-  const role = nameFrom(/^([^@]*)@/, address)
+  const role = roleIn(address)
   const database = nameFrom(/\/([^/]*)$/, address)
   if (/\bfor database\b/.test(message))
     return `GRANT CREATE ON DATABASE ${database} TO ${role}; or as an owner of the database: CREATE SCHEMA fillrate AUTHORIZATION ${role};`
@@ -123,13 +116,12 @@ function describeGrant(message: string, address: string): string {
   return 'Grant the user the privilege that the message names; `fillrate check` lists all statements.'
 }
 
+const roleIn = (address: string): string => nameFrom(/^([^@]*)@/, address)
+
 function nameFrom(pattern: RegExp, address: string): string {
   const name = decodeURIComponent(pattern.exec(address)?.[1] ?? '…')
   return /^[a-z_][a-z0-9_$]*$|^…$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
 }
-
-const isConnecting = (error: DatabaseError, code: string): boolean =>
-  error.severity === undefined || code.startsWith('28')
 
 /** Node tries each address of a host and reports all failures; the first is enough. */
 function firstOf(error: DatabaseError): DatabaseError {

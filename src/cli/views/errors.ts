@@ -10,21 +10,6 @@ import { createSecretMask } from '../secret-mask.ts'
 import { createSchemaProblem, databaseAddress, explainDatabaseError, explainLimit } from './database-error.ts'
 import type { Paint } from '../terminal.ts'
 
-interface RenderedError {
-  readonly exit: ExitCode
-  /** For standard error. */
-  readonly text: string
-  /** For standard output with `--json`. */
-  readonly json: {
-    readonly error: {
-      readonly kind: string
-      readonly message: string
-      /** Empty unless the user can fix what is wrong. */
-      readonly problems: readonly Problem[]
-    }
-  }
-}
-
 export interface ErrorViewOptions {
   readonly env: NodeJS.ProcessEnv
   readonly paint: Paint
@@ -54,10 +39,10 @@ const PLAIN_ERRORS: Readonly<Record<string, readonly [ExitCode, kind: string]>> 
 }
 
 /**
- * Renders an error and chooses the exit code, for all commands. An error that the user can fix says how; any other shows
- * its message, and its stack only at log level debug or trace.
+ * Renders an error for standard error, and as JSON, and chooses the exit code, for all commands. An error that the user can
+ * fix says how, and has problems in JSON; any other shows its message, and its stack only at log level debug or trace.
  */
-export function renderError(error: unknown, view: ErrorViewOptions): RenderedError {
+export function renderError(error: unknown, view: ErrorViewOptions) {
   const mask = createSecretMask(view.env)
   const { exit, kind, message, more = '', problems = [] } = describeCommandError(error, view)
   return {

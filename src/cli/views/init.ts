@@ -1,6 +1,6 @@
 import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
-import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
+import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { placeBeside, renderBar, renderTable, renderText } from './layout.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
@@ -64,7 +64,7 @@ function renderInputs({ inputs, sample }: ProposedSource, { paint, textColumns }
     const n = sample.identifiedBy[kind]
     // Name and company identify together; the share is shown beside company.
     const shared = input === 'name' || sample.rows === 0 ? '' : formatPercent((n ?? 0) / sample.rows)
-    return `  ${padText(input, LABELS)}${shared.padStart(6)}  ${formatSql(sql, textColumns - LABELS - 11)}`
+    return `  ${padText(input, LABELS)}${shared.padStart(6)}  ${truncate(sql.replaceAll(/\s+/g, ' '), textColumns - LABELS - 11)}`
   })
   const rest = sample.rows - usable
   return [
@@ -74,11 +74,6 @@ function renderInputs({ inputs, sample }: ProposedSource, { paint, textColumns }
       ? [`  ${padText('no valid input', LABELS)}${formatPercent(rest / sample.rows).padStart(6)}`]
       : []),
   ]
-}
-
-function formatSql(sql: string, room: number): string {
-  const flat = sql.replaceAll(/\s+/g, ' ')
-  return flat.length <= room ? flat : `${flat.slice(0, Math.max(0, room - 1))}…`
 }
 
 function renderOutputs({ source, coverage }: AcceptedSource, output: Output): string[] {
@@ -93,7 +88,7 @@ function renderOutputs({ source, coverage }: AcceptedSource, output: Output): st
       const share = coverage === null || coverage.eligible === 0 ? 0 : filled / coverage.eligible
       const shown = coverage === null ? '' : `  ${formatPercent(share).padStart(6)}`
       const drawn = coverage === null || room < 8 ? '' : `  ${renderBar(share, Math.min(24, room), paint)}`
-      return `  ${padText(column.length > columns ? `${column.slice(0, columns - 1)}…` : column, columns)}  ${paint('quiet', '←')} ${padText(field, fields)}${shown}${drawn}`
+      return `  ${padText(truncate(column, columns), columns)}  ${paint('quiet', '←')} ${padText(field, fields)}${shown}${drawn}`
     }),
   ]
 }

@@ -20,25 +20,15 @@ import {
 } from './layout.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState, formatState } from '../../domain/row.ts'
 
-interface Ending {
-  readonly words: string
-  readonly style: TextStyle
-  /** Between the words and the duration. */
-  readonly time: 'in' | 'after'
-  readonly more: string
-}
-
-const ENDINGS: Readonly<Record<RunReport['status'], Ending>> = {
-  completed: { words: 'completed', style: 'good', time: 'in', more: '' },
-  budget_reached: { words: 'stopped at its budget', style: 'warn', time: 'after', more: '' },
-  interrupted: { words: 'interrupted', style: 'warn', time: 'after', more: ', state saved' },
-  unauthorized: {
-    words: 'stopped',
-    style: 'bad',
-    time: 'after',
-    more: ', because the service rejects the API key',
-  },
-  failed: { words: 'failed', style: 'bad', time: 'after', more: '' },
+/** How a run ended, and what follows its duration. */
+const ENDINGS: Readonly<
+  Record<RunReport['status'], readonly [style: TextStyle, ended: string, more: string]>
+> = {
+  completed: ['good', 'completed', ''],
+  budget_reached: ['warn', 'stopped at its budget', ''],
+  interrupted: ['warn', 'interrupted', ', state saved'],
+  unauthorized: ['bad', 'stopped', ', because the service rejects the API key'],
+  failed: ['bad', 'failed', ''],
 }
 
 const DRY_RUN_NOTICE = 'Nothing was written to your tables. A run would have these results:'
@@ -49,12 +39,13 @@ const STATUSES_WITH_REASON: ReadonlySet<RunReport['status']> = new Set(['complet
 /** The result of a run: rows by state, lookups, calls made and saved, and the next commands. */
 export function renderReport(report: RunReport, output: Output): string[] {
   const { paint } = output
-  const { words, style, time, more } = ENDINGS[report.status]
+  const [style, ended, more] = ENDINGS[report.status]
+  const time = report.status === 'completed' ? 'in' : 'after'
   const hasReason = STATUSES_WITH_REASON.has(report.status) || report.cancelled_by !== undefined
   const reason = hasReason ? report.reason : null
   const name = report.dry_run ? 'Dry run' : 'Run'
   return [
-    `${paint('heading', `${name} ${report.run}`)} ${paint(style, words)} ${time} ${formatDuration(report.duration_ms)}${more}`,
+    `${paint('heading', `${name} ${report.run}`)} ${paint(style, ended)} ${time} ${formatDuration(report.duration_ms)}${more}`,
     ...renderLeftOut(report.left_out ?? [], output),
     ...compact([reason, report.dry_run ? DRY_RUN_NOTICE : null]).flatMap((text) => renderText(output, text)),
     '',

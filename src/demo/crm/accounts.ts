@@ -6,15 +6,7 @@ import {
   writeInvalidWebsite,
   writeWebsite,
 } from './dirty-values.ts'
-import {
-  companyEnds,
-  companyStarts,
-  legalForms,
-  placeholderValues,
-  typedCities,
-  typedCountries,
-  typedIndustries,
-} from './words.ts'
+import { TYPED, companyEnds, companyStarts, legalForms, placeholderValues } from './words.ts'
 
 /** A company that exists, whatever the CRM knows about it. */
 export interface CrmCompany {
@@ -59,13 +51,13 @@ function typedAccountFields(rng: Rng, host: string) {
       [6, () => writeInvalidWebsite(rng, host)],
     ])(),
     industry: rng.below(0.24)
-      ? rng.pick([...typedIndustries, ...typedIndustries, ...placeholderValues])
+      ? rng.pick([...TYPED.industry, ...TYPED.industry, ...placeholderValues])
       : writeBlank(rng),
     employees: rng.below(0.14) ? rng.pick([0, 5, 12, 40, 150, 900]) : null,
     revenue: rng.below(0.05) ? rng.pick([0, 1_000_000, 25_000_000]) : null,
     founded: rng.below(0.1) ? rng.between(1950, 2020) : null,
-    city: rng.below(0.4) ? withStraySpaces(rng, rng.pick(typedCities)) : writeBlank(rng),
-    country: rng.below(0.45) ? rng.pick(typedCountries) : writeBlank(rng),
+    city: rng.below(0.4) ? withStraySpaces(rng, rng.pick(TYPED.city)) : writeBlank(rng),
+    country: rng.below(0.45) ? rng.pick(TYPED.country) : writeBlank(rng),
     technologies: drawWeighted<readonly string[] | null>(rng, [
       [74, null],
       [18, []],

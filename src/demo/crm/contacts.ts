@@ -12,7 +12,7 @@ import {
   writePhone,
   writeProfile,
 } from './dirty-values.ts'
-import { contactNotes, leadSources, placeholderValues, typedTitles } from './words.ts'
+import { TYPED, placeholderValues, typedTitles } from './words.ts'
 
 export const SENIORITIES = ['Executive', 'VP', 'Director', 'Manager', 'Senior', 'Entry'] as const
 
@@ -127,11 +127,11 @@ function typedContactFields(rng: Rng) {
         : writeBlank(rng),
     seniority: isComplete || rng.below(0.08) ? rng.pick(SENIORITIES) : null,
     attributes: {
-      ...(rng.below(0.4) && { source: rng.pick(leadSources) }),
+      ...(rng.below(0.4) && { source: rng.pick(TYPED.leadSource) }),
       ...department(rng, isComplete),
     },
     lead_score: rng.below(0.3) ? rng.between(1, 100) : 0,
-    notes: rng.below(0.06) ? rng.pick(contactNotes) : null,
+    notes: rng.below(0.06) ? rng.pick(TYPED.note) : null,
     deleted: rng.below(0.03),
   }
 }

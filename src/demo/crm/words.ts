@@ -40,33 +40,16 @@ export const typedTitles: NonEmptyList<string> = [
   'VP Marketing', 'Consultant', 'Dr.', 'Project lead (until June)', 'Daglig leder', 'Geschäftsführer',
 ]
 
-export const typedIndustries: NonEmptyList<string> = [
-  'Software',
-  'IT',
-  'Retail',
-  'energy',
-  'Manufacturing',
-  'Health',
-]
-export const typedCities: NonEmptyList<string> = [
-  'Oslo',
-  'London',
-  'BERLIN',
-  'Paris ',
-  'New York',
-  'Göteborg',
-]
-export const typedCountries: NonEmptyList<string> = ['NO', 'UK', 'Germany', 'FR', 'USA', 'sweden']
-export const leadSources: NonEmptyList<string> = [
-  'webinar',
-  'trade fair',
-  'import 2019',
-  'referral',
-  'website',
-]
-export const contactNotes: NonEmptyList<string> = [
-  'met at the fair, call back in May',
-  'do NOT call before 10',
-  'moved from the old CRM',
-  'speaks French',
-]
+/** Other values as they are typed. */
+export const TYPED = {
+  industry: ['Software', 'IT', 'Retail', 'energy', 'Manufacturing', 'Health'],
+  city: ['Oslo', 'London', 'BERLIN', 'Paris ', 'New York', 'Göteborg'],
+  country: ['NO', 'UK', 'Germany', 'FR', 'USA', 'sweden'],
+  leadSource: ['webinar', 'trade fair', 'import 2019', 'referral', 'website'],
+  note: [
+    'met at the fair, call back in May',
+    'do NOT call before 10',
+    'moved from the old CRM',
+    'speaks French',
+  ],
+} as const satisfies Readonly<Record<string, NonEmptyList<string>>>

@@ -50,7 +50,8 @@ export function readCredits(definition: CreditsDefinition, shapes: RecordShapes)
 const isFilled = (value: unknown): boolean =>
   value !== null && value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0)
 
-const valueAtPath = (record: unknown, path: string): unknown =>
+/** The value of a field such as `location.city`; undefined if it is missing. */
+export const valueAtPath = (record: unknown, path: string): unknown =>
   path
     .split('.')
     .reduce<unknown>(

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { ENVIRONMENT_HELP, EXIT_MEANINGS, program } from '../../../src/cli/command.ts'
+import { EXIT_MEANINGS, program } from '../../../src/cli/command.ts'
 import { commands } from '../../../src/cli/commands.ts'
 import { parseCommandLine } from '../../../src/cli/parse.ts'
 import { renderCommandHelp, renderProgramHelp } from '../../../src/cli/commands/help.ts'
 import { createPaint, textWidth } from '../../../src/cli/terminal.ts'
-import { readEnvironment } from '../../../src/config/environment.ts'
+import { ENVIRONMENT_VARIABLES, readEnvironment } from '../../../src/config/environment.ts'
 import { unstyled } from './terminal.ts'
 
 const at = (textColumns: number, color = false) => ({ textColumns, paint: createPaint(color) })
@@ -14,7 +14,7 @@ test('the help of the program lists every command, option, variable and exit cod
   for (const { name } of commands.filter((one) => one.group !== 'hidden'))
     expect(text).toMatch(new RegExp(`^  ${name} +\\S`, 'm'))
   for (const { long } of program.options) expect(text).toContain(long)
-  for (const name of Object.keys(ENVIRONMENT_HELP)) expect(text).toContain(name)
+  for (const name of Object.keys(ENVIRONMENT_VARIABLES)) expect(text).toContain(name)
   for (const [code, meaning] of Object.entries(EXIT_MEANINGS))
     expect(text).toMatch(new RegExp(`^  ${code} +${meaning}`, 'm'))
 })
@@ -56,7 +56,7 @@ test.each([60, 80, 120])('the program fits %i columns', (columns) => {
 test('the listed environment variables are those that are read', () => {
   const read = new Set<string>()
   readEnvironment(new Proxy({}, { get: (_, name) => void read.add(String(name).toUpperCase()) }))
-  const listed = new Set(Object.keys(ENVIRONMENT_HELP))
+  const listed = new Set(Object.keys(ENVIRONMENT_VARIABLES))
   listed.delete('NO_COLOR')
   expect(listed).toEqual(read)
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { dockerfileStages } from '../../../scripts/dockerfile.ts'
 import { parseCommandLine } from '../../../src/cli/parse.ts'
-import { ENVIRONMENT_HELP } from '../../../src/cli/command.ts'
+import { ENVIRONMENT_VARIABLES } from '../../../src/config/environment.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
@@ -49,7 +49,7 @@ test('docker-compose.yml: dependencies, health checks, volumes, variables and co
     expect(shared === undefined || shared in services).toBe(true)
     const ours = ofImage(name)
     expect(
-      Object.keys(ours ? (service.environment ?? {}) : {}).filter((one) => !(one in ENVIRONMENT_HELP)),
+      Object.keys(ours ? (service.environment ?? {}) : {}).filter((one) => !(one in ENVIRONMENT_VARIABLES)),
     ).toEqual([])
     if (ours) parseCommandLine(wordsOf(service.command ?? 'start'))
     expect({ name, ...service }).toMatchObject(ours ? { read_only: true, cap_drop: ['ALL'] } : {})
