@@ -4,7 +4,7 @@ import { auditCommand, useDatabase } from '../settings.ts'
 import type { CancelReport } from '../../actions/cancel.ts'
 import { Run } from '../../domain/run.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { compact, renderSuggestions, type SuggestedCommand } from '../views/layout.ts'
+import { renderSuggestions } from '../views/layout.ts'
 
 /** Longer than a call of the service may take. */
 const WAIT_MS = 60_000
@@ -68,14 +68,13 @@ function renderCancel(report: CancelReport, output: Output): string[] {
     [Run.failed]: `${paint('bad', 'failed')}${more}`,
   }[report.state]
   const names = sources.join(' ')
-  const suggestions = compact<SuggestedCommand>([
-    report.state === Run.running && ['fillrate runs --limit 5', 'shows when it has ended'],
-    follow && [`fillrate pause ${names}`, 'stops live sync, which continues with later changes'],
-    [`fillrate run ${follow ? names : ''}`.trim(), 'continues with the rows that still wait'],
-    [`fillrate undo ${run} --dry-run`, 'shows what undoing its writes would restore'],
-  ])
   return [
     ...wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns),
-    ...renderSuggestions(output, suggestions),
+    ...renderSuggestions(output, [
+      report.state === Run.running && ['fillrate runs --limit 5', 'shows when it has ended'],
+      follow && [`fillrate pause ${names}`, 'stops live sync, which continues with later changes'],
+      [`fillrate run ${follow ? names : ''}`.trim(), 'continues with the rows that still wait'],
+      [`fillrate undo ${run} --dry-run`, 'shows what undoing its writes would restore'],
+    ]),
   ]
 }

@@ -12,7 +12,7 @@ import { Row, formatState } from '../../domain/row.ts'
 import { type Output, truncate } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import {
-  type LabeledText,
+  type Field,
   compact,
   formatValue,
   renderCellGroups,
@@ -118,7 +118,6 @@ function renderValues({ row, source }: RowHistory, output: Output): string[] {
     value: formatValue(column.value),
     from: describeOrigin(column, source),
   }))
-  if (inputs.length + columns.length === 0) return []
   return renderTable(
     output,
     [...inputs, ...columns],
@@ -148,7 +147,7 @@ function renderLookups(
   output: Output,
   now: number,
 ): string[] {
-  const list: LabeledText[] = missed_lookups.map((one): LabeledText => [
+  const list: Field[] = missed_lookups.map((one): Field => [
     'Before',
     describeRequest(one),
     describeResult(one, now),
@@ -186,7 +185,7 @@ function renderLookups(
       sanitize(one.event_id),
       `${formatState(one.state)}, received ${relativeTime(one.received_at, now)}`,
     ])
-  return list.length === 0 ? [] : renderFields(output, list)
+  return renderFields(output, list)
 }
 
 const describeRequest = ({
@@ -239,16 +238,12 @@ function describeMalformed(
 }
 
 /** Each output with the record's value, and whether it was written or why not. */
-function renderRecord({ fields: list }: RowHistory, output: Output): string[] {
-  if (list.length === 0) return []
-  return renderFields(
-    output,
-    list.map(({ field, column, value, result }) => [
-      column,
-      truncate(formatValue(value), MAX_VALUE_LENGTH),
-      field === column ? result : `field ${field}; ${result}`,
-    ]),
-  )
+function renderRecord({ fields }: RowHistory, output: Output): string[] {
+  const list = fields.map(({ field, column, value, result }): Field => {
+    const shown = truncate(formatValue(value), MAX_VALUE_LENGTH)
+    return [column, shown, field === column ? result : `field ${field}; ${result}`]
+  })
+  return renderFields(output, list)
 }
 
 const renderChanges = ({ changes }: RowHistory, output: Output, now: number): string[] =>

@@ -2,7 +2,7 @@ import { Argument } from '@commander-js/extra-typings'
 import type { TriggerStatus } from '../../actions/triggers.ts'
 import { foldNames } from '../../util/text.ts'
 import { createParser, defineCommand } from '../command.ts'
-import { type SuggestedCommand, compact, renderSuggestions } from '../views/layout.ts'
+import { type Suggestion, renderSuggestions } from '../views/layout.ts'
 import { auditCommand, useApp } from '../settings.ts'
 
 export const followCommand = defineCommand(
@@ -71,14 +71,14 @@ function describeTriggers(
 
 const nextSteps = (
   all: ReadonlyArray<{ readonly source: string; readonly followed: boolean }>,
-): SuggestedCommand[] => {
+): Suggestion[] => {
   const unfollowed = all.filter(({ followed }) => !followed).map(({ source }) => source)
-  return compact<SuggestedCommand>([
+  return [
     unfollowed.length > 0 && [
       'follow: true',
       `add to ${foldNames(unfollowed)} in the configuration to enable live sync`,
     ],
     ['fillrate start', 'enriches rows as they change'],
     [`fillrate run ${all.map(({ source }) => source).join(' ')}`, 'once, for earlier changes'],
-  ])
+  ]
 }

@@ -5,14 +5,7 @@ import { formatChoices, parseText, statesOption } from '../options.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import {
-  type LabeledText,
-  SOURCE_COLUMN,
-  compact,
-  renderFields,
-  renderSuggestions,
-  renderTable,
-} from '../views/layout.ts'
+import { SOURCE_COLUMN, compact, renderFields, renderSuggestions, renderTable } from '../views/layout.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
@@ -69,11 +62,6 @@ function renderRetry(report: RetryReport, output: Output): string[] {
   if (rows === 0)
     return [`${paint('good', '✓')} No failed rows to retry.${left === '' ? '' : ` Skipped: ${left}.`}`]
   const sources = [...new Set(reasons.map((one) => one.source))].join(' ')
-  const costs = compact<LabeledText>([
-    ['To look up', lookups === 0 ? 'none' : pluralize(lookups, 'lookup')],
-    ['Without a call', free === 0 ? 'none' : `${pluralize(free, 'row')} with a stored record`],
-    left !== '' && ['Skipped', left],
-  ])
   return [
     paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
     '',
@@ -89,7 +77,11 @@ function renderRetry(report: RetryReport, output: Output): string[] {
       { max: MAX_REASONS, describeRest: (rest) => `and ${formatCount(rest.length)} more reasons` },
     ),
     '',
-    ...renderFields(output, costs),
+    ...renderFields(output, [
+      ['To look up', lookups === 0 ? 'none' : pluralize(lookups, 'lookup')],
+      ['Without a call', free === 0 ? 'none' : `${pluralize(free, 'row')} with a stored record`],
+      left !== '' && ['Skipped', left],
+    ]),
     ...renderSuggestions(
       output,
       dry

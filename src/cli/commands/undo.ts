@@ -9,9 +9,8 @@ import { auditCommand, useApp } from '../settings.ts'
 import {
   KEY_COLUMN,
   SOURCE_COLUMN,
-  type SuggestedCommand,
+  type Suggestion,
   type TableColumn,
-  compact,
   renderCounts,
   renderSection,
   renderSuggestions,
@@ -223,7 +222,6 @@ function renderRows<Row extends { readonly source: string; readonly key: string 
   columns: readonly TableColumn<Row>[],
   output: Output,
 ): string[] {
-  if (rows.length === 0) return []
   const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], {
     max: MAX_ROWS,
     describeRest: (rest) => `and ${formatCount(rest.length)} more; --json has them`,
@@ -232,11 +230,11 @@ function renderRows<Row extends { readonly source: string; readonly key: string 
 }
 
 /** The commands that deal with what an undo has left. */
-function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
+function suggestAfterUndo(report: UndoReport): Suggestion[] {
   const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
   const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
   const undo = run ?? before.at(-1)
-  return compact<SuggestedCommand>([
+  return [
     dry && changes.restored > 0 && [commandToUndo(undoes), 'writes this'],
     (changes.remaining > 0 || (changes.rejected > 0 && !dry)) && [
       commandToUndo(undoes),
@@ -262,5 +260,5 @@ function suggestAfterUndo(report: UndoReport): SuggestedCommand[] {
       'fillrate status',
       `${pluralize(waiting, 'row')} of ${describeUndone(undoes)} still waiting; they will be written when results arrive`,
     ],
-  ])
+  ]
 }

@@ -4,7 +4,7 @@ import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
 import {
   KEY_COLUMN,
-  type LabeledText,
+  type Field,
   SOURCE_COLUMN,
   renderFields,
   renderSection,
@@ -104,7 +104,7 @@ export function renderSuppressions(suppressions: readonly StoredSuppression[], o
   ]
 }
 
-const erasedFields = (erased: ForgetReport['erased']): LabeledText[] => [
+const erasedFields = (erased: ForgetReport['erased']): Field[] => [
   ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
   ['Linked', formatCount(erased.linked_lookups), 'lookups of other identifiers of the same rows, among them'],
   ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
@@ -120,7 +120,6 @@ const erasedFields = (erased: ForgetReport['erased']): LabeledText[] => [
 ]
 
 function renderOwnRows({ rows }: ForgetReport, output: Output): string[] {
-  if (rows.length === 0) return []
   const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN], {
     max: MAX_ROWS,
     describeRest: (rest) => `and ${formatCount(rest.length)} more; see --json`,

@@ -34,7 +34,7 @@ export const KEY_COLUMN = { title: 'key', text: (row: { key: string }) => row.ke
 const COLUMN_GAP = 2
 
 /**
- * Renders rows as aligned columns under a head. A column without any text is left out. Columns with `minColumns` are cut to
+ * Renders rows as aligned columns under a head; nothing without rows. A column without any text is left out. Columns with `minColumns` are cut to
  * fit the terminal; without a terminal nothing is cut. (cli-table3 cannot shrink columns.)
  * @param options.max the rows after these are summed up in a line by `describeRest`
  */
@@ -52,6 +52,7 @@ export function renderTable<Row>(
     readonly indent?: number
   } = {},
 ): string[] {
+  if (given.length === 0) return []
   const rows = given.slice(0, max)
   const rest = given.slice(rows.length)
   const room = output.columns === null ? null : output.columns - indent
@@ -116,8 +117,8 @@ export function renderCellGroups<Group extends { readonly cells: readonly unknow
   columns: readonly TableColumn<Group['cells'][number]>[],
 ): string[] {
   const cells = groups.flatMap((group) => group.cells)
-  if (cells.length === 0) return []
-  const [head = '', ...body] = renderTable(output, cells, columns, { indent: 2 * INDENT })
+  const [head, ...body] = renderTable(output, cells, columns, { indent: 2 * INDENT })
+  if (head === undefined) return []
   return [head, ...groups.flatMap((group) => [...renderTitle(group), ...body.splice(0, group.cells.length)])]
 }
 
@@ -226,8 +227,8 @@ export function renderCounts(
   ]
 }
 
-/** A label, a text, and details that are printed in parentheses if they fit on the line. */
-export type LabeledText = readonly [label: string, text: string, more?: string]
+/** A label, a text, and details that are printed in parentheses if they fit on the line; false or null: nothing. */
+export type Field = readonly [label: string, text: string, more?: string] | false | null
 
 const INDENT = 2
 const LABEL_GAP = 3
@@ -236,7 +237,8 @@ const LABEL_GAP = 3
 const MIN_FIELD_COLUMNS = 22
 
 /** Labels with wrapped texts beside them. */
-export function renderFields({ paint, textColumns }: Output, list: readonly LabeledText[]): string[] {
+export function renderFields({ paint, textColumns }: Output, fields: readonly Field[]): string[] {
+  const list = compact(fields)
   const labels = Math.max(...list.map(([label]) => textWidth(label)))
   const beside = textColumns - INDENT - labels - LABEL_GAP
   const isNarrow = beside < MIN_FIELD_COLUMNS
@@ -253,15 +255,15 @@ export function renderFields({ paint, textColumns }: Output, list: readonly Labe
   })
 }
 
-/** A command to run next, and its purpose. */
-export type SuggestedCommand = readonly [type: string, why: string]
+/** A command to run next, and its purpose; false or null: none. */
+export type Suggestion = Terms[number] | false | null
 
 /** The suggested commands under a heading. Empty without any. */
-export const renderSuggestions = (output: Output, suggestions: readonly SuggestedCommand[]): string[] =>
-  renderSection(output, 'Next', renderCommands(output, suggestions))
+export const renderSuggestions = (output: Output, suggestions: readonly Suggestion[]): string[] =>
+  renderSection(output, 'Next', renderCommands(output, compact(suggestions)))
 
 /** Commands with their purposes beside them. */
-export const renderCommands = (output: Output, commands: readonly SuggestedCommand[]): string[] =>
+export const renderCommands = (output: Output, commands: Terms): string[] =>
   renderTerms(output, commands, { style: 'type', gap: 3 })
 
 /** Terms with their meanings; of an empty meaning, only the term is shown. */

@@ -4,14 +4,7 @@ import type { DiffRow } from '../../pipeline/preview.ts'
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
-import {
-  type LabeledText,
-  formatCounts,
-  formatSum,
-  placeBeside,
-  renderFields,
-  renderSection,
-} from './layout.ts'
+import { type Field, formatCounts, formatSum, placeBeside, renderFields, renderSection } from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
@@ -149,7 +142,7 @@ const BY: Readonly<Record<LookupKind, string>> = {
   domain: 'by domain',
 }
 
-function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): LabeledText[] {
+function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
   return [
     [
       'Lookups',
@@ -161,7 +154,7 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Labe
   ]
 }
 
-function costFields(plan: Plan, settings: PlanSettings): LabeledText[] {
+function costFields(plan: Plan, settings: PlanSettings): Field[] {
   const { cost, time } = plan
   const found =
     cost.match_rate === null || cost.found_range === null

@@ -7,7 +7,7 @@ import { renderSkippedSection } from './skipped-cells.ts'
 import { BANNED_NOTICE, SHARED_KEY_FIELD } from './rate-status.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 import {
-  type LabeledText,
+  type Field,
   compact,
   formatCounts,
   formatSum,
@@ -16,7 +16,7 @@ import {
   renderSuggestions,
   renderText,
   stateStyle,
-  type SuggestedCommand,
+  type Terms,
 } from './layout.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState, formatState } from '../../domain/row.ts'
 
@@ -77,7 +77,7 @@ const describeNothingPicked = (report: RunReport): string =>
     ? '  No row was picked.'
     : '  Nothing to do: every row is complete, or was looked up recently. `fillrate plan` shows the numbers.'
 
-function lookupFields(report: RunReport): LabeledText[] {
+function lookupFields(report: RunReport): Field[] {
   const { lookups, requests, jobs } = report
   const open = Math.max(0, lookups.distinct - lookups.stored - lookups.requested)
   const results = { found: 'found', not_found: 'not found', rejected: 'rejected', failed: 'failed' }
@@ -92,7 +92,7 @@ function lookupFields(report: RunReport): LabeledText[] {
     in_doubt: 'in doubt',
     waiting: 'waiting',
   })
-  return compact<LabeledText>([
+  return [
     [
       'Lookups',
       `${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} requested` +
@@ -115,7 +115,7 @@ function lookupFields(report: RunReport): LabeledText[] {
       `${pluralize(inDoubt, 'request')} without a response: the service may have billed ${inDoubt === 1 ? 'it' : 'them'}`,
     ],
     jobSum !== null && ['Jobs', jobSum],
-  ])
+  ]
 }
 
 /** Calls that were not needed, by reason. */
@@ -141,16 +141,16 @@ function describeSavedCalls({ rows, lookups, requests }: RunReport): string {
   return `${pluralize(all, 'call')}: ${why}`
 }
 
-function cellFields({ cells, dry_run: dryRun }: RunReport): LabeledText[] {
+function cellFields({ cells, dry_run: dryRun }: RunReport): Field[] {
   const more = formatCounts(cells, { protected: 'protected', skipped: 'skipped' })
   return [['Cells', `${formatCount(cells.written)} ${dryRun ? 'would be ' : ''}written`, more]]
 }
 
-function rateFields({ rate }: RunReport): LabeledText[] {
+function rateFields({ rate }: RunReport): Field[] {
   if (rate.limit === null) return []
   const limit = formatLimit(rate.limit, rate.window_ms, rate.window_at_most_ms)
   const { utilisation, used, permitted } = rate
-  return compact<LabeledText>([
+  return [
     utilisation === null || permitted === null
       ? ['Limit', limit]
       : [
@@ -160,7 +160,7 @@ function rateFields({ rate }: RunReport): LabeledText[] {
         ],
     rate.banned === true && ['Banned', BANNED_NOTICE, 'the next run retries with one call'],
     rate.shared_key === true && SHARED_KEY_FIELD,
-  ])
+  ]
 }
 
 /** Waiting rows come last. */
@@ -198,7 +198,7 @@ export function suggestAfterRun(
     RunReport,
     'status' | 'rows' | 'cells' | 'jobs' | 'skipped_over_budget' | 'unread_over_budget' | 'dry_run'
   >,
-): SuggestedCommand[] {
+): Terms {
   const { rows, cells, jobs, status, skipped_over_budget: skipped } = report
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
   const why = compact([
@@ -207,7 +207,7 @@ export function suggestAfterRun(
   ])
   const isExact = skipped > 0 && report.unread_over_budget === undefined
   const open = rows.waiting > 0 ? jobs.waiting + jobs.in_doubt : 0
-  return compact<SuggestedCommand>([
+  return compact<Terms[number]>([
     why.length > 0 && !report.dry_run && ['fillrate failures', `lists the reasons: ${why.join(', ')}`],
     status === 'failed' && ['fillrate check', 'finds the problem and how to fix it'],
     status === 'unauthorized' && ['fillrate check --call email=…', 'proves the key with one lookup'],

@@ -9,7 +9,7 @@ import { filledShare } from '../../sources/fill-counts.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import {
-  type LabeledText,
+  type Field,
   formatSum,
   placeBeside,
   renderBar,
@@ -141,7 +141,7 @@ function renderSource(
   return lines
 }
 
-const toBackfillField = (name: string, backfill: Backfill): LabeledText => [
+const toBackfillField = (name: string, backfill: Backfill): Field => [
   'Backfill',
   `${name}: ${describeBackfill(backfill)}`,
   backfill.per_day === null
@@ -149,7 +149,7 @@ const toBackfillField = (name: string, backfill: Backfill): LabeledText => [
     : `its last run stopped at its budget; ${formatCount(backfill.per_day)} rows a day`,
 ]
 
-function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatus, now: number): LabeledText {
+function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatus, now: number): Field {
   const fate = is_kept ? 'kept for explain and undo' : 'erased an hour after that'
   return [
     'Deleted',
@@ -159,7 +159,7 @@ function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatu
 }
 
 /** Sources that left the configuration, and what to do about them. */
-export function retiredFields(retired: StatusReport['retired']): LabeledText[] {
+export function retiredFields(retired: StatusReport['retired']): Field[] {
   if (retired.length === 0) return []
   const named = retired.map(({ source, rows, deleted }) => `${source} (${pluralize(rows + deleted, 'row')})`)
   return [['Retired', foldNames(named), RETIRED_ADVICE]]
@@ -195,7 +195,7 @@ function renderFillRates(
 function workFields(
   { jobs, deliveries, quarantined_results: quarantined, running_runs: live, last_run: last }: StatusReport,
   now: number,
-): LabeledText[] {
+): Field[] {
   const ended =
     last === null
       ? 'none yet'
@@ -220,13 +220,13 @@ function workFields(
 }
 
 /** What was spent, what is foreseen, and what is left of each budget. */
-function spendFields({ today, last_30_days: month, forecast, budgets }: SpendReport): LabeledText[] {
+function spendFields({ today, last_30_days: month, forecast, budgets }: SpendReport): Field[] {
   const foreseen = today.lookups === 0 ? '' : `${formatSpend(forecast.today)} by midnight UTC at this pace`
   return [
     ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`, foreseen],
     ...budgets
       .filter(({ limit }) => limit !== null)
-      .map((budget, n): LabeledText => [
+      .map((budget, n): Field => [
         n === 0 ? 'Budgets' : '',
         `${describeBudget(budget)}: ${formatCount(budget.left ?? 0)} of ${pluralize(budget.limit ?? 0, budget.unit ?? 'lookup')} left`,
         budget.used_up_at === null
@@ -268,7 +268,7 @@ function formatStates(states: Readonly<Partial<Record<string, number>>>): string
 function limitField(
   { scope, limit, window_ms: windowMs, observed_at: observedAt, status }: StatusReport['limits'][number],
   now: number,
-): LabeledText {
+): Field {
   const [host = scope, key] = scope.split(' ')
   const whose = key === undefined ? host : `${host}, key ${key}`
   const known = formatLimit(limit, windowMs, status?.window_at_most_ms)

@@ -1,13 +1,13 @@
 import type { Output } from '../../cli/terminal.ts'
-import { type SuggestedCommand, renderTerms } from '../../cli/views/layout.ts'
+import { type Terms, renderTerms } from '../../cli/views/layout.ts'
 
 /** The commands as typed in this installation. */
 export interface DemoCommands {
   readonly again: string
   readonly keep: string
   /** Commands for the database of a demo that keeps running, in its own folder. */
-  readonly tryOut: readonly SuggestedCommand[]
-  readonly own: readonly SuggestedCommand[]
+  readonly tryOut: Terms
+  readonly own: Terms
 }
 
 /**
@@ -21,7 +21,7 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
   // npm changes to the folder of the package.
   const there = (words: string): string =>
     inCheckout ? `node ../../src/main.ts ${words}` : `fillrate ${words}`
-  const settings: SuggestedCommand = inCheckout
+  const settings: Terms[number] = inCheckout
     ? ['cp .env.example .env', 'set database, service and key']
     : ['fillrate help', 'list the settings of the environment: database, service, key']
   return {

@@ -10,7 +10,7 @@ import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, truncate } from '../../cli/terminal.ts'
 import {
-  type LabeledText,
+  type Field,
   formatCounts,
   renderCellGroups,
   renderFields,
@@ -135,7 +135,7 @@ export function serviceStatsLines(
   if (calls.accepted + calls.refused === 0 && counted.calls === 0) return ['  No calls.']
   const failures = { 500: faults['500'] ?? 0, 503: (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0) }
   const received = deliveries.answers['200'] ?? 0
-  const list: LabeledText[] = [
+  const list: Field[] = [
     [
       'Calls',
       `${pluralize(calls.accepted, 'call')}, ${calls.accepted === counted.calls ? 'the same number as Fillrate counted' : `but Fillrate counted ${formatCount(counted.calls)}`}`,
