@@ -46,10 +46,8 @@ export function parseCommandLine(words: readonly string[]): Invocation {
   let failure: unknown = null
   try {
     // commander knows one short form of an option.
-    program.parse(
-      words.map((word) => (word === '-V' ? '-v' : word)),
-      { from: 'user' },
-    )
+    const known = words.map((word) => (word === '-V' ? '-v' : word))
+    program.parse(known, { from: 'user' })
   } catch (error) {
     failure = error
   }
@@ -80,15 +78,10 @@ function parseTopic(word: string | undefined): string[] {
   return [word]
 }
 
-const createUnknownCommandError = (word: string): Error =>
-  new UsageError(
-    null,
-    `there is no command ${quoteText(word)}`,
-    didYouMean(
-      word,
-      commands.map((one) => one.name),
-    ),
-  )
+function createUnknownCommandError(word: string): Error {
+  const names = commands.map((one) => one.name)
+  return new UsageError(null, `there is no command ${quoteText(word)}`, didYouMean(word, names))
+}
 
 /** Converts an error of commander or of a value parser; returns any other error unchanged. */
 function toUsageError(error: unknown, command: CliCommand | null, words: readonly string[]): unknown {

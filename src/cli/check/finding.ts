@@ -113,12 +113,6 @@ export async function sendRequest(
   }
 }
 
-/** How to fix a failed request: by trusting the certificate, or else as given. */
-export const describeNetworkFix = (error: unknown, otherwise: string): string =>
-  /SELF_SIGNED|UNABLE_TO_VERIFY/.test((error as { code?: string }).code ?? '')
-    ? 'If you trust it, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
-    : otherwise
-
 /** The reason why a request failed, in words. */
 export function describeNetworkError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)

@@ -4,6 +4,7 @@ import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
+import { networkErrorCode } from '../../util/network-errors.ts'
 import type { ClockReading } from './clock.ts'
 import {
   type Finding,
@@ -11,7 +12,6 @@ import {
   createFinding,
   createUnsetFinding,
   describeNetworkError,
-  describeNetworkFix,
   sendRequest,
 } from './finding.ts'
 
@@ -40,11 +40,14 @@ export async function* checkService(
     const timeMs = parseHttpDate(String(headers['date'] ?? ''))
     return timeMs === null ? null : { whose: 'the service', timeMs, resolutionMs: 1_000, sentAt, receivedAt }
   } catch (error) {
+    const isUntrusted = /SELF_SIGNED|UNABLE_TO_VERIFY/.test(networkErrorCode(error) ?? '')
     yield createFailedFinding('service', {
       place: 'FILLRATE_BASE_URL',
       found: `${baseUrl}: ${describeNetworkError(error)}`,
       expected: 'a reachable service',
-      todo: describeNetworkFix(error, 'Correct the URL, or check your network and proxy.'),
+      todo: isUntrusted
+        ? 'If you trust it, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
+        : 'Correct the URL, or check your network and proxy.',
     })
     return null
   }

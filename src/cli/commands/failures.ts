@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
-import { FAILURE_STATES, FAILURE_ADVICE, formatState } from '../../domain/row.ts'
+import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
 import type { FailedRow, FailureFilter, FailureReason } from '../../store/failures.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
@@ -14,8 +14,15 @@ import { pluralize, formatCount, relativeTime } from '../../util/format.ts'
 import { didYouMean, listNames } from '../../util/text.ts'
 import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
 import type { RetiredSource } from '../../store/retire-source.ts'
-import { SOURCE_COLUMN, renderFields, renderTable, renderText, stateStyle } from '../views/layout.ts'
-import { describeRarest, renderSkippedGroups } from '../views/skipped-cells.ts'
+import {
+  SOURCE_COLUMN,
+  renderFields,
+  renderSection,
+  renderTable,
+  renderText,
+  stateStyle,
+} from '../views/layout.ts'
+import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
 import { retiredFields } from '../views/status.ts'
 
 /** Rows shown by default; a file gets all. */
@@ -177,6 +184,12 @@ export interface FailureOverview {
 /** Reasons shown; of the others, only the number is. */
 const MAX_REASONS = 25
 
+const STATE_COLUMN = {
+  title: 'state',
+  text: ({ state }: { readonly state: RowState }) => formatState(state),
+  style: ({ state }: { readonly state: RowState }) => stateStyle(state),
+}
+
 export function renderFailures(found: FailureOverview, output: Output, now: number): string[] {
   const retired = found.retired.map((one) => ({ ...one, rows: one.failed, deleted: 0 }))
   return [
@@ -193,6 +206,8 @@ function renderFound(
   const { paint } = output
   if (total === 0) return [`${paint('good', '✓')} No failed rows.`, ...renderSkippedCells(cells, output)]
   const states = [...new Set(reasons.map((reason) => reason.state))]
+  const advice = states.map((state) => [formatState(state), FAILURE_ADVICE[state]] as const)
+  const isPart = rows.length < total
   return [
     paint('heading', `${pluralize(total, 'row')} could not be enriched`),
     '',
@@ -202,37 +217,26 @@ function renderFound(
       reasons,
       [
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
-        { title: 'state', text: (one) => formatState(one.state), style: (one) => stateStyle(one.state) },
+        STATE_COLUMN,
         { ...SOURCE_COLUMN, ifDifferent: true },
         { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
       ],
       { max: MAX_REASONS, describeRest: (rest) => describeRarest(rest, 'row') },
     ),
-    '',
-    paint('heading', 'How to fix them'),
-    ...renderFields(
-      output,
-      states.map((state) => [formatState(state), FAILURE_ADVICE[state]]),
-    ),
+    ...renderSection(output, 'How to fix them', renderFields(output, advice)),
     ...renderSkippedCells(cells, output),
-    '',
-    paint(
-      'heading',
-      rows.length < total ? `Latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'Rows',
+    ...renderSection(
+      output,
+      isPart ? `Latest ${formatCount(rows.length)} of ${formatCount(total)}` : 'Rows',
+      renderTable(output, rows, [
+        { title: 'source', text: (row) => row.source, minColumns: 4 },
+        { title: 'key', text: (row) => row.key, minColumns: 4 },
+        { ...STATE_COLUMN, minColumns: 6 },
+        { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
+        { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
+      ]),
     ),
-    ...renderTable(output, rows, [
-      { title: 'source', text: (row) => row.source, minColumns: 4 },
-      { title: 'key', text: (row) => row.key, minColumns: 4 },
-      {
-        title: 'state',
-        text: (row) => formatState(row.state),
-        style: (row) => stateStyle(row.state),
-        minColumns: 6,
-      },
-      { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
-      { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
-    ]),
-    ...(rows.length < total
+    ...(isPart
       ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv failures.csv')}`]
       : []),
   ]
@@ -240,15 +244,12 @@ function renderFound(
 
 /** Values of records that were not written to their cells, in rows of any state. */
 function renderSkippedCells(cells: readonly SkippedGroup[], output: Output): string[] {
-  if (cells.length === 0) return []
   const total = cells.reduce((sum, group) => sum + group.rows, 0)
   const advice = SKIP_ADVICE.filter(([reasons]) => cells.some((group) => reasons.includes(group.reason)))
+  const lines = advice.flatMap(([, text]) => renderText(output, text))
   return [
-    '',
-    output.paint('heading', `${pluralize(total, 'cell')} skipped`),
-    ...renderSkippedGroups(cells, output, { max: MAX_REASONS }),
-    ...(advice.length === 0 ? [] : ['', output.paint('heading', 'How to fill them')]),
-    ...advice.flatMap(([, text]) => renderText(output, text)),
+    ...renderSkippedSection(`${pluralize(total, 'cell')} skipped`, cells, output, MAX_REASONS),
+    ...renderSection(output, 'How to fill them', lines),
   ]
 }
 

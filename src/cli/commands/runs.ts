@@ -37,11 +37,8 @@ export const runsCommand = defineCommand(
       const price = config instanceof ConfigProblems ? null : config.price
       const db = await useDatabase(call)
       const found = await store.listRuns(db, limit, state)
-      const spends = await readRunSpends(
-        db,
-        found.map(({ id }) => id),
-        price,
-      )
+      const ids = found.map(({ id }) => id)
+      const spends = await readRunSpends(db, ids, price)
       const runs = found.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
       const none = state === null ? 'No run yet.' : `No run is ${state}.`
       return {

@@ -38,12 +38,10 @@ export const statusCommand = defineCommand(
         ? (await listRetiredSources(db, [])).map(({ source }) => source)
         : configured.map(({ name }) => name)
       const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-      for (const { name, outputs } of configured)
-        fillRates[name] = await readLastFillRates(
-          db,
-          name,
-          outputs.map(({ column }) => column),
-        )
+      for (const { name, outputs } of configured) {
+        const columns = outputs.map(({ column }) => column)
+        fillRates[name] = await readLastFillRates(db, name, columns)
+      }
       const report = await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config, {
         own: await findOwnTroubles(db),
         schedules: await readDueTimes(config, now()),
@@ -65,17 +63,9 @@ export const statusCommand = defineCommand(
 async function findOwnTroubles(db: Database): Promise<OwnTrouble[]> {
   const { tryWrite } = await import('../../store/connectivity.ts')
   const sqlstate = await tryWrite(db)
-  return describeRefusal(sqlstate) === null
-    ? []
-    : [
-        {
-          code: 'database_away',
-          subject: '',
-          details: { sqlstate: sqlstate ?? undefined },
-          forMs: 0,
-          seenAgoMs: 0,
-        },
-      ]
+  if (describeRefusal(sqlstate) === null) return []
+  const details = { sqlstate: sqlstate ?? undefined }
+  return [{ code: 'database_away', subject: '', details, forMs: 0, seenAgoMs: 0 }]
 }
 
 /** When each schedule was due last; null: the configuration is unknown. */

@@ -7,12 +7,11 @@ import { ProgressView } from '../views/progress.ts'
 import { type Output, wrapText } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import {
-  KEY_COLUMN,
   SOURCE_COLUMN,
   type Suggestion,
-  type TableColumn,
+  compact,
   renderCounts,
-  renderSection,
+  renderKeyedRows,
   renderSuggestions,
   renderTable,
 } from '../views/layout.ts'
@@ -109,9 +108,6 @@ async function undoOne(
   )
 }
 
-/** Rows listed; `--json` has all. */
-const MAX_ROWS = 20
-
 /**
  * What was restored, what was not and why, and the next commands.
  * @param options.isQuestion the preview above a question, which takes the place of the next commands
@@ -124,6 +120,7 @@ function renderUndo(
   const { changes, undoes } = report
   if (changes.total === 0) return [`${toSentenceCase(describeUndone(undoes))} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
+  const failed = report.failed.filter((row) => row.outcome === 'rejected')
   const verb = report.writes_again ? 'written again' : 'restored'
   return [
     ...wrapText(formatHeadline(report, output, isQuestion), output.textColumns),
@@ -148,8 +145,13 @@ function renderUndo(
       ],
     ),
     ...renderColumns(report, output),
-    ...renderKeptRows(report, output),
-    ...renderFailedRows(report, output),
+    ...renderKeyedRows(output, `${pluralize(report.kept.length, 'row')} with kept values`, report.kept, [
+      { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
+      { title: 'changed since', text: describeKept },
+    ]),
+    ...renderKeyedRows(output, `${pluralize(failed.length, 'row')} that could not be restored`, failed, [
+      { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 },
+    ]),
     ...(isQuestion ? [] : renderSuggestions(output, suggestAfterUndo(report))),
   ]
 }
@@ -173,60 +175,22 @@ const byRuns = (runs: readonly number[]): string =>
 
 function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
   if (columns.length === 0) return []
-  return [
+  const restored = dry ? 'would be restored' : 'restored'
+  return compact([
     '',
     ...renderTable(output, columns, [
       { ...SOURCE_COLUMN, ifDifferent: true },
       { title: 'column', text: (one) => one.column, minColumns: 8 },
-      {
-        title: dry ? 'would be restored' : 'restored',
-        text: (one) => formatCount(one.restored),
-        number: true,
-      },
+      { title: restored, text: (one) => formatCount(one.restored), number: true },
       { title: 'kept', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
     ]),
-    ...(cells.touched > 0
-      ? [output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`)]
-      : []),
-  ]
+    cells.touched > 0 && output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`),
+  ])
 }
-
-const renderKeptRows = ({ kept }: UndoReport, output: Output): string[] =>
-  renderRows(
-    'with kept values',
-    kept,
-    [
-      { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
-      { title: 'changed since', text: describeKept },
-    ],
-    output,
-  )
 
 function describeKept({ written_by: run, inputs_changed: isOther }: UndoReport['kept'][number]): string {
   if (isOther) return 'the row has other inputs'
   return run === null ? 'outside Fillrate' : `by run ${run}`
-}
-
-const renderFailedRows = ({ failed }: UndoReport, output: Output): string[] =>
-  renderRows(
-    'that could not be restored',
-    failed.filter((row) => row.outcome === 'rejected'),
-    [{ title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 }],
-    output,
-  )
-
-/** A section of rows by source and key. */
-function renderRows<Row extends { readonly source: string; readonly key: string }>(
-  which: string,
-  rows: readonly Row[],
-  columns: readonly TableColumn<Row>[],
-  output: Output,
-): string[] {
-  const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], {
-    max: MAX_ROWS,
-    describeRest: (rest) => `and ${formatCount(rest.length)} more; --json has them`,
-  })
-  return renderSection(output, `${pluralize(rows.length, 'row')} ${which}`, lines)
 }
 
 /** The commands that deal with what an undo has left. */

@@ -2,19 +2,8 @@ import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
-import {
-  KEY_COLUMN,
-  type Field,
-  SOURCE_COLUMN,
-  renderFields,
-  renderSection,
-  renderSuggestions,
-  renderTable,
-} from './layout.ts'
+import { type Field, renderFields, renderKeyedRows, renderSuggestions, renderTable } from './layout.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
-
-/** Rows shown; `--json` has all. */
-const MAX_ROWS = 20
 
 /**
  * What was erased, what was searched, and the affected rows in the user's own tables.
@@ -51,7 +40,7 @@ export function renderForget(
       : [
           '  What was written to rows whose record has expired may be left there. Correct it (`fillrate check`), and run the same command again.',
         ]),
-    ...renderOwnRows(report, output),
+    ...renderKeyedRows(output, 'Your own rows, not changed by Fillrate', report.rows, [], 'see --json'),
     ...renderSuggestions(
       output,
       dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
@@ -118,11 +107,3 @@ const erasedFields = (erased: ForgetReport['erased']): Field[] => [
   ],
   ['Mentions', formatCount(erased.mentions), 'in records and cells of others, reasons, notes and conditions'],
 ]
-
-function renderOwnRows({ rows }: ForgetReport, output: Output): string[] {
-  const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN], {
-    max: MAX_ROWS,
-    describeRest: (rest) => `and ${formatCount(rest.length)} more; see --json`,
-  })
-  return renderSection(output, 'Your own rows, not changed by Fillrate', lines)
-}

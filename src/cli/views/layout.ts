@@ -11,7 +11,7 @@ import { sanitize } from '../../util/text.ts'
 import { formatCount } from '../../util/format.ts'
 import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
 
-export interface TableColumn<Row> {
+interface TableColumn<Row> {
   readonly title: string
   readonly text: (row: Row) => string
   /** Aligned right. */
@@ -29,7 +29,7 @@ export interface TableColumn<Row> {
 
 /** Columns of rows that name their source and key. */
 export const SOURCE_COLUMN = { title: 'source', text: (row: { source: string }) => row.source, minColumns: 6 }
-export const KEY_COLUMN = { title: 'key', text: (row: { key: string }) => row.key, minColumns: 8 }
+const KEY_COLUMN = { title: 'key', text: (row: { key: string }) => row.key, minColumns: 8 }
 
 const COLUMN_GAP = 2
 
@@ -107,6 +107,24 @@ export function renderTable<Row>(
     ...(rest.length === 0 ? [] : [output.paint('quiet', describeRest(rest))]),
   ]
   return lines.map((text) => ' '.repeat(indent) + text)
+}
+
+/** Rows listed in a section; `--json` has all. */
+const MAX_LISTED_ROWS = 20
+
+/** A section of rows by source and key. Empty without rows. */
+export function renderKeyedRows<Row extends { readonly source: string; readonly key: string }>(
+  output: Output,
+  title: string,
+  rows: readonly Row[],
+  columns: readonly TableColumn<Row>[] = [],
+  restIn = '--json has them',
+): string[] {
+  const lines = renderTable(output, rows, [SOURCE_COLUMN, KEY_COLUMN, ...columns], {
+    max: MAX_LISTED_ROWS,
+    describeRest: (rest) => `and ${formatCount(rest.length)} more; ${restIn}`,
+  })
+  return renderSection(output, title, lines)
 }
 
 /** A table of the cells of groups, such as rows, with the title of each group above its cells. */

@@ -8,32 +8,21 @@ const MAX_VALUE_COLUMNS = 40
 /** Narrower than this, the reason stands below the column. */
 const MIN_REASON_COLUMNS = 24
 
-/** Reasons shown after a run; `fillrate failures` shows more. */
-const MAX_REPORTED = 8
-
-/** A section of a report; empty without skipped cells. */
+/**
+ * A section of skipped cells by column and reason with their values, the most frequent first; empty without any. Texts are
+ * wrapped and never cut. What is beyond `max` are the rarest; they are summed up.
+ */
 export function renderSkippedSection(
   title: string,
   groups: readonly SkippedGroup[],
   output: Output,
-): string[] {
-  return renderSection(output, title, renderSkippedGroups(groups, output, { max: MAX_REPORTED }))
-}
-
-/**
- * Skipped cells by column and reason with their values, the most frequent first. Texts are wrapped and never cut. What is
- * beyond `max` are the rarest; they are summed up.
- */
-export function renderSkippedGroups(
-  groups: readonly SkippedGroup[],
-  output: Output,
-  options: { readonly max: number },
+  max = 8,
 ): string[] {
   if (groups.length === 0) return []
   const { paint, textColumns } = output
   const sorted = groups.toSorted((a, b) => b.rows - a.rows)
   // One more line names the reason itself.
-  const shown = sorted.slice(0, sorted.length === options.max + 1 ? sorted.length : options.max)
+  const shown = sorted.slice(0, sorted.length === max + 1 ? sorted.length : max)
   const rest = sorted.slice(shown.length)
   const several = new Set(groups.map((group) => group.source)).size > 1
   const nameOf = ({ source, column }: SkippedGroup): string =>
@@ -42,7 +31,7 @@ export function renderSkippedGroups(
   const names = Math.max(...shown.map((group) => textWidth(nameOf(group))))
   const isWide = textColumns - numbers - names - 6 >= MIN_REASON_COLUMNS
   const room = textColumns - numbers - (isWide ? names + 6 : 4)
-  return [
+  return renderSection(output, title, [
     ...shown.flatMap((group) => {
       const count = `  ${formatCount(group.rows).padStart(numbers)}  `
       const texts = [
@@ -57,7 +46,7 @@ export function renderSkippedGroups(
         : placeBeside(count, [nameOf(group), ...texts])
     }),
     ...(rest.length === 0 ? [] : [`  ${paint('quiet', describeRarest(rest, 'cell'))}`]),
-  ]
+  ])
 }
 
 /** Sums up the reasons that are not shown: `and 7 rows for 3 rarer reasons`. */

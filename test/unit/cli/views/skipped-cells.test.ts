@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { renderSkippedGroups, renderSkippedSection } from '../../../../src/cli/views/skipped-cells.ts'
+import { renderSkippedSection } from '../../../../src/cli/views/skipped-cells.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import { describeSkip, type SkippedGroup } from '../../../../src/domain/skipped-cell.ts'
 import { onTerminal } from '../terminal.ts'
@@ -30,7 +30,7 @@ const phone = group({
   ],
 })
 const textOf = (groups: readonly SkippedGroup[], columns = 80, max = 8): string =>
-  renderSkippedGroups(groups, onTerminal(columns).output, { max }).join('\n')
+  renderSkippedSection('Skipped cells', groups, onTerminal(columns).output, max).slice(2).join('\n')
 
 describe('skipped cells', () => {
   test('show column, reason, count and values, whatever their order was', () => {
