@@ -1,4 +1,5 @@
 import { type Output, padText, textWidth, wrapText } from '../cli/terminal.ts'
+import { renderText } from '../cli/views/layout.ts'
 import { formatDuration } from '../util/format.ts'
 
 /** Prints the demo step by step; prints nothing if silent, as with `--json`. */
@@ -12,12 +13,12 @@ export class Presenter {
   }
 
   lines(lines: readonly string[]): void {
-    if (!this.#isSilent) for (const line of lines) this.output.line(line)
+    if (!this.#isSilent) this.output.lines(lines)
   }
 
   /** Running text. */
   text(text: string): void {
-    this.lines(wrapText(text, this.output.textColumns - 2).map((line) => `  ${line}`))
+    this.lines(renderText(this.output, text))
   }
 
   title(name: string, what: string): void {
@@ -43,20 +44,14 @@ export class Presenter {
   async step<T>(name: string, act: () => Promise<T>, done: (result: T) => string): Promise<T> {
     const began = performance.now()
     if (!this.#isSilent) this.output.live([`  … ${name}`])
-    try {
-      const result = await act()
-      if (!this.#isSilent) this.output.live([])
-      const took = formatDuration(performance.now() - began)
-      const { paint, textColumns } = this.output
-      const [first = '', ...rest] = wrapText(done(result), textColumns - 4 - 10)
-      this.lines([
-        `  ${paint('good', '✓')} ${padText(first, textColumns - 4 - 10)}${paint('quiet', took.padStart(8))}`,
-        ...rest.map((line) => `    ${line}`),
-      ])
-      return result
-    } catch (error) {
-      if (!this.#isSilent) this.output.live([])
-      throw error
-    }
+    const result = await act().finally(() => this.output.live([]))
+    const took = formatDuration(performance.now() - began)
+    const { paint, textColumns } = this.output
+    const [first = '', ...rest] = wrapText(done(result), textColumns - 4 - 10)
+    this.lines([
+      `  ${paint('good', '✓')} ${padText(first, textColumns - 4 - 10)}${paint('quiet', took.padStart(8))}`,
+      ...rest.map((line) => `    ${line}`),
+    ])
+    return result
   }
 }

@@ -5,7 +5,6 @@ import type { RunProgress } from '../runs/counters.ts'
 import type { RunReport } from '../runs/report.ts'
 import { type Status, readStatus } from '../actions/status.ts'
 import type { SandboxStats } from '../sandbox/stats.ts'
-import type { FillRateChange } from './views/fill-rates.ts'
 import type { DemoEnvironment } from './environment.ts'
 import { BLANK_CHARACTERS } from '../sources/cell.ts'
 
@@ -75,6 +74,13 @@ export async function runDemo(
     const { rows } = await client.query<{ count: number }>(`select count(*)::integer as count from ${what}`)
     return rows[0]?.count ?? 0
   }
+}
+
+/** The filled cells of a source before and after the run, and the rows that could be filled. */
+export interface FillRateChange {
+  readonly source: string
+  readonly eligible: { readonly before: number; readonly after: number }
+  readonly columns: readonly { readonly column: string; readonly before: number; readonly after: number }[]
 }
 
 const compareFillRates = (source: string, before?: FillCounts, after?: FillCounts): FillRateChange => ({

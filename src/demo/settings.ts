@@ -3,29 +3,22 @@ import type { Config } from '../config/config.ts'
 import { parseConfig } from '../config/parse.ts'
 import { startSandbox, type Sandbox } from '../sandbox/server.ts'
 
-/** The size and duration of a demo. */
-export interface DemoSettings {
+/** The size and duration of a demo: large enough to reach the rate limit, and done within a minute. */
+export const FULL_DEMO = {
   /** Determines the companies, the people, the records and the faults. */
-  readonly seed: number
-  readonly accounts: number
-  readonly contacts: number
+  seed: 7,
+  accounts: 800,
+  contacts: 5_000,
   /** Calls that the service allows in 2 s. */
-  readonly limit: number
+  limit: 150,
   /**
    * Deadline of a job; afterwards its members are looked up singly. The sandbox loses its jobs when a demo is
    * interrupted, so the next demo would wait for them in vain.
    */
-  readonly jobDeadline: Duration
+  jobDeadline: '15s' as Duration,
 }
 
-/** Large enough to reach the rate limit, and done within a minute. */
-export const FULL_DEMO: DemoSettings = {
-  seed: 7,
-  accounts: 800,
-  contacts: 5_000,
-  limit: 150,
-  jobDeadline: '15s',
-}
+export type DemoSettings = Readonly<typeof FULL_DEMO>
 
 /** Why the demo cannot continue, and what to do about it. Printed as it is. */
 export class DemoError extends Error {

@@ -122,14 +122,9 @@ export async function checkTriggers(db: Database, source: Source): Promise<Findi
   const why = there.state === 'missing' ? 'triggers not installed' : there.why
   const todo = `Run \`fillrate follow install ${source.name}\`.`
   const isPolled = source.mapping.changedAt !== null
-  return createFinding(
-    name,
-    isPolled ? 'warning' : 'error',
-    isPolled ? `${why}: it is polled by changedAt` : why,
-    {
-      todo,
-    },
-  )
+  return isPolled
+    ? createFinding(name, 'warning', `${why}: it is polled by changedAt`, { todo })
+    : createFinding(name, 'error', why, { todo })
 }
 
 /** Trigger functions that let a role gain the privileges of their owner; null if there are none. */

@@ -141,14 +141,11 @@ function* checkConfig(config: Config): Generator<Finding> {
     yield createFinding('budget', 'warning', 'none', {
       todo: 'Every run requires --budget. To set a default, add `budget` to the configuration.',
     })
-  else
-    yield createFinding(
-      'budget',
-      'ok',
-      budget === 'unlimited'
-        ? 'unlimited'
-        : `${formatCount(budget)} ${config.adapter.credits.isFlat ? 'lookups' : 'credits'} a run`,
-    )
+  else {
+    const unit = config.adapter.credits.isFlat ? 'lookups' : 'credits'
+    const text = budget === 'unlimited' ? budget : `${formatCount(budget)} ${unit} a run`
+    yield createFinding('budget', 'ok', text)
+  }
 }
 
 const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {

@@ -1,4 +1,3 @@
-import type { PausedSource } from '../../store/paused-sources.ts'
 import { relativeTime } from '../../util/format.ts'
 import { parseMs, parseText } from '../options.ts'
 import { type Answer, type CliCall, createParser, defineCommand } from '../command.ts'
@@ -66,24 +65,14 @@ async function change(
   )
   const paused = await store.listPaused(db)
   const describe = (name: string): string => {
-    if (pause === null) return `${name} ${changed.includes(name) ? 'resumed' : 'was not paused'}.`
-    return describePause(paused.find((one) => one.source === name) ?? null, name, changed, call.now())
+    const isChanged = changed.includes(name)
+    if (pause === null) return `${name} ${isChanged ? 'resumed' : 'was not paused'}.`
+    const at = paused.find((one) => one.source === name)?.resume_at ?? null
+    const until = at === null ? null : `It resumes by itself ${relativeTime(at, call.now())}.`
+    const what = isChanged
+      ? 'paused: runs skip it. Rows picked before are finished.'
+      : 'was paused already; this pause replaces the one before.'
+    return `${name} ${what} ${until ?? `To resume: fillrate resume ${name}`}`
   }
   return { json: { changed, paused }, text: () => names.map(describe) }
-}
-
-/** @param changed the sources that were not paused before */
-function describePause(
-  pause: PausedSource | null,
-  name: string,
-  changed: readonly string[],
-  now: number,
-): string {
-  const end =
-    pause?.resume_at == null
-      ? `To resume: fillrate resume ${name}`
-      : `It resumes by itself ${relativeTime(pause.resume_at, now)}.`
-  return changed.includes(name)
-    ? `${name} paused: runs skip it. Rows picked before are finished. ${end}`
-    : `${name} was paused already; this pause replaces the one before. ${end}`
 }

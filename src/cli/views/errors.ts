@@ -2,7 +2,6 @@ import { ConfigProblems, type Problem, formatProblems } from '../../config/probl
 import { describeError } from '../../util/error-text.ts'
 import { pluralize } from '../../util/format.ts'
 import { maskPasswords } from '../../util/text.ts'
-import { LeaseLostError } from '../../domain/run.ts'
 import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems, mergeGrantProblems, showFound } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
@@ -35,6 +34,7 @@ interface DescribedError {
 const PLAIN_ERRORS: Readonly<Record<string, readonly [ExitCode, kind: string]>> = {
   PreReleaseSchemaError: [Exit.usage, 'schema'],
   MigrationBlockedError: [Exit.failed, 'schema'],
+  LeaseLostError: [Exit.failed, 'lease_lost'],
   ForgetUnfinishedError: [Exit.failed, 'forget_unfinished'],
 }
 
@@ -53,23 +53,32 @@ export function renderError(error: unknown, view: ErrorViewOptions) {
 }
 
 function describeCommandError(error: unknown, view: ErrorViewOptions): DescribedError {
-  const { env, columns } = view
-  const inDatabase = { where: 'the database', columns }
+  const url = view.env['DATABASE_URL']
+  /** Problems that the user can fix, under a heading that says where they are. */
+  const list = (
+    exit: ExitCode,
+    kind: string,
+    problems: readonly Problem[],
+    where = 'the database',
+  ): DescribedError => ({
+    exit,
+    kind,
+    message: `${pluralize(problems.length, 'problem')} in ${where}:`,
+    more: `\n\n${formatProblems(problems, view.columns)}`,
+    problems,
+  })
   if (error instanceof UsageError) return describeUsage(error, view.paint)
   if (view.interrupted && isAbort(error))
     return { exit: Exit.interrupted, kind: 'interrupted', message: 'interrupted' }
-  if (error instanceof ConfigProblems)
-    return listProblems(Exit.usage, 'configuration', error.problems, { where: error.where, columns })
+  if (error instanceof ConfigProblems) return list(Exit.usage, 'configuration', error.problems, error.where)
   if (error instanceof SourceProblems) {
     const problems = mergeGrantProblems(error.problems).map((one) => ({
       ...one,
       place: `sources.${one.source}.${one.place}`,
       found: showFound(one),
     }))
-    return listProblems(Exit.usage, 'sources', problems, { where: 'the mapping of the database', columns })
+    return list(Exit.usage, 'sources', problems, 'the mapping of the database')
   }
-  if (error instanceof LeaseLostError)
-    return { exit: Exit.failed, kind: 'lease_lost', message: sentence(error.message) }
   if (error instanceof ServiceError) {
     const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
     return { exit, kind: 'service', message: sentence(error.message), more: `\n  ${describeFix(error)}` }
@@ -78,19 +87,14 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
     // Its last line may be a command, or output of Postgres.
     if (error.name === 'DemoError') return { exit: Exit.failed, kind: 'demo', message: error.message }
     if (error.name === 'SchemaMissingError')
-      return listProblems(
-        Exit.usage,
-        'schema',
-        [createSchemaProblem(databaseAddress(env['DATABASE_URL']))],
-        inDatabase,
-      )
+      return list(Exit.usage, 'schema', [createSchemaProblem(databaseAddress(url))])
     const [exit, kind] = PLAIN_ERRORS[error.name] ?? []
     if (exit !== undefined && kind !== undefined) return { exit, kind, message: sentence(error.message) }
   }
-  const problem = explainDatabaseError(error, env['DATABASE_URL'])
-  if (problem !== null) return listProblems(Exit.usage, 'database', [problem], inDatabase)
-  const limit = explainLimit(error, env['DATABASE_URL'])
-  if (limit !== null) return listProblems(Exit.failed, 'database', [limit], inDatabase)
+  const problem = explainDatabaseError(error, url)
+  if (problem !== null) return list(Exit.usage, 'database', [problem])
+  const limit = explainLimit(error, url)
+  if (limit !== null) return list(Exit.failed, 'database', [limit])
 
   // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
   const message = maskPasswords(
@@ -120,20 +124,6 @@ function describeUsage({ message, usage, help, suggestion }: UsageError, paint: 
     ],
   }
 }
-
-/** Problems that the user can fix, under a heading that says where they are. */
-const listProblems = (
-  exit: ExitCode,
-  kind: string,
-  problems: readonly Problem[],
-  { where, columns }: { readonly where: string; readonly columns: number | undefined },
-): DescribedError => ({
-  exit,
-  kind,
-  message: `${pluralize(problems.length, 'problem')} in ${where}:`,
-  more: `\n\n${formatProblems(problems, columns)}`,
-  problems,
-})
 
 const masked = (one: Problem, mask: (text: string) => string): Problem => ({
   place: mask(one.place),

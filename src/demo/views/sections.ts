@@ -1,19 +1,18 @@
 import { ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
-import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatPercent, pluralize } from '../../util/format.ts'
 import { renderReport, renderRowStates } from '../../cli/views/report.ts'
-import type { ContactExample, DemoResult } from '../script.ts'
+import type { ContactExample, DemoResult, FillRateChange } from '../script.ts'
 import type { DemoEnvironment } from '../environment.ts'
-import { fillRateChangeLines } from './fill-rates.ts'
 import { STEP_LAYOUT, type DemoCommands } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
-import { type Output, truncate } from '../../cli/terminal.ts'
+import { type Output, padText, textWidth, truncate } from '../../cli/terminal.ts'
 import {
-  type Field,
   formatCounts,
   renderCellGroups,
   renderFields,
+  renderTable,
   renderTerms,
 } from '../../cli/views/layout.ts'
 
@@ -135,7 +134,13 @@ export function serviceStatsLines(
   if (calls.accepted + calls.refused === 0 && counted.calls === 0) return ['  No calls.']
   const failures = { 500: faults['500'] ?? 0, 503: (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0) }
   const received = deliveries.answers['200'] ?? 0
-  const list: Field[] = [
+  const counts = {
+    stored: counted.deliveries,
+    repeats: Math.max(0, received - counted.deliveries),
+    refused: deliveries.answers['401'] ?? 0,
+  }
+  const events = { early: faults.early ?? 0, failed: jobs.failed }
+  return renderFields(output, [
     [
       'Calls',
       `${pluralize(calls.accepted, 'call')}, ${calls.accepted === counted.calls ? 'the same number as Fillrate counted' : `but Fillrate counted ${formatCount(counted.calls)}`}`,
@@ -144,31 +149,24 @@ export function serviceStatsLines(
         : `${formatCount(calls.refused)} over the limit, answered 429`,
     ],
     ['Lookups', `${formatCount(inputs.distinct)} distinct`, describeRepeats(stats)],
-  ]
-  if (failures[500] + failures[503] > 0)
-    list.push([
+    failures[500] + failures[503] > 0 && [
       'Failures',
-      `${formatCounts({ a: failures[500], b: failures[503] }, { a: 'calls answered 500', b: 'answered 503' })}`,
+      formatCounts(failures, { 500: 'calls answered 500', 503: 'answered 503' }),
       'each retried later',
-    ])
-  if (deliveries.attempts > 0)
-    list.push([
+    ],
+    deliveries.attempts > 0 && [
       'Deliveries',
       `${formatCount(deliveries.attempts)} = ${formatCounts(
-        {
-          stored: counted.deliveries,
-          repeats: Math.max(0, received - counted.deliveries),
-          refused: deliveries.answers['401'] ?? 0,
-        },
+        counts,
         { stored: 'accepted', repeats: 'duplicates dropped', refused: 'rejected for a wrong signature' },
         ' + ',
       )}`,
-      formatCounts(
-        { early: faults.early ?? 0, failed: jobs.failed },
-        { early: 'arrived before the job was accepted', failed: 'reported a failed job' },
-      ),
-    ])
-  return renderFields(output, list)
+      formatCounts(events, {
+        early: 'arrived before the job was accepted',
+        failed: 'reported a failed job',
+      }),
+    ],
+  ])
 }
 
 /** Why lookups were repeated: the service had not answered them. */
@@ -211,4 +209,54 @@ function formatCell(value: string | null): string {
   return value === value.trim() && value !== '' && !/[\u200b\ufeff]/.test(value)
     ? value
     : JSON.stringify(value).replaceAll('\u00a0', '\\u00a0').replaceAll('\u200b', '\\u200b')
+}
+
+const BAR_WIDTH = 26
+
+/** What was filled, column by column, with a bar for cells filled before, filled now, and still blank. */
+export function fillRateChangeLines(all: readonly FillRateChange[], output: Output): string[] {
+  const names = Math.max(
+    ...all.flatMap(({ source, columns }) => [source, ...columns.map((one) => one.column)]).map(textWidth),
+  )
+  const share = (filled: number, rows: number): number => (rows === 0 ? 0 : filled / rows)
+  return [
+    ...all.flatMap(({ source, eligible, columns }) => [
+      ...renderTable(
+        output,
+        columns.map(({ column, before, after }) => ({
+          column,
+          before: share(before, eligible.before),
+          after: share(after, eligible.after),
+          gained: after - before,
+        })),
+        [
+          { title: padText(source, names), text: (line) => line.column },
+          { title: 'before', text: (line) => formatPercent(line.before), number: true },
+          { title: ' after', text: (line) => formatPercent(line.after), number: true },
+          {
+            title: 'filled',
+            text: (line) => (line.gained === 0 ? '·' : `+${formatCount(line.gained)}`),
+            number: true,
+          },
+          {
+            title: `of ${formatCount(eligible.after)} rows`,
+            text: (line) => gainBar(line.before, line.after),
+            minColumns: 8,
+          },
+        ],
+        { indent: 2 },
+      ),
+      '',
+    ]),
+    output.paint('quiet', `  ${BEFORE} filled before   ${GAINED} filled now   ${BLANK} still blank`),
+  ]
+}
+
+const [BEFORE, GAINED, BLANK] = ['▓', '█', '░']
+
+/** Uses different characters, so that it works without colour. */
+function gainBar(before: number, after: number): string {
+  const there = Math.round(before * BAR_WIDTH)
+  const filled = Math.max(there, Math.round(after * BAR_WIDTH))
+  return BEFORE.repeat(there) + GAINED.repeat(filled - there) + BLANK.repeat(BAR_WIDTH - filled)
 }

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { demoExitCode } from '../../../src/demo/demo.ts'
-import { exampleLines, serviceStatsLines } from '../../../src/demo/views/sections.ts'
-import { fillRateChangeLines } from '../../../src/demo/views/fill-rates.ts'
+import { exampleLines, fillRateChangeLines, serviceStatsLines } from '../../../src/demo/views/sections.ts'
 import { demoCommands, demoNextStepLines } from '../../../src/demo/views/next-steps.ts'
 import { Presenter } from '../../../src/demo/presenter.ts'
 import { Output, textWidth } from '../../../src/cli/terminal.ts'
