@@ -15,13 +15,12 @@ import {
   type Field,
   compact,
   formatValue,
-  renderCellGroups,
   renderFields,
   renderSection,
-  renderTable,
   renderText,
   stateStyle,
 } from '../views/layout.ts'
+import { renderCellGroups, renderTable } from '../views/table.ts'
 import { formatTime, pluralize, relativeTime } from '../../util/format.ts'
 
 export const explainCommand = defineCommand(

@@ -14,14 +14,8 @@ import { pluralize, formatCount, relativeTime } from '../../util/format.ts'
 import { didYouMean, listNames } from '../../util/text.ts'
 import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
 import type { RetiredSource } from '../../store/retire-source.ts'
-import {
-  SOURCE_COLUMN,
-  renderFields,
-  renderSection,
-  renderTable,
-  renderText,
-  stateStyle,
-} from '../views/layout.ts'
+import { renderFields, renderSection, renderText, stateStyle } from '../views/layout.ts'
+import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
 import { retiredFields } from '../views/status.ts'
 

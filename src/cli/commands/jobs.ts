@@ -8,7 +8,7 @@ import { auditCommand, openLog, useDatabase } from '../settings.ts'
 import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 import { formatChoices, parseWholeFrom } from '../options.ts'
-import { renderTable } from '../views/layout.ts'
+import { renderTable } from '../views/table.ts'
 
 const jobsParser = createParser('jobs')
   .usage('[retry|expire JOB]')

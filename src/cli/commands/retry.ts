@@ -5,7 +5,8 @@ import { formatChoices, parseText, statesOption } from '../options.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import { SOURCE_COLUMN, compact, renderFields, renderSuggestions, renderTable } from '../views/layout.ts'
+import { compact, renderFields, renderSuggestions } from '../views/layout.ts'
+import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')

@@ -11,7 +11,7 @@ import { formatCount, formatDuration, formatMoney, relativeTime } from '../../ut
 import { formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
 import { formatChoices, parseWholeFrom } from '../options.ts'
-import { renderTable } from '../views/layout.ts'
+import { renderTable } from '../views/table.ts'
 
 export const runsCommand = defineCommand(
   createParser('runs')

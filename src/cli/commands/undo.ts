@@ -6,15 +6,8 @@ import { parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { type Output, wrapText } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
-import {
-  SOURCE_COLUMN,
-  type Suggestion,
-  compact,
-  renderCounts,
-  renderKeyedRows,
-  renderSuggestions,
-  renderTable,
-} from '../views/layout.ts'
+import { type Suggestion, compact, renderCounts, renderSuggestions } from '../views/layout.ts'
+import { SOURCE_COLUMN, renderKeyedRows, renderTable } from '../views/table.ts'
 import { renderLeftOut } from '../views/report.ts'
 import { describeUndone, commandToUndo } from '../../domain/undo.ts'
 

@@ -2,7 +2,8 @@ import type { DiffCell, DiffRow, DryRunReport } from '../../pipeline/preview.ts'
 import { type Output, truncate } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
-import { formatValue, renderCellGroups, renderSection, renderTable, renderText } from './layout.ts'
+import { formatValue, renderSection, renderText } from './layout.ts'
+import { renderCellGroups, renderTable } from './table.ts'
 
 /** Rows before and after, cell by cell. Touched columns, the same in each row, are listed once. */
 export function renderDiff(sample: readonly DiffRow[], output: Output): string[] {

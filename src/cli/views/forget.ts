@@ -2,7 +2,8 @@ import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
-import { type Field, renderFields, renderKeyedRows, renderSuggestions, renderTable } from './layout.ts'
+import { type Field, renderFields, renderSuggestions } from './layout.ts'
+import { renderKeyedRows, renderTable } from './table.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
 /**

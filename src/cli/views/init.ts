@@ -2,7 +2,8 @@ import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal
 import type { AcceptedSource } from '../../init/verify.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
-import { placeBeside, renderBar, renderTable, renderText } from './layout.ts'
+import { placeBeside, renderBar, renderText } from './layout.ts'
+import { renderTable } from './table.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
 /** The tables examined and the proposed sources, numbered. */

@@ -8,15 +8,8 @@ import { Run, runOutcome } from '../../domain/run.ts'
 import { filledShare } from '../../sources/fill-counts.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import {
-  type Field,
-  formatSum,
-  placeBeside,
-  renderBar,
-  renderFields,
-  renderTable,
-  renderText,
-} from './layout.ts'
+import { type Field, formatSum, placeBeside, renderBar, renderFields, renderText } from './layout.ts'
+import { renderTable } from './table.ts'
 import { rateStatusFields } from './rate-status.ts'
 import {
   formatCount,

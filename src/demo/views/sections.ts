@@ -8,13 +8,8 @@ import { STEP_LAYOUT, type DemoCommands } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, padText, textWidth, truncate } from '../../cli/terminal.ts'
-import {
-  formatCounts,
-  renderCellGroups,
-  renderFields,
-  renderTable,
-  renderTerms,
-} from '../../cli/views/layout.ts'
+import { formatCounts, renderFields, renderTerms } from '../../cli/views/layout.ts'
+import { renderCellGroups, renderTable } from '../../cli/views/table.ts'
 
 export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
   const often = (share = 0): string => `${Number((share * 100).toFixed(1))}%`

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { renderTable } from '../../../../src/cli/views/layout.ts'
+import { renderTable } from '../../../../src/cli/views/table.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import { intoFile, onTerminal, unstyled } from '../terminal.ts'
 
