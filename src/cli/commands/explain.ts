@@ -1,4 +1,5 @@
 import { createParser, defineCommand } from '../command.ts'
+import { formatJobEnd } from './jobs.ts'
 import { useApp } from '../settings.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
 import type {
@@ -146,45 +147,28 @@ function renderLookups(
   output: Output,
   now: number,
 ): string[] {
-  const list: Field[] = missed_lookups.map((one): Field => [
-    'Before',
-    describeRequest(one),
-    describeResult(one, now),
-  ])
-  if (lookup === null) {
-    const request = row.is_suppressed
-      ? 'none: its identifier was erased and is never looked up again'
-      : row.lookup_request === null
-        ? 'no valid input'
-        : `not yet; next lookup ${describeRequest(row.lookup_request)}`
-    const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
-    if (row.exists) list.push(['Lookup', request, notes])
-  } else {
-    list.push(
-      ['Lookup', describeRequest(lookup), describeCalls(lookup, now)],
-      ['Result', describeResult(lookup, now)],
-    )
-    if (lookup.malformed_response !== null)
-      list.push(['Malformed', ...describeMalformed(lookup.malformed_response, now)])
-  }
-  if (job !== null) {
-    const ended =
-      job.finished_at === null
-        ? `due ${relativeTime(job.deadline_at, now)}`
-        : relativeTime(job.finished_at, now)
-    list.push([
+  const malformed = lookup?.malformed_response ?? null
+  const next = row.is_suppressed
+    ? 'none: its identifier was erased and is never looked up again'
+    : row.lookup_request === null
+      ? 'no valid input'
+      : `not yet; next lookup ${describeRequest(row.lookup_request)}`
+  const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
+  return renderFields(output, [
+    ...missed_lookups.map((one): Field => ['Before', describeRequest(one), describeResult(one, now)]),
+    lookup === null && row.exists && ['Lookup', next, notes],
+    lookup && ['Lookup', describeRequest(lookup), describeCalls(lookup, now)],
+    lookup && ['Result', describeResult(lookup, now)],
+    malformed && ['Malformed', ...describeMalformed(malformed, now)],
+    job && [
       'Job',
       `${job.job_id ?? job.key}, ${pluralize(job.size, 'email')}`,
-      compact([formatState(job.state), ended, job.reason]).join(', '),
-    ])
-  }
-  for (const one of deliveries)
-    list.push([
-      'Delivery',
-      sanitize(one.event_id),
-      `${formatState(one.state)}, received ${relativeTime(one.received_at, now)}`,
-    ])
-  return renderFields(output, list)
+      compact([formatState(job.state), formatJobEnd(job, now), job.reason]).join(', '),
+    ],
+    ...deliveries.map(({ event_id: id, state, received_at: at }): Field => {
+      return ['Delivery', sanitize(id), `${formatState(state)}, received ${relativeTime(at, now)}`]
+    }),
+  ])
 }
 
 const describeRequest = ({

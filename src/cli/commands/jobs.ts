@@ -60,7 +60,7 @@ const renderJobs = (jobs: readonly StoredJob[], output: Output, now: number): st
     { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
     { title: 'emails', text: (job) => formatCount(job.size), number: true },
     { title: 'created', text: (job) => relativeTime(job.created_at, now) },
-    { title: 'finished', text: (job) => formatEnd(job, now) },
+    { title: 'finished', text: (job) => formatJobEnd(job, now) },
     { title: 'reason', text: (job) => job.reason ?? describeState(job, now), minColumns: 6 },
   ])
 
@@ -133,5 +133,5 @@ const describeState = ({ state, poll_at: pollAt }: StoredJob, now: number): stri
   pollAt === null ? STATE_REASONS[state] : `waiting for its results, fetched ${relativeTime(pollAt, now)}`
 
 /** When the job finished, or its deadline. */
-const formatEnd = (job: StoredJob, now: number): string =>
+export const formatJobEnd = (job: Pick<StoredJob, 'finished_at' | 'deadline_at'>, now: number): string =>
   job.finished_at === null ? `due ${relativeTime(job.deadline_at, now)}` : relativeTime(job.finished_at, now)

@@ -4,7 +4,15 @@ import type { DiffRow } from '../../pipeline/preview.ts'
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
-import { type Field, formatCounts, formatSum, placeBeside, renderFields, renderSection } from './layout.ts'
+import {
+  type Field,
+  compact,
+  formatCounts,
+  formatSum,
+  placeBeside,
+  renderFields,
+  renderSection,
+} from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
 
@@ -60,13 +68,11 @@ const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
   budget: 'eligible rows, until the budget pays no more; without --budget, the plan is of all rows',
 }
 
-function describeRead({ stopped_at: stoppedAt, changed_since: since }: SourcePlan): string {
-  const changed =
-    since === null
-      ? ''
-      : `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`
-  return [changed, stoppedAt === null ? '' : STOPPED[stoppedAt]].filter((text) => text !== '').join('; ')
-}
+const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePlan): string =>
+  compact([
+    since && `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`,
+    stoppedAt && STOPPED[stoppedAt],
+  ]).join('; ')
 
 /** Several inputs with a fault each have many combinations. */
 const MAX_REASONS = 12
@@ -150,7 +156,7 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Fiel
       formatCounts(lookups.to_request, BY),
     ],
     ['Calls', formatSum(calls, { person: 'person', company: 'company', bulk: 'bulk' }) ?? 'none'],
-    ...(bulkOff === null ? [] : [['Bulk', `off: ${bulkOff}`] as const]),
+    bulkOff !== null && ['Bulk', `off: ${bulkOff}`],
   ]
 }
 
@@ -160,35 +166,28 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
     cost.match_rate === null || cost.found_range === null
       ? 'unknown until the first run'
       : `${formatRange(cost.found_range)} expected, at the match rate of ${formatPercent(cost.match_rate)} so far`
-  const lookups =
-    cost.max_lookups > cost.lookups
-      ? [
-          `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`,
-          `${cost.credits === undefined ? 'a row without a match is looked up by its next identifier' : 'what the answers cost decides how many the budget pays'}; ${formatBudget(plan, settings)}`,
-        ]
-      : [pluralize(cost.lookups, 'lookup'), formatBudget(plan, settings)]
+  const isRange = cost.max_lookups > cost.lookups
+  const more =
+    cost.credits === undefined
+      ? 'a row without a match is looked up by its next identifier'
+      : 'what the answers cost decides how many the budget pays'
+  const amounts = compact([
+    isRange
+      ? `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`
+      : pluralize(cost.lookups, 'lookup'),
+    cost.credits !== undefined && `${formatRange(cost.credits)} credits`,
+    formatAmounts(cost),
+  ])
   return [
-    [
-      'Cost',
-      [lookups[0], formatCredits(cost), formatAmounts(cost)].filter((text) => text !== '').join(', '),
-      lookups[1] ?? '',
-    ],
-    ...(cost.max_lookups === 0
-      ? []
-      : ([
-          ['Match', found],
-          ['Time', formatTimeEstimate(time)],
-        ] as const)),
+    ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatBudget(plan, settings)}`],
+    cost.max_lookups > 0 && ['Match', found],
+    cost.max_lookups > 0 && ['Time', formatTimeEstimate(time)],
   ]
 }
 
-/** `0 to 120 credits`; empty where a lookup costs one. */
-const formatCredits = ({ credits }: Plan['cost']): string =>
-  credits === undefined ? '' : `${formatRange(credits)} credits`
-
-/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; empty without a price. */
-function formatAmounts({ amount, max_amount: max }: Plan['cost']): string {
-  if (amount === null || max === null) return ''
+/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
+function formatAmounts({ amount, max_amount: max }: Plan['cost']): string | null {
+  if (amount === null || max === null) return null
   return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
 }
 
