@@ -23,27 +23,19 @@ import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
-  const { troubles, limits, fill_rate, rows, paused, backfills } = report
+  const { troubles, limits, fill_rate, rows, backfills } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   const shown =
     names.length <= MAX_FULL_SOURCES ? names : names.toSorted(byNeed(report)).slice(0, MAX_SHOWN_SOURCES)
   const folded = names.filter((name) => !shown.includes(name))
-  const hold = (name: string): string | null =>
-    findHold(report, name) === 'left out'
-      ? 'left out'
-      : formatPause(paused.find((one) => one.source === name) ?? null, now)
   return [
     ...troubles.flatMap((trouble) => [...renderTrouble(trouble, output, now), '']),
-    ...shown.flatMap((name) => [
-      ...renderSource(name, rows[name], fill_rate[name], hold(name), output, now),
-      '',
-    ]),
+    ...shown.flatMap((name) => [...renderSource(name, report, output, now), '']),
     ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
-    ...Object.entries(backfills).flatMap(([name, one]) => [
-      ...renderFields(output, [toBackfillField(name, one)]),
-      '',
-    ]),
-    ...report.deleted.flatMap((one) => [...renderFields(output, [toDeletedField(one, now)]), '']),
+    ...[
+      ...Object.entries(backfills).map(([name, one]) => toBackfillField(name, one)),
+      ...report.deleted.map((one) => toDeletedField(one, now)),
+    ].flatMap((field) => [...renderFields(output, [field]), '']),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...renderFields(output, [
       ...retiredFields(report.retired),
@@ -94,10 +86,8 @@ const renderFolded = (names: readonly string[], report: StatusReport, output: Ou
 /** The share of all cells that hold a value. */
 function formatFilled(fillRate: StatusReport['fill_rate'][string] | undefined): string {
   if (fillRate === undefined || typeof fillRate === 'string') return ''
-  const share = filledShare(
-    fillRate.eligible,
-    fillRate.columns.map(({ filled }) => filled),
-  )
+  const filled = fillRate.columns.map((column) => column.filled)
+  const share = filledShare(fillRate.eligible, filled)
   return share === null ? '' : formatPercent(share)
 }
 
@@ -117,15 +107,11 @@ function renderTrouble(
   ]
 }
 
-function renderSource(
-  name: string,
-  rows: StatusReport['rows'][string] | undefined,
-  fillRate: StatusReport['fill_rate'][string] | undefined,
-  hold: string | null,
-  output: Output,
-  now: number,
-): string[] {
+function renderSource(name: string, report: StatusReport, output: Output, now: number): string[] {
   const { paint } = output
+  const [rows, fillRate] = [report.rows[name], report.fill_rate[name]]
+  const pause = report.paused.find((one) => one.source === name) ?? null
+  const hold = findHold(report, name) === 'left out' ? 'left out' : formatPause(pause, now)
   const lines = [`${paint('heading', name)}${hold === null ? '' : `  ${paint('warn', hold)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
   else lines.push(...renderRowStates({ ...rows, picked: rows.total }, output, 'ever picked'))
@@ -242,20 +228,15 @@ const describeBudget = ({ kind, run, source }: BudgetReport): string =>
   `${BUDGETS[kind]}${run === null ? '' : ` ${run}`}${source === null ? '' : `, ${source}`}`
 
 /** `1,234 lookups (12.34 EUR)`, with those in doubt. */
-function formatSpend(
-  spend: Pick<SpendAmount, 'lookups' | 'cost' | 'credits' | 'credits_in_doubt'> & {
-    readonly in_doubt?: number
-  },
-): string {
+function formatSpend(spend: Parameters<typeof billedUnits>[0] & Pick<SpendAmount, 'cost'>): string {
   const { count, inDoubt, noun } = billedUnits(spend)
   return `${pluralize(count, noun)}${inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''}${spend.cost === null ? '' : ` (${formatMoney(spend.cost)})`}`
 }
 
 /** `31 = 28 completed + 3 failed`. */
-function formatStates(states: Readonly<Partial<Record<string, number>>>): string {
-  const numbers = Object.fromEntries(Object.entries(states).map(([state, n]) => [state, n ?? 0]))
+function formatStates(states: Readonly<Record<string, number>>): string {
   const words = Object.fromEntries(Object.keys(states).map((state) => [state, formatState(state)]))
-  return formatSum(numbers, words) ?? 'none'
+  return formatSum(states, words) ?? 'none'
 }
 
 function limitField(
