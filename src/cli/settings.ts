@@ -117,10 +117,8 @@ export async function explainWhereError<Result>(
  */
 export async function useDatabase(call: CliCall): Promise<Database> {
   const url = requireDatabaseUrl(readEnvironment(call.env))
-  const [{ openDatabase }, { pendingMigrations }] = await Promise.all([
-    import('../store/open.ts'),
-    import('../store/migrate.ts'),
-  ])
+  const { openDatabase } = await import('../store/open.ts')
+  const { pendingMigrations } = await import('../store/migrate.ts')
   const db = openDatabase({ url, max: 2 })
   call.onEnd(async (error) => {
     try {

@@ -18,18 +18,14 @@ export async function checkBulkSetup(environment: Environment, service: Service,
   const bulk = checkBulkAvailability(environment, service)
   if (!bulk.isPossible)
     return createFinding('bulk', 'warning', `off: ${bulk.reason}`, {
-      todo: bulk.todo === null ? null : `To enable it, ${bulk.todo}.`,
+      todo: bulk.todo && `To enable it, ${bulk.todo}.`,
     })
   if (bulk.usesWebhook !== true) {
     const size = pluralize(service.bulk?.size ?? 1, 'email')
     const how =
       service.bulk?.results === 'answer' ? 'with the results in the answer' : 'whose results are fetched'
-    return createFinding('bulk', 'ok', `on: calls of up to ${size}, ${how}`, {
-      todo:
-        bulk.todo === null
-          ? null
-          : `To get results by webhook, sooner and without further calls, ${bulk.todo}.`,
-    })
+    const todo = bulk.todo && `To get results by webhook, sooner and without further calls, ${bulk.todo}.`
+    return createFinding('bulk', 'ok', `on: calls of up to ${size}, ${how}`, { todo })
   }
   const { publicUrl } = environment
   const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')

@@ -125,10 +125,8 @@ const isComplete = ({ remaining, unsearched }: ForgetReport): boolean =>
 
 /** Takes the suppressions of identifiers back. */
 async function allowAgain(call: CliCall, targets: readonly ForgetTarget[]): Promise<Answer> {
-  const [{ deleteSuppressions }, { inTransaction }] = await Promise.all([
-    import('../../store/suppressions.ts'),
-    import('../../store/transaction.ts'),
-  ])
+  const { deleteSuppressions } = await import('../../store/suppressions.ts')
+  const { inTransaction } = await import('../../store/transaction.ts')
   const db = await useDatabase(call)
   const removed = await auditCommand(
     db,
@@ -151,11 +149,9 @@ async function openSources(
   db: Database,
   call: CliCall,
 ): Promise<{ readonly sources: readonly Source[]; readonly unopened: readonly UnsearchedSource[] }> {
-  const [{ toOneLine }, { resolveSource }, { SourceProblems }] = await Promise.all([
-    import('../../daemon/reload.ts'),
-    import('../../sources/source.ts'),
-    import('../../sources/problems.ts'),
-  ])
+  const { toOneLine } = await import('../../daemon/reload.ts')
+  const { resolveSource } = await import('../../sources/source.ts')
+  const { SourceProblems } = await import('../../sources/problems.ts')
   const config = await readConfigOrProblems(call)
   if (config instanceof ConfigProblems)
     return { sources: [], unopened: [{ source: 'the configuration', reason: toOneLine(config) }] }

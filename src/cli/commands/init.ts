@@ -74,13 +74,8 @@ export const initCommand = defineCommand(
               ? renderNoProposal(proposal, stdout)
               : renderFoundSources(proposal, stdout),
           )
-        const { accepted, skippedTables } = await selectSources(
-          db,
-          proposal,
-          questions,
-          { isQuiet: flags.json, service: adapter?.given ?? null },
-          call,
-        )
+        const service = adapter?.given ?? null
+        const { accepted, skippedTables } = await selectSources(db, proposal, service, questions, call)
         const all = [...proposal.skippedTables, ...skippedTables]
         if (!flags.json && proposal.sources.length > 0 && all.length > 0)
           stdout.lines([...renderSkippedTables(all, stdout), ''])
@@ -123,20 +118,18 @@ function toProposedSourceJson({ source, coverage }: AcceptedSource) {
 async function selectSources(
   db: Database,
   proposal: Proposal,
+  service: GivenService | null,
   questions: InitPrompt | null,
-  { isQuiet, service }: { readonly isQuiet: boolean; readonly service: GivenService | null },
-  { stdout }: Pick<CliCall, 'stdout'>,
+  { flags, stdout }: Pick<CliCall, 'flags' | 'stdout'>,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
   const skippedTables: SkippedTable[] = []
   const { sources } = proposal
+  const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`
   const wanted =
     questions !== null && sources.length > 1
-      ? await questions.select(
-          `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`,
-          sources.length,
-        )
+      ? await questions.select(question, sources.length)
       : sources.map((_, n) => n + 1)
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
@@ -145,12 +138,9 @@ async function selectSources(
       skippedTables.push(held)
       continue
     }
-    if (!isQuiet) stdout.lines(['', ...renderProposedSource(held, stdout), ''])
-    if (
-      questions === null ||
-      (await questions.confirm(`Add ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`))
-    )
-      accepted.push(held)
+    if (!flags.json) stdout.lines(['', ...renderProposedSource(held, stdout), ''])
+    const add = `Add ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`
+    if (questions === null || (await questions.confirm(add))) accepted.push(held)
   }
   return { accepted, skippedTables }
 }

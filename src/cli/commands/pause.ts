@@ -45,10 +45,8 @@ async function change(
 ): Promise<Answer> {
   const names = [...new Set(call.args[0])]
   const { sources } = await readConfig(call)
-  const [store, { refuseUnknownSource }] = await Promise.all([
-    import('../../store/paused-sources.ts'),
-    import('../../actions/validate-request.ts'),
-  ])
+  const store = await import('../../store/paused-sources.ts')
+  const { refuseUnknownSource } = await import('../../actions/validate-request.ts')
   const db = await useDatabase(call)
   const before = await store.listPaused(db)
   // A paused source that was removed from the configuration can still be resumed.
