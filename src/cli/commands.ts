@@ -7,7 +7,7 @@ import { explainCommand } from './commands/explain.ts'
 import { failuresCommand } from './commands/failures.ts'
 import { followCommand } from './commands/follow.ts'
 import { forgetCommand } from './commands/forget.ts'
-import { createHelpCommand } from './commands/help.ts'
+import { createHelpCommand, versionCommand } from './commands/help.ts'
 import { initCommand } from './commands/init.ts'
 import { jobsCommand } from './commands/jobs.ts'
 import { migrateCommand } from './commands/migrate.ts'
@@ -24,7 +24,6 @@ import { sourceCommand } from './commands/source.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
-import { versionCommand } from './commands/help.ts'
 
 /** All commands, in the order of help. */
 export const commands: readonly CliCommand[] = [

@@ -8,6 +8,7 @@ import { auditCommand, openLog, useDatabase } from '../settings.ts'
 import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, pluralize, relativeTime } from '../../util/format.ts'
 import { formatChoices, parseWholeFrom } from '../options.ts'
+import { compact } from '../views/layout.ts'
 import { renderTable } from '../views/table.ts'
 
 const jobsParser = createParser('jobs')
@@ -57,7 +58,7 @@ const renderJobs = (jobs: readonly StoredJob[], output: Output, now: number): st
     { title: 'job', text: (job) => job.key, minColumns: 8 },
     { title: "service's id", text: (job) => job.job_id ?? '', minColumns: 12 },
     { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
-    { title: 'state', text: (job) => formatState(job.state), style: (job) => STATE_STYLES[job.state] },
+    { title: 'state', text: (job) => formatState(job.state), style: (job) => STATES[job.state][0] },
     { title: 'emails', text: (job) => formatCount(job.size), number: true },
     { title: 'created', text: (job) => relativeTime(job.created_at, now) },
     { title: 'finished', text: (job) => formatJobEnd(job, now) },
@@ -92,45 +93,33 @@ async function act(call: JobsCall): Promise<Answer> {
     return { json: { job: id, action, state: null, message }, text: () => [], exit: Exit.usage }
   }
   const mark = done.state === null ? stdout.paint('warn', '!') : stdout.paint('good', '✓')
-  const billed =
-    done.possibly_billed > 0
-      ? `; the service may have processed ${formatCount(done.possibly_billed)} of them, which would be billed twice`
-      : ''
+  const { requeued, possibly_billed: twice } = done
+  const billed = `; the service may have processed ${formatCount(twice)} of them, which would be billed twice`
   return {
     json: done,
-    text: () => [
-      `${mark} Job ${done.job}: ${done.message}.`,
-      ...(done.requeued > 0
-        ? [`  ${pluralize(done.requeued, 'input')} will be looked up singly${billed}.`]
-        : []),
-    ],
+    text: () =>
+      compact([
+        `${mark} Job ${done.job}: ${done.message}.`,
+        requeued > 0 &&
+          `  ${pluralize(requeued, 'input')} will be looked up singly${twice > 0 ? billed : ''}.`,
+      ]),
     exit: done.state === null ? Exit.failed : Exit.done,
   }
 }
 
-const STATE_STYLES: Readonly<Record<JobState, TextStyle>> = {
-  [Job.submitting]: 'type',
-  [Job.submitted]: 'type',
-  [Job.completed]: 'good',
-  [Job.failed]: 'bad',
-  [Job.inDoubt]: 'warn',
-  [Job.rejected]: 'bad',
-  [Job.expired]: 'bad',
-}
-
-/** The reason shown if a job has none of its own. */
-const STATE_REASONS: Readonly<Record<JobState, string>> = {
-  [Job.submitting]: 'being submitted',
-  [Job.submitted]: 'waiting for its webhook',
-  [Job.completed]: 'all results received',
-  [Job.failed]: 'the service reported the job as failed',
-  [Job.inDoubt]: 'unknown whether the service accepted it',
-  [Job.rejected]: 'rejected by the service',
-  [Job.expired]: 'no webhook before the deadline',
+/** The look of each state, and the reason shown if a job has none of its own. */
+const STATES: Readonly<Record<JobState, readonly [style: TextStyle, reason: string]>> = {
+  [Job.submitting]: ['type', 'being submitted'],
+  [Job.submitted]: ['type', 'waiting for its webhook'],
+  [Job.completed]: ['good', 'all results received'],
+  [Job.failed]: ['bad', 'the service reported the job as failed'],
+  [Job.inDoubt]: ['warn', 'unknown whether the service accepted it'],
+  [Job.rejected]: ['bad', 'rejected by the service'],
+  [Job.expired]: ['bad', 'no webhook before the deadline'],
 }
 
 const describeState = ({ state, poll_at: pollAt }: StoredJob, now: number): string =>
-  pollAt === null ? STATE_REASONS[state] : `waiting for its results, fetched ${relativeTime(pollAt, now)}`
+  pollAt === null ? STATES[state][1] : `waiting for its results, fetched ${relativeTime(pollAt, now)}`
 
 /** When the job finished, or its deadline. */
 export const formatJobEnd = (job: Pick<StoredJob, 'finished_at' | 'deadline_at'>, now: number): string =>

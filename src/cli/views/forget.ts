@@ -2,7 +2,7 @@ import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
-import { type Field, renderFields, renderSuggestions } from './layout.ts'
+import { type Field, compact, renderFields, renderSuggestions } from './layout.ts'
 import { renderKeyedRows, renderTable } from './table.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
 
@@ -20,13 +20,13 @@ export function renderForget(
   const nothing = Object.values(erased).every((one) => one === 0)
   const places = `${pluralize(searched.columns, 'column')} of ${pluralize(searched.tables, 'table')}`
   const found = remaining.reduce((sum, one) => sum + one.rows, 0)
-  const fate = dry
-    ? 'Would be erased, and further lookups suppressed:'
-    : 'Erased; further lookups are suppressed:'
-  return [
-    nothing
-      ? `${paint('good', '✓')} No stored data found${dry ? '.' : '; further lookups are suppressed.'}`
-      : `${paint('good', '✓')} ${fate}`,
+  const fate = nothing
+    ? `No stored data found${dry ? '.' : '; further lookups are suppressed.'}`
+    : dry
+      ? 'Would be erased, and further lookups suppressed:'
+      : 'Erased; further lookups are suppressed:'
+  return compact([
+    `${paint('good', '✓')} ${fate}`,
     '',
     ...renderFields(output, [
       ...(nothing ? [] : erasedFields(erased)),
@@ -35,18 +35,14 @@ export function renderForget(
     ...remaining.map((one) =>
       paint('bad', `  still in ${pluralize(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
     ),
-    ...unsearched.flatMap(({ source, reason }) => [paint('bad', `  not searched: ${source} (${reason})`)]),
-    ...(unsearched.length === 0
-      ? []
-      : [
-          '  What was written to rows whose record has expired may be left there. Correct it (`fillrate check`), and run the same command again.',
-        ]),
+    ...unsearched.map(({ source, reason }) => paint('bad', `  not searched: ${source} (${reason})`)),
+    unsearched.length > 0 &&
+      '  What was written to rows whose record has expired may be left there. Correct it (`fillrate check`), and run the same command again.',
     ...renderKeyedRows(output, 'Your own rows, not changed by Fillrate', report.rows, [], 'see --json'),
-    ...renderSuggestions(
-      output,
-      dry && !isQuestion ? [['fillrate forget', 'the same options without --dry-run: erases this data']] : [],
-    ),
-  ]
+    ...renderSuggestions(output, [
+      dry && !isQuestion && ['fillrate forget', 'the same options without --dry-run: erases this data'],
+    ]),
+  ])
 }
 
 /** The stored data of deleted rows, or the erased part. */

@@ -3,7 +3,7 @@ import { sanitize } from '../../util/text.ts'
 import { formatCount } from '../../util/format.ts'
 import { renderSection } from './layout.ts'
 
-export interface TableColumn<Row> {
+interface TableColumn<Row> {
   readonly title: string
   readonly text: (row: Row) => string
   /** Aligned right. */
