@@ -26,13 +26,10 @@ const ABANDONED_AFTER_MS = 10 * 60_000
  * The folder of the embedded Postgres, `.fillrate/postgres`, with its cluster. It is built beside its place and then
  * moved, so that a kill leaves all of it or nothing.
  */
-export async function openHome(
-  state: string,
-  programs: ClusterPrograms,
-): Promise<{ readonly home: string; readonly isNew: boolean }> {
+export async function openHome(state: string, programs: ClusterPrograms): Promise<string> {
   const home = join(state, 'postgres')
   // The path through a link may be closed to the account, although the target is not.
-  if (await exists(home)) return { home: await realpath(home), isNew: false }
+  if (await exists(home)) return realpath(home)
   await mkdir(state, { recursive: true })
   await removeUnfinished(state)
   const folder = await createFolder(state, programs)
@@ -45,7 +42,7 @@ export async function openHome(
     // Another demo was faster; use its folder.
     if (!['EEXIST', 'ENOTEMPTY', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
-  return { home: await realpath(home), isNew: true }
+  return realpath(home)
 }
 
 /** Removes a link whose target is gone, as after a clean-up of /var/tmp. */

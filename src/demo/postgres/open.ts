@@ -26,8 +26,6 @@ export interface DemoPostgres {
   readonly home: string
   /** The major version. */
   readonly version: string
-  /** Whether this demo created it; it is then empty. */
-  readonly isNew: boolean
   /** Stops the server; its data stay. */
   stop(): Promise<void>
 }
@@ -46,7 +44,7 @@ const ANSWER_TIMEOUT_MS = 20_000
 export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promise<DemoPostgres> {
   const mine = await findServerAccount(env)
   const installed = await findBinaries({ platform: process.platform, arch: process.arch })
-  const { home, isNew } = await openHome(state, { binaries: installed, account: mine, env })
+  const home = await openHome(state, { binaries: installed, account: mine, env })
   const account = await findDataOwner(dataFolder(home), mine)
   const options = { home, binaries: await findClusterBinaries(home, installed), account, env }
   const version = await requireVersion(options)
@@ -56,7 +54,7 @@ export async function openPostgres(state: string, env: NodeJS.ProcessEnv): Promi
     await stopLeftoverServer(options, password, state)
     if (!(await startServer(options))) continue
     const opened = await claimServer(options, password, state)
-    if (opened !== null) return { ...opened, home, version, isNew }
+    if (opened !== null) return { ...opened, home, version }
   }
   throw new DemoError(
     `The embedded Postgres of ${state} could not be started: another process interfered ${MAX_TRIES} times.`,
