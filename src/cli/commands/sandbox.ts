@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { ServiceCase } from '../../actions/service-cases.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { pluralize } from '../../util/format.ts'
-import { FAULT_MEANINGS, type FaultShares, parseFaults } from '../../sandbox/faults.ts'
+import { FAULT_MEANINGS, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
   type Answer,
@@ -102,7 +102,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
 type SandboxCall = CliCallOf<typeof sandboxParser>
 
 /** The shares of faults, whose error says what was expected. */
-function parseFaultShares(text: string): FaultShares {
+function parseFaultShares(text: string): SandboxOptions['faults'] {
   try {
     return parseFaults(text)
   } catch (error) {
