@@ -100,10 +100,7 @@ export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
  */
 export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const problems: Problem[] = findMisspelled(env)
-  const read = <Value>(
-    name: EnvironmentVariable,
-    parse: (text: string) => EnvValue<Value>,
-  ): Value | null => {
+  const read = <Value>(name: EnvironmentVariable, parse: (text: string) => EnvValue<Value>): Value | null => {
     // Proxy variables exist in lower case too, which takes precedence, as everywhere.
     const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
     if (text === undefined || text === '') return null

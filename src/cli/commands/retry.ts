@@ -1,5 +1,11 @@
 import { pluralize, formatCount } from '../../util/format.ts'
-import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, UNDONE_NOTE, formatState } from '../../domain/row.ts'
+import {
+  FAILED_ROW_STATES,
+  RETRY_STATES,
+  type RetryState,
+  UNDONE_NOTE,
+  formatState,
+} from '../../domain/row.ts'
 import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
 import { auditCommand, useApp } from '../settings.ts'
