@@ -63,7 +63,7 @@ export const renderLeftOut = (leftOut: NonNullable<RunReport['left_out']>, outpu
 const renderDetails = (report: RunReport, output: Output): string[] => [
   ...renderRowStates(report.rows, output),
   '',
-  ...renderFields(output, [...lookupFields(report), ...cellFields(report), ...rateFields(report)]),
+  ...renderFields(output, [...workFields(report), ...rateFields(report)]),
   ...renderSkippedSection(
     report.dry_run ? 'Cells that would be skipped' : 'Skipped cells',
     report.skipped_cells,
@@ -77,8 +77,8 @@ const describeNothingPicked = (report: RunReport): string =>
     ? '  No row was picked.'
     : '  Nothing to do: every row is complete, or was looked up recently. `fillrate plan` shows the numbers.'
 
-function lookupFields(report: RunReport): Field[] {
-  const { lookups, requests, jobs } = report
+function workFields(report: RunReport): Field[] {
+  const { lookups, requests, jobs, cells } = report
   const open = Math.max(0, lookups.distinct - lookups.stored - lookups.requested)
   const results = { found: 'found', not_found: 'not found', rejected: 'rejected', failed: 'failed' }
   const calls = formatSum(requests, { person: 'person', company: 'company', bulk: 'bulk' })
@@ -115,6 +115,11 @@ function lookupFields(report: RunReport): Field[] {
       `${pluralize(inDoubt, 'request')} without a response: the service may have billed ${inDoubt === 1 ? 'it' : 'them'}`,
     ],
     jobSum !== null && ['Jobs', jobSum],
+    [
+      'Cells',
+      `${formatCount(cells.written)} ${report.dry_run ? 'would be ' : ''}written`,
+      formatCounts(cells, { protected: 'protected', skipped: 'skipped' }),
+    ],
   ]
 }
 
@@ -139,11 +144,6 @@ function describeSavedCalls({ rows, lookups, requests }: RunReport): string {
     ' + ',
   )
   return `${pluralize(all, 'call')}: ${why}`
-}
-
-function cellFields({ cells, dry_run: dryRun }: RunReport): Field[] {
-  const more = formatCounts(cells, { protected: 'protected', skipped: 'skipped' })
-  return [['Cells', `${formatCount(cells.written)} ${dryRun ? 'would be ' : ''}written`, more]]
 }
 
 function rateFields({ rate }: RunReport): Field[] {
