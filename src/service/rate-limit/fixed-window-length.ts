@@ -105,9 +105,9 @@ export class FixedWindowModel implements WindowModel {
     if (evidence === 'next') this.#shared.onNewWindow()
     if (startedBy === null) return
     if (evidence === 'same' && startedBy >= idleUntil) this.raiseMin(result.call.sentAt - startedBy)
-    if (id === this.#reported) this.refineWindowStart(startedBy)
-    else this.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
+    if (id === this.#reported) return
     this.#reported = id
+    this.onWindowStart({ after: startedAfter, by: startedBy, previousFirstSentAt })
   }
 
   onReset(reset: Reset, sentAt: number, receivedAt: number): void {
@@ -127,14 +127,6 @@ export class FixedWindowModel implements WindowModel {
 
   onPartialRefill(): void {
     this.#hasPartialRefill = !this.#isShared
-  }
-
-  /** The start of the latest window is known more precisely, perhaps. */
-  refineWindowStart(by: number): void {
-    const last = this.#starts.at(-1)
-    if (last === undefined || by >= last.by) return
-    this.#starts.pop()
-    this.onWindowStart({ ...last, by })
   }
 
   /** A window has started after the last one reported here. */

@@ -97,19 +97,6 @@ describe('the length of a fixed window', () => {
     expect(length.bounds.max).toBe(1137)
   })
 
-  test('is bounded more closely once the start of the latest window is', () => {
-    const length = create()
-    startAt(length, [
-      [0, 50, Number.NaN],
-      [1000, 1230, 20],
-    ])
-    expect(length.observedMax).toBe(1230)
-    length.refineWindowStart(1330)
-    expect(length.observedMax).toBe(1230)
-    length.refineWindowStart(1120)
-    expect(length.observedMax).toBe(1120)
-  })
-
   test('is bounded by the latest sixteen windows only', () => {
     const length = create()
     const after = Number.NEGATIVE_INFINITY

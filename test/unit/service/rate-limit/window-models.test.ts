@@ -108,21 +108,6 @@ describe('the start of a fixed window', () => {
     expect(play.models.all.fixed.maxIfRequestStarts).toBe(1300)
   })
 
-  test('that is seen later to be earlier bounds the length more closely', () => {
-    const play = new Play().calls([
-      [0, 1],
-      [100, 2],
-      [200, 3],
-    ])
-    const carriedOver = [play.send(1000), play.send(1005)]
-    play.models.window.advance()
-    for (const [index, call] of carriedOver.entries()) play.answer(call, 1040 + index, null)
-    play.answer(play.send(1180), 1200, null)
-    expect(play.models.all.fixed.maxIfRequestStarts).toBe(1200)
-    play.answer(play.send(1210), 1230, 4)
-    expect(play.models.all.fixed.maxIfRequestStarts).toBe(1000)
-  })
-
   test('is nothing while no limit is known: calls are not charged to a window', () => {
     const play = new Play()
     play.answer(play.send(0), 20, null, true, null)
