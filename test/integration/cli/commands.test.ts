@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli, here } = await openCommandLine({

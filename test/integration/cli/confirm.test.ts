@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { runCli } from '../../../src/cli/cli.ts'
 import { Output } from '../../../src/cli/terminal.ts'
 import { createCrm } from '../../support/crm.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 // `undo` and `forget` on a terminal, and off one.

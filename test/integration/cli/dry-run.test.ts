@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 8

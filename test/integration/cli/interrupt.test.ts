@@ -1,7 +1,7 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { createCrm, distinctEmails } from '../../support/crm.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli } = await openCommandLine({

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails, typedCells } from '../../support/crm.ts'
 import { createTestDatabase } from '../../support/database.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 16

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { checksum, scalar, withContacts } from '../audit/tables.ts'
+import { checksum, scalar, withContacts } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli, here } = await openCommandLine({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 20) })

@@ -11,7 +11,7 @@ import { signWebhook } from '../../../src/webhook/signature.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 import { suppressionHash } from '../../../src/store/suppressions.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 

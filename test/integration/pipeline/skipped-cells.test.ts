@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runProgram } from '../../support/program.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { scalar } from '../audit/tables.ts'
+import { scalar } from '../history/tables.ts'
 
 const config = {
   sources: {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
-import { checksum } from '../audit/tables.ts'
+import { checksum } from '../history/tables.ts'
 
 /** Settings of a role or a database that change what statements read, write or mean. */
 const SETTINGS = {
