@@ -5,9 +5,17 @@ import { TEMPLATE, onServer } from './server.ts'
 
 export interface TestDatabase {
   readonly url: string
-  /** For the test's own SQL. */
+  /** For the test's own transactions. */
   readonly pool: pg.Pool
   readonly db: Database
+  /** The rows of a statement. */
+  query<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>
+  /** The value of an expression or of a subselect. */
+  scalar<Value = unknown>(expression: string, values?: unknown[]): Promise<Value>
+  /** How many rows there are: `count("fillrate.rows where state = 'waiting'")`. */
+  count(from: string): Promise<number>
+  /** Until a statement waits for another transaction. */
+  untilBlocked(): Promise<void>
   /** SQL texts sent through `db` since the last call. */
   statements(): string[]
   /** Ends both pools, so that the database can be cloned. */
@@ -30,6 +38,12 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
   const db = openDatabase({ url: url.href, onStatement: (text) => sent.push(text) })
   const pool = new pg.Pool({ connectionString: url.href, max: 4 })
   pool.on('error', () => {})
+  const query: TestDatabase['query'] = async <Row>(text: string, values: unknown[] = []) =>
+    (await pool.query(text, values)).rows as Row[]
+  const scalar: TestDatabase['scalar'] = async <Value>(expression: string, values: unknown[] = []) => {
+    const [row] = await query<{ value: Value }>(`select (${expression}) as value`, values)
+    return row?.value as Value
+  }
   const end = async (): Promise<void> => {
     await db.destroy()
     await pool.end()
@@ -38,6 +52,12 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
     url: url.href,
     pool,
     db,
+    query,
+    scalar,
+    count: (from) => scalar<number>(`select count(*)::int from ${from}`),
+    untilBlocked: async () => {
+      while (!(await scalar<boolean>(IS_BLOCKED))) await query('select pg_sleep(0.02)')
+    },
     statements: () => {
       const texts = sent
       sent = []
@@ -54,6 +74,9 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
     },
   }
 }
+
+const IS_BLOCKED = `exists (
+  select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0)`
 
 /** Since Postgres 15; before, files are always copied. */
 async function hasCloneStrategies(client: pg.Client): Promise<boolean> {

@@ -13,7 +13,7 @@ import { environmentFor, runRequest } from './environment.ts'
 export { environmentFor, runRequest } from './environment.ts'
 
 /** Fillrate with its own database and sandbox, as a user runs it, but in this process. */
-export interface Harness {
+export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'> {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
   readonly config: Config
@@ -26,8 +26,6 @@ export interface Harness {
   run(request?: Partial<RunRequest>): Promise<RunReport>
   /** Opens, undoes, closes. */
   undo(run: number, options?: { readonly dryRun?: boolean }): Promise<UndoReport>
-  /** The rows of a statement. */
-  query<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>
   /** The calls that the sandbox has received, refused ones included. */
   calls(): number
   close(): Promise<void>
@@ -74,8 +72,9 @@ export async function startHarness(options: {
     run: (request) => withApp((app) => app.run(runRequest(request))),
     undo: (run, { dryRun = false } = {}) =>
       withApp((app) => app.undo({ run, dryRun, signal: new AbortController().signal })),
-    query: async <Row>(text: string, values: unknown[] = []) =>
-      (await database.pool.query(text, values)).rows as Row[],
+    query: database.query,
+    scalar: database.scalar,
+    count: database.count,
     calls: () => {
       const { accepted, refused } = sandbox.stats().calls
       return accepted + refused

@@ -352,7 +352,7 @@ export class Batch {
 
   /** A lease for each world in place of one for all: each world's expires alone. @returns the token of each lookup */
   async #splitLease(token: string): Promise<ReadonlyMap<number, string>> {
-    const { rows } = await this.#database.pool.query<{ token: string; ids: number[] }>(
+    const rows = await this.#database.query<{ token: string; ids: number[] }>(
       `with parts as (
          select gen_random_uuid() as token, array_agg(id) as ids from fillrate.lookups
           where lease_token = $1 group by substring(key from '^w(\\d+)-')
@@ -400,7 +400,7 @@ export class Batch {
       this.#calls.start(await this.#lease(null))
       await this.#calls.answer(all, 'all', foundEvent)
       await this.#shared({ name: 'write_back', worker: 0, row: 0 })
-      const { rows } = await this.#database.pool.query<{ open: number }>(
+      const rows = await this.#database.query<{ open: number }>(
         `select count(*)::int as open from worlds t left join fillrate.rows r on r.key = t.id::text where r.state = 'waiting'`,
       )
       if (rows[0]?.open === 0 && round > 0) break

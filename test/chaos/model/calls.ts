@@ -176,7 +176,7 @@ export class Calls {
   /** A write under a lost lease must change nothing: the successor still holds its lease. */
   async #checkLeases(stale: readonly PendingCall[]): Promise<void> {
     if (stale.length === 0) return
-    const { rows } = await this.#database.pool.query<{ id: number; token: string | null }>(
+    const rows = await this.#database.query<{ id: number; token: string | null }>(
       `select id, lease_token::text as token from fillrate.lookups where id = any ($1::bigint[])`,
       [stale.map((call) => call.id)],
     )

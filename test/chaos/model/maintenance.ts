@@ -63,7 +63,7 @@ export class Maintenance {
   async noticeDeleted(): Promise<void> {
     await this.restoreReturned()
     await markAllDeleted(this.#deps, this.#source, signal)
-    const { rows } = await this.#database.pool.query<{ row: number }>(
+    const rows = await this.#database.query<{ row: number }>(
       'select key::int as row from fillrate.rows where deleted_at is not null',
     )
     for (const { row } of rows) this.#ownership.notice(row)
@@ -71,9 +71,9 @@ export class Maintenance {
 
   /** Erases the person who has this row. */
   async forget(row: number): Promise<void> {
-    const [found] = (
-      await this.#database.pool.query<{ email: string }>('select email from worlds where id = $1', [row])
-    ).rows
+    const [found] = await this.#database.query<{ email: string }>('select email from worlds where id = $1', [
+      row,
+    ])
     if (found === undefined) return
     const target = parseForgetTarget('email', found.email)
     if (typeof target === 'string') throw new Error(target)
@@ -97,7 +97,7 @@ export class Maintenance {
   }
 
   async #listLookups(): Promise<{ readonly key: string; readonly service: Service }[]> {
-    const { rows } = await this.#database.pool.query<{ key: string; service: Service }>(
+    const rows = await this.#database.query<{ key: string; service: Service }>(
       'select key, service_id::int as service from fillrate.lookups',
     )
     return rows

@@ -198,7 +198,7 @@ export class People {
 
   /** After a write-back, every row that is answered and not written must be locked. */
   async checkLeftRows(): Promise<void> {
-    const { rows } = await this.#database.pool.query<{ id: number }>(
+    const rows = await this.#database.query<{ id: number }>(
       `select id from worlds where id in (
          select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = any(u.lookup_ids)
            join fillrate.rows r on r.lookup_id = l.id

@@ -16,17 +16,10 @@ const plan = async (
   const app = await harness.open()
   return app.plan(runRequest(request))
 }
-const stored = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-
-const countCalls = (): number => {
-  const { calls } = harness.sandbox.stats()
-  return calls.accepted + calls.refused
-}
 
 /** Everything that a plan must leave unchanged. */
 const everything = (): Promise<object[]> =>
-  stored(`select (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.contacts t) as contacts,
+  harness.query(`select (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.contacts t) as contacts,
                  (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.accounts t) as accounts,
                  (select md5(string_agg(t.xmin::text || t::text, ',' order by source, key)) from fillrate.rows t) as rows,
                  (select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from fillrate.lookups t) as lookups`)
@@ -41,10 +34,10 @@ test('rows with a stored record are shown before and after, as the next run writ
   await start()
   await harness.run({ dryRun: { sample: 0 } })
   const before = await everything()
-  const calls = countCalls()
+  const calls = harness.calls()
   const { sample = [], lookups } = await plan({ sample: 20 })
   expect(await everything()).toEqual(before)
-  expect(countCalls()).toBe(calls)
+  expect(harness.calls()).toBe(calls)
   expect(lookups).toMatchObject({ requested: 0 })
   expect(sample).toHaveLength(20)
   expect(sample.filter((row) => row.source === 'accounts')).toHaveLength(10)
@@ -53,7 +46,9 @@ test('rows with a stored record are shown before and after, as the next run writ
 
   await harness.run()
   for (const { source, key, cells } of sample) {
-    const [row] = await stored<Record<string, unknown>>(`select * from crm.${source} where id = ${key}`)
+    const [row] = await harness.query<Record<string, unknown>>(
+      `select * from crm.${source} where id = ${key}`,
+    )
     expect(cells.length).toBeGreaterThan(0)
     for (const { column, before: was, after } of cells) {
       expect(was).toBeNull()
@@ -65,7 +60,7 @@ test('rows with a stored record are shown before and after, as the next run writ
 test('the sample excludes manually entered values, and rows excluded by a filter or limit', async () => {
   await start()
   await harness.run({ sources: ['contacts'] })
-  await stored(
+  await harness.query(
     `insert into crm.contacts (email, title, last_name)
      select email, 'typed by hand', 'New' from crm.contacts where id in (select key::bigint from fillrate.rows where state = 'enriched')`,
   )
@@ -93,7 +88,7 @@ test('rows excluded by filters are counted, and the numbers add up to the table'
 
 test('rows without a key are counted as such, and check names them', async () => {
   await start()
-  await stored(
+  await harness.query(
     `alter table crm.contacts add ref text unique; update crm.contacts set ref = 'r' || id where id > 30`,
   )
   const { contacts } = withAccounts.sources
@@ -132,7 +127,7 @@ test('a cascade is planned as a range, using what is known', async () => {
   expect(report.lookups.requested).toBeLessThanOrEqual(before.cost.max_lookups)
 
   const missed = ways.find((way) => way.requested.length > 1)?.requested[0] ?? ''
-  await stored(
+  await harness.query(
     `insert into people values (1000, '${missed}', 'https://linkedin.com/in/quite-new', 'Ada New', 'New', null)`,
   )
   const after = await plan({ sample: 5 })

@@ -33,15 +33,13 @@ interface RunRow {
   readonly reason: string | null
   readonly waiting: number
 }
-const listRuns = async (trigger: string): Promise<RunRow[]> =>
-  (
-    await database.pool.query<RunRow>(
-      `select id::int, state, reason,
+const listRuns = (trigger: string): Promise<RunRow[]> =>
+  database.query<RunRow>(
+    `select id::int, state, reason,
               (select count(*) from fillrate.rows where run_id = u.id and state = 'waiting')::int as waiting
          from fillrate.runs u where trigger = any($1) order by id desc`,
-      [trigger.split(',')],
-    )
-  ).rows
+    [trigger.split(',')],
+  )
 const newestRun = async (trigger: string): Promise<RunRow | null> => (await listRuns(trigger))[0] ?? null
 const calls = (): number => sandbox.stats().calls.accepted
 
@@ -68,7 +66,7 @@ test('a run of another process stops, keeps what it has, and says who cancelled 
   const { picked = 0, ...states } = report.rows
   expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(picked)
   expect(report.rows['waiting']).toBeGreaterThan(0)
-  const { rows } = await database.pool.query<{ leased: number; running: number }>(
+  const rows = await database.query<{ leased: number; running: number }>(
     `select (select count(*) from fillrate.lookups where state = 'leased')::int as leased,
             (select count(*) from fillrate.runs where state = 'running')::int as running`,
   )
@@ -85,7 +83,7 @@ test('a run that has ended, and one that does not exist, are refused', async () 
 })
 
 test('a run whose process is dead is closed at once', async () => {
-  const { rows } = await database.pool.query<{ id: string }>(
+  const rows = await database.query<{ id: string }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{contacts}', 'running', 'gone', $1, now() - interval '1 minute') returning id`,
     [randomUUID()],
@@ -108,17 +106,16 @@ test('a scheduled run that is cancelled is not started again', async () => {
   expect(await here(['cancel', String(run)])).toMatchObject({ code: 0 })
   const read = async () =>
     (
-      await database.pool.query<{ state: string; reason: string }>(
+      await database.query<{ state: string; reason: string }>(
         `select state, reason from fillrate.scheduled_runs where schedule = $1 and run_id = $2`,
         [name, run],
       )
-    ).rows[0]
+    )[0]
   await expect.poll(read).toMatchObject({ state: 'done' })
   expect((await read())?.reason).toMatch(/^interrupted: cancelled by /)
   expect((await newestRun('schedule'))?.waiting).toBeGreaterThan(0)
   // Calls that were on the wire end after their run.
-  const leased = async () =>
-    (await database.pool.query(`select from fillrate.lookups where state = 'leased'`)).rowCount
+  const leased = () => database.count(`fillrate.lookups where state = 'leased'`)
   await expect.poll(leased).toBe(0)
   const after = calls()
   daemon.child.kill('SIGTERM')
@@ -128,7 +125,7 @@ test('a scheduled run that is cancelled is not started again', async () => {
 })
 
 test('a scheduled run is not taken over from a process that was killed before it could stop', async () => {
-  const { rows } = await database.pool.query<{ id: string }>(
+  const rows = await database.query<{ id: string }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, cancelled_at, cancelled_by)
      values ('schedule', '{contacts}', 'running', 'gone', $1, now() - interval '1 minute', now(), 'ada@host')
      returning id`,
@@ -148,7 +145,7 @@ test('a scheduled run is not taken over from a process that was killed before it
   } finally {
     await db.destroy()
   }
-  const { rows: now } = await database.pool.query(
+  const now = await database.query(
     `select state, reason from fillrate.scheduled_runs where schedule = 'nightly'`,
   )
   expect(now).toEqual([{ state: 'done', reason: 'interrupted: cancelled by ada@host' }])
@@ -176,10 +173,10 @@ test('live sync leaves the rows of a cancelled run to the next run, and goes on 
     .poll(
       async () =>
         (
-          await database.pool.query<{ phone: string | null }>(
+          await database.query<{ phone: string | null }>(
             `select phone from crm.contacts where email = 'later@example.com'`,
           )
-        ).rows[0]?.phone ?? null,
+        )[0]?.phone ?? null,
     )
     .not.toBeNull()
   expect((await listRuns('follow,backfill')).find(({ id }) => id === run)?.waiting).toBe(closed?.waiting)

@@ -5,7 +5,6 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli, here } = await openCommandLine({
@@ -89,13 +88,13 @@ describe('after a run', () => {
     }
     for (const [source, { total, ...states }] of Object.entries(status.rows)) {
       const picked = 'select count(*)::int from fillrate.rows where source = $1'
-      expect(total).toBe(await scalar(database.pool, picked, [source]))
+      expect(total).toBe(await database.scalar(picked, [source]))
       expect(Object.keys(states).sort()).toEqual([...ROW_STATES].sort())
       expect(Object.values(states).reduce((sum, n) => sum + n, 0)).toBe(total)
     }
     expect(status.fill_rate['contacts']?.eligible).toBe(300)
     for (const column of ['title', 'phone']) {
-      const filled = await scalar<number>(database.pool, `select count(${column})::int from crm.contacts`)
+      const filled = await database.scalar<number>(`select count(${column})::int from crm.contacts`)
       expect(status.fill_rate['contacts']?.columns).toContainEqual({ column, filled })
     }
   })

@@ -3,7 +3,6 @@ import { expect, test } from 'vitest'
 import { runCli } from '../../../src/cli/cli.ts'
 import { Output } from '../../../src/cli/terminal.ts'
 import { createCrm } from '../../support/crm.ts'
-import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 // `undo` and `forget` on a terminal, and off one.
@@ -14,9 +13,8 @@ const { database, cli, here } = await openCommandLine({
 })
 await here(['run', '--route', 'sync'])
 
-const count = (what: string) => scalar<number>(database.pool, `select count(*)::int from ${what}`)
-const filled = () => count('crm.contacts where phone is not null')
-const runs = () => count('fillrate.runs')
+const filled = () => database.count('crm.contacts where phone is not null')
+const runs = () => database.count('fillrate.runs')
 
 /** Runs a command on a terminal, where `typed` is typed; null: the input ends. */
 async function onTerminal(typed: string | null, ...words: string[]) {
@@ -90,11 +88,10 @@ test('--yes acts without a question; without it, a pipe and --json change nothin
 })
 
 test('forget shows what it would erase, and erases after y', async () => {
-  const email = await scalar<string>(
-    database.pool,
+  const email = await database.scalar<string>(
     `select key from fillrate.lookups where kind = 'email' order by id limit 1`,
   )
-  const stored = () => count(`fillrate.lookups where key = '${email}'`)
+  const stored = () => database.count(`fillrate.lookups where key = '${email}'`)
   const refused = await onTerminal('n', 'forget', '--email', email)
   expect(refused.text).toMatch(/Would be erased[\s\S]*Lookups +1[\s\S]*It cannot be undone\. \[y\/N\]/)
   expect(refused.text).toContain('Nothing was changed.')

@@ -63,12 +63,10 @@ async function run(cli: CommandLine): Promise<Report> {
   if (code !== 0) throw new Error(`exit ${code}: ${stderr}${stdout}`)
   return JSON.parse(stdout) as Report
 }
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await database.pool.query<Row>(text)).rows
 /** Rows with the title of their own address, of another one, and without. */
 const titles = async (table: string): Promise<object | undefined> =>
   (
-    await query(
+    await database.query(
       `select count(*) filter (where title = 'Title of ' || email)::int as own,
               count(*) filter (where title <> 'Title of ' || email or phone <> 'Phone of ' || email)::int as others,
               count(*) filter (where title is null)::int as blank from ${table}`,
@@ -77,7 +75,7 @@ const titles = async (table: string): Promise<object | undefined> =>
 const most = (counts: ReadonlyMap<string, number>): number => Math.max(0, ...counts.values())
 
 const deliveryStates = (): Promise<object[]> =>
-  query(
+  database.query(
     `select state, count(*)::int as count, sum(quarantined_results)::int as quarantined
        from fillrate.deliveries group by state order by state`,
   )
@@ -128,9 +126,11 @@ test('two services on one database, with the same numbers for jobs and events, a
 
 test('a repeated delivery of an old job is no answer to a refresh', async () => {
   const deliveredAll = (): Promise<number> =>
-    query<{ count: number }>(
-      `select count(*)::int as count from fillrate.deliveries where state = 'received'`,
-    ).then(([row]) => row?.count ?? 0)
+    database
+      .query<{ count: number }>(
+        `select count(*)::int as count from fillrate.deliveries where state = 'received'`,
+      )
+      .then(([row]) => row?.count ?? 0)
   let first: SubmittedBulk | null = null
   const answer = (job: SubmittedBulk, title: string): object => ({
     event_id: `event-${job.nth}`,
@@ -152,11 +152,13 @@ test('a repeated delivery of an old job is no answer to a refresh', async () => 
     },
   })
   await run(cli)
-  await query('update fillrate.lookups set refresh_at = now(); update fillrate.rows set due_at = now()')
-  await query('update people set title = null')
+  await database.query(
+    'update fillrate.lookups set refresh_at = now(); update fillrate.rows set due_at = now()',
+  )
+  await database.query('update people set title = null')
   const report = await run(cli)
   expect(service.receipts).toEqual(['accepted', 'accepted', 'accepted'])
-  expect(await query('select title, count(*)::int as count from people group by 1')).toEqual([
+  expect(await database.query('select title, count(*)::int as count from people group by 1')).toEqual([
     { title: 'new', count: 100 },
   ])
   expect(report).toMatchObject({ rows: { enriched: 100 }, requests: { bulk: 1, person: 0 } })
@@ -251,7 +253,7 @@ test('what is pending in one delivery is taken from the next', async () => {
         const [ready, late] = [job.emails.slice(0, 50), job.emails.slice(50)]
         await post({ ...completed(job, 'e'), results: [...named(ready), ...late.map(pending)] })
         await expect
-          .poll(async () => (await query(`select from people where title is not null`)).length, {
+          .poll(async () => (await database.query(`select from people where title is not null`)).length, {
             timeout: 20_000,
           })
           .toBe(50)

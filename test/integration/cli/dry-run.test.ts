@@ -2,7 +2,6 @@ import { expect, test } from 'vitest'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
-import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 8
@@ -13,8 +12,7 @@ const { database, sandbox, cli } = await openCommandLine({
 })
 
 const contacts = () =>
-  scalar<string>(
-    database.pool,
+  database.scalar<string>(
     `select md5(string_agg(t.xmin::text || t::text, ',' order by id)) from crm.contacts t`,
   )
 

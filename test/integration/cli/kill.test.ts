@@ -3,7 +3,6 @@ import { expect, test } from 'vitest'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails, typedCells } from '../../support/crm.ts'
 import { createTestDatabase } from '../../support/database.ts'
-import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const CONCURRENCY = 16
@@ -40,7 +39,7 @@ test('after SIGKILL the next run finishes; at most two calls per slot are billed
   expect(report.lookups.in_doubt).toBeLessThanOrEqual(3 * CONCURRENCY)
   expect(inputs.paid_more_than_once).toBeLessThanOrEqual(Math.min(report.lookups.in_doubt, 2 * CONCURRENCY))
 
-  const { rows } = await database.pool.query<{ settled: number; dead: number }>(
+  const rows = await database.query<{ settled: number; dead: number }>(
     `select (select count(*) from fillrate.rows where state <> 'waiting')::int as settled,
             (select count(*) from fillrate.runs where state = 'interrupted')::int as dead`,
   )
@@ -55,7 +54,6 @@ test('rows that are filled while the next run picks them are reported as enriche
     pg.Client,
   ]
   const commands = await createCommandLine(own.url, sandbox, crmConfig)
-  const count = (what: string) => scalar<number>(own.pool, `select count(*)::int from ${what}`)
   try {
     await createCrm(own.pool, 200)
     await own.pool.query('update crm.contacts set title = null')
@@ -63,7 +61,7 @@ test('rows that are filled while the next run picks them are reported as enriche
     // The answers are stored, and cannot be written before the process is killed.
     await user.query('begin; select from crm.contacts for update')
     const killed = commands.start('run', '--route', 'sync', '--json')
-    await expect.poll(() => count('fillrate.lookups where resolved_at is not null')).toBe(180)
+    await expect.poll(() => own.count('fillrate.lookups where resolved_at is not null')).toBe(180)
     killed.child.kill('SIGKILL')
     await killed.ended
     await user.query('rollback')
@@ -77,16 +75,16 @@ test('rows that are filled while the next run picks them are reported as enriche
     const next = commands.start('run', '--route', 'sync', '--json')
     await expect
       .poll(() =>
-        count(`pg_stat_activity where wait_event_type = 'Lock' and query ~ 'insert into fillrate.rows'`),
+        own.count(`pg_stat_activity where wait_event_type = 'Lock' and query ~ 'insert into fillrate.rows'`),
       )
       .toBe(1)
-    await expect.poll(() => count(`fillrate.rows where state = 'waiting'`)).toBe(1)
+    await expect.poll(() => own.count(`fillrate.rows where state = 'waiting'`)).toBe(1)
     await locker.query('rollback')
     const { code, stdout } = await next.ended
     expect(code).toBe(0)
     expect((JSON.parse(stdout) as Report).rows).toMatchObject({ unchanged: 0, waiting: 0 })
-    expect(await count(`fillrate.rows where state = 'enriched'`)).toBe(
-      await count(`crm.contacts where enriched_at is not null`),
+    expect(await own.count(`fillrate.rows where state = 'enriched'`)).toBe(
+      await own.count(`crm.contacts where enriched_at is not null`),
     )
   } finally {
     await Promise.all([user.end(), locker.end()])

@@ -30,7 +30,6 @@ async function fillrate(line: string, code: number): Promise<string> {
 }
 const jsonOf = async <T>(line: string, code: number): Promise<T> =>
   JSON.parse((await run(`${line} --json`, code)).stdout) as T
-const count = async (text: string): Promise<number> => (await database.pool.query(text)).rowCount ?? 0
 
 test('plan says what a run would leave out, and plans the rest', async () => {
   const said = await fillrate('plan', 0)
@@ -43,7 +42,7 @@ test('plan says what a run would leave out, and plans the rest', async () => {
 
 test('a run enriches the others and ends with 3, and status keeps saying why until the mend', async () => {
   expect(await fillrate('run --route sync', 3)).toMatch(LEFT_OUT)
-  expect(await count('select from crm.accounts where industry is not null')).toBe(6)
+  expect(await database.count('crm.accounts where industry is not null')).toBe(6)
   const said = await fillrate('status', 0)
   expect(said).toMatch(LEFT_OUT)
   expect(said).toMatch(/ contacts left out /)
@@ -79,7 +78,7 @@ test('undo restores the others, and the rest after the mend', async () => {
   expect(second.changes).toMatchObject({ restored: 10, undone_before: 5, remaining: 0 })
   expect(second.left_out).toEqual([])
   await fillrate('run --route sync', 0)
-  expect(await count('select from fillrate.troubles where ended_at is null')).toBe(0)
+  expect(await database.count('fillrate.troubles where ended_at is null')).toBe(0)
 })
 
 test('where no source fits, a command is refused', async () => {

@@ -36,7 +36,7 @@ test('what a trigger raises with the values of each row is one reason, and its r
   const { accepted } = sandbox.stats().calls
   expect((await cli.run('retry', 'people', '--reason', reason)).stdout).toContain('89 rows')
   await cli.run('run', '--route', 'sync')
-  const { rows } = await pool.query('select from people where title is null')
+  const rows = await database.query('select from people where title is null')
   expect(rows).toEqual([])
   expect(sandbox.stats().calls.accepted).toBe(accepted)
   expect(await failures()).toMatchObject({ total: 0, reasons: [] })

@@ -47,7 +47,7 @@ afterAll(() => database.pool.query(`drop owned by ${ROLE} cascade; drop role ${R
 
 /** New rows, of which Fillrate knows nothing, without a policy. */
 beforeEach(async () => {
-  const { rows } = await database.pool.query<{ name: string; on: string }>(
+  const rows = await database.query<{ name: string; on: string }>(
     `select quote_ident(polname) as name, polrelid::regclass as "on" from pg_policy`,
   )
   for (const { name, on } of rows) await database.pool.query(`drop policy ${name} on ${on}`)
@@ -73,12 +73,10 @@ const fillrate = (...args: string[]): Promise<Ended> => fillrateOn(url, ...args)
 
 const run = (): Promise<Ended> => fillrate('run', '--route', 'sync', '--json')
 
-const states = async (): Promise<unknown> =>
-  (
-    await database.pool.query(
-      `select state, reason, array_agg(key::int order by key::int) as keys from fillrate.rows group by 1, 2 order by 1`,
-    )
-  ).rows
+const states = (): Promise<unknown> =>
+  database.query(
+    `select state, reason, array_agg(key::int order by key::int) as keys from fillrate.rows group by 1, 2 order by 1`,
+  )
 
 const calls = (): number => sandbox.stats().calls.accepted
 
@@ -302,8 +300,8 @@ test('rows that a policy begins to hide are not erased as deleted', async () => 
   }
   expect(await erase()).toContain('row-level security may hide its rows')
   expect((await fillrate('status')).stdout).toContain('row-level security may hide its rows')
-  const kept = async (): Promise<unknown> =>
-    (await database.pool.query('select key from fillrate.rows where deleted_at is not null')).rows
+  const kept = (): Promise<unknown> =>
+    database.query('select key from fillrate.rows where deleted_at is not null')
   expect(await kept()).toEqual([{ key: '5' }])
 
   // Once all rows can be seen, one that is missing is deleted.

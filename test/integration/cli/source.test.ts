@@ -42,11 +42,10 @@ const done = async (...words: string[]): Promise<Ended> => {
 }
 const jsonOf = async <T>(...words: string[]): Promise<T> =>
   JSON.parse((await done(...words, '--json')).stdout) as T
-const read = async <T extends object>(text: string): Promise<T[]> => (await database.pool.query<T>(text)).rows
 
 /** Tables of the schema with a row that names the source anywhere. */
 async function listMentions(name: string): Promise<string[]> {
-  const tables = await read<{ table: string }>(
+  const tables = await database.query<{ table: string }>(
     `select tablename as table from pg_tables where schemaname = 'fillrate' order by 1`,
   )
   const found: string[] = []
@@ -56,7 +55,7 @@ async function listMentions(name: string): Promise<string[]> {
       table === 'row_counts'
         ? '(select source, sum(rows) from fillrate.row_counts group by 1 having sum(rows) <> 0)'
         : `fillrate.${table}`
-    const [one] = await read<{ named: boolean }>(
+    const [one] = await database.query<{ named: boolean }>(
       `select exists (select from ${rows} t where to_jsonb(t)::text ~ '\\m${name}\\M') as named`,
     )
     if (one?.named === true) found.push(table)
@@ -103,17 +102,22 @@ describe('rename', () => {
     // What was said stays as it was said, and what an answered lookup was requested for is read no more.
     expect(await listMentions('old_people')).toEqual(['audit_events', 'lookups'])
     expect(
-      await read(`select from fillrate.lookups where source = 'old_people' and resolved_at is null`),
+      await database.query(
+        `select from fillrate.lookups where source = 'old_people' and resolved_at is null`,
+      ),
     ).toEqual([])
     const status = await jsonOf<{ rows: Record<string, object>; retired: object[]; spend: object }>('status')
     expect(status).toMatchObject({ rows: { people: rows }, retired: [], spend })
     expect((await done('check')).stdout).toMatch(/✓ source people/)
-    expect(await read(`select schedule, sources from fillrate.scheduled_runs`)).toEqual([
+    expect(await database.query(`select schedule, sources from fillrate.scheduled_runs`)).toEqual([
       { schedule: '0 2 * * * | people,accounts', sources: ['people', 'accounts'] },
     ])
-    expect(await read(`select tgname from pg_trigger where tgname like 'fillrate_follow_old%'`)).toEqual([])
     expect(
-      (await read(`select tgname from pg_trigger where tgname like 'fillrate_follow_people%'`)).length,
+      await database.query(`select tgname from pg_trigger where tgname like 'fillrate_follow_old%'`),
+    ).toEqual([])
+    expect(
+      (await database.query(`select tgname from pg_trigger where tgname like 'fillrate_follow_people%'`))
+        .length,
     ).toBeGreaterThan(0)
 
     await done('resume', 'people')
@@ -171,7 +175,7 @@ describe('retire', () => {
     const spent = sandbox.stats().calls.accepted
     // What is foreseen of a day that has just begun changes with each second.
     const { forecast: _, ...spend } = (await jsonOf<{ spend: { forecast: object } }>('status')).spend
-    const changes = await read(`select count(*) from fillrate.changes where source = 'old_people'`)
+    const changes = await database.query(`select count(*) from fillrate.changes where source = 'old_people'`)
     await cli.configure(configOf({ accounts }))
     const status = await done('status')
     expect(status.stdout).toMatch(
@@ -195,16 +199,19 @@ describe('retire', () => {
       'spend',
       'troubles',
     ])
-    expect(await read(`select from fillrate.lookups where key = 'x@y.example'`)).toEqual([])
-    expect(await read(`select count(*) from fillrate.changes where source = 'old_people'`)).toEqual(changes)
-    expect(await read(`select tgname from pg_trigger where tgname like 'fillrate_follow_%'`)).toEqual([])
+    expect(await database.query(`select from fillrate.lookups where key = 'x@y.example'`)).toEqual([])
+    expect(await database.query(`select count(*) from fillrate.changes where source = 'old_people'`)).toEqual(
+      changes,
+    )
+    expect(
+      await database.query(`select tgname from pg_trigger where tgname like 'fillrate_follow_%'`),
+    ).toEqual([])
     expect(await jsonOf('status')).toMatchObject({ retired: [], spend })
     for (const command of ['status', 'failures'])
       expect((await done(command)).stdout).not.toContain('old_people')
 
     await cli.configure(before)
-    const count = async (): Promise<number> =>
-      (await read<{ n: number }>('select count(*)::int as n from fillrate.lookups'))[0]?.n ?? 0
+    const count = (): Promise<number> => database.count('fillrate.lookups')
     const answered = await count()
     const run = JSON.parse((await enrich('old_people', '--route', 'sync')).stdout) as {
       lookups: { stored: number; requested: number }
@@ -223,7 +230,8 @@ describe('retire', () => {
 
 test('follow takes several sources, and a name that is wrong changes none', async () => {
   const count = async (): Promise<number> =>
-    (await read(`select distinct tgfoid from pg_trigger where tgname like 'fillrate_follow_%'`)).length
+    (await database.query(`select distinct tgfoid from pg_trigger where tgname like 'fillrate_follow_%'`))
+      .length
   const wrong = await cli.run('follow', 'install', 'old_people', 'acounts')
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("Did you mean 'accounts'?") })
   expect(await count()).toBe(0)
@@ -248,7 +256,7 @@ test('undo takes several runs, undoes the newest first, and a number that is wro
   )
   await enrich('old_people')
   const filled = async (): Promise<number> =>
-    (await read(`select from crm.contacts where phone is not null`)).length
+    (await database.query(`select from crm.contacts where phone is not null`)).length
   const all = await filled()
   expect(await cli.run('undo', '1', '2', '99', '--yes')).toMatchObject({
     code: 2,

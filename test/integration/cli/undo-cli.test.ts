@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { checksum, scalar, withContacts } from '../history/tables.ts'
+import { checksum, withContacts } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli, here } = await openCommandLine({
@@ -50,7 +50,7 @@ test('a run is undone, redone, and undone again except for values changed since'
   await database.pool.query(`update crm.contacts set title = 'Chief' where id = 8`)
   const back = await fillrate('undo 3 --yes')
   expect(back).toMatch(/contacts +8 +title/)
-  expect(await scalar(database.pool, 'select title from crm.contacts where id = 8')).toBe('Chief')
+  expect(await database.scalar('select title from crm.contacts where id = 8')).toBe('Chief')
   await database.pool.query('update crm.contacts set title = null where id = 8')
   expect(await contacts()).toBe(before)
 })
@@ -63,7 +63,7 @@ test('retry --state undone writes undone rows again without a call', async () =>
   expect(await inside('retry --state undone')).toMatch(/40 rows are due[\s\S]*To look up +none/)
   expect(await inside('run --route sync')).toMatch(/36 stored \+ 0 requested/)
   expect(calls()).toBe(callsBefore)
-  expect(await scalar(database.pool, 'select count(*)::int from crm.contacts where phone is null')).toBe(0)
+  expect(await database.count('crm.contacts where phone is null')).toBe(0)
 })
 
 test('after a change of the outputs, remap previews, writes without a call, and can be undone', async () => {
@@ -75,12 +75,10 @@ test('after a change of the outputs, remap previews, writes without a call, and 
   const callsBefore = calls()
 
   const plan = await inside('remap contacts --dry-run')
-  const [first] = (
-    await pool.query<{ key: string; department: string }>(
-      `select r.key, l.record ->> 'department' as department
+  const [first] = await database.query<{ key: string; department: string }>(
+    `select r.key, l.record ->> 'department' as department
          from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where l.record::jsonb ? 'department' order by r.key limit 1`,
-    )
-  ).rows
+  )
   expect(plan).toMatch(/Cells that would be written\n +department +\d+\n\nBefore and after, in 20 rows\n/)
   // The rows shown are chosen at random.
   expect(plan).toMatch(/^ +\d+ +contacts.*\n +department +— +\S/m)
@@ -89,7 +87,7 @@ test('after a change of the outputs, remap previews, writes without a call, and 
   const done = await fillrate('remap contacts')
   const run = /^Run (\d+) completed/m.exec(done)?.[1] ?? ''
   expect(done).toMatch(new RegExp(`Next\\n +fillrate undo ${run} +undoes this remap`))
-  expect(await scalar(pool, `select department from crm.contacts where id = ${first?.key}`)).toBe(
+  expect(await database.scalar(`select department from crm.contacts where id = ${first?.key}`)).toBe(
     first?.department,
   )
   expect(await inside('remap contacts')).toContain('unchanged')

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { scalar } from '../history/tables.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 20) })
@@ -20,8 +19,8 @@ async function expectRefused(ended: Ended, ...named: (string | RegExp)[]): Promi
   for (const name of named) expect(ended.stderr).toMatch(name)
   expect(ended.code).toBe(2)
   expect(sandbox.stats().calls).toEqual({ accepted: 0, refused: 0 })
-  expect(await scalar(database.pool, 'select count(*)::int from fillrate.rows')).toBe(0)
-  expect(await scalar(database.pool, WRITTEN)).toBe(0)
+  expect(await database.count('fillrate.rows')).toBe(0)
+  expect(await database.scalar(WRITTEN)).toBe(0)
 }
 
 describe('a mistake gives one message with its place, exit code 2, and writes nothing', () => {
@@ -79,5 +78,5 @@ test('a key that the service rejects stops the run with a message, and nothing i
   expect(ended.stderr).toMatch(/FILLRATE_API_KEY/)
   expect(ended.stderr + ended.stdout).not.toContain('not-the-key-of-anybody')
   expect(ended.code).toBe(2)
-  expect(await scalar(database.pool, WRITTEN)).toBe(0)
+  expect(await database.scalar(WRITTEN)).toBe(0)
 })

@@ -58,7 +58,6 @@ const missNight = async (): Promise<void> => {
     [scheduleName(nightly), nightly.sources],
   )
 }
-const count = async (text: string): Promise<number> => (await day.query(text)).length
 const addAccounts = (name: string): Promise<unknown> =>
   day.query(
     `insert into crm.accounts (website) select 'https://${name}' || n || '.example' from generate_series(1, 5) n`,
@@ -78,7 +77,7 @@ test('a change of a followed source waits for its mend', async () => {
   await day.query('alter table crm.contacts rename column telephone to phone')
   await day.over(mended, 'source_broken')
   await expect
-    .poll(() => count(`select from crm.contacts where email = 'edited@example.com' and phone is not null`))
+    .poll(() => day.database.count(`crm.contacts where email = 'edited@example.com' and phone is not null`))
     .toBe(1)
   expect(await troubles()).toEqual([{ code: 'source_broken', subject: 'contacts', ended: true }])
 })
@@ -126,10 +125,10 @@ test.each(breakages)(
     expect(await day.read('/sources')).toContain('left out')
     await addAccounts(title.replaceAll(/[^a-z]/g, ''))
     await missNight()
-    await expect.poll(() => count('select from crm.accounts where industry is null')).toBe(0)
+    await expect.poll(() => day.database.count('crm.accounts where industry is null')).toBe(0)
     await expect
       .poll(() =>
-        count(`select from fillrate.scheduled_runs where state = 'done' and at > now() - interval '2 days'`),
+        day.database.count(`fillrate.scheduled_runs where state = 'done' and at > now() - interval '2 days'`),
       )
       .toBe(1)
     expect((await troubles()).slice(before.length)).toEqual([
@@ -156,7 +155,7 @@ test.each(breakages)(
       `insert into crm.contacts (id, email) overriding system value select max(id) + 1000, 'later' || max(id) || '@example.com' from crm.contacts`,
     )
     await missNight()
-    await expect.poll(() => count('select from crm.contacts where seniority is null')).toBe(0)
+    await expect.poll(() => day.database.count('crm.contacts where seniority is null')).toBe(0)
     expect((await troubles()).slice(before.length)).toEqual(ended)
   },
 )
@@ -170,8 +169,8 @@ test('rows that were paid before their source broke wait, and are written after 
   await missNight()
   await expect
     .poll(() =>
-      count(
-        `select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where r.source = 'leads' and l.state = 'found'`,
+      day.database.count(
+        `fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where r.source = 'leads' and l.state = 'found'`,
       ),
     )
     .toBe(3)
@@ -181,15 +180,15 @@ test('rows that were paid before their source broke wait, and are written after 
   locker.release()
   await day.see(made, 'source_broken')
   await expect
-    .poll(() => count(`select from fillrate.runs where state = 'running' and trigger = 'schedule'`))
+    .poll(() => day.database.count(`fillrate.runs where state = 'running' and trigger = 'schedule'`))
     .toBe(0)
   const states = () => day.query(`select distinct state from fillrate.rows where source = 'leads'`)
   expect(await states()).toEqual([{ state: 'waiting' }])
-  expect(await count(`select from fillrate.troubles where code = 'run_failed'`)).toBe(0)
+  expect(await day.database.count(`fillrate.troubles where code = 'run_failed'`)).toBe(0)
   const mended = Date.now()
   await day.query('alter table crm.leads rename column job_title to title')
   await day.over(mended, 'source_broken')
-  await expect.poll(() => count('select from crm.leads where title is null')).toBe(0)
+  await expect.poll(() => day.database.count('crm.leads where title is null')).toBe(0)
   await expect.poll(states).toEqual([{ state: 'enriched' }])
   expect(day.sandbox.stats().inputs).toEqual(inputs)
 })
@@ -203,7 +202,7 @@ test('a daemon starts without a source that is broken, and a changed configurati
   await day.see(made, 'source_broken')
   await addAccounts('start')
   await missNight()
-  await expect.poll(() => count('select from crm.accounts where industry is null')).toBe(0)
+  await expect.poll(() => day.database.count('crm.accounts where industry is null')).toBe(0)
   const leads = { ...config.sources.leads, outputs: { titel: 'title' } }
   daemon.reload({ ...config, sources: { ...config.sources, leads } })
   // What is new must fit: the former configuration stays.

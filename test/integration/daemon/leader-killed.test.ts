@@ -28,14 +28,14 @@ const start = (name: string): Promise<LeaderProcess> =>
   })
 
 async function currentPid(): Promise<number> {
-  const { rows } = await database.pool.query<{ owner: string }>(
+  const rows = await database.query<{ owner: string }>(
     'select owner from fillrate.leases where leased_until > now()',
   )
   return Number(rows[0]?.owner.split(':')[1] ?? 0)
 }
 
 async function isNoted(): Promise<boolean> {
-  const { rows } = await database.pool.query<{ noted: boolean }>(
+  const rows = await database.query<{ noted: boolean }>(
     "select coalesce((exhausted_until->>'all')::timestamptz > now(), false) as noted from fillrate.rate_limits",
   )
   return rows[0]?.noted ?? false

@@ -25,9 +25,6 @@ async function prepare(notFoundShare: number): Promise<void> {
   await app.follow('install', 'people')
 }
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-
 /** Runs the daemon until a condition holds, then stops it as SIGTERM does. */
 async function daemon(until: () => Promise<void>): Promise<void> {
   const app = await harness.open({ environment: { webhookSecrets: [] } })
@@ -49,14 +46,14 @@ const insertion = (from: number, to: number): string =>
   `insert into people (id, email, linkedin, name, company)
          select n, 'new' || n || '@example.com', 'https://www.linkedin.com/in/new-' || n, 'Ada Nr' || n, 'Company'
            from generate_series(${from}, ${to}) n`
-const insert = (from: number, to: number): Promise<unknown> => query(insertion(from, to))
+const insert = (from: number, to: number): Promise<unknown> => harness.query(insertion(from, to))
 const requested = (): number => {
   const { inputs } = harness.sandbox.stats({ inputs: true })
   return inputs.distinct
 }
 /** Every claimed row is looked up, and the budget is spent. */
 const isUsedUp = async (): Promise<boolean> => {
-  const [row] = await query<{ open: boolean; spent: number }>(
+  const [row] = await harness.query<{ open: boolean; spent: number }>(
     `select exists (select from fillrate.lookups where state in ('pending', 'leased')) as open,
             (select coalesce(sum(lookups_spent), 0)::int from fillrate.budgets) as spent`,
   )
@@ -65,7 +62,7 @@ const isUsedUp = async (): Promise<boolean> => {
 
 /** Lookups charged to the budgets of the day. */
 async function spentByBudget(): Promise<object> {
-  const rows = await query<{ kind: string; spent: number }>(
+  const rows = await harness.query<{ kind: string; spent: number }>(
     `select split_part(name, ' ', 1) as kind, lookups_spent::int as spent from fillrate.budgets`,
   )
   return Object.fromEntries(rows.map(({ kind, spent }) => [kind, spent]))
@@ -74,7 +71,7 @@ async function spentByBudget(): Promise<object> {
 /** Live sync has read the queue since then: it extends its lease at the start of a tick. */
 async function looked(): Promise<void> {
   const lease = (): Promise<unknown[]> =>
-    query(`select leased_until from fillrate.leases where scope = 'follow'`)
+    harness.query(`select leased_until from fillrate.leases where scope = 'follow'`)
   for (let tick = 0; tick < 2; tick++) {
     const before = await lease()
     await expect.poll(lease).not.toEqual(before)
@@ -85,7 +82,7 @@ test('an import has a daily budget of its own, and leaves single edits theirs', 
   await prepare(0)
   await daemon(async () => {
     // Both runs are open, with most of the budget left.
-    await query(
+    await harness.query(
       `insert into people (id, email) select n, 'same@example.com' from generate_series(1000, 1149) n`,
     )
     await insert(2_000, 2_000)

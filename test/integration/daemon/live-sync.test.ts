@@ -22,8 +22,6 @@ let harness: Harness
 let app: App
 const stop = new AbortController()
 let started: Promise<void>
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text, values)).rows
 
 beforeAll(async () => {
   harness = await startHarness({
@@ -49,17 +47,19 @@ afterAll(async () => {
 })
 
 const enriched = (ids: readonly number[]): Promise<number> =>
-  query<{ count: number }>(
-    'select count(*)::int as count from crm.contacts where id = any($1) and phone is not null',
-    [ids],
-  ).then(([row]) => row?.count ?? 0)
+  harness
+    .query<{ count: number }>(
+      'select count(*)::int as count from crm.contacts where id = any($1) and phone is not null',
+      [ids],
+    )
+    .then(([row]) => row?.count ?? 0)
 const recorded = (): Promise<number> =>
-  query<{ count: number }>('select count(*)::int as count from fillrate.changed_rows').then(
-    ([row]) => row?.count ?? -1,
-  )
+  harness
+    .query<{ count: number }>('select count(*)::int as count from fillrate.changed_rows')
+    .then(([row]) => row?.count ?? -1)
 const insert = async (...emails: readonly (string | null)[]): Promise<number[]> =>
   (
-    await query<{ id: string }>(
+    await harness.query<{ id: string }>(
       `insert into crm.contacts (email, first_name) select e, 'Ada' from unnest($1::text[]) e returning id`,
       [emails],
     )
@@ -74,26 +74,26 @@ test('new rows are enriched, earlier ones are not', async () => {
 test('a row is enriched when an input changes, and not otherwise', async () => {
   const [id = 0] = await insert(null)
   await expect.poll(recorded, { interval: 20 }).toBe(0)
-  await query(`update crm.contacts set title = 'typed' where id = $1`, [id])
+  await harness.query(`update crm.contacts set title = 'typed' where id = $1`, [id])
   expect(await recorded()).toBe(0)
-  await query(`update crm.contacts set email = email, title = 'typed again' where id = $1`, [id])
+  await harness.query(`update crm.contacts set email = email, title = 'typed again' where id = $1`, [id])
   expect(await recorded()).toBe(0)
-  await query(`update crm.contacts set email = 'came.later@example.com' where id = $1`, [id])
+  await harness.query(`update crm.contacts set email = 'came.later@example.com' where id = $1`, [id])
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
-  const [row] = await query<{ title: string }>('select title from crm.contacts where id = $1', [id])
+  const [row] = await harness.query<{ title: string }>('select title from crm.contacts where id = $1', [id])
   expect(row?.title).toBe('typed again')
 })
 
 test('a row that enters the source is enriched', async () => {
   const [id = 0] = await insert('hidden@example.com')
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
-  await query(
+  await harness.query(
     `update crm.contacts set first_name = 'Hidden', phone = null, email = 'seen@example.com' where id = $1`,
     [id],
   )
   await expect.poll(recorded, { interval: 20 }).toBe(0)
   expect(await enriched([id])).toBe(0)
-  await query(`update crm.contacts set first_name = 'Seen' where id = $1`, [id])
+  await harness.query(`update crm.contacts set first_name = 'Seen' where id = $1`, [id])
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
 })
 
@@ -114,9 +114,11 @@ test('an import is one entry of the queue, and is enriched eventually', async ()
   } finally {
     client.release()
   }
-  const ids = await query<{ id: string }>(`select id from crm.contacts where email like 'import%'`)
+  const ids = await harness.query<{ id: string }>(`select id from crm.contacts where email like 'import%'`)
   await expect.poll(() => enriched(ids.map((row) => Number(row.id))), { interval: 50 }).toBe(150)
-  const triggers = await query<{ trigger: string }>('select distinct trigger from fillrate.runs order by 1')
+  const triggers = await harness.query<{ trigger: string }>(
+    'select distinct trigger from fillrate.runs order by 1',
+  )
   expect(triggers.map((row) => row.trigger)).toEqual(['backfill', 'follow'])
 })
 
@@ -129,7 +131,7 @@ test('own writes are ignored, and no lookup is repeated', async () => {
 test('a change to a row being picked is not lost', async () => {
   const [id = 0] = await insert('first@example.com')
   for (let n = 0; n < 20; n++)
-    await query('update crm.contacts set email = $2, phone = null where id = $1', [
+    await harness.query('update crm.contacts set email = $2, phone = null where id = $1', [
       id,
       `again${n}@example.com`,
     ])
@@ -137,7 +139,7 @@ test('a change to a row being picked is not lost', async () => {
     .poll(
       async () =>
         (
-          await query<{ input: string }>(
+          await harness.query<{ input: string }>(
             `select l.input ->> 'email' as input from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
               where r.key = $1 and r.state <> 'waiting'`,
             [String(id)],
@@ -160,10 +162,10 @@ test('changes in a paused source wait until it is resumed', async () => {
 })
 
 test('a run does not wait for live sync', async () => {
-  const [{ id: run } = { id: 0 }] = await query<{ id: number }>(
+  const [{ id: run } = { id: 0 }] = await harness.query<{ id: number }>(
     `select id from fillrate.runs where trigger = 'follow' and state = 'running'`,
   )
-  await query(
+  await harness.query(
     `with lookup as (
        insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
        values ('email', 'later@example.com', '{}', 'pending', $1, now() + interval '1 hour') returning id
@@ -177,7 +179,7 @@ test('a run does not wait for live sync', async () => {
 })
 
 test('a deleted row picked by a dead run waits no longer', async () => {
-  await query(
+  await harness.query(
     `with dead as (
        insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
        values ('follow', '{contacts}', '{"follow": true}', 'interrupted', 'the test', gen_random_uuid(), now(), now())
@@ -187,9 +189,12 @@ test('a deleted row picked by a dead run waits no longer', async () => {
      select 'contacts', '888888', 'waiting', id, 0 from dead`,
   )
   await expect
-    .poll(() => query(`select source from fillrate.rows where deleted_at is not null and key = '888888'`), {
-      interval: 50,
-    })
+    .poll(
+      () => harness.query(`select source from fillrate.rows where deleted_at is not null and key = '888888'`),
+      {
+        interval: 50,
+      },
+    )
     .toEqual([{ source: 'contacts' }])
 })
 
@@ -205,7 +210,7 @@ test('rows of a dead run are picked again while a user locks one of them', async
     const ids = rows.map((row) => Number(row.id))
     await client.query('begin')
     await client.query(`update crm.contacts set email = 'held@example.com' where id = $1`, [ids[0]])
-    await query(
+    await harness.query(
       `with dead as (
          insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, finished_at)
          values ('follow', '{contacts}', '{"follow": true, "limit": null, "budget": null, "where": null, "route": "sync"}',
@@ -219,7 +224,7 @@ test('rows of a dead run are picked again while a user locks one of them', async
        select 'contacts', c.id, l.id, 'waiting', l.run_id, 0 from lookups l join crm.contacts c on c.email = l.key`,
     )
     const pickedAgain = (): Promise<unknown> =>
-      query(
+      harness.query(
         `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id
           where u.owner <> 'the test' and r.key = any($1) and r.key <> $2`,
         [ids.map(String), String(ids[0])],
@@ -236,13 +241,13 @@ test('a deleted row is no longer counted, and one that is inserted again goes on
   const [id = 0] = await insert('leaves@example.com')
   await expect.poll(() => enriched([id]), { interval: 20 }).toBe(1)
   const known = async (): Promise<object[]> =>
-    query(
+    harness.query(
       `select case when deleted_at is null then 'known' else 'deleted' end as is from fillrate.rows where key = $1`,
       [String(id)],
     )
-  await query('delete from crm.contacts where id = $1', [id])
+  await harness.query('delete from crm.contacts where id = $1', [id])
   await expect.poll(known, { interval: 20 }).toEqual([{ is: 'deleted' }])
-  await query(
+  await harness.query(
     `insert into crm.contacts (id, email, first_name) overriding system value values ($1, 'leaves@example.com', 'Ada')`,
     [id],
   )

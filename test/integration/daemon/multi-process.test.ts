@@ -17,10 +17,6 @@ let harness: Harness
 let daemon: App
 const stop = new AbortController()
 let started: Promise<void> = Promise.resolve()
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-const count = async (where: string): Promise<number> =>
-  Number((await query<{ count: string }>(`select count(*) from ${where}`))[0]?.count)
 
 beforeAll(async () => {
   harness = await startHarness({
@@ -55,13 +51,13 @@ test('without triggers, changes are found by changedAt, even if committed late',
   const client = await harness.database.pool.connect()
   await client.query('begin')
   await client.query(`update crm.contacts set changed_at = now() where id = 7`)
-  await query(`update crm.contacts set changed_at = now() where id = 8`)
+  await harness.query(`update crm.contacts set changed_at = now() where id = 8`)
   // Not at once: no more than a twentieth of the time is spent on it.
   await expect.poll(look, { interval: 20 }).toEqual(['8'])
   await client.query('commit')
   client.release()
   await expect.poll(look, { interval: 20 }).toContain('7')
-  await query('update crm.contacts set changed_at = null')
+  await harness.query('update crm.contacts set changed_at = null')
 })
 
 test('a backfill does not delay a sync, which takes over its rows', async () => {
@@ -73,19 +69,19 @@ test('a backfill does not delay a sync, which takes over its rows', async () => 
   })
   const other = await harness.open({ environment: { webhookSecrets: [] } })
   const backfill = other.run(runRequest({ trigger: 'backfill', route: 'sync' }))
-  await expect.poll(() => count('fillrate.rows'), { interval: 10 }).toBe(BACKFILL)
+  await expect.poll(() => harness.count('fillrate.rows'), { interval: 10 }).toBe(BACKFILL)
 
   // The last row of the backfill gets another address, and two rows are new.
-  await query(`update crm.contacts set email = 'changed@example.com' where id = ${BACKFILL - 1}`)
-  await query(`insert into crm.contacts (email) values ('new1@example.com'), ('new2@example.com')`)
+  await harness.query(`update crm.contacts set email = 'changed@example.com' where id = ${BACKFILL - 1}`)
+  await harness.query(`insert into crm.contacts (email) values ('new1@example.com'), ('new2@example.com')`)
   const open = `crm.contacts where phone is null and (id > ${BACKFILL} or id = ${BACKFILL - 1})`
-  await expect.poll(() => count(open), { interval: 20 }).toBe(0)
-  expect(await count(`fillrate.rows where state = 'waiting'`)).toBeGreaterThan(BACKFILL / 3)
+  await expect.poll(() => harness.count(open), { interval: 20 }).toBe(0)
+  expect(await harness.count(`fillrate.rows where state = 'waiting'`)).toBeGreaterThan(BACKFILL / 3)
 
   const report = await backfill
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
   expect(report.rows.picked).toBe(BACKFILL - 1)
-  const bySync = await query<{ key: string }>(
+  const bySync = await harness.query<{ key: string }>(
     `select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id where u.trigger = 'follow' order by r.key::int`,
   )
   expect(bySync.map((row) => Number(row.key))).toEqual([BACKFILL - 1, BACKFILL + 1, BACKFILL + 2])

@@ -42,7 +42,7 @@ async function post(
 }
 
 async function stored(): Promise<{ state: string; reason: string | null }[]> {
-  const { rows } = await harness.database.pool.query<{ state: string; reason: string | null }>(
+  const rows = await harness.query<{ state: string; reason: string | null }>(
     'select state, reason from fillrate.deliveries order by received_at',
   )
   return rows
@@ -85,7 +85,7 @@ test('a signed but unreadable delivery is stored with the reason', async () => {
   const unreadable = Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])
   expect(await post(unreadable)).toBe(200)
   expect(await post('{"status":"completed"}', { type: 'text/plain' })).toBe(200)
-  const { rows } = await harness.database.pool.query<{ raw: Buffer; reason: string }>(
+  const rows = await harness.query<{ raw: Buffer; reason: string }>(
     `select raw, reason from fillrate.deliveries where state = 'quarantined' order by received_at`,
   )
   expect(rows.map((row) => row.reason)).toEqual(['the body is not UTF-8', 'there is no event_id'])

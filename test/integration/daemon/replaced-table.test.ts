@@ -35,8 +35,6 @@ afterAll(async () => {
   await database.drop()
 })
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await database.pool.query<Row>(text)).rows
 const status = async (): Promise<StatusReport> =>
   JSON.parse((await cli.run('status', '--json')).stdout) as StatusReport
 const troubles = async (): Promise<string[]> =>
@@ -51,7 +49,7 @@ const filledTitles = async (): Promise<unknown> => {
 test('a table that is swapped by a rename is one trouble, until its triggers are installed', async () => {
   await expect.poll(() => log).toContain('live_sync_started')
   expect(await troubles()).toEqual([])
-  await query(`
+  await database.query(`
     create table crm.reloaded (like crm.contacts including all);
     insert into crm.reloaded overriding system value
       select id, email, first_name, last_name, linkedin from crm.contacts;
@@ -69,7 +67,7 @@ test('a table that is swapped by a rename is one trouble, until its triggers are
   const checked = await cli.run('check')
   expect(checked.code).not.toBe(0)
   expect(checked.stdout).toContain('its triggers are on crm.contacts_before, another table')
-  await query('drop table crm.contacts_before')
+  await database.query('drop table crm.contacts_before')
   await expect.poll(troubles).toEqual([expect.stringContaining('its triggers are not there')])
 
   await cli.run('follow', 'install', 'contacts')
@@ -77,9 +75,11 @@ test('a table that is swapped by a rename is one trouble, until its triggers are
   const count = (event: string): number =>
     log.split('\n').filter((line) => line.includes(event) && line.includes('triggers_outdated')).length
   expect([count('trouble_began'), count('trouble_ended')]).toEqual([1, 1])
-  await query(`insert into crm.contacts (id, email) overriding system value values (99, 'new@example.com')`)
+  await database.query(
+    `insert into crm.contacts (id, email) overriding system value values (99, 'new@example.com')`,
+  )
   await expect
-    .poll(() => query('select from crm.contacts where id = 99 and phone is not null'))
+    .poll(() => database.query('select from crm.contacts where id = 99 and phone is not null'))
     .toHaveLength(1)
 })
 
@@ -89,6 +89,6 @@ test('rows that are blank again are counted as blank by the next run, and writte
   expect(JSON.parse(ran.stdout)).toMatchObject({ rows: { picked: 0 } })
   expect(await filledTitles()).toBe(1)
   expect((await cli.run('remap', 'contacts')).code).toBe(0)
-  expect(await query('select from crm.contacts where phone is null')).toEqual([])
+  expect(await database.query('select from crm.contacts where phone is null')).toEqual([])
   expect(sandbox.stats().calls.accepted).toBe(accepted)
 })

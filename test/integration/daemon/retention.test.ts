@@ -14,12 +14,9 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await database.pool.query<Row>(text, values)).rows
-
 /** A night in which every row gets a new lookup, and one entry of each kind never finishes. */
 async function night(n: number): Promise<void> {
-  await query(`
+  await database.query(`
     with run as (
       insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at)
       values ('schedule', '{contacts}', 'completed', 'x', gen_random_uuid(), now(), now()) returning id
@@ -56,21 +53,21 @@ async function dayPasses(): Promise<void> {
     scheduled_runs: ['at'],
   }
   for (const [table, names] of Object.entries(columns))
-    await query(
+    await database.query(
       `update fillrate.${table} set ${names.map((name) => `${name} = ${name} - interval '1 day'`).join(', ')}`,
     )
 }
 
 async function counts(): Promise<Record<string, number>> {
-  const [row = {}] = await query<Record<string, number>>(
+  const [row = {}] = await database.query<Record<string, number>>(
     `select ${TABLES.map((table) => `(select count(*)::int from fillrate.${table}) as ${table}`).join(', ')}`,
   )
   return row
 }
 
 async function bytes(): Promise<number> {
-  await query(`vacuum ${TABLES.map((table) => `fillrate.${table}`).join(', ')}`)
-  const [row] = await query<{ bytes: string }>(
+  await database.query(`vacuum ${TABLES.map((table) => `fillrate.${table}`).join(', ')}`)
+  const [row] = await database.query<{ bytes: string }>(
     `select sum(pg_total_relation_size('fillrate.' || t))::text as bytes from unnest($1::text[]) t`,
     [TABLES],
   )
@@ -78,10 +75,10 @@ async function bytes(): Promise<number> {
 }
 
 test('a month of nights keeps no more rows than a week', async () => {
-  await query(
+  await database.query(
     `insert into fillrate.lookups (kind, key, input, state) values ('email', 'waits', '{}', 'pending')`,
   )
-  await query(
+  await database.query(
     `insert into fillrate.rows (source, key, lookup_id, state) select 'contacts', 'waits', id, 'waiting' from fillrate.lookups`,
   )
   const sizes: number[] = []
@@ -107,7 +104,7 @@ test('a month of nights keeps no more rows than a week', async () => {
     rows: ROWS + 1,
   })
   expect((sizes.at(-1) ?? 0) / (sizes[10] ?? 0)).toBeLessThan(1.2)
-  const [waiting] = await query<{ lookup: string | null }>(
+  const [waiting] = await database.query<{ lookup: string | null }>(
     `select lookup_id from fillrate.rows where key = 'waits'`,
   )
   expect(waiting?.lookup).not.toBeNull()
@@ -125,8 +122,8 @@ test('retention can be unlimited', async () => {
 })
 
 test('a backlog is deleted in small batches, and unfinished entries stay', async () => {
-  await query('truncate fillrate.deliveries')
-  await query(
+  await database.query('truncate fillrate.deliveries')
+  await database.query(
     `insert into fillrate.deliveries (event_id, state, body, received_at)
      select k::text, case when k = 1 then 'received' else 'settled' end, '', now() - interval '1 year'
        from generate_series(1, 1100) k`,

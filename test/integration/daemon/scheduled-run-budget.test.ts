@@ -55,7 +55,6 @@ async function continueElsewhere(): Promise<void> {
 }
 
 test('a scheduled run restarted after a crash keeps its remaining budget', async () => {
-  const { pool } = harness.database
   const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
   await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(20)
   first.child.kill('SIGKILL')
@@ -63,7 +62,7 @@ test('a scheduled run restarted after a crash keeps its remaining budget', async
   await continueElsewhere()
   await expect
     .poll(async () => {
-      const { rows } = await pool.query<{ attempts: number; reason: string }>(
+      const rows = await harness.query<{ attempts: number; reason: string }>(
         `select attempts, reason from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`,
       )
       return rows

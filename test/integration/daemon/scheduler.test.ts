@@ -32,19 +32,15 @@ afterAll(() => database.drop())
 const openDaemon = (name: string, entries: readonly ScheduleEntry[]): SchedulerDaemon =>
   new SchedulerDaemon({ name, entries, database, log, clock: () => clock })
 
-const ticks = async () =>
-  (
-    await database.pool.query<{
-      schedule: string
-      at: Date
-      state: string
-      attempts: number
-      reason: string | null
-      owner: string | null
-    }>(
-      'select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule',
-    )
-  ).rows
+const ticks = () =>
+  database.query<{
+    schedule: string
+    at: Date
+    state: string
+    attempts: number
+    reason: string | null
+    owner: string | null
+  }>('select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule')
 
 test('two daemons run each scheduled run once, even if either dies', async () => {
   await database.pool.query('truncate fillrate.scheduled_runs')

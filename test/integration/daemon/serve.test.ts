@@ -34,7 +34,7 @@ afterAll(async () => {
 test('a failed task restarts while the others and the receiver continue', async () => {
   const { pool } = harness.database
   const state = async (): Promise<string | undefined> =>
-    (await pool.query<{ state: string }>('select state from fillrate.deliveries')).rows[0]?.state
+    (await harness.query<{ state: string }>('select state from fillrate.deliveries'))[0]?.state
   let ended = false
   served.then(
     () => (ended = true),

@@ -21,12 +21,10 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
 const keys = async (): Promise<string[]> =>
-  (await query<{ key: string }>('select unnest(keys) as key from fillrate.changed_rows order by key')).map(
-    (row) => row.key,
-  )
+  (
+    await harness.query<{ key: string }>('select unnest(keys) as key from fillrate.changed_rows order by key')
+  ).map((row) => row.key)
 const state = async (): Promise<unknown> => {
   const source = app.sources.get('contacts')
   if (!source) throw new Error('no source')
@@ -34,22 +32,24 @@ const state = async (): Promise<unknown> => {
 }
 
 test('every statement is recorded with all its keys', async () => {
-  await query(`update crm.contacts set email = 'a' || email where id in (1, 2)`)
-  await query(`update crm.contacts set email = 'b' || email where id = 1`)
-  await query(`update crm.contacts set email = email where id = 3`)
+  await harness.query(`update crm.contacts set email = 'a' || email where id in (1, 2)`)
+  await harness.query(`update crm.contacts set email = 'b' || email where id = 1`)
+  await harness.query(`update crm.contacts set email = email where id = 3`)
   expect(
-    await query('select source, keys, is_import from fillrate.changed_rows order by changed_at, id'),
+    await harness.query('select source, keys, is_import from fillrate.changed_rows order by changed_at, id'),
   ).toEqual([
     { source: 'contacts', keys: ['1', '2'], is_import: false },
     { source: 'contacts', keys: ['1'], is_import: false },
   ])
-  await query('truncate fillrate.changed_rows')
+  await harness.query('truncate fillrate.changed_rows')
 })
 
 test('a user without rights on the schema fillrate can write, and is recorded', async () => {
   const role = `clerk_${Date.now()}`
-  await query(`create role ${role} login password 'x'`)
-  await query(`grant usage on schema crm to ${role}; grant select, insert, update on crm.contacts to ${role}`)
+  await harness.query(`create role ${role} login password 'x'`)
+  await harness.query(
+    `grant usage on schema crm to ${role}; grant select, insert, update on crm.contacts to ${role}`,
+  )
   const clerk = new pg.Client({ connectionString: harness.database.url })
   await clerk.connect()
   try {
@@ -61,16 +61,16 @@ test('a user without rights on the schema fillrate can write, and is recorded', 
     await clerk.query(`update contacts set email = 'clerk2@example.com' where id = 3`)
   } finally {
     await clerk.end()
-    await query(`drop owned by ${role}; drop role ${role}`)
+    await harness.query(`drop owned by ${role}; drop role ${role}`)
   }
   expect(await keys()).toEqual(['3', '6'])
-  await query('truncate fillrate.changed_rows')
+  await harness.query('truncate fillrate.changed_rows')
 })
 
 test('an uncommitted change is not lost', async () => {
   const user = new pg.Client({ connectionString: harness.database.url })
   await user.connect()
-  await query(`update crm.contacts set email = 'one@example.com' where id = 5`)
+  await harness.query(`update crm.contacts set email = 'one@example.com' where id = 5`)
   await user.query('begin')
   await user.query(`update crm.contacts set email = 'two@example.com' where id = 5`)
   const { listChangedRows, removeChanges } = await import('../../../src/store/changed-rows.ts')
@@ -80,15 +80,15 @@ test('an uncommitted change is not lost', async () => {
   await user.query('commit')
   await user.end()
   expect((await listChangedRows(app.db, ['contacts'], 10)).flatMap((one) => one.keys)).toEqual(['5'])
-  await query('truncate fillrate.changed_rows')
+  await harness.query('truncate fillrate.changed_rows')
 })
 
 test('check reports defects, install repairs them, remove drops them', async () => {
   expect(await state()).toEqual({ state: 'right' })
-  await query('alter table crm.contacts disable trigger fillrate_follow_contacts_statement')
+  await harness.query('alter table crm.contacts disable trigger fillrate_follow_contacts_statement')
   expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('disabled') })
   await app.follow('install', 'contacts')
-  await query('drop trigger fillrate_follow_contacts_row on crm.contacts')
+  await harness.query('drop trigger fillrate_follow_contacts_row on crm.contacts')
   expect(await state()).toMatchObject({ state: 'wrong', why: expect.stringContaining('is missing') })
   const other = await harness.open({
     config: {
@@ -103,6 +103,6 @@ test('check reports defects, install repairs them, remove drops them', async () 
   expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: true })
   expect(await state()).toEqual({ state: 'missing' })
   expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: false })
-  await query(`insert into crm.contacts (email) values ('not.followed@example.com')`)
+  await harness.query(`insert into crm.contacts (email) values ('not.followed@example.com')`)
   expect(await keys()).toEqual([])
 })

@@ -187,7 +187,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await inspect('cancel')
     await page.getByRole('button', { name: 'Cancel run' }).click()
     await page.waitForURL(/\/runs\/\d+$/)
-    const { rows } = await harness.database.pool.query(
+    const rows = await harness.query(
       `delete from fillrate.runs where owner = 'a process' returning cancelled_by`,
     )
     expect(rows).toEqual([{ cancelled_by: 'anna' }])

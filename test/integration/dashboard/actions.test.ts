@@ -20,11 +20,9 @@ let anna: DashboardClient
 const stop = new AbortController()
 const working: Promise<void>[] = []
 
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text, values)).rows
 const lastAudit = async (): Promise<object | undefined> =>
   (
-    await query(
+    await harness.query(
       `select actor, origin, action, parameters, outcome, detail, run_id::int as run
          from fillrate.audit_events order by id desc limit 1`,
     )
@@ -32,7 +30,7 @@ const lastAudit = async (): Promise<object | undefined> =>
 
 /** Starts a process that executes runs, beside the one that shows the dashboard. @returns stops it */
 async function startDaemon(): Promise<() => Promise<void>> {
-  const processes = await query(`select from fillrate.processes where role = 'start'`)
+  const processes = await harness.query(`select from fillrate.processes where role = 'start'`)
   const app = await harness.open({ environment: { webhookSecrets: [] } })
   const ending = new AbortController()
   const done = app.start({
@@ -43,7 +41,7 @@ async function startDaemon(): Promise<() => Promise<void>> {
   working.push(done)
   // The dashboard knows it by its report.
   await expect
-    .poll(() => query(`select from fillrate.processes where role = 'start'`))
+    .poll(() => harness.query(`select from fillrate.processes where role = 'start'`))
     .not.toHaveLength(processes.length)
   return async () => {
     ending.abort()
@@ -87,11 +85,11 @@ test('without a daemon, a requested run says so, waits, and can be withdrawn', a
   expect((await anna.post(START, fields)).location).toBe(location)
   await anna.confirm(`${location}/withdraw`)
   expect((await anna.get(location ?? '')).text).toContain('withdrawn by anna')
-  expect(await query('select outcome, detail from fillrate.audit_events order by id')).toEqual([
+  expect(await harness.query('select outcome, detail from fillrate.audit_events order by id')).toEqual([
     { outcome: 'interrupted', detail: 'withdrawn by anna' },
     { outcome: 'done', detail: null },
   ])
-  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  expect(harness.calls()).toBe(0)
 })
 
 test('a request that was stored before its process was killed is executed once, by one of two daemons', async () => {
@@ -114,24 +112,27 @@ test('a request that was stored before its process was killed is executed once, 
   })
   expect(claim.claimed?.request?.id).toBe(id)
   const daemons = [await startDaemon(), await startDaemon()]
-  await query(`update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = 'gone'`)
+  await harness.query(
+    `update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = 'gone'`,
+  )
   await expect
     .poll(
       () =>
-        query(`select state, run_id::int from fillrate.scheduled_runs where schedule = 'request ' || $1`, [
-          id,
-        ]),
+        harness.query(
+          `select state, run_id::int from fillrate.scheduled_runs where schedule = 'request ' || $1`,
+          [id],
+        ),
       {
         timeout: 20_000,
       },
     )
     .toEqual([{ state: 'done', run_id: 1 }])
-  expect(await query('select id::int, state, trigger from fillrate.runs')).toEqual([
+  expect(await harness.query('select id::int, state, trigger from fillrate.runs')).toEqual([
     { id: 1, state: 'completed', trigger: 'manual' },
   ])
   // One waits for its last poll, so that no second run can still begin.
   await Promise.all(daemons.map((end) => end()))
-  expect(await query('select from fillrate.runs')).toHaveLength(1)
+  expect(await harness.query('select from fillrate.runs')).toHaveLength(1)
 })
 
 test('a run is started once from its preview, and its end is in the audit list', async () => {
@@ -149,19 +150,19 @@ test('a run is started once from its preview, and its end is in the audit list',
     outcome: 'done',
     run,
   })
-  expect(await query('select from fillrate.runs')).toHaveLength(2)
-  const [{ options } = { options: {} }] = await query<{ options: object }>(
+  expect(await harness.query('select from fillrate.runs')).toHaveLength(2)
+  const [{ options } = { options: {} }] = await harness.query<{ options: object }>(
     'select options from fillrate.runs where id = $1',
     [run],
   )
   expect(options).toMatchObject({ limit: 20, budget: 30, route: 'auto' })
   // With a condition, as a dry run: it looks up and writes nothing.
-  const before = await query('select * from crm.contacts order by id')
+  const before = await harness.query('select * from crm.contacts order by id')
   const dry = `/runs/start?${new URLSearchParams({ source: 'contacts', where: 't.id > 35', dry: '1' })}`
   const location = await anna.confirm(dry)
   await expect.poll(lastAudit).toMatchObject({ outcome: 'done', parameters: { isDryRun: true } })
-  expect(await query('select * from crm.contacts order by id')).toEqual(before)
-  const [{ picked } = { picked: 0 }] = await query<{ picked: number }>(
+  expect(await harness.query('select * from crm.contacts order by id')).toEqual(before)
+  const [{ picked } = { picked: 0 }] = await harness.query<{ picked: number }>(
     `select (totals #>> '{rows,picked}')::int as picked from fillrate.runs where id = $1`,
     [Number(location.split('/')[2])],
   )
@@ -170,7 +171,7 @@ test('a run is started once from its preview, and its end is in the audit list',
 })
 
 test('what is wrong in the form is said beside the field, and nothing starts', async () => {
-  const before = await query('select from fillrate.runs')
+  const before = await harness.query('select from fillrate.runs')
   for (const [wrong, text] of [
     ['source=nope&budget=5', 'no source nope'],
     ['budget=5', 'Choose at least one source'],
@@ -187,15 +188,15 @@ test('what is wrong in the form is said beside the field, and nothing starts', a
       expect(answer.text).toContain('class="fault"')
     }
   }
-  expect(await query('select from fillrate.runs')).toHaveLength(before.length)
+  expect(await harness.query('select from fillrate.runs')).toHaveLength(before.length)
 })
 
 test('an undo shows its preview, and is executed by the process that serves', async () => {
   const typed = await typedCells(harness.database.pool)
   const written = () =>
-    query<{ count: number }>('select count(*)::int as count from crm.contacts where phone is not null').then(
-      ([row]) => row?.count,
-    )
+    harness
+      .query<{ count: number }>('select count(*)::int as count from crm.contacts where phone is not null')
+      .then(([row]) => row?.count)
   expect(await written()).toBe(30)
   const preview = await anna.get('/runs/1/undo')
   expect(preview.text).toMatch(/Undo run 1: restore 10 rows/)
@@ -217,7 +218,7 @@ test('an undo shows its preview, and is executed by the process that serves', as
 })
 
 test('an undo is offered for a run that wrote something, and for no other', async () => {
-  const [empty] = await query<{ id: number }>(
+  const [empty] = await harness.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, options)
      select trigger, sources, state, owner, gen_random_uuid(), leased_until, finished_at, options
        from fillrate.runs where id = 1 returning id`,
@@ -226,26 +227,26 @@ test('an undo is offered for a run that wrote something, and for no other', asyn
   const { text } = await anna.get(`/runs/${empty?.id}`)
   expect(text).toContain('Run again')
   expect(text).not.toContain('/undo"')
-  await query(`delete from fillrate.runs where id = ${empty?.id}`)
+  await harness.query(`delete from fillrate.runs where id = ${empty?.id}`)
 })
 
 test('failed rows are retried by reason', async () => {
-  await query(`update fillrate.rows set state = 'failed', reason = 'it broke', lookup_id = null, settled_at = now(), due_at = null
+  await harness.query(`update fillrate.rows set state = 'failed', reason = 'it broke', lookup_id = null, settled_at = now(), due_at = null
                 where source = 'contacts' and key in ('11', '12')`)
-  await query(`update crm.contacts set phone = null where id in (11, 12)`)
+  await harness.query(`update crm.contacts set phone = null where id in (11, 12)`)
   const path = `/retry?${new URLSearchParams({ source: 'contacts', state: 'failed', reason: 'it broke' })}`
   expect((await anna.get(path)).text).toContain('Queue 2 rows')
   expect(await anna.confirm(path)).toBe('/runs/new?retried=1&source=contacts')
   expect(await lastAudit()).toMatchObject({ action: 'retry', outcome: 'done', detail: '2 rows queued' })
-  expect(await query(`select from fillrate.rows where key in ('11', '12') and due_at <= now()`)).toHaveLength(
-    2,
-  )
+  expect(
+    await harness.query(`select from fillrate.rows where key in ('11', '12') and due_at <= now()`),
+  ).toHaveLength(2)
 })
 
 test('a pause has a reason and an end; a resume ends it', async () => {
   await anna.confirm('/sources/contacts/pause', { reason: 'import of the fair', for: '4h' })
   expect(
-    await query(
+    await harness.query(
       `select paused_by, reason, round(extract(epoch from resume_at - paused_at))::int as seconds from fillrate.paused_sources`,
     ),
   ).toEqual([{ paused_by: 'anna', reason: 'import of the fair', seconds: 4 * 3_600 }])
@@ -256,17 +257,17 @@ test('a pause has a reason and an end; a resume ends it', async () => {
   })
   expect((await anna.get(START)).text).toContain('the run skips it')
   expect(await anna.confirm('/sources/contacts/resume')).toBe('/sources/contacts')
-  expect(await query('select from fillrate.paused_sources')).toEqual([])
+  expect(await harness.query('select from fillrate.paused_sources')).toEqual([])
 })
 
 test('a run is cancelled, and an ended one is not', async () => {
-  const [row] = await query<{ id: number }>(
+  const [row] = await harness.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{contacts}', 'running', 'a process', $1, now() + interval '1 hour') returning id::int`,
     [randomUUID()],
   )
   expect(await anna.confirm(`/runs/${row?.id}/cancel`)).toBe(`/runs/${row?.id}`)
-  expect(await query('select cancelled_by from fillrate.runs where id = $1', [row?.id])).toEqual([
+  expect(await harness.query('select cancelled_by from fillrate.runs where id = $1', [row?.id])).toEqual([
     { cancelled_by: 'anna' },
   ])
   expect(await lastAudit()).toMatchObject({ action: 'cancel', run: row?.id, outcome: 'done' })
@@ -274,17 +275,17 @@ test('a run is cancelled, and an ended one is not', async () => {
   const fields = await anna.readForm('/sources/contacts/pause')
   expect((await anna.post('/runs/1/cancel', fields)).status).toBe(409)
   expect(await lastAudit()).toMatchObject({ action: 'cancel', run: 1, outcome: 'failed' })
-  await query(`delete from fillrate.runs where id = $1`, [row?.id])
+  await harness.query(`delete from fillrate.runs where id = $1`, [row?.id])
 })
 
 test('changes from the command line are in the same list, without the data that they erase', async () => {
   const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
-  const before = await query<{ id: number }>('select max(id)::int as id from fillrate.audit_events')
+  const before = await harness.query<{ id: number }>('select max(id)::int as id from fillrate.audit_events')
   try {
     const command = async (...words: string[]): Promise<number | null> =>
       (await runProgram({ cwd: cli.folder, env: cli.environment }, ...words)).code
     expect(await command('run', 'accounts', '--limit', '2', '--budget', '5', '--json')).toBe(0)
-    const [run] = await query<{ id: number }>('select max(id)::int as id from fillrate.runs')
+    const [run] = await harness.query<{ id: number }>('select max(id)::int as id from fillrate.runs')
     const undo = ['undo', String(run?.id), '--json', '--yes']
     for (const words of [
       ['retry', '--state', 'undone', '--json'],
@@ -301,7 +302,7 @@ test('changes from the command line are in the same list, without the data that 
     ])
       await command(...words)
     expect(await command(...undo)).toBe(0)
-    const added = await query<{
+    const added = await harness.query<{
       action: string
       actor: string
       origin: string
@@ -355,7 +356,7 @@ test('a reader sees no button, and can do nothing', async () => {
     shown.push(...links(acting.text))
   }
   expect(shown).toEqual(expect.arrayContaining(['/runs/new', '/sources/contacts/pause', '/runs/1/undo']))
-  const before = await query('select from fillrate.audit_events')
+  const before = await harness.query('select from fillrate.audit_events')
   for (const path of [...ACTIONS, '/runs/new', '/sources/contacts/resume']) {
     expect([path, (await reader.get(path)).status]).toEqual([path, 403])
     // The form of a run is sent to its preview.
@@ -368,11 +369,11 @@ test('a reader sees no button, and can do nothing', async () => {
     await body.dump()
     expect(statusCode).toBe(403)
   }
-  expect(await query('select from fillrate.audit_events')).toHaveLength(before.length)
+  expect(await harness.query('select from fillrate.audit_events')).toHaveLength(before.length)
 })
 
 test('no form of another site, another session or an ended session does anything', async () => {
-  const before = await query('select from fillrate.audit_events')
+  const before = await harness.query('select from fillrate.audit_events')
   const fields = await anna.readForm('/sources/contacts/pause')
   const another = await new DashboardClient(at, ANNA).readForm('/sources/contacts/pause')
   expect(another['form_token']).not.toBe(fields['form_token'])
@@ -387,8 +388,8 @@ test('no form of another site, another session or an ended session does anything
       location: `/login?${new URLSearchParams({ next: path })}`,
     })
   }
-  expect(await query('select from fillrate.audit_events')).toHaveLength(before.length)
-  expect(await query('select from fillrate.paused_sources')).toEqual([])
+  expect(await harness.query('select from fillrate.audit_events')).toHaveLength(before.length)
+  expect(await harness.query('select from fillrate.paused_sources')).toEqual([])
 })
 
 test('the audit list is shown as a page and as JSON, newest first, in pages', async () => {
@@ -417,12 +418,12 @@ test('a request that no process executes in time is dropped, one of removed sour
     await anna.confirm('/runs/start?source=accounts&budget=5'),
     await anna.confirm('/runs/start?source=contacts&budget=5'),
   ]
-  await query(
+  await harness.query(
     `update fillrate.scheduled_runs
         set at = at - interval '61 minutes', sources = case when 'contacts' = any(sources) then '{removed}' else sources end
       where request is not null and state = 'waiting'`,
   )
-  const before = await query('select from fillrate.runs')
+  const before = await harness.query('select from fillrate.runs')
   const end = await startDaemon()
   for (const location of waiting)
     await expect
@@ -430,5 +431,5 @@ test('a request that no process executes in time is dropped, one of removed sour
       .toContain('no process with its sources executed it in time')
   expect(await lastAudit()).toMatchObject({ action: 'run', outcome: 'failed', run: null })
   await end()
-  expect(await query('select from fillrate.runs')).toHaveLength(before.length)
+  expect(await harness.query('select from fillrate.runs')).toHaveLength(before.length)
 })

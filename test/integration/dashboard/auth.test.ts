@@ -258,7 +258,7 @@ describe('without a token', () => {
       const delivered = await send(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
       expect(delivered.text).toContain('signature')
     }
-    expect((await harness.database.pool.query('select from fillrate.paused_sources')).rowCount).toBe(0)
+    expect(await harness.count('fillrate.paused_sources')).toBe(0)
   })
 
   test('health that strangers send for is looked up once for all of them', async () => {
@@ -354,7 +354,7 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
       const spend = { ...counted.spend, forecast: expect.any(Object) as object }
       expect({ ...state, fill_rate: {} }).toEqual({ ...counted, spend, fill_rate: {} })
       // Counted by the run, which leaves a count out where counting costs too much: it may be an older one.
-      const { rows } = await harness.database.pool.query<{ source: string; at: Date; eligible: number }>(
+      const rows = await harness.query<{ source: string; at: Date; eligible: number }>(
         'select distinct on (source) source, at, eligible::int from fillrate.fill_rate_samples order by source, at desc',
       )
       expect(Object.entries(coverage).map(([source, one]) => ({ ...one, source }))).toEqual(
@@ -441,7 +441,7 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
     values.get('fillrate_write_back_batch_seconds_count'),
   )
   expect(values.get('fillrate_delivery_lag_seconds_count')).toBe(1)
-  const { rows } = await harness.database.pool.query<{ answered: number }>(
+  const rows = await harness.query<{ answered: number }>(
     `select count(*)::int as answered from fillrate.lookups where resolved_at is not null`,
   )
   expect(

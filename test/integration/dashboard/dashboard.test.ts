@@ -92,7 +92,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
       expect(new Set(steps)).toEqual(new Set([picked]))
     }
     await page.goto(`${at}/sources/contacts`)
-    const { rows } = await harness.database.pool.query<{ share: string }>(
+    const rows = await harness.query<{ share: string }>(
       `select round(100.0 * count(nullif(trim(title), '')) / count(*), 1) || '%' as share from crm.contacts`,
     )
     const title = page.locator('.coverage tr', { hasText: 'title' })
@@ -128,7 +128,6 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   })
 
   test('rows: a search by e-mail or key, filters, an order, pages there and back, and the same as CSV', async () => {
-    const { pool } = harness.database
     const page = await open('/rows')
     expect(await page.locator('main').innerText()).toContain('128 rows')
     const first = await keysOn(page)
@@ -143,9 +142,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     expect(await keysOn(page)).toEqual(first)
     expect(await page.locator('a[rel=prev]').count()).toBe(0)
 
-    const { rows: people } = await pool.query<{ email: string }>(
-      'select email from crm.contacts where id = 33',
-    )
+    const people = await harness.query<{ email: string }>('select email from crm.contacts where id = 33')
     await page.fill('#find', ` ${people[0]?.email.toUpperCase()} `)
     await page.press('#find', 'Enter')
     expect(await keysOn(page)).toEqual(['33'])
@@ -161,7 +158,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
 
     // The latest first, unless another order is chosen.
     await page.goto(`${at}/rows?source=contacts`)
-    const { rows: latest } = await pool.query<{ key: string }>(
+    const latest = await harness.query<{ key: string }>(
       `select key from fillrate.rows where source = 'contacts'
         order by coalesce(settled_at, picked_at) desc, source desc, key desc limit 50`,
     )
@@ -171,7 +168,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.fill('.filters [name=run]', '2')
     await page.selectOption('.filters [name=sort]', 'newest')
     await page.click('.filters button')
-    const { rows: expected } = await pool.query<{ key: string }>(
+    const expected = await harness.query<{ key: string }>(
       `select key from fillrate.rows where source = 'contacts' and state = 'enriched' and run_id = 2
         order by settled_at desc, source desc, key desc`,
     )
@@ -205,7 +202,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     expect(await page.locator('main').innerText()).toContain('Expected: a key of the source contacts')
 
     await page.goto(`${at}/runs/2`)
-    const { rows } = await harness.database.pool.query<{ key: string; after: object }>(
+    const rows = await harness.query<{ key: string; after: object }>(
       'select key, after from fillrate.changes where run_id = 2 order by id',
     )
     const shown = page.locator('#changes tbody tr')
@@ -216,7 +213,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     const cells = rows.reduce((sum, { after }) => sum + Object.keys(after).length, 0)
     expect(changes.trim().split('\r\n')).toHaveLength(cells + 1)
     const spend = (await (await fetch(`${at}/spend.csv`)).text()).trim().split('\r\n')
-    const { rows: requested } = await harness.database.pool.query<{ lookups: number }>(
+    const requested = await harness.query<{ lookups: number }>(
       `select sum((totals #>> '{lookups,requested}')::int)::int as lookups from fillrate.runs`,
     )
     expect(spend.slice(1).reduce((sum, line) => sum + Number(line.split(',')[6]), 0)).toBe(

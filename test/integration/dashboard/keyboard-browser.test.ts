@@ -178,7 +178,7 @@ describe.skipIf(browserProgram() === null)('the dashboard, by keyboard alone', (
     await enter(/^\/runs\/\d+$/, /\/runs\/\d+$/)
     await enter('Cancel', /\/cancel$/)
     await enter(/^Cancel run/, /\/runs\/\d+$/)
-    const { rows } = await dashboard.harness.database.pool.query(
+    const rows = await dashboard.harness.query(
       `delete from fillrate.runs where owner = 'a process' returning cancelled_by`,
     )
     expect(rows).toEqual([{ cancelled_by: 'anna' }])

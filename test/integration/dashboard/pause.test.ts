@@ -91,13 +91,13 @@ test('only sources of the configuration can be paused', async () => {
 })
 
 test('runs keep the coverage before the first and after each, and what they called', async () => {
-  const { rows } = await harness.database.pool.query<{ source: string; filled: Record<string, number> }>(
+  const rows = await harness.query<{ source: string; filled: Record<string, number> }>(
     'select source, filled from fillrate.fill_rate_samples order by source, at',
   )
   const contacts = rows.filter((row) => row.source === 'contacts').map((row) => row.filled['phone'] ?? -1)
   expect(contacts[0]).toBe(0)
   expect(contacts.at(-1)).toBeGreaterThan(0)
-  const { rows: counted } = await harness.database.pool.query<{ calls: number; total: number }>(`
+  const counted = await harness.query<{ calls: number; total: number }>(`
     select (select sum(calls)::int from fillrate.request_counts) as calls,
            (select sum(value)::int from fillrate.metric_counters where name = 'fillrate_requests_total') as total`)
   const { calls } = harness.sandbox.stats()

@@ -36,7 +36,7 @@ beforeAll(async () => {
   })
   const { pool } = harness.database
   // What psql does, and the names of this test.
-  const name = (await pool.query<{ name: string }>('select current_database() as name')).rows[0]?.name
+  const name = (await harness.query<{ name: string }>('select current_database() as name'))[0]?.name
   const roles = (await readFile('deploy/compose/roles.sql', 'utf8'))
     .replace(/^\\getenv .*$/m, '')
     .replaceAll(`:'password'`, `'compose'`)
@@ -54,13 +54,11 @@ afterAll(async () => {
 
 test('with the roles of roles.sql, migrate creates the schema, and a run fills the CRM and keeps typed values', async () => {
   expect(await cli.runWith({ DATABASE_URL: urlFor(OWNER) }, 'migrate')).toMatchObject({ code: 0, stderr: '' })
-  const typed = async (): Promise<unknown> =>
-    (
-      await harness.database.pool.query(
-        `select count(*) filter (where title = 'typed by hand') as titles, count(phone) filter (where id % 9 = 0) as phones
+  const typed = (): Promise<unknown> =>
+    harness.query(
+      `select count(*) filter (where title = 'typed by hand') as titles, count(phone) filter (where id % 9 = 0) as phones
            from crm.contacts`,
-      )
-    ).rows
+    )
   const before = await typed()
   const config = resolve('deploy/compose/fillrate.config.ts')
   const ended = await cli.run('run', '--wait', '2m', '--json', '--config', config)

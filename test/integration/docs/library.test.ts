@@ -28,7 +28,7 @@ const envOf = ({ database, sandbox }: Harness): Record<string, string> => ({
 
 test('plan, run, explain and undo work as the commands do', async () => {
   const plan = await fillrate.plan()
-  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  expect(harness.calls()).toBe(0)
   const picked: number[] = []
   const report = await fillrate.run({
     limit: 30,
@@ -38,7 +38,7 @@ test('plan, run, explain and undo work as the commands do', async () => {
   expect(stateSum(report)).toBe(30)
   expect(picked.at(-1)).toBe(30)
   expect(JSON.stringify(plan)).toContain('contacts')
-  const { rows } = await harness.database.pool.query<{ key: string }>(
+  const rows = await harness.query<{ key: string }>(
     `select key from fillrate.rows where state = 'enriched' order by key limit 1`,
   )
   const key = rows[0]?.key ?? ''

@@ -138,7 +138,7 @@ function expectSources(plan: Plan, expected: Expected): void {
 
 /** The stored reasons of rows without a usable input, counted. */
 async function faultsFound({ database, config }: Example): Promise<Record<string, Record<string, number>>> {
-  const { rows } = await database.pool.query<{ source: string; reason: string; count: number }>(
+  const rows = await database.query<{ source: string; reason: string; count: number }>(
     `select source, reason, count(*)::int from fillrate.rows where state = 'invalid_input' group by 1, 2`,
   )
   return Object.fromEntries(
@@ -176,7 +176,7 @@ async function expectRecords(
       ({ map, sql, group, matches, minConfidence }) =>
         map === null && sql === null && group === null && matches === null && minConfidence === null,
     )
-    const { rows } = await database.pool.query<{ key: string; record: Json }>(
+    const rows = await database.query<{ key: string; record: Json }>(
       `select r.key, l.record from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
         where r.source = $1 and r.state = 'enriched'`,
       [source.name],

@@ -11,7 +11,6 @@ import { signWebhook } from '../../../src/webhook/signature.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
-import { scalar } from '../history/tables.ts'
 import { suppressionHash } from '../../../src/store/suppressions.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 
@@ -57,14 +56,13 @@ afterAll(async () => {
 
 /** Counts the rows of Fillrate's tables that contain a text, bytes as text. */
 async function mentions(text: string): Promise<Record<string, number>> {
-  const { pool } = harness.database
-  const { rows: tables } = await pool.query<{ name: string }>(
+  const tables = await harness.query<{ name: string }>(
     `select table_name as name from information_schema.tables where table_schema = 'fillrate'`,
   )
   const found: Record<string, number> = {}
   for (const { name } of tables) {
     const bytes = name === 'deliveries' ? `|| coalesce(encode(raw, 'escape'), '')` : ''
-    const { rows } = await pool.query<{ count: number }>(
+    const rows = await harness.query<{ count: number }>(
       `select count(*)::int as count from fillrate."${name}" t where (t::text ${bytes}) ilike '%' || $1 || '%'`,
       [text],
     )
@@ -90,8 +88,8 @@ const erase = (kind: ForgetTarget['kind'], typed: string): Promise<ForgetReport>
     dryRun: false,
   })
 }
-const rowState = async (where: string): Promise<unknown> =>
-  (await harness.database.pool.query(`select state, reason from fillrate.rows where ${where}`)).rows
+const rowState = (where: string): Promise<unknown> =>
+  harness.query(`select state, reason from fillrate.rows where ${where}`)
 
 test('a dry run reports what would be erased and changes nothing', async () => {
   const before = await mentions(ERASED)
@@ -111,19 +109,15 @@ test('a dry run reports what would be erased and changes nothing', async () => {
 })
 
 test('forget removes the address from all tables, stores a tombstone and leaves user rows unchanged', async () => {
-  const { pool } = harness.database
   const own = 'select md5(string_agg(t::text, $1 order by id)) as sum from crm.contacts t'
-  const before = (await pool.query<{ sum: string }>(own, [''])).rows
-  const [{ profile, phone }] = (
-    await pool.query(
-      `select t.linkedin as profile, l.record ->> 'phone' as phone from crm.contacts t
+  const before = await harness.query<{ sum: string }>(own, [''])
+  const [{ profile, phone }] = (await harness.query(
+    `select t.linkedin as profile, l.record ->> 'phone' as phone from crm.contacts t
          join fillrate.rows r on r.key = t.id::text and r.source = 'contacts'
          join fillrate.lookups l on l.id = r.lookup_id where t.id = 19`,
-    )
-  ).rows as [{ profile: string; phone: string }]
+  )) as [{ profile: string; phone: string }]
   expect(
-    await scalar(
-      pool,
+    await harness.scalar(
       `select own_writes #>> '{linkedin,0}' from fillrate.rows where key = '19' and source = 'contacts'`,
     ),
   ).toBe(profile)
@@ -137,10 +131,10 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
   expect(explained).not.toContain('inputs have changed')
   expect(explained).not.toContain('not Fillrate')
   expect(explained).toMatch(/title .*not known any more: erased/)
-  expect((await pool.query('select kind, hash from fillrate.suppressions')).rows).toMatchObject([
+  expect(await harness.query('select kind, hash from fillrate.suppressions')).toMatchObject([
     { kind: 'email' },
   ])
-  expect((await pool.query(own, [''])).rows).toEqual(before)
+  expect(await harness.query(own, [''])).toEqual(before)
   expect(await rowState(`key in ('19', '20') and source = 'contacts'`)).toEqual(
     Array.from({ length: 2 }, () => ({
       state: 'suppressed',
@@ -163,13 +157,12 @@ test('later runs request nothing for erased rows, even after their inputs change
   // Row 20 too, once: what Fillrate wrote into its input is forgotten, so the profile counts as the user's.
   expect(report.rows).toMatchObject({ picked: 3, suppressed: 3, waiting: 0 })
   expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ picked: 0 })
-  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  expect(harness.calls()).toBe(0)
   expect(await mentions(ERASED)).toEqual({})
 })
 
 test('a later delivery is stored without erased people, with the others, whether or not its job is known', async () => {
-  const { pool } = harness.database
-  const { rows } = await pool.query<{ job_id: string }>(
+  const rows = await harness.query<{ job_id: string }>(
     'select job_id from fillrate.jobs j where job_id is not null limit 1',
   )
   const results = [
@@ -196,7 +189,7 @@ test('a suppression can be taken back: the rows are looked up again', async () =
     '1 suppression taken back',
   )
   expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ enriched: 1 })
-  expect(harness.sandbox.stats().calls.accepted).toBe(1)
+  expect(harness.calls()).toBe(1)
 })
 
 test('suppressions are listed, as hashes with their kind and time', async () => {
@@ -216,7 +209,7 @@ test('suppressions are listed, as hashes with their kind and time', async () => 
 
 test('a person requested by another identifier is erased when the answer identifies them', async () => {
   const { pool } = harness.database
-  const { rows } = await pool.query<{ email: string }>(
+  const rows = await harness.query<{ email: string }>(
     `select record ->> 'email' as email from fillrate.lookups where kind = 'linkedin_url'`,
   )
   const email = rows[0]?.email ?? ''
@@ -231,7 +224,7 @@ test('a person requested by another identifier is erased when the answer identif
   harness.sandbox.reset()
   const report = await harness.run({ route: 'sync' })
   expect(report.rows).toMatchObject({ suppressed: 1, waiting: 0 })
-  expect(harness.sandbox.stats().calls.accepted).toBe(1)
+  expect(harness.calls()).toBe(1)
   expect(await mentions(email)).toEqual({})
   expect(await mentions('/in/zzunlike')).toEqual({})
 })
@@ -263,7 +256,7 @@ test('a call without an identifier, or with an invalid one, changes nothing', as
 test('a long search holds no lock on rows already found: they are picked and written meanwhile', async () => {
   const { database } = harness
   const key = 'person31@example.com'
-  const { rows } = await database.pool.query<{ id: number; key: string }>(
+  const rows = await database.query<{ id: number; key: string }>(
     `select l.id, r.key from fillrate.lookups l join fillrate.rows r on r.lookup_id = l.id where l.key = $1`,
     [key],
   )
@@ -298,9 +291,10 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
     const id = { deliveries: 51, rows: 52, changes: 53, lookups: 54 }[table]
     const email = `person${id}@example.com`
     await harness.run({ route: 'sync' })
-    const [{ phone }] = (
-      await pool.query(`select record ->> 'phone' as phone from fillrate.lookups where key = $1`, [email])
-    ).rows as [{ phone: string }]
+    const [{ phone }] = (await harness.query(
+      `select record ->> 'phone' as phone from fillrate.lookups where key = $1`,
+      [email],
+    )) as [{ phone: string }]
     expect(await mentions(phone)).not.toEqual({})
     await pool.query(`
       create or replace function public.fail() returns trigger language plpgsql as $$ begin raise exception 'no space'; end $$;
@@ -316,7 +310,7 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
     })
     expect(failed.stdout + failed.stderr).not.toContain(email)
     const audited = 'select outcome, detail from fillrate.audit_events order by id desc limit 1'
-    expect((await pool.query(audited)).rows).toMatchObject([
+    expect(await harness.query(audited)).toMatchObject([
       { outcome: 'failed', detail: expect.stringContaining('did not finish') as string },
     ])
     await pool.query(`drop trigger fail on fillrate.${table}`)
@@ -328,7 +322,7 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
     )
     harness.sandbox.reset()
     expect((await harness.run({ route: 'sync' })).rows).toMatchObject({ picked: 1, suppressed: 1 })
-    expect(harness.sandbox.stats().calls.accepted).toBe(0)
+    expect(harness.calls()).toBe(0)
     expect(await rowState(`key = '${id}' and source = 'contacts'`)).toEqual([
       { state: 'suppressed', reason: 'suppressed by forget: not looked up again' },
     ])
@@ -336,7 +330,7 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
     await pool.query(`update crm.contacts set email = null where id = ${id}`)
     expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
     expect([await mentions(email), await mentions(phone)]).toEqual([{}, {}])
-    const { rows } = await pool.query(
+    const rows = await harness.query(
       `select last_written, earlier_writes, own_writes from fillrate.rows where key = '${id}' and source = 'contacts'`,
     )
     expect(rows).toEqual([{ last_written: null, earlier_writes: null, own_writes: null }])
@@ -386,9 +380,10 @@ test('sources that cannot be searched are named, the rest is erased, and the com
 test('what was written is erased after its record has expired', async () => {
   const { pool } = harness.database
   const email = 'person61@example.com'
-  const [{ profile }] = (
-    await pool.query('select linkedin as profile from crm.contacts where email = $1', [email])
-  ).rows as [{ profile: string }]
+  const [{ profile }] = (await harness.query(
+    'select linkedin as profile from crm.contacts where email = $1',
+    [email],
+  )) as [{ profile: string }]
   expect(Object.keys(await mentions(profile))).toContain('changes')
   await pool.query(
     `update fillrate.lookups set requested_at = now() - interval '100 days', resolved_at = now() - interval '100 days',
@@ -418,12 +413,10 @@ test('an erasure neither waits for a pg_dump that runs, nor do the runs beside i
   const ended = once(dump, 'exit')
   try {
     const isDumping = async (): Promise<boolean> =>
-      (
-        await database.pool.query(
-          `select from pg_locks l join pg_stat_activity a using (pid) where a.application_name = 'pg_dump'
+      (await database.count(
+        `pg_locks l join pg_stat_activity a using (pid) where a.application_name = 'pg_dump'
               and l.relation = 'fillrate.suppressions'::regclass`,
-        )
-      ).rowCount === 1
+      )) === 1
     await expect
       .poll(async () => (dump.exitCode === null ? isDumping() : 'older than the server'))
       .not.toBe(false)

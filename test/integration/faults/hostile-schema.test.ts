@@ -86,9 +86,8 @@ const FUNCTIONS = [
 
 const ROLE = `fillrate_hostile_${process.pid}`
 let harness: Harness
-const rows = async (sql: string): Promise<unknown[]> => (await harness.database.pool.query(sql)).rows
 const seen = async (): Promise<unknown[]> =>
-  (await rows('select distinct what from public.seen order by 1')).map(
+  (await harness.query('select distinct what from public.seen order by 1')).map(
     (row) => (row as { what: string }).what,
   )
 
@@ -174,15 +173,15 @@ test.each([
   [', behind PgBouncer', true],
 ])('no operator or function of another role is called with the rights of Fillrate%s', async (_, isPooled) => {
   if (isPooled && !hasPgBouncer()) return
-  expect(await rows(findPlanted)).toMatchObject([
+  expect(await harness.query(findPlanted)).toMatchObject([
     { planted: expect.toSatisfy((count: number) => count > 300) },
   ])
   // They are called where nothing prevents it.
-  await rows(
+  await harness.query(
     `select 'cold'::crm.stage = 'warm'::crm.stage, t.tenant || t.code from crm.people t where t.code::text = 'C1'`,
   )
   expect(await seen()).toEqual(['crm.stage = crm.stage', 'varchar || ext.citext'])
-  await rows('truncate public.seen')
+  await harness.query('truncate public.seen')
 
   const url = new URL(harness.database.url)
   url.username = ROLE
@@ -195,13 +194,13 @@ test.each([
   const step = async <Result>(name: string, act: () => Promise<Result>): Promise<Result> => {
     const result = await act()
     found[name] = await seen()
-    await rows('truncate public.seen')
+    await harness.query('truncate public.seen')
     return result
   }
   try {
     await step('install', () => app.follow('install', 'people'))
     await step('trigger', () =>
-      rows(`update crm.people set email = 'x' || email::text where code operator(ext.=) 'c1'`),
+      harness.query(`update crm.people set email = 'x' || email::text where code operator(ext.=) 'c1'`),
     )
     await step('plan', () => app.plan(runRequest()))
     const { run, rows: states, cells } = await step('run', () => app.run(runRequest()))
@@ -218,11 +217,11 @@ test.each([
     await pooler?.stop()
   }
   expect(Object.entries(found).filter(([, called]) => called.length > 0)).toEqual([])
-  await rows('truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade')
+  await harness.query('truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade')
 })
 
 test('what is found only in such a schema is reported with what to do', async () => {
-  await rows(`
+  await harness.query(`
     create table public.regions (code varchar, name text);
     create extension hstore schema public;
     alter table crm.companies add extra public.hstore`)
@@ -238,11 +237,11 @@ test('what is found only in such a schema is reported with what to do', async ()
   await open({ where: 'exists (select from public.regions) or true' })
   await open({ where: `t.extra is null or t."extra"::text <> '' or t.extra operator(public.=) 'a=>1'` })
   // Those whose triggers run with the rights of Fillrate's role anyway may create there.
-  await rows(`
+  await harness.query(`
     drop owned by mallory_${process.pid} cascade;
     revoke create on schema public from public;
     grant create on schema public to mallory_${process.pid}`)
   await expect(open({ where: 'exists (select from regions) or true' })).rejects.toThrow('does not exist')
-  await rows(`alter table crm.people owner to mallory_${process.pid}`)
+  await harness.query(`alter table crm.people owner to mallory_${process.pid}`)
   await open({ where: 'exists (select from regions) or true' })
 })

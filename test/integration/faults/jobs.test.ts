@@ -26,7 +26,7 @@ interface StoredJob {
   readonly reason: string | null
 }
 const job = async (): Promise<StoredJob> => {
-  const { rows } = await harness.database.pool.query<StoredJob>(
+  const rows = await harness.query<StoredJob>(
     'select key as id, job_id, state, reason from fillrate.jobs order by created_at',
   )
   if (!rows[0]) throw new Error('there is no job')
@@ -40,9 +40,7 @@ const submitOnly = async (): Promise<StoredJob> => {
   return job()
 }
 const emails = async (): Promise<string[]> =>
-  (
-    await harness.database.pool.query<{ key: string }>('select key from fillrate.lookups order by id')
-  ).rows.map((row) => row.key)
+  (await harness.query<{ key: string }>('select key from fillrate.lookups order by id')).map((row) => row.key)
 const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> => {
   const body = Buffer.from(
     JSON.stringify({ event_id: randomUUID(), status: 'completed', results: [], ...changes }),
@@ -65,12 +63,7 @@ const passDeadline = () =>
   harness.database.pool.query(
     `update fillrate.jobs set deadline_at = now() - interval '1 s' where finished_at is null`,
   )
-const stored = async (): Promise<number> =>
-  (
-    await harness.database.pool.query<{ n: number }>(
-      `select count(*)::int as n from fillrate.lookups where record is not null`,
-    )
-  ).rows[0]?.n ?? 0
+const stored = (): Promise<number> => harness.count(`fillrate.lookups where record is not null`)
 
 test('a delivery posted twice at once, to two receivers, is settled once', async () => {
   const { id, job_id: jobId } = await submitOnly()
@@ -114,9 +107,7 @@ test('a delivery after the deadline completes what is still open, and nothing is
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { person: 0 } })
   expect(await stored()).toBe(list.length)
   expect(await job()).toMatchObject({ state: 'completed' })
-  const { rows } = await harness.database.pool.query(
-    'select 1 from fillrate.changes group by key having count(*) > 1',
-  )
+  const rows = await harness.query('select 1 from fillrate.changes group by key having count(*) > 1')
   expect(rows).toEqual([])
 })
 
@@ -127,14 +118,14 @@ test('a record that arrives after its lookup was not found is stored, and its ro
   const missed = await harness.run()
   expect(missed.rows.not_found).toBeGreaterThan(50)
   await deliver({ job_id: jobId, results: resultsFor(await emails()) }, id)
-  const calls = harness.sandbox.stats().calls.accepted
+  const calls = harness.calls()
   await harness.run()
   const report = await harness.run()
   expect(report.rows.waiting).toBe(0)
-  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
-  const { rows } = await harness.database.pool.query(`select distinct state from fillrate.rows`)
+  expect(harness.calls()).toBe(calls)
+  const rows = await harness.query<{ state: string }>(`select distinct state from fillrate.rows`)
   // A row with a typed title has nothing left to write.
-  expect(rows.map((row: { state: string }) => row.state).sort()).toEqual(['enriched', 'unchanged'])
+  expect(rows.map((row) => row.state).sort()).toEqual(['enriched', 'unchanged'])
 })
 
 test('a delivery for a job of another database is stored as an orphan and changes nothing', async () => {
@@ -143,7 +134,7 @@ test('a delivery for a job of another database is stored as an orphan and change
   await harness.run({ waitMs: 0 })
   expect(await stored()).toBe(0)
   expect((await job()).state).toBe(state)
-  const { rows } = await harness.database.pool.query('select state, reason from fillrate.deliveries')
+  const rows = await harness.query('select state, reason from fillrate.deliveries')
   expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of this database has this id' }])
 })
 

@@ -96,9 +96,7 @@ test('the role of docs/security.md installs, reinstalls and removes triggers', a
   await app.follow('install', 'contacts')
   expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
   await harness.database.pool.query(`update crm.contacts set email = 'followed@example.com' where id = 1`)
-  expect((await harness.database.pool.query('select keys from fillrate.changed_rows')).rows).toEqual([
-    { keys: ['1'] },
-  ])
+  expect(await harness.query('select keys from fillrate.changed_rows')).toEqual([{ keys: ['1'] }])
   // As after an upgrade with new tables, before the grants are repeated: no change would be recorded.
   const { pool } = harness.database
   await pool.query(`revoke insert on fillrate.changed_rows_spare from ${OWNER}, ${ROLE}`)
@@ -127,8 +125,7 @@ test('no role gains the privileges of the role that installed the triggers', asy
   const app = await harness.open()
   await app.follow('install', 'contacts')
   const { pool } = harness.database
-  const count = async (): Promise<unknown> => (await pool.query('select count(*) from crm.contacts')).rows
-  const before = await count()
+  const before = await harness.count('crm.contacts')
   // A type owned by the role, whose cast to text would run with the privileges of the function's owner.
   await onServer(url, async (client) => {
     await client.query(`
@@ -143,7 +140,7 @@ test('no role gains the privileges of the role that installed the triggers', asy
                     insert into bait values (row(1), 'x')`),
     ).rejects.toThrow(/permission denied for function .*follow_contacts/)
   })
-  expect(await count()).toEqual(before)
+  expect(await harness.count('crm.contacts')).toBe(before)
 
   const source = app.sources.get('contacts')
   if (!source) throw new Error('no source')

@@ -30,9 +30,6 @@ const trigger = (fires: string): string => {
 
 const ROLE = `fillrate_open_${process.pid}`
 let harness: Harness
-const rows = async (sql: string): Promise<unknown[]> => (await harness.database.pool.query(sql)).rows
-const count = async (sql: string): Promise<number> =>
-  ((await rows(`select count(*)::int as n from ${sql}`)) as Array<{ n: number }>)[0]?.n ?? 0
 
 beforeAll(async () => {
   harness = await startHarness({
@@ -63,7 +60,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await rows(`drop role ${ROLE}`)
+  await harness.query(`drop role ${ROLE}`)
   await harness.close()
 })
 
@@ -81,21 +78,21 @@ test.each([
   const { signal } = new AbortController()
   const expectAudited = async (written: number): Promise<void> => {
     // Before, after and deferred, each row; the statements' own triggers also without a row.
-    expect(await count(`audit_log where id is not null`)).toBe(3 * written)
-    expect(await count(`(select fires, id from audit_log where id is not null group by 1, 2) as one`)).toBe(
-      2 * written,
-    )
-    expect(await count(`audit_log where fires = 'before statement'`)).toBeGreaterThan(0)
-    expect(await count(`audit_log where fires = 'statement'`)).toBeGreaterThan(0)
-    await rows('truncate audit_log')
+    expect(await harness.count(`audit_log where id is not null`)).toBe(3 * written)
+    expect(
+      await harness.count(`(select fires, id from audit_log where id is not null group by 1, 2) as one`),
+    ).toBe(2 * written)
+    expect(await harness.count(`audit_log where fires = 'before statement'`)).toBeGreaterThan(0)
+    expect(await harness.count(`audit_log where fires = 'statement'`)).toBeGreaterThan(0)
+    await harness.query('truncate audit_log')
   }
   const app = await harness.open({ environment })
   try {
     const { run, rows: states } = await app.run(runRequest())
     expect(states).toMatchObject({ picked: 30, write_rejected: 0, failed: 0 })
     expect(states.enriched).toBeGreaterThan(15)
-    expect(await count(`people where seniority is not null and changes = 1`)).toBe(states.enriched)
-    expect(await count(`people where letter is distinct from left(title, 1)`)).toBe(0)
+    expect(await harness.count(`people where seniority is not null and changes = 1`)).toBe(states.enriched)
+    expect(await harness.count(`people where letter is distinct from left(title, 1)`)).toBe(0)
     await expectAudited(states.enriched)
 
     const other = await harness.open({ environment, config: remapped })
@@ -106,25 +103,27 @@ test.each([
 
     const undone = await app.undo({ run, dryRun: false, signal })
     expect(undone).toMatchObject({ failed: [], changes: { restored: undone.changes.total } })
-    expect(await count(`people where title is null and letter is null`)).toBe(30)
+    expect(await harness.count(`people where title is null and letter is null`)).toBe(30)
     await expectAudited(states.enriched)
 
     // One cell is rejected, so that the batch is bisected.
-    const [banned] = (await rows(
+    const [banned] = (await harness.query(
       `insert into banned select record ->> 'title' from fillrate.lookups where record ->> 'title' <> '' limit 1 returning title`,
     )) as Array<{ title: string }>
-    await rows('truncate fillrate.rows, fillrate.changes cascade')
+    await harness.query('truncate fillrate.rows, fillrate.changes cascade')
     const again = await app.run(runRequest())
     expect(again.rows).toMatchObject({ picked: 30, write_rejected: 0, failed: 0 })
     expect(again.rows.enriched).toBe(states.enriched)
-    const skipped = await count(`fillrate.skipped_cells where value #>> '{}' = '${banned?.title}'`)
+    const skipped = await harness.count(`fillrate.skipped_cells where value #>> '{}' = '${banned?.title}'`)
     expect(skipped).toBeGreaterThan(0)
-    expect(await count(`people where seniority is not null and title is null`)).toBe(skipped)
-    expect(await count(`audit_log where fires = 'row' and id is not null`)).toBeGreaterThan(states.enriched)
+    expect(await harness.count(`people where seniority is not null and title is null`)).toBe(skipped)
+    expect(await harness.count(`audit_log where fires = 'row' and id is not null`)).toBeGreaterThan(
+      states.enriched,
+    )
   } finally {
     await app.close()
     await pooler?.stop()
-    await rows(`truncate fillrate.rows, fillrate.lookups, fillrate.changes, audit_log, banned cascade;
+    await harness.query(`truncate fillrate.rows, fillrate.lookups, fillrate.changes, audit_log, banned cascade;
       alter table people disable trigger all;
       update people set title = null, seniority = null, name = null, changes = 0;
       alter table people enable trigger all`)
@@ -132,7 +131,7 @@ test.each([
 })
 
 test('what a read or the statement itself needs of such a schema is reported before anything is asked', async () => {
-  await rows(`
+  await harness.query(`
     create table hidden (id int);
     create function is_shown(given int) returns boolean language plpgsql stable as $$
       begin return not exists (select from hidden where id = given); end $$;

@@ -59,9 +59,8 @@ async function post(body: string | Buffer, headers: Record<string, string> = {})
   await response.arrayBuffer()
   return response.status
 }
-const stored = async (): Promise<{ state: string; reason: string | null }[]> =>
-  (await database.pool.query(`select state, reason from fillrate.deliveries order by received_at, event_id`))
-    .rows
+const stored = (): Promise<{ state: string; reason: string | null }[]> =>
+  database.query(`select state, reason from fillrate.deliveries order by received_at, event_id`)
 
 async function settleAll(): Promise<void> {
   const deps = { db: database.db, log, policy: policy as never, now: Date.now, adapter: BUILT_IN_SERVICE }
@@ -119,11 +118,9 @@ test('a replayed body with a new event_id is signed and accepted, and changes no
   const results = [{ request_id: 'a@example.com', data: { title: 'First', confidence: 0.9 } }]
   const look = async (): Promise<unknown> => {
     await settleAll()
-    return (
-      await database.pool.query(
-        `select state, record, resolved_at from fillrate.lookups where key = 'a@example.com'`,
-      )
-    ).rows
+    return await database.query(
+      `select state, record, resolved_at from fillrate.lookups where key = 'a@example.com'`,
+    )
   }
   expect(await post(event({ job_id: 'replayed', results }))).toBe(200)
   const first = await look()

@@ -116,17 +116,16 @@ test('a rejected key stops the run and is not printed', async () => {
 })
 
 test('no table of any schema contains a secret', async () => {
-  const { rows: tables } = await database.pool.query<{ name: string }>(
+  const tables = await database.query<{ name: string }>(
     `select format('%I.%I', table_schema, table_name) as name from information_schema.tables
       where table_schema in ('fillrate', 'crm', 'public')`,
   )
   expect(tables.length).toBeGreaterThan(8)
   for (const { name } of tables)
     for (const secret of SECRETS) {
-      const { rows } = await database.pool.query(
-        `select 1 from ${name} t where t::text like '%' || $1 || '%'`,
-        [secret],
-      )
+      const rows = await database.query(`select 1 from ${name} t where t::text like '%' || $1 || '%'`, [
+        secret,
+      ])
       expect(rows, `${name} holds a secret`).toEqual([])
     }
 })

@@ -52,14 +52,14 @@ afterAll(() => harness.close())
 beforeEach(async () => {
   await Promise.all(clients.map((client) => client.end()))
   clients = []
-  await query(`truncate ${LISTS.map((list) => `fillrate.${list}`).join(', ')}`)
+  await harness.query(`truncate ${LISTS.map((list) => `fillrate.${list}`).join(', ')}`)
 })
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
 const recorded = async (list: (typeof LISTS)[number] = 'changed_rows'): Promise<string[]> =>
   (
-    await query<{ key: string }>(`select distinct k as key from fillrate.${list}, unnest(keys) k order by 1`)
+    await harness.query<{ key: string }>(
+      `select distinct k as key from fillrate.${list}, unnest(keys) k order by 1`,
+    )
   ).map((row) => row.key)
 async function user(): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: harness.database.url })
@@ -82,13 +82,13 @@ test('two SERIALIZABLE transactions that change different rows both commit', asy
 })
 
 test('the list is read at READ COMMITTED, whatever the database default', async () => {
-  const [{ name = '' } = {}] = await query<{ name: string }>('select current_database() as name')
-  await query(`alter database "${name}" set default_transaction_isolation = 'serializable'`)
+  const [{ name = '' } = {}] = await harness.query<{ name: string }>('select current_database() as name')
+  await harness.query(`alter database "${name}" set default_transaction_isolation = 'serializable'`)
   const reader = await harness.open()
   const level = await inTransaction(reader.db, (tx) =>
     sql<{ level: string }>`select current_setting('transaction_isolation') as level`.execute(tx),
   )
-  await query(`alter database "${name}" reset default_transaction_isolation`)
+  await harness.query(`alter database "${name}" reset default_transaction_isolation`)
   expect(level.rows).toEqual([{ level: 'read committed' }])
 })
 
@@ -96,15 +96,19 @@ test('at REPEATABLE READ a concurrently changed key is recorded again', async ()
   const client = await user()
   await client.query('begin isolation level repeatable read; select 1')
   await client.query('select from crm.contacts limit 1')
-  await query(change(3))
-  await query(`insert into crm.contacts (id, email) overriding system value values (901, 'a@example.com')`)
+  await harness.query(change(3))
+  await harness.query(
+    `insert into crm.contacts (id, email) overriding system value values (901, 'a@example.com')`,
+  )
   await client.query(change(4))
   await client.query('commit')
   expect(await recorded()).toEqual(['3', '4', '901'])
 })
 
 test('a transaction that changed rows can be prepared (XA)', async (context) => {
-  const [setting] = await query<{ max_prepared_transactions: string }>('show max_prepared_transactions')
+  const [setting] = await harness.query<{ max_prepared_transactions: string }>(
+    'show max_prepared_transactions',
+  )
   if (setting?.max_prepared_transactions === '0') context.skip('the server has no prepared transactions')
   const client = await user()
   await client.query('begin')
@@ -150,7 +154,7 @@ test('while both lists are locked, statements neither wait nor fail', async () =
   await client.query(`do $$ begin
     for n in 1..20 loop update crm.contacts set email = 'lost' || n || '@example.com' where id = n; end loop; end $$`)
   await locker.query('rollback')
-  const [row] = await query<{ email: string }>('select email from crm.contacts where id = 20')
+  const [row] = await harness.query<{ email: string }>('select email from crm.contacts where id = 20')
   expect(row?.email).toBe('lost20@example.com')
 })
 
@@ -169,7 +173,7 @@ test('1,000 statements of a transaction are recorded without subtransactions tha
 })
 
 test('a statement reads nothing of the list, whatever its length', async () => {
-  await query(`insert into fillrate.changed_rows (source, keys, is_import)
+  await harness.query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[n::text], false from generate_series(1, 2000) n`)
   const client = await user()
   await client.query('begin')
@@ -199,12 +203,12 @@ test.each([
     'alter schema gone rename to fillrate',
   ],
 ])('a list that is %s makes no statement fail', async (_how, spoil, repair) => {
-  await query(spoil)
+  await harness.query(spoil)
   try {
-    await query(change(8, 'unrecorded@example.com'))
-    await query(`insert into crm.contacts (email) values ('unrecorded@example.com')`)
+    await harness.query(change(8, 'unrecorded@example.com'))
+    await harness.query(`insert into crm.contacts (email) values ('unrecorded@example.com')`)
   } finally {
-    await query(repair)
+    await harness.query(repair)
   }
   expect(await recorded()).toEqual([])
 })
@@ -226,7 +230,7 @@ test('session settings stay unchanged, also when the list is locked', async () =
 })
 
 test('reading the list in a transaction blocks no user', async () => {
-  await query(change(11))
+  await harness.query(change(11))
   const client = await user()
   await client.query(`set statement_timeout = '8s'`)
   await inTransaction(app.db, async (tx) => {
@@ -240,9 +244,9 @@ test('reading the list in a transaction blocks no user', async () => {
 })
 
 test('an update of many rows keeps none of them in temporary files, and each changed key is recorded', async () => {
-  await query(`insert into crm.contacts (id, email, last_name) overriding system value
+  await harness.query(`insert into crm.contacts (id, email, last_name) overriding system value
                select n, 'many' || n || '@example.com', repeat('x', 100) from generate_series(10001, 30000) n`)
-  await query('truncate fillrate.changed_rows')
+  await harness.query('truncate fillrate.changed_rows')
   const client = await user()
   await client.query(`set temp_file_limit = '1MB'; set work_mem = '64kB'`)
   await client.query(`update crm.contacts set last_name = 'Nr ' || id where id > 10000`)
@@ -254,8 +258,8 @@ test('an update of many rows keeps none of them in temporary files, and each cha
   await client.query('rollback to s')
   await client.query('commit')
   expect(await recorded()).toHaveLength(20_000)
-  expect(await query('select from fillrate.changed_rows where is_import')).not.toEqual([])
-  await query('delete from crm.contacts where id > 10000')
+  expect(await harness.query('select from fillrate.changed_rows where is_import')).not.toEqual([])
+  await harness.query('delete from crm.contacts where id > 10000')
 })
 
 const COUNT = 20_000
@@ -284,7 +288,7 @@ test.each([
     const isolation = ['read committed', 'repeatable read', 'serializable']
     await client.query(`set temp_file_limit = 0; set work_mem = '64kB'; set lock_timeout = '1ms'`)
     for (const [n, [statement, isRecorded]] of statements.entries()) {
-      await query('truncate fillrate.changed_rows')
+      await harness.query('truncate fillrate.changed_rows')
       await client.query(`begin isolation level ${isolation[n % 3]}; set constraints all deferred`)
       await client.query(statement)
       await client.query('commit')
@@ -298,13 +302,15 @@ test.each([
 )
 
 test('a row that moves to another partition, and one that is written in a partition, is recorded', async () => {
-  await query(`insert into crm.parts_low (id, email) values (1, 'one@example.com'), (2, 'two@example.com')`)
-  await query(`truncate fillrate.changed_rows`)
-  await query(`update crm.parts set id = 6000 where id = 1`)
+  await harness.query(
+    `insert into crm.parts_low (id, email) values (1, 'one@example.com'), (2, 'two@example.com')`,
+  )
+  await harness.query(`truncate fillrate.changed_rows`)
+  await harness.query(`update crm.parts set id = 6000 where id = 1`)
   expect(await recorded()).toContain('6000')
-  await query(`update crm.parts_low set email = 'zwei@example.com' where id = 2`)
+  await harness.query(`update crm.parts_low set email = 'zwei@example.com' where id = 2`)
   expect(await recorded()).toContain('2')
-  await query('delete from crm.parts')
+  await harness.query('delete from crm.parts')
 })
 
 test('where triggers are off for a session, its statements work and are not recorded', async () => {
@@ -315,27 +321,27 @@ test('where triggers are off for a session, its statements work and are not reco
 })
 
 test('what a trigger of the user’s does to the same table meanwhile is recorded as well', async () => {
-  await query(`
+  await harness.query(`
     create function crm.copy() returns trigger language plpgsql as $$ begin
       insert into crm.contacts (id, email) overriding system value values (20000 + new.id, 'copy@example.com');
       update crm.contacts set email = 'copied@example.com' where id = 20000 + new.id;
       return null; end $$;
     create trigger copy after update of email on crm.contacts for each row when (new.id < 20000) execute function crm.copy()`)
-  await query(`update crm.contacts set email = 'x' || email where id in (12, 13)`)
-  await query('drop function crm.copy cascade')
+  await harness.query(`update crm.contacts set email = 'x' || email where id in (12, 13)`)
+  await harness.query('drop function crm.copy cascade')
   expect(await recorded()).toEqual(['12', '13', '20012', '20013'])
 })
 
 test('the columns of inputs can be altered, dropped and renamed', async () => {
-  await query('alter table crm.contacts alter column email type varchar(200)')
-  await query('alter table crm.parts alter column email type varchar(200)')
-  await query('alter table crm.family alter column email type varchar(200)')
+  await harness.query('alter table crm.contacts alter column email type varchar(200)')
+  await harness.query('alter table crm.parts alter column email type varchar(200)')
+  await harness.query('alter table crm.family alter column email type varchar(200)')
   // A session that has compiled the function for the type before does not record changes of it.
   await (await user()).query(change(14))
   expect(await recorded()).toEqual(['14'])
-  await query('alter table crm.contacts rename email to mail')
-  await query(`update crm.contacts set mail = 'y' || mail where id in (15, 16)`)
-  await query(
+  await harness.query('alter table crm.contacts rename email to mail')
+  await harness.query(`update crm.contacts set mail = 'y' || mail where id in (15, 16)`)
+  await harness.query(
     'alter table crm.contacts rename mail to email; alter table crm.contacts alter column email type text',
   )
   await (await user()).query(change(17))
@@ -343,11 +349,11 @@ test('the columns of inputs can be altered, dropped and renamed', async () => {
 })
 
 test('waiting changes are merged by key, so that the list does not grow with every change', async () => {
-  await query(`insert into fillrate.changed_rows (source, keys, is_import)
+  await harness.query(`insert into fillrate.changed_rows (source, keys, is_import)
                select 'contacts', array[(n % 7)::text], false from generate_series(1, 999) n`)
   await followed.mergeChanges(app.db, ['contacts'], 100)
   expect(await followed.listChangedRows(app.db, ['contacts'], 2_000)).toHaveLength(999)
-  await query(change(1))
+  await harness.query(change(1))
   await followed.mergeChanges(app.db, ['others'], 100)
   expect(await followed.listChangedRows(app.db, ['contacts'], 2_000)).toHaveLength(1_000)
   await followed.mergeChanges(app.db, ['contacts'], 100)

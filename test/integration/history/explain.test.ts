@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RowHistory } from '../../../src/actions/explain/row-history.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { scalar } from './tables.ts'
 
 const config = {
   sources: {
@@ -65,7 +64,6 @@ const explain = async (source: string, key: string): Promise<RowHistory> =>
   (await harness.open()).explain(source, key)
 
 test('an enriched row in full: lookup, job, delivery, record, change and next step', async () => {
-  const { pool } = harness.database
   const story = await explain('contacts', ' 17 ')
   expect(story).toMatchObject({
     key: '17',
@@ -78,10 +76,10 @@ test('an enriched row in full: lookup, job, delivery, record, change and next st
     missed_lookups: [],
   })
   expect(story.record).toEqual(
-    await scalar(pool, `select record from fillrate.lookups where key = 'person17@example.com'`),
+    await harness.scalar(`select record from fillrate.lookups where key = 'person17@example.com'`),
   )
-  const title = await scalar(pool, 'select title from crm.contacts where id = 17')
-  const level = await scalar(pool, `select attributes ->> 'level' from crm.contacts where id = 17`)
+  const title = await harness.scalar('select title from crm.contacts where id = 17')
+  const level = await harness.scalar(`select attributes ->> 'level' from crm.contacts where id = 17`)
   expect(story.row.columns).toMatchObject([
     {
       column: 'title',
@@ -125,8 +123,7 @@ test('a manual edit and an undo are shown cell by cell', async () => {
     written_by_fillrate: false,
     written_by: null,
   })
-  const app = await harness.open()
-  const { run } = await app.undo({ run: 1, dryRun: false, signal: new AbortController().signal })
+  const { run } = await harness.undo(1)
   const story = await explain('contacts', '18')
   expect(story.state).toMatchObject({ state: 'unchanged', run, notes: { undone: run } })
   expect(story.changes).toMatchObject([
@@ -138,7 +135,7 @@ test('a manual edit and an undo are shown cell by cell', async () => {
     },
   ])
   expect(story.next.what).toContain('retry --state undone')
-  await app.undo({ run: run ?? 0, dryRun: false, signal: new AbortController().signal })
+  await harness.undo(run ?? 0)
 })
 
 describe('rows with less history', () => {

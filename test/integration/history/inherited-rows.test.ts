@@ -44,12 +44,8 @@ const fillrate = (line: string) =>
     },
     ...line.split(' '),
   )
-const rows = async () =>
-  (
-    await database.pool.query(
-      `select tableoid::regclass::text as of, id, title from crm.people order by 1, 2`,
-    )
-  ).rows
+const rows = () =>
+  database.query(`select tableoid::regclass::text as of, id, title from crm.people order by 1, 2`)
 
 test('a row of a table that inherits from the source and repeats its key is neither written nor restored', async () => {
   const archived = { of: 'crm.archive', id: 1, title: 'typed' }

@@ -75,7 +75,7 @@ const fillrate = (line: string, env: object = {}) =>
   )
 /** The title of the one row of each table. */
 const titles = async (): Promise<Record<string, string | null>> => {
-  const { rows } = await database.pool.query<{ of: string; title: string | null }>(`
+  const rows = await database.query<{ of: string; title: string | null }>(`
     select tableoid::regclass::text as of, title from crm.people
     union all select tableoid::regclass::text, title from crm.parts`)
   return Object.fromEntries(rows.map(({ of, title }) => [of, title]))
@@ -111,7 +111,7 @@ test('`forget` changes no table of the user in the schema of Fillrate, and names
     `insert into fillrate.people values (1, 'named@example.com', 'of named@example.com')`,
   )
   const { code, stdout, stderr } = await fillrate('forget --email named@example.com --yes')
-  expect((await database.pool.query('select email, title from fillrate.people')).rows).toEqual([
+  expect(await database.query('select email, title from fillrate.people')).toEqual([
     { email: 'named@example.com', title: 'of named@example.com' },
   ])
   expect(stdout + stderr).toMatch(/people\.email/)

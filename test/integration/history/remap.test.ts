@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
 import { createCrm } from '../../support/crm.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
-import { checksum, scalar, states, withContacts } from './tables.ts'
+import { checksum, states, withContacts } from './tables.ts'
 
 const outputs = {
   title: 'title',
@@ -49,7 +49,7 @@ test('stored records are written again under the changed mapping, without a call
   const typed = (): Promise<string> =>
     checksum(pool, `(select id, seniority from crm.contacts where seniority = 'Typed')`)
   const before = { typed: await typed(), table: await checksum(pool, 'crm.contacts') }
-  const calls = harness.sandbox.stats().calls.accepted
+  const calls = harness.calls()
 
   const plan = await remap(second, true)
   expect(plan).toMatchObject({ dry_run: true, report: null })
@@ -65,31 +65,28 @@ test('stored records are written again under the changed mapping, without a call
   expect(report?.rows).toMatchObject({ picked: examined.changed, enriched: examined.changed, waiting: 0 })
   expect(report && stateSum(report)).toBe(examined.changed)
   expect(report?.cells.written).toBe(examined.cells)
-  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  expect(harness.calls()).toBe(calls)
   expect(await typed()).toBe(before.typed)
   expect(await states(pool, 'contacts')).not.toHaveProperty('below_confidence')
-  expect(await scalar(pool, `select count(*)::int from crm.contacts where seniority = 'Sr'`)).toBe(0)
+  expect(await harness.count(`crm.contacts where seniority = 'Sr'`)).toBe(0)
   expect(
-    await scalar(
-      pool,
-      `select count(*)::int from crm.contacts c join fillrate.rows r on r.source = 'contacts' and r.key = c.id::text
+    await harness.count(
+      `crm.contacts c join fillrate.rows r on r.source = 'contacts' and r.key = c.id::text
          join fillrate.lookups l on l.id = r.lookup_id where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
     ),
   ).toBe(0)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.write_back_queue')).toBe(0)
+  expect(await harness.count('fillrate.write_back_queue')).toBe(0)
 
   // Nothing is left to do, and rows that would not change keep their state.
   const again = await remap(second)
   expect(again.examined).toMatchObject({ changed: 0, inputs_changed: 1 })
   expect(again.report?.rows.picked).toBe(0)
   // It is a run like any other and can be undone.
-  const app = await harness.open()
-  await app.undo({ run: report?.run ?? 0, dryRun: false, signal: new AbortController().signal })
+  await harness.undo(report?.run ?? 0)
   expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
 })
 
 test('a row on which an expression fails does not stop the others, and says why', async () => {
-  const { pool } = harness.database
   await harness.run({ limit: 200 })
   const { report } = await remap(
     withContacts({
@@ -101,7 +98,7 @@ test('a row on which an expression fails does not stop the others, and says why'
   expect(report?.rows.write_rejected).toBeGreaterThan(0)
   expect(report?.rows.enriched).toBeGreaterThan(50)
   expect(
-    await scalar(pool, `select reason from fillrate.rows where state = 'write_rejected' limit 1`),
+    await harness.scalar(`select reason from fillrate.rows where state = 'write_rejected' limit 1`),
   ).toContain('division by zero')
 })
 
@@ -109,8 +106,7 @@ test('what was undone is written again, and counted', async () => {
   const { pool } = harness.database
   const run = await harness.run({ limit: 300 })
   const after = await checksum(pool, '(select id, title, seniority from crm.contacts)')
-  const app = await harness.open()
-  await app.undo({ run: run.run, dryRun: false, signal: new AbortController().signal })
+  await harness.undo(run.run)
   const { examined } = await remap(first)
   expect(examined).toMatchObject({ changed: run.rows.enriched, undone: run.rows.enriched })
   expect(await checksum(pool, '(select id, title, seniority from crm.contacts)')).toBe(after)
@@ -136,11 +132,10 @@ test('an interrupted remap finishes its page, and the next one continues', async
 })
 
 test('two concurrent remaps write each row once', async () => {
-  const { pool } = harness.database
   await harness.run()
   const reports = await Promise.all([remap(second), remap(second)])
   const written = reports.reduce((sum, one) => sum + (one.report?.cells.written ?? 0), 0)
-  expect(written).toBe(await scalar(pool, REMAPPED_CELLS))
+  expect(written).toBe(await harness.scalar(REMAPPED_CELLS))
   expect((await remap(second, true)).examined.changed).toBe(0)
 })
 
@@ -155,7 +150,7 @@ test('a remap takes no row that another has written since it read the row', asyn
   const withPhone = (phone: object): object =>
     withContacts({ outputs: { ...outputs, phone }, minConfidence: 0.5 })
   const isTrue = async (condition: string): Promise<void> => {
-    await expect.poll(() => scalar(pool, condition), WAIT).toBe(true)
+    await expect.poll(() => harness.scalar(condition), WAIT).toBe(true)
   }
   const user = await pool.connect()
   let late: RemapReport, other: Promise<RemapReport>
@@ -180,5 +175,5 @@ test('a remap takes no row that another has written since it read the row', asyn
   expect(enriched).toBeGreaterThan(500)
   expect(late.examined).toMatchObject({ changed: 0, unchanged: enriched - 1 })
   expect(late.report?.rows.picked).toBe(0)
-  expect(report?.cells.written).toBe(await scalar(pool, REMAPPED_CELLS))
+  expect(report?.cells.written).toBe(await harness.scalar(REMAPPED_CELLS))
 })

@@ -3,7 +3,7 @@ import type { RetryState } from '../../../src/domain/row.ts'
 import type { RetryOptions, RetryReport } from '../../../src/actions/retry.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { scalar, states } from './tables.ts'
+import { states } from './tables.ts'
 
 const FAILED: readonly RetryState[] = ['failed', 'rejected', 'write_rejected']
 const isFifth = (email: string | undefined): boolean => /^person\d*[05]@/.test(email ?? '')
@@ -48,8 +48,7 @@ const retry = async (options: Partial<RetryOptions> & { sources?: never } = {}):
     sources: [],
   })
 
-const due = (): Promise<number> =>
-  scalar(harness.database.pool, 'select count(*)::int from fillrate.rows where due_at <= now()')
+const due = (): Promise<number> => harness.count('fillrate.rows where due_at <= now()')
 
 test('only failed rows become due; stored records are written without a call', async () => {
   const { pool } = harness.database
@@ -73,11 +72,11 @@ test('only failed rows become due; stored records are written without a call', a
   expect(await retry()).toEqual({ ...plan, dry_run: false })
   expect(await due()).toBe(plan.rows)
 
-  const calls = harness.sandbox.stats().calls.accepted
+  const calls = harness.calls()
   const run = await harness.run({ route: 'sync' })
   expect(run.rows).toMatchObject({ picked: plan.rows, enriched: plan.rows })
   expect(run.lookups.requested).toBe(plan.lookups)
-  expect(harness.sandbox.stats().calls.accepted - calls).toBe(plan.lookups)
+  expect(harness.calls() - calls).toBe(plan.lookups)
   expect(await states(pool, 'contacts')).toEqual({ enriched: 40 })
 })
 
@@ -105,15 +104,13 @@ test('missing or complete rows are left alone, and reported', async () => {
 })
 
 test('undone rows are written again from their record, without a call', async () => {
-  const { pool } = harness.database
-  const app = await harness.open()
-  const undone = await app.undo({ run: 1, dryRun: false, signal: new AbortController().signal })
+  const undone = await harness.undo(1)
   expect((await retry({ dryRun: true })).reasons.map((one) => one.state)).not.toContain('undone')
-  const rows = await scalar<number>(pool, `select count(*)::int from fillrate.rows where notes ? 'undone'`)
+  const rows = await harness.count(`fillrate.rows where notes ? 'undone'`)
   expect(await retry({ states: ['undone'] })).toMatchObject({ rows, without_call: rows, lookups: 0 })
-  const calls = harness.sandbox.stats().calls.accepted
+  const calls = harness.calls()
   const run = await harness.run({ route: 'sync' })
   expect(run).toMatchObject({ rows: { picked: rows, enriched: rows }, lookups: { requested: 0 } })
-  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  expect(harness.calls()).toBe(calls)
   expect(undone.changes.restored).toBe(rows)
 })

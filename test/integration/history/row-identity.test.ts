@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
@@ -23,14 +22,12 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 beforeEach(() =>
-  query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,
+  harness.query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,
                   fillrate.skipped_cells restart identity cascade`),
 )
 
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text, values)).rows
 const add = (...ids: number[]) =>
-  query(
+  harness.query(
     `insert into crm.contacts (id, email) overriding system value
      select n, 'person' || n || '@example.com' from unnest($1::int[]) n`,
     [ids],
@@ -41,30 +38,28 @@ const run = async (config: object = crmConfig) => {
   await app.close()
   return report
 }
-const undo = (id: number): Promise<UndoReport> => harness.undo(id)
 /** Writes what a newer record has. @returns the run that has written it */
 async function remapNewer(): Promise<number> {
-  await query(`update fillrate.lookups set record = (record::jsonb || '{"title": "Newer"}')::json`)
+  await harness.query(`update fillrate.lookups set record = (record::jsonb || '{"title": "Newer"}')::json`)
   const app = await harness.open({ config: tracked })
   await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal: new AbortController().signal })
   await app.close()
-  const [last] = await query<{ id: number }>('select max(id)::int as id from fillrate.runs')
+  const [last] = await harness.query<{ id: number }>('select max(id)::int as id from fillrate.runs')
   return last?.id ?? 0
 }
 /** Uses the keys again for other people; `title` as given, everything else blank. */
 async function reuse(title: string, { isNoticed = false } = {}): Promise<void> {
-  const titles = await query<{ id: string; title: string }>('select id, title from crm.contacts')
-  await query('delete from crm.contacts')
+  const titles = await harness.query<{ id: string; title: string }>('select id, title from crm.contacts')
+  await harness.query('delete from crm.contacts')
   if (isNoticed) await run()
   for (const row of titles)
-    await query(`insert into crm.contacts (id, email, title) overriding system value values ($1, $2, $3)`, [
-      row.id,
-      `other${row.id}@example.com`,
-      title === 'same' ? row.title : title,
-    ])
+    await harness.query(
+      `insert into crm.contacts (id, email, title) overriding system value values ($1, $2, $3)`,
+      [row.id, `other${row.id}@example.com`, title === 'same' ? row.title : title],
+    )
 }
 const titles = async () =>
-  (await query<{ title: string }>('select title from crm.contacts order by id')).map((r) => r.title)
+  (await harness.query<{ title: string }>('select title from crm.contacts order by id')).map((r) => r.title)
 
 test.each([false, true])(
   'a typed value of a row that has the key of another is not taken for what Fillrate wrote there (noticed: %s)',
@@ -76,7 +71,7 @@ test.each([false, true])(
 
     expect(await run(tracked)).toMatchObject({ rows: { picked: 2, enriched: 2 } })
     expect(await titles()).toEqual(written)
-    expect(await query('select from crm.contacts where phone is null')).toEqual([])
+    expect(await harness.query('select from crm.contacts where phone is null')).toEqual([])
   },
 )
 
@@ -85,9 +80,9 @@ test('an undo leaves a row that has the key of the one that was written, and lis
   const { run: id } = await run()
   const [first] = await titles()
   await reuse('same')
-  await query(`update crm.contacts set email = 'person2@example.com' where id = 2`)
+  await harness.query(`update crm.contacts set email = 'person2@example.com' where id = 2`)
 
-  const report = await undo(id)
+  const report = await harness.undo(id)
   expect(report).toMatchObject({ changes: { total: 2, restored: 1, kept: 1 } })
   expect(report.kept.toSorted((a, b) => a.key.localeCompare(b.key))).toMatchObject([
     { key: '1', inputs_changed: true, columns: ['title', 'phone', 'seniority', 'company'] },
@@ -99,32 +94,32 @@ test('an undo leaves a row that has the key of the one that was written, and lis
 test('Fillrate owns what it wrote again, once a row has its earlier inputs again', async () => {
   await add(1)
   const { run: id } = await run(tracked)
-  await query(`update crm.contacts set email = 'other@example.com', phone = null`)
+  await harness.query(`update crm.contacts set email = 'other@example.com', phone = null`)
   await run(tracked)
-  await query(`update crm.contacts set email = 'person1@example.com', phone = null`)
+  await harness.query(`update crm.contacts set email = 'person1@example.com', phone = null`)
   await run(tracked)
-  const [row] = await query<{ written: object }>('select last_written as written from fillrate.rows')
+  const [row] = await harness.query<{ written: object }>('select last_written as written from fillrate.rows')
   expect(Object.keys(row?.written ?? {})).toEqual(['phone', 'title'])
-  expect(await undo(id)).toMatchObject({ changes: { restored: 1 }, cells: { kept: 1 } })
+  expect(await harness.undo(id)).toMatchObject({ changes: { restored: 1 }, cells: { kept: 1 } })
 })
 
 test('a row whose address changes gets every value of the new record, and none stays of the former', async () => {
   await add(1, 2)
   await run()
-  const former = await query<Record<string, string>>(
+  const former = await harness.query<Record<string, string>>(
     'select title, phone, seniority, company from crm.contacts',
   )
   // The second row is complete, and so not requested again.
-  await query(`update crm.contacts set email = 'other' || id || '@another.example',
+  await harness.query(`update crm.contacts set email = 'other' || id || '@another.example',
                       title = case when id = 2 then title end, phone = case when id = 1 then 'typed' else phone end`)
 
   const report = await run()
   expect(report).toMatchObject({ rows: { picked: 1, enriched: 1 }, lookups: { requested: 1 } })
-  const rows = await query<Record<string, string>>(
+  const rows = await harness.query<Record<string, string>>(
     'select title, phone, seniority, company from crm.contacts order by id',
   )
   expect(rows[1]).toEqual(former[1])
-  const record = await query<{ company: string }>(
+  const record = await harness.query<{ company: string }>(
     `select record #>> '{company,name}' as company from fillrate.lookups order by id desc limit 1`,
   )
   expect(rows[0]).toMatchObject({ phone: 'typed', company: record[0]?.company })
@@ -154,19 +149,19 @@ test('one value of a row that has the key of another is kept, although Fillrate 
 test('a deleted row that is inserted again with its inputs is the same row: what Fillrate wrote there is its own', async () => {
   await add(1, 2)
   const { run: id } = await run(tracked)
-  await query('create table crm.saved as select * from crm.contacts; delete from crm.contacts')
+  await harness.query('create table crm.saved as select * from crm.contacts; delete from crm.contacts')
   await run(tracked)
-  await query(`insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved;
+  await harness.query(`insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved;
                update crm.contacts set title = 'typed' where id = 2`)
   await run(tracked)
   await remapNewer()
   expect(await titles()).toEqual(['Newer', 'typed'])
-  expect(await undo(id)).toMatchObject({ changes: { total: 2, restored: 2 }, cells: { kept: 2 } })
+  expect(await harness.undo(id)).toMatchObject({ changes: { total: 2, restored: 2 }, cells: { kept: 2 } })
 })
 
 /** Loads the table again with the same rows, as from a backup. */
 const reload = () =>
-  query(`create table crm.saved as select * from crm.contacts; delete from crm.contacts;
+  harness.query(`create table crm.saved as select * from crm.contacts; delete from crm.contacts;
          insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved`)
 
 test('what an undo puts back in a table that was loaded again is as before that write: Fillrate refreshes it', async () => {
@@ -174,7 +169,7 @@ test('what an undo puts back in a table that was loaded again is as before that 
   await run(tracked)
   const written = await titles()
   await reload()
-  await undo(await remapNewer())
+  await harness.undo(await remapNewer())
   expect(await titles()).toEqual(written)
   await remapNewer()
   expect(await titles()).toEqual(['Newer'])
@@ -185,14 +180,14 @@ test('so is what the undo of an undo puts back: the record of another address re
   const { run: id } = await run()
   const written = await titles()
   await reload()
-  const undone = await undo(id)
+  const undone = await harness.undo(id)
   expect(await titles()).toEqual([null])
-  await undo(undone.run ?? 0)
+  await harness.undo(undone.run ?? 0)
   expect(await titles()).toEqual(written)
-  await query(`update crm.contacts set email = 'other1@another.example', company = null`)
+  await harness.query(`update crm.contacts set email = 'other1@another.example', company = null`)
   expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, cells: { protected: 0 } })
   expect(
-    await query(
+    await harness.query(
       `select title, phone, company from crm.contacts
        except select record ->> 'title', record ->> 'phone', record #>> '{company,name}' from fillrate.lookups where key like 'other1%'`,
     ),

@@ -10,7 +10,7 @@ import { groupSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { scalar, withContacts } from './tables.ts'
+import { withContacts } from './tables.ts'
 
 const outputs = {
   title: 'title',
@@ -42,9 +42,8 @@ afterEach(async () => {
 
 /** The same from the stored records, with plain SQL. */
 const expected = (column: string, where: string): Promise<number> =>
-  scalar(
-    harness.database.pool,
-    `select count(*)::int from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
+  harness.count(
+    `fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
        join crm.contacts c on c.id::text = r.key where c.${column} is null and ${where}`,
   )
 const UNMAPPED = `l.record ->> 'seniority' not in ('vp', 'director')`
@@ -53,7 +52,7 @@ const find = (groups: readonly SkippedGroup[], column: string): SkippedGroup | u
   groups.find((group) => group.column === column)
 
 test('every skipped cell is listed with key, column, value and reason', async () => {
-  const { pool, db } = harness.database
+  const { db } = harness.database
   const report = await harness.run()
   const groups = report.skipped_cells
   expect(groups.map(({ rows }) => rows)).toEqual(groups.map(({ rows }) => rows).sort((a, b) => b - a))
@@ -68,8 +67,7 @@ test('every skipped cell is listed with key, column, value and reason', async ()
   expect(groups).toEqual(await groupSkippedCells(db, { source: 'contacts' }))
 
   // Each value of an enum without an entry, and how often it occurs.
-  const values = await scalar<Record<string, number>>(
-    pool,
+  const values = await harness.scalar<Record<string, number>>(
     `select json_object_agg(label, count) from (
        select l.record ->> 'seniority' as label, count(*)::int from fillrate.rows r
          join fillrate.lookups l on l.id = r.lookup_id where ${UNMAPPED} group by 1) v`,
@@ -102,14 +100,14 @@ test('every skipped cell is listed with key, column, value and reason', async ()
   expect(lines[1]).toMatch(/^contacts,1,enriched,the value is not an integer,[^,]+,level,\w/)
 
   // The stored report has no values: they may have to be erased.
-  const stored = await scalar<{ skipped_cells: SkippedGroup[] }>(pool, 'select totals from fillrate.runs')
+  const stored = await harness.scalar<{ skipped_cells: SkippedGroup[] }>('select totals from fillrate.runs')
   expect(stored.skipped_cells.map((group) => group.values)).toEqual(groups.map(() => []))
 })
 
 test('a dry run reports what would be skipped, and stores nothing', async () => {
   const dry = await harness.run({ dryRun: { sample: 0 } })
   expect(dry.cells.skipped).toBe(dry.skipped_cells.reduce((sum, group) => sum + group.rows, 0))
-  expect(await scalar(harness.database.pool, 'select count(*)::int from fillrate.skipped_cells')).toBe(0)
+  expect(await harness.count('fillrate.skipped_cells')).toBe(0)
   const real = await harness.run()
   const sorted = (groups: readonly SkippedGroup[]): unknown =>
     groups.map(({ column, reason, rows, distinct_values }) => ({ column, reason, rows, distinct_values }))
@@ -120,8 +118,7 @@ test('explain says of every output why it was or was not written', async () => {
   const { pool } = harness.database
   await harness.run()
   await pool.query(`update crm.contacts set seniority = 'Typed' where id = 1`)
-  const key = await scalar<string>(
-    pool,
+  const key = await harness.scalar<string>(
     `select key from fillrate.skipped_cells where "column" = 'seniority' and key <> '1' order by key limit 1`,
   )
   const app = await harness.open()
@@ -150,8 +147,7 @@ test('a cell is no longer listed once it is written, and a remap lists what its 
   const all = { c_suite: 'C', vp: 'VP', director: 'Director', manager: 'M', senior: 'S' }
   const widened = withContacts({ outputs: { ...outputs, seniority: { field: 'seniority', map: all } } })
   // A person types one of the values: the row would not change, and its cell is protected.
-  const typed = await scalar<string>(
-    pool,
+  const typed = await harness.scalar<string>(
     `select r.key from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
       where l.record ->> 'seniority' = 'senior' order by r.key limit 1`,
   )
@@ -166,57 +162,45 @@ test('a cell is no longer listed once it is written, and a remap lists what its 
     rows: entries,
     values: [{ value: 'entry', rows: entries }],
   })
+  expect(await harness.count(`fillrate.skipped_cells where "column" = 'seniority'`)).toBe(entries)
   expect(
-    await scalar(pool, `select count(*)::int from fillrate.skipped_cells where "column" = 'seniority'`),
-  ).toBe(entries)
-  expect(
-    await scalar(
-      pool,
-      `select count(*)::int from fillrate.skipped_cells where key = '${typed}' and "column" = 'seniority'`,
-    ),
+    await harness.count(`fillrate.skipped_cells where key = '${typed}' and "column" = 'seniority'`),
   ).toBe(0)
 })
 
 test('a row that is picked again and not looked up has no skipped cells any more', async () => {
   const { pool } = harness.database
   await harness.run()
-  const key = await scalar<string>(pool, 'select min(key) from fillrate.skipped_cells')
+  const key = await harness.scalar<string>('select min(key) from fillrate.skipped_cells')
   await pool.query(`update crm.contacts set email = 'no address' where id = ${key}`)
   expect((await harness.run()).rows.invalid_input).toBe(1)
-  expect(await scalar(pool, `select count(*)::int from fillrate.skipped_cells where key = '${key}'`)).toBe(0)
+  expect(await harness.count(`fillrate.skipped_cells where key = '${key}'`)).toBe(0)
 })
 
 test('an undo leaves the skipped cells listed: their values are not written', async () => {
-  const { pool, db } = harness.database
+  const { db } = harness.database
   const { run } = await harness.run()
   const before = await groupSkippedCells(db, {})
-  const app = await harness.open()
-  const request = { dryRun: false, signal: new AbortController().signal }
-  const undo = await app.undo({ ...request, run })
+  const undo = await harness.undo(run)
   expect(await groupSkippedCells(db, {})).toEqual(before)
-  await app.undo({ ...request, run: undo.run ?? 0 })
+  await harness.undo(undo.run ?? 0)
   expect(await groupSkippedCells(db, {})).toEqual(before)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.skipped_cells where run_id <> 1')).toBe(0)
+  expect(await harness.count('fillrate.skipped_cells where run_id <> 1')).toBe(0)
 })
 
 test('a forgotten person and an expired record leave no skipped cell', async () => {
   const { pool, db } = harness.database
   await harness.run()
-  const [{ key, phone }] = (
-    await pool.query(
-      `select key, value #>> '{}' as phone from fillrate.skipped_cells where "column" = 'phone' order by key limit 1`,
-    )
-  ).rows as [{ key: string; phone: string }]
-  const email = await scalar<string>(pool, `select lower(email) from crm.contacts where id = ${key}`)
+  const [{ key, phone }] = (await harness.query(
+    `select key, value #>> '{}' as phone from fillrate.skipped_cells where "column" = 'phone' order by key limit 1`,
+  )) as [{ key: string; phone: string }]
+  const email = await harness.scalar<string>(`select lower(email) from crm.contacts where id = ${key}`)
   const target = parseForgetTarget('email', email)
   if (typeof target === 'string') throw new Error(target)
   const log = pino({ level: 'silent' })
   expect((await forgetSubject({ db, log }, [target], { dryRun: false })).remaining).toEqual([])
   expect(
-    await scalar(
-      pool,
-      `select count(*)::int from fillrate.skipped_cells c where key = '${key}' or c::text like '%${phone}%'`,
-    ),
+    await harness.count(`fillrate.skipped_cells c where key = '${key}' or c::text like '%${phone}%'`),
   ).toBe(0)
   const app = await harness.open()
   const story = await app.explain('contacts', key)
@@ -227,10 +211,10 @@ test('a forgotten person and an expired record leave no skipped cell', async () 
   // Not by the run that had enriched it.
   expect(text).toMatch(/^ +suppressed, /m)
 
-  expect(await scalar(pool, 'select count(*)::int from fillrate.skipped_cells')).toBeGreaterThan(0)
+  expect(await harness.count('fillrate.skipped_cells')).toBeGreaterThan(0)
   await pool.query(`update fillrate.lookups set resolved_at = now() - interval '2 days'`)
   await deleteRecords(db, 86_400_000, 0, 1_000)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.skipped_cells')).toBe(0)
+  expect(await harness.count('fillrate.skipped_cells')).toBe(0)
 })
 
 test('an error text of a trigger is stored without values, so that rows share a reason', async () => {
@@ -244,8 +228,7 @@ test('an error text of a trigger is stored without values, so that rows share a 
   const report = await harness.run()
   // The other rows have nothing to write.
   expect(report.rows).toMatchObject({ enriched: 0, write_rejected: 56 })
-  const reason = await scalar(
-    pool,
+  const reason = await harness.scalar(
     `select json_agg(distinct reason) from fillrate.rows where state = 'write_rejected'`,
   )
   expect(reason).toEqual(['raised by a trigger or function: contact … (…) … may not become …'])

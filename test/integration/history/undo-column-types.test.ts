@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { checksum, scalar } from './tables.ts'
+import { checksum } from './tables.ts'
 
 const always = (field: string, more: object = {}): object => ({ field, policy: 'always', ...more })
 
@@ -87,16 +87,12 @@ test('every type of cell and key is restored to the byte, redone, and restored a
   expect(after[0]).not.toBe(before[0])
   expect(after[1]).not.toBe(before[1])
   expect(
-    await scalar(
-      pool,
-      `select count(*)::int from fillrate.changes where after ? 'phone_number' and after ? 'phone_country'`,
-    ),
+    await harness.count(`fillrate.changes where after ? 'phone_number' and after ? 'phone_country'`),
   ).toBeGreaterThan(50)
 
-  const app = await harness.open()
   let run = report.run
   for (const expected of [before, after, before]) {
-    const undone = await app.undo({ run, dryRun: false, signal: new AbortController().signal })
+    const undone = await harness.undo(run)
     expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })
     expect([await partners(), await members()]).toEqual(expected)
     run = undone.run ?? 0
@@ -111,16 +107,14 @@ test('a group stays whole: if one of its cells was changed since, the others sta
   const report = await harness.run({ sources: ['people'] })
   expect(report.rows.picked).toBe(1)
   const cells = (): Promise<string> =>
-    scalar(
-      pool,
+    harness.scalar(
       `select concat_ws('|', phone_number, phone_country, "Title") from crm."Partners" where email = 'solo@example.com'`,
     )
   const [number = ''] = (await cells()).split('|')
   expect(number).not.toBe('')
   await pool.query(`update crm."Partners" set phone_country = '+46' where email = 'solo@example.com'`)
-  const app = await harness.open()
-  const undone = await app.undo({ run: report.run, dryRun: false, signal: new AbortController().signal })
-  const key = JSON.stringify([await scalar(pool, `md5('x')::uuid`), '1'])
+  const undone = await harness.undo(report.run)
+  const key = JSON.stringify([await harness.scalar(`md5('x')::uuid`), '1'])
   expect(undone.kept).toEqual([
     {
       source: 'people',

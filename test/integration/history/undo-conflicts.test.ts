@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { createCrm } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { checksum, scalar, withContacts } from './tables.ts'
+import { checksum, withContacts } from './tables.ts'
 
 const always = withContacts({
   outputs: { title: { field: 'title', policy: 'always' }, phone: 'phone', seniority: 'seniority' },
@@ -21,11 +21,11 @@ afterEach(() => harness.close())
 
 const row = async (id: number): Promise<Record<string, unknown>> =>
   (
-    await harness.database.pool.query<Record<string, unknown>>(
+    await harness.query<Record<string, unknown>>(
       'select title, phone, seniority from crm.contacts where id = $1',
       [id],
     )
-  ).rows[0] ?? {}
+  )[0] ?? {}
 
 const EMPTY = { title: null, phone: null, seniority: null }
 
@@ -108,8 +108,7 @@ test('a restored value keeps its owner: one of a user stays, and so does one tha
   expect([(await row(7))['title'], (await row(8))['title']]).toEqual([first['title'], 'typed again'])
 
   // A user happens to type what Fillrate had written before the undo.
-  const taken = await scalar<string>(
-    pool,
+  const taken = await harness.scalar<string>(
     `select before ->> 'title' from fillrate.changes where key = '8' order by id desc limit 1`,
   )
   await pool.query('update crm.contacts set title = $1 where id = 8', [taken])
@@ -150,9 +149,8 @@ test('two concurrent undos revert each write once', async () => {
   expect(await checksum(pool, '(select id, title, phone, seniority, enriched_at from crm.contacts)')).toBe(
     before,
   )
-  const twice = await scalar(
-    pool,
-    'select count(*)::int from (select undone_by_change_id from fillrate.changes where undone_by_change_id is not null group by 1 having count(*) > 1) t',
+  const twice = await harness.count(
+    '(select undone_by_change_id from fillrate.changes where undone_by_change_id is not null group by 1 having count(*) > 1) t',
   )
   expect(twice).toBe(0)
 })
@@ -163,11 +161,7 @@ test('an undo retries a locked row, and sees what the other transaction wrote', 
   const person = await pool.connect()
   await person.query(`begin; update crm.contacts set title = 'Chief' where id = 9`)
   const undoing = harness.undo(run.run)
-  await expect
-    .poll(() =>
-      scalar(pool, 'select count(*)::int from fillrate.changes where undone_by_change_id is not null'),
-    )
-    .toBe(59)
+  await expect.poll(() => harness.count('fillrate.changes where undone_by_change_id is not null')).toBe(59)
   await person.query('commit')
   person.release()
   expect(await undoing).toMatchObject({
@@ -193,7 +187,7 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
     onProgress: () => stop.abort(),
   })
   expect(first).toMatchObject({ status: 'interrupted', changes: { restored: 500, remaining: 760 } })
-  expect(await scalar(pool, 'select state from fillrate.runs order by id desc limit 1')).toBe('interrupted')
+  expect(await harness.scalar('select state from fillrate.runs order by id desc limit 1')).toBe('interrupted')
   const second = await harness.undo(run.run)
   expect(second).toMatchObject({
     status: 'completed',
@@ -204,7 +198,7 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
   // Both parts can be undone again.
   await harness.undo(second.run ?? 0)
   await harness.undo(first.run ?? 0)
-  expect(await scalar(pool, 'select count(*)::int from crm.contacts where title is null')).toBe(0)
+  expect(await harness.count('crm.contacts where title is null')).toBe(0)
 })
 
 test('changes of a source that is no longer configured are counted, and the others reverted', async () => {

@@ -1,5 +1,4 @@
 import { afterEach, expect, test } from 'vitest'
-import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 /* Two sources fill one table: their writes are undone in any order. */
@@ -31,17 +30,7 @@ async function start(sources: object): Promise<void> {
   })
 }
 
-const table = async (): Promise<unknown> =>
-  (await harness.database.pool.query('select * from people order by id')).rows
-
-async function undo(run: number, dryRun = false): Promise<UndoReport> {
-  const app = await harness.open()
-  try {
-    return await app.undo({ run, dryRun, signal: new AbortController().signal })
-  } finally {
-    await app.close()
-  }
-}
+const table = (): Promise<unknown> => harness.query('select * from people order by id')
 
 const first = source({ 'attributes.title': 'title', 'attributes.contact.phone': 'phone' })
 const second = source({ 'attributes.seniority': 'seniority', 'attributes.contact.email': 'email' })
@@ -54,7 +43,7 @@ test.each([
   const before = await table()
   const runs = [await harness.run({ sources: ['first'] }), await harness.run({ sources: ['second'] })]
   for (const n of order)
-    expect((await undo(runs[n]?.run ?? 0)).changes).toMatchObject({ restored: 8, kept: 0 })
+    expect((await harness.undo(runs[n]?.run ?? 0)).changes).toMatchObject({ restored: 8, kept: 0 })
   expect(await table()).toEqual(before)
 })
 
@@ -69,8 +58,8 @@ test('the same source, after its mapping has grown', async () => {
     },
   })
   await app.remap({ source: 'people', dryRun: false, sample: 0, signal: new AbortController().signal })
-  await undo(one.run)
-  await undo(one.run + 1)
+  await harness.undo(one.run)
+  await harness.undo(one.run + 1)
   expect(await table()).toEqual(before)
 })
 
@@ -81,8 +70,8 @@ test('a dry run counts as the undo does, where one run wrote a cell twice', asyn
     two: source({ 'attributes.seniority': 'seniority' }, { touch }),
   })
   const { run } = await harness.run()
-  const planned = await undo(run, true)
-  const done = await undo(run)
+  const planned = await harness.undo(run, { dryRun: true })
+  const done = await harness.undo(run)
   expect(done.cells).toEqual({ restored: 16, touched: 16, kept: 0 })
   expect(planned.cells).toEqual(done.cells)
   expect(planned.changes).toEqual(done.changes)
@@ -98,7 +87,7 @@ test('a column that both wrote gets back what it held before the first, oldest f
   const before = await table()
   const runs = []
   for (const name of ['one', 'two', 'three']) runs.push(await harness.run({ sources: [name] }))
-  for (const { run } of runs) expect((await undo(run)).changes).toMatchObject({ restored: 8 })
+  for (const { run } of runs) expect((await harness.undo(run)).changes).toMatchObject({ restored: 8 })
   expect(await table()).toEqual(before)
 })
 
@@ -111,9 +100,9 @@ test('what a user typed between two writes is restored, also oldest first', asyn
   const first = await harness.run({ sources: ['one'] })
   await harness.database.pool.query(`update people set enriched_at = '2020-01-01'`)
   const second = await harness.run({ sources: ['two'] })
-  await undo(first.run)
-  await undo(second.run)
-  const { rows } = await harness.database.pool.query(
+  await harness.undo(first.run)
+  await harness.undo(second.run)
+  const rows = await harness.query(
     `select distinct title, enriched_at = '2020-01-01' as is_typed from people`,
   )
   expect(rows).toEqual([{ title: null, is_typed: true }])
@@ -126,10 +115,10 @@ test('what an undo emptied, another run filled, and the undo of both brings back
   })
   const first = await harness.run({ sources: ['one'] })
   const written = await table()
-  const emptied = await undo(first.run)
+  const emptied = await harness.undo(first.run)
   const second = await harness.run({ sources: ['two'] })
-  await undo(emptied.run ?? 0)
+  await harness.undo(emptied.run ?? 0)
   expect(await table()).not.toEqual(written)
-  await undo(second.run)
+  await harness.undo(second.run)
   expect(await table()).toEqual(written)
 })

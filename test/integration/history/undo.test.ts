@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { checksum, scalar, states } from './tables.ts'
+import { checksum, states } from './tables.ts'
 
 let harness: Harness
 beforeEach(async () => {
@@ -31,12 +31,12 @@ test('an undo restores the table to the byte, and no run writes the same again',
   expect(report.changes.total).toBe(sumOf(report))
   expect(report.cells).toEqual({ restored: run.cells.written, touched: run.rows.enriched, kept: 0 })
   expect(await checksum(pool, 'crm.contacts')).toBe(before)
-  expect(await scalar(pool, 'select count(*)::int from fillrate.rows where last_written is not null')).toBe(0)
+  expect(await harness.count('fillrate.rows where last_written is not null')).toBe(0)
 
-  const calls = harness.sandbox.stats().calls.accepted
+  const calls = harness.calls()
   const next = await harness.run()
   expect(next.rows.picked).toBe(0)
-  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  expect(harness.calls()).toBe(calls)
   expect(await checksum(pool, 'crm.contacts')).toBe(before)
   expect(await states(pool, 'contacts')).toEqual({
     unchanged: run.rows.enriched + run.rows.unchanged,

@@ -18,7 +18,7 @@ async function propose(sql: string, table: string): Promise<{ source: ProposedSo
   const source = sources.find((one) => one.table === table)
   if (!source) throw new Error(`no source of ${table}`)
   expect(await verifyProposedSource(database.db, source)).toMatchObject({ source: { name: source.name } })
-  const { rows } = await database.pool.query<{ id: number }>(
+  const rows = await database.query<{ id: number }>(
     `select t.id from ${table} t ${source.joins ?? ''} where ${source.where ?? 'true'} order by 1`,
   )
   return { source, keys: rows.map((row) => row.id) }

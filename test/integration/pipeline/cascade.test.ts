@@ -40,9 +40,6 @@ async function expectAllAsExpected(): Promise<void> {
   )
 }
 
-const stored = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-
 for (const route of ['sync', 'bulk'] as const)
   test(`a person not found by email is found by profile URL, or by name and company (${route})`, async () => {
     await start()
@@ -70,7 +67,7 @@ test('without a cascade only the first identifier is used', async () => {
 test('a row without a match names the identifiers, is left alone, and starts again when it is due', async () => {
   await start({ notFoundShare: 1 })
   await harness.run({ route: 'sync' })
-  const reasons = await stored<{ reason: string }>(
+  const reasons = await harness.query<{ reason: string }>(
     `select distinct reason from fillrate.rows where state = 'not_found' order by reason`,
   )
   expect(reasons.map((row) => row.reason)).toEqual([
@@ -79,24 +76,24 @@ test('a row without a match names the identifiers, is left alone, and starts aga
     'the service found no match by name and company',
     'the service found no match by profile URL or by name and company',
   ])
-  const [notes] = await stored<{ notes: object }>(`select notes from fillrate.rows where key = '7'`)
+  const [notes] = await harness.query<{ notes: object }>(`select notes from fillrate.rows where key = '7'`)
   expect(notes?.notes).toEqual({ inputs: [{ input: 'email', reason: expect.any(String) as string }] })
-  const [due] = await stored<{ due: boolean }>(
+  const [due] = await harness.query<{ due: boolean }>(
     `select bool_and(due_at between now() + interval '29 days' and now() + interval '31 days') as due from fillrate.rows`,
   )
   expect(due).toEqual({ due: true })
   expect((await harness.run()).rows.picked).toBe(0)
 
   harness.sandbox.configure({ notFoundShare: 0 })
-  await stored('update fillrate.rows set due_at = now()')
-  await stored('update fillrate.lookups set refresh_at = now()')
+  await harness.query('update fillrate.rows set due_at = now()')
+  await harness.query('update fillrate.lookups set refresh_at = now()')
   const again = await harness.run({ route: 'sync' })
   const first = new Set((await readPeople(harness.database.pool)).map((one) => requestsFor(one).requested[0]))
   expect(again).toMatchObject({
     rows: { picked: PEOPLE, enriched: PEOPLE },
     lookups: { requested: first.size },
   })
-  expect(await stored(`select from fillrate.rows where missed_lookup_ids is not null`)).toEqual([])
+  expect(await harness.query(`select from fillrate.rows where missed_lookup_ids is not null`)).toEqual([])
 })
 
 test('a run whose budget ends within a cascade says so, and the next run continues there', async () => {
@@ -128,7 +125,7 @@ test('rows beyond the budget are counted once', async () => {
   await start()
   await harness.run({ route: 'sync', budget: 20 })
   const report = await harness.run({ route: 'sync', budget: 0 })
-  const [known] = await stored<{ settled: number }>(
+  const [known] = await harness.query<{ settled: number }>(
     `select count(*)::int as settled from fillrate.rows where state <> 'waiting'`,
   )
   expect(report.skipped_over_budget).toBe(PEOPLE - (known?.settled ?? 0))
@@ -151,7 +148,7 @@ test('a run interrupted within a cascade is continued, wherever that was', async
     const app = await harness.open()
     const running = app.run(runRequest({ route: 'sync', signal: interrupt.signal }))
     await expect
-      .poll(() => harness.sandbox.stats().calls.accepted, { interval: 5 })
+      .poll(() => harness.calls(), { interval: 5 })
       .toBeGreaterThanOrEqual((requested.size * share) / 6)
     interrupt.abort()
     const report = await running
@@ -166,7 +163,7 @@ test('a row whose inputs change within a cascade starts again', async () => {
   const { chains } = await expected()
   const budget = new Set(chains.map((chain) => chain.requested[0])).size
   await harness.run({ route: 'sync', budget })
-  const [waits] = await stored<{ key: string }>(
+  const [waits] = await harness.query<{ key: string }>(
     `select key from fillrate.rows where state = 'waiting' and missed_lookup_ids is not null order by key::int limit 1`,
   )
   await harness.database.pool.query(`update people set email = 'other.person@example.com' where id = $1`, [

@@ -93,7 +93,7 @@ test('a row that was deleted when its answer came is written by the same run, on
   await database.pool.query('delete from people where id > 1')
   expect(await markAllDeleted(deps, source, signal)).toBe(2)
   while ((await writeBackBatch(deps, source)).rows > 0);
-  expect((await database.pool.query('select from fillrate.write_back_queue')).rows).toEqual([])
+  expect(await database.query('select from fillrate.write_back_queue')).toEqual([])
 
   await database.pool.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
   expect(await restoreAllReturned(deps, source, signal)).toBe(2)
@@ -101,12 +101,12 @@ test('a row that was deleted when its answer came is written by the same run, on
   const picking = { id: run, budget, isDryRun: false, service: 0 }
   await repick(deps, picking, source, { includeAbandoned: false, signal })
   while ((await writeBackBatch(deps, source)).rows > 0);
-  expect((await database.pool.query('select title from people order by id')).rows).toEqual([
+  expect(await database.query('select title from people order by id')).toEqual([
     { title: 'Title 1' },
     { title: 'Title 2' },
     { title: 'Title 1' },
   ])
-  expect((await database.pool.query('select distinct state, run_id from fillrate.rows')).rows).toEqual([
+  expect(await database.query('select distinct state, run_id from fillrate.rows')).toEqual([
     { state: 'enriched', run_id: String(run) },
   ])
 })
@@ -127,7 +127,7 @@ test('a pass picks a deleted row that it meets in its table, if no one has resto
     { state: 'waiting', rows: 2 },
   ])
   while ((await writeBackBatch(deps, source)).rows > 0);
-  expect((await database.pool.query('select title from people order by id')).rows).toEqual([
+  expect(await database.query('select title from people order by id')).toEqual([
     { title: 'Title 1' },
     { title: 'Title 2' },
     { title: 'Title 1' },
@@ -137,8 +137,6 @@ test('a pass picks a deleted row that it meets in its table, if no one has resto
 })
 
 /** The kept counts. */
-const readCounts = async () =>
-  (
-    await database.pool.query(`
+const readCounts = () =>
+  database.query(`
       select state, sum(rows)::int as rows from fillrate.row_counts group by state having sum(rows) <> 0 order by state`)
-  ).rows

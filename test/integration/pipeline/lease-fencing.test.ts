@@ -58,15 +58,13 @@ const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult 
   ...afterCall(lookup, { type: 'found', record: { title }, confidence: 1 }, policy, Date.now(), 0),
 })
 
-const stored = async () =>
-  (
-    await database.pool.query<{
-      key: string
-      state: string
-      unconfirmed_calls: number
-      title: string | null
-    }>(`select key, state, unconfirmed_calls, record ->> 'title' as title from fillrate.lookups order by key`)
-  ).rows
+const stored = () =>
+  database.query<{
+    key: string
+    state: string
+    unconfirmed_calls: number
+    title: string | null
+  }>(`select key, state, unconfirmed_calls, record ->> 'title' as title from fillrate.lookups order by key`)
 
 test('two workers never lease the same lookup', async () => {
   await want(...Array.from({ length: 50 }, (_, n) => `p${n}@example.com`))
@@ -139,7 +137,7 @@ test('a lease is deleted once nothing is leased under it', async () => {
   if (!a || !b) throw new Error('nothing was leased')
   await leases.completeLookups(database.db, [found(a, 'answered')])
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
-  const { rows } = await database.pool.query('select lease_token as token from fillrate.lookup_leases')
+  const rows = await database.query('select lease_token as token from fillrate.lookup_leases')
   expect(rows).toEqual([{ token: b.token }])
 })
 
@@ -289,7 +287,7 @@ test('a job that was certainly not accepted is cancelled when its run is dead, a
   ).toMatchObject({
     dissolvedJobs: 1,
   })
-  const { rows } = await database.pool.query('select distinct state, sync_only from fillrate.lookups')
+  const rows = await database.query('select distinct state, sync_only from fillrate.lookups')
   expect(rows).toEqual([{ state: 'pending', sync_only: false }])
 })
 

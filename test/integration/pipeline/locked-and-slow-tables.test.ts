@@ -35,17 +35,17 @@ const passTime = (): Promise<unknown> =>
   )
 
 const titles = async (where = 'true'): Promise<unknown[]> =>
-  (
-    await database.pool.query<{ title: string | null }>(`select title from people where ${where} order by id`)
-  ).rows.map((row) => row.title)
+  (await database.query<{ title: string | null }>(`select title from people where ${where} order by id`)).map(
+    (row) => row.title,
+  )
 
 const stateOf = async (key: string): Promise<unknown> =>
   (
-    await database.pool.query<{ state: string; reason: string | null; due: boolean }>(
+    await database.query<{ state: string; reason: string | null; due: boolean }>(
       `select state, reason, due_at is not null as due from fillrate.rows where key = $1`,
       [key],
     )
-  ).rows[0]
+  )[0]
 
 /** Runs a statement for each updated row of the table. */
 const trigger = (body: string): Promise<unknown> =>

@@ -64,7 +64,7 @@ afterEach(async () => {
 
 /** Of these, lookups that are not leased in Postgres under their token. */
 async function findUnleased(started: readonly LeasedLookup[]): Promise<number[]> {
-  const { rows } = await database.pool.query<{ id: number }>(
+  const rows = await database.query<{ id: number }>(
     `select k.id::int from unnest($1::bigint[], $2::uuid[]) as k (id, token)
       where not exists (select from fillrate.lookups l join fillrate.lookup_leases h using (lease_token)
                          where l.id = k.id and l.state = 'leased' and l.lease_token = k.token and l.id = any(h.lookup_ids))`,
@@ -112,7 +112,7 @@ test('lookups that were leased ahead and not called wait again, and are not in d
   if (answered === undefined) throw new Error('something should have been leased')
   await storeAnswer(answered)
   await queue.close()
-  const { rows } = await database.pool.query<{ state: string; count: number; doubt: number }>(
+  const rows = await database.query<{ state: string; count: number; doubt: number }>(
     `select state, count(*)::int, sum(unconfirmed_calls)::int as doubt from fillrate.lookups group by state order by state`,
   )
   expect(rows).toEqual([
@@ -129,7 +129,7 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
   breaker.state = 'open'
   const keys = async (): Promise<string[]> => {
     const ids = (await queue.next(1)).map(({ id }) => id)
-    const { rows } = await database.pool.query<{ key: string }>(
+    const rows = await database.query<{ key: string }>(
       'select key from fillrate.lookups where id = any ($1)',
       [ids],
     )
@@ -142,7 +142,7 @@ test('an outage is probed with a lookup that has not failed yet, as long as ther
 
 test('a lookup that was erased after its lease is not called a second later', async () => {
   const [first] = await queue.next(10)
-  const { rows } = await database.pool.query<{ id: number }>(
+  const rows = await database.query<{ id: number }>(
     `delete from fillrate.lookups where id = (select max(id) from fillrate.lookups where state = 'leased') returning id::int`,
   )
   const [erased] = rows
@@ -195,7 +195,7 @@ test('a statement that fails for its client, and leases all the same, leaves not
   expect((await completeLookups(database.db, [result], next)).leased.length).toBeGreaterThan(0)
   queue.giveUp(next)
   await queue.close()
-  const { rows } = await database.pool.query<{ leased: number }>(
+  const rows = await database.query<{ leased: number }>(
     `select count(*)::int as leased from fillrate.lookups where lease_token = $1`,
     [next.token],
   )

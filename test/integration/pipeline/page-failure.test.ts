@@ -34,8 +34,8 @@ test('joins that return two rows for a key stop plan and run before any request,
   }
   await expect(app.plan(runRequest())).rejects.toMatchObject(problem)
   await expect(app.run(runRequest())).rejects.toMatchObject(problem)
-  expect(harness.sandbox.stats().calls.accepted).toBe(0)
-  const { rows } = await harness.database.pool.query('select state, reason from fillrate.runs')
+  expect(harness.calls()).toBe(0)
+  const rows = await harness.query('select state, reason from fillrate.runs')
   expect(rows).toEqual([{ state: 'failed', reason: 'contacts.joins: more than one row' }])
 })
 

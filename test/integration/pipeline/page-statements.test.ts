@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { createPass, type PickPass } from '../../../src/pipeline/pick/pass.ts'
@@ -68,14 +68,14 @@ const STEPS = [
 /** How many rows a run holds, and how many of them wait for a lookup of their own email. */
 const rowsOf = async (run: number): Promise<unknown> =>
   (
-    await database.pool.query(
+    await database.query(
       `select count(*)::int as rows, count(l.id)::int as matched
          from fillrate.rows r join people p on p.id::text = r.key
          left join fillrate.lookups l on l.id = r.lookup_id and l.key = p.email and r.state = 'waiting'
         where r.run_id = $1`,
       [run],
     )
-  ).rows[0]
+  )[0]
 
 test('a page of new rows reads in one statement what it has to know of them, and sends no timeouts', async () => {
   sent()
@@ -114,7 +114,7 @@ test('a row that another run inserts at the same moment is waited for, and left 
     values ('people', '7', 0, 'waiting', ${OTHER})`)
   sent()
   const picking = pick()
-  await untilWaiting()
+  await database.untilBlocked()
   await other.query('commit')
   other.release()
   expect(await picking).toMatchObject({ picked: 249 })
@@ -128,22 +128,10 @@ test('a claim waits for a lookup that is locked, for longer than it would for a 
     values ('email', 'p7@x.example', '{}', 'pending')`)
   sent()
   const picking = pick()
-  await untilWaiting()
+  await database.untilBlocked()
   await other.query(`select pg_sleep(${LOCK_TIMEOUT_MS / 1_000} + 0.2)`)
   await other.query('rollback')
   other.release()
   expect(await picking).toMatchObject({ picked: 250 })
   expect(sent().filter((step) => step === 'begin')).toHaveLength(1)
 })
-
-/** Until a statement of this database waits for another transaction. */
-const untilWaiting = (): Promise<void> =>
-  vi.waitFor(
-    async () => {
-      const { rowCount } = await database.pool.query(
-        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-      )
-      expect(rowCount).toBe(1)
-    },
-    { timeout: 10_000 },
-  )

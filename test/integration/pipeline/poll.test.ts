@@ -36,7 +36,7 @@ async function insertJob(jobId: string, scope = 'a scope'): Promise<string> {
 let polledAt = 0
 
 const readJob = async (key: string) => {
-  const { rows } = await database.pool.query<{
+  const rows = await database.query<{
     state: string
     polls: number
     seconds: number
@@ -111,7 +111,7 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
   expect(await readJob(lost)).toMatchObject({ deliveries: 1, polls: 1 })
   expect(await readJob(delivered)).toMatchObject({ deliveries: 1 })
   expect(await readJob(foreign)).toMatchObject({ polls: 0, deliveries: 0 })
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     `select state, body::json ->> 'status' as status
     from fillrate.deliveries where job_key = $1`,
     [lost],

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { scalar } from '../history/tables.ts'
 
 const config = {
   sources: {
@@ -40,16 +39,14 @@ beforeEach(async () => {
 afterEach(() => harness.close())
 
 const table = () =>
-  scalar<string>(harness.database.pool, 'select md5(string_agg(c::text, $$|$$ order by id)) from contacts c')
+  harness.scalar<string>('select md5(string_agg(c::text, $$|$$ order by id)) from contacts c')
 
 test('each bad cell is skipped, listed and counted, and no other cell is lost', async () => {
-  const { pool } = harness.database
   const before = await table()
   const report = await harness.run()
   expect(report.rows).toMatchObject({ picked: 40, enriched: 40, write_rejected: 0 })
   expect(
-    await scalar(
-      pool,
+    await harness.scalar(
       `select json_build_object(
          'title', count(title), 'phone', array_agg(id) filter (where phone is not null),
          'switchboard', array_agg(account_id order by account_id) filter (where switchboard is not null),
@@ -65,8 +62,7 @@ test('each bad cell is skipped, listed and counted, and no other cell is lost', 
     stamp: 40,
     score: 35,
   })
-  const cells = await scalar<Record<string, number>>(
-    pool,
+  const cells = await harness.scalar<Record<string, number>>(
     `select json_object_agg("column" || ' ' || reason, n) from (
        select "column", reason, count(*)::int as n from fillrate.skipped_cells group by 1, 2) as c`,
   )
@@ -80,13 +76,11 @@ test('each bad cell is skipped, listed and counted, and no other cell is lost', 
   expect(report.cells.skipped).toBe(88)
   expect(report.cells.protected).toBe(3)
   expect(
-    await scalar(pool, `select value from fillrate.skipped_cells where "column" = 'phone' limit 1`),
+    await harness.scalar(`select value from fillrate.skipped_cells where "column" = 'phone' limit 1`),
   ).toBe('+47 22 00 00 00')
 
   expect((await harness.run()).rows.picked).toBe(0)
-  const undone = await (
-    await harness.open()
-  ).undo({ run: report.run, dryRun: false, signal: new AbortController().signal })
+  const undone = await harness.undo(report.run)
   expect(undone.changes).toMatchObject({ restored: 40, rejected: 0 })
   expect(await table()).toBe(before)
 })
@@ -99,14 +93,13 @@ test('a row of which every cell is rejected is write_rejected, with its cells', 
   const report = await harness.run()
   expect(report.rows).toMatchObject({ enriched: 39, write_rejected: 1 })
   expect(
-    await scalar(
-      pool,
+    await harness.scalar(
       `select json_agg(c."column" || ' ' || c.reason order by 1) from fillrate.skipped_cells c where key = '8'`,
     ),
   ).toEqual(
     expect.arrayContaining(['company rejected', 'phone rejected', 'title rejected', 'seniority rejected']),
   )
-  expect(await scalar(pool, `select reason from fillrate.rows where key = '8'`)).toContain(
+  expect(await harness.scalar(`select reason from fillrate.rows where key = '8'`)).toContain(
     'raised by a trigger or function: closed',
   )
 })
@@ -114,7 +107,7 @@ test('a row of which every cell is rejected is write_rejected, with its cells', 
 test('once a constraint is dropped, remap writes the cells that it had cost, without a call', async () => {
   const { pool } = harness.database
   await harness.run()
-  const calls = harness.sandbox.stats().calls.accepted
+  const calls = harness.calls()
   await pool.query(
     'alter table contacts drop constraint contacts_phone_key, drop constraint nothing_for_the_fourth',
   )
@@ -126,25 +119,19 @@ test('once a constraint is dropped, remap writes the cells that it had cost, wit
     signal: new AbortController().signal,
   })
   expect(report?.rows).toMatchObject({ write_rejected: 0 })
-  expect(await scalar(pool, 'select count(phone)::int from contacts')).toBe(40)
-  expect(await scalar(pool, 'select count(company)::int from contacts')).toBe(40)
-  expect(
-    await scalar(
-      pool,
-      `select count(*)::int from fillrate.skipped_cells where "column" in ('phone', 'company')`,
-    ),
-  ).toBe(0)
-  expect(harness.sandbox.stats().calls.accepted).toBe(calls)
+  expect(await harness.scalar('select count(phone)::int from contacts')).toBe(40)
+  expect(await harness.scalar('select count(company)::int from contacts')).toBe(40)
+  expect(await harness.count(`fillrate.skipped_cells where "column" in ('phone', 'company')`)).toBe(0)
+  expect(harness.calls()).toBe(calls)
 })
 
 test('a row that is enriched stays so when remap cannot write its other cell either', async () => {
-  const { pool } = harness.database
   await harness.run()
   const cells = `select json_agg(c order by key, "column") from (select key, "column", reason from fillrate.skipped_cells where reason <> 'touch_failed') as c`
-  const before = await scalar(pool, cells)
+  const before = await harness.scalar(cells)
   const app = await harness.open()
   const signal = new AbortController().signal
   const { report } = await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal })
   expect(report?.rows).toMatchObject({ write_rejected: 0 })
-  expect(await scalar(pool, cells)).toEqual(before)
+  expect(await harness.scalar(cells)).toEqual(before)
 })

@@ -80,25 +80,23 @@ const passGrace = () => database.pool.query(`update fillrate.jobs set release_at
 /** `a found: T a@x.example` … */
 const lookups = async (): Promise<string[]> =>
   (
-    await database.pool.query<{ summary: string }>(
+    await database.query<{ summary: string }>(
       `select split_part(key, '@', 1) || ' ' || state || coalesce(': ' || (record ->> 'title'), '')
                 || case when unconfirmed_calls > 0 then ', in doubt ' || unconfirmed_calls else '' end as summary
          from fillrate.lookups order by id`,
     )
-  ).rows.map((row) => row.summary)
+  ).map((row) => row.summary)
 const job = async (id: string): Promise<object> =>
   (
-    await database.pool.query<{ state: string; reason: string | null }>(
+    await database.query<{ state: string; reason: string | null }>(
       'select state, reason from fillrate.jobs where key = $1',
       [id],
     )
-  ).rows[0] ?? {}
-const deliveries = async (): Promise<object[]> =>
-  (
-    await database.pool.query<{ state: string; reason: string | null; quarantined_results: number }>(
-      'select state, reason, quarantined_results from fillrate.deliveries order by received_at, event_id',
-    )
-  ).rows
+  )[0] ?? {}
+const deliveries = (): Promise<object[]> =>
+  database.query<{ state: string; reason: string | null; quarantined_results: number }>(
+    'select state, reason, quarantined_results from fillrate.deliveries order by received_at, event_id',
+  )
 
 test('a record from a failed job is not lost to a miss from a completed one in the same batch', async () => {
   const id = await submittedJob('j')
@@ -292,14 +290,14 @@ test('a lookup accepted as a job that is never delivered uses up its attempts', 
   await acceptedSingles()
   await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 1 } }, [])
-  const { rows } = await database.pool.query('select state, reason, attempts from fillrate.lookups')
+  const rows = await database.query('select state, reason, attempts from fillrate.lookups')
   const failed = { state: 'failed', reason: 'its job was not delivered in time, 1 attempt', attempts: 1 }
   expect(rows).toEqual([failed, failed])
 })
 
 /** A profile and a domain, each accepted as a job of one. */
 async function acceptedSingles(): Promise<void> {
-  const { rows } = await database.pool.query<{ id: string; kind: string; token: string }>(
+  const rows = await database.query<{ id: string; kind: string; token: string }>(
     `insert into fillrate.lookups (kind, key, input, state, lease_token)
      select kind, key, jsonb_build_object(kind, key), 'leased', gen_random_uuid()
        from (values ('linkedin_url', 'ada'), ('domain', 'acme.example')) v (kind, key)

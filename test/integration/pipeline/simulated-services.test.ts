@@ -256,7 +256,7 @@ class Batch {
   /** What does not hold; empty if everything does. */
   async check(): Promise<string[]> {
     const faults: string[] = []
-    const { rows } = await database.pool.query<{ key: string; state: string; reason: string | null }>(
+    const rows = await database.query<{ key: string; state: string; reason: string | null }>(
       `select key, state, reason from fillrate.lookups where run_id = $1`,
       [this.#run],
     )
@@ -285,7 +285,7 @@ class Batch {
   }
 
   async isDone(): Promise<boolean> {
-    const { rows } = await database.pool.query<{ key: string }>(
+    const rows = await database.query<{ key: string }>(
       `select key from fillrate.lookups where run_id = $1 and state in ('pending', 'leased', 'submitted')`,
       [this.#run],
     )

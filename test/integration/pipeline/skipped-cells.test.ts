@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runProgram } from '../../support/program.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { scalar } from '../history/tables.ts'
 
 const config = {
   sources: {
@@ -38,11 +37,10 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 test('a cell whose own expression yields no value, or too long a one, is reported with its reason', async () => {
-  const { pool, url } = harness.database
+  const { url } = harness.database
   const report = await harness.run()
   expect(report.rows).toMatchObject({ picked: 40, enriched: 40 })
-  const { industry, slug } = await scalar<Record<string, number>>(
-    pool,
+  const { industry, slug } = await harness.scalar<Record<string, number>>(
     `select json_build_object(
        'industry', count(*) filter (where l.record ->> 'industry' not in (select name from industries)),
        'slug', count(*) filter (where 2 * char_length(l.record ->> 'name') > 17))
@@ -51,8 +49,8 @@ test('a cell whose own expression yields no value, or too long a one, is reporte
   expect(industry).toBeGreaterThan(5)
   expect(slug).toBeGreaterThan(1)
   expect(report.cells.skipped).toBe((industry ?? 0) + (slug ?? 0))
-  expect(await scalar(pool, 'select count(*)::int from companies where industry_id is null')).toBe(industry)
-  expect(await scalar(pool, 'select count(*)::int from companies where slug is null')).toBe(slug)
+  expect(await harness.count('companies where industry_id is null')).toBe(industry)
+  expect(await harness.count('companies where slug is null')).toBe(slug)
 
   const ended = await runProgram({ cwd: '/', env: { DATABASE_URL: url } }, 'failures', '--json')
   const { total, cells } = JSON.parse(ended.stdout) as { total: number; cells: object[] }

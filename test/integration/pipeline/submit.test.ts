@@ -100,7 +100,7 @@ test('bulk calls take slots like single calls, and release them', async () => {
   expect(calls.posted).toBe(5)
   expect(calls.maxInFlight).toBe(2)
   expect(slots.free('normal')).toBe(2)
-  const { rows } = await database.pool.query<{ state: string; jobs: number }>(
+  const rows = await database.query<{ state: string; jobs: number }>(
     'select state, count(*)::int as jobs from fillrate.jobs group by state',
   )
   expect(rows).toEqual([{ state: 'submitted', jobs: 5 }])

@@ -66,7 +66,7 @@ test('a delivery is settled only by the service that received it, in its own rea
     settleReceived({ db, log, policy, now: Date.now, service, adapter: toAdapter(service === ordered) })
   expect(await settle(ordered)).toMatchObject({ deliveries: 0 })
   expect(await settle(ready)).toMatchObject({ deliveries: 1, answered: 0 })
-  const { rows } = await pool.query('select service_id, state, quarantined_results from fillrate.deliveries')
+  const rows = await database.query('select service_id, state, quarantined_results from fillrate.deliveries')
   expect(rows).toEqual([{ service_id: ready, state: 'quarantined', quarantined_results: 3 }])
   expect(await findService(db, 'ordered.example')).toBe(ordered)
 })

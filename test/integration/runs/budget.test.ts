@@ -13,7 +13,7 @@ afterAll(() => harness.close())
 
 /** What a run is charged, in Postgres. */
 async function spent(run: number): Promise<number | undefined> {
-  const { rows } = await harness.database.pool.query<{ spent: number }>(
+  const rows = await harness.query<{ spent: number }>(
     'select lookups_spent as spent from fillrate.runs where id = $1',
     [run],
   )
@@ -26,7 +26,7 @@ test('a run without a budget is rejected before any request', async () => {
     name: 'ConfigProblems',
     problems: [{ place: 'budget', found: 'none' }],
   })
-  expect(harness.sandbox.stats().calls.accepted).toBe(0)
+  expect(harness.calls()).toBe(0)
 })
 
 test('a run stops exactly at its budget, and the next one continues', async () => {
@@ -38,7 +38,7 @@ test('a run stops exactly at its budget, and the next one continues', async () =
   expect(stateSum(first)).toBe(first.rows.picked)
   expect(first.skipped_over_budget + first.rows.picked).toBe(500)
   expect(harness.sandbox.stats().requests['POST /v1/person/enrich']).toBeDefined()
-  expect(harness.sandbox.stats().calls.accepted).toBe(120)
+  expect(harness.calls()).toBe(120)
 
   const second = await harness.run({ budget: 'unlimited', route: 'sync' })
   expect(second.status).toBe('completed')
@@ -64,13 +64,13 @@ test('a page whose COMMIT got no response is charged once', async () => {
   await harness.database.pool.query(
     `insert into crm.contacts (email) select 'lost' || n || '@example.com' from generate_series(1, 3000) n`,
   )
-  const before = harness.sandbox.stats().calls.accepted
+  const before = harness.calls()
   const lost = loseCommits(/insert into fillrate\.lookups/, 2)
   const report = await harness.run({ budget: 2_100, route: 'sync' }).finally(() => lost.end())
   expect(lost.left()).toBe(0)
   expect(report.status).toBe('budget_reached')
   expect(report.lookups.requested).toBe(2_100)
-  expect(harness.sandbox.stats().calls.accepted - before).toBe(2_100)
+  expect(harness.calls() - before).toBe(2_100)
   expect(await spent(report.run)).toBe(2_100)
 })
 
@@ -80,7 +80,7 @@ test('lookups taken over from a dead run are charged once if the COMMIT gets no 
   await pool.query(
     `insert into crm.contacts (email) select 'left' || n || '@example.com' from generate_series(1, 40) n`,
   )
-  const { rows } = await pool.query<{ id: number }>(
+  const rows = await harness.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{elsewhere}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour') returning id`,
   )
@@ -91,13 +91,13 @@ test('lookups taken over from a dead run are charged once if the COMMIT gets no 
        from (select 'left' || n || '@example.com' as e from generate_series(1, 40) n) emails`,
     [dead],
   )
-  const before = harness.sandbox.stats().calls.accepted
+  const before = harness.calls()
   const lost = loseCommits(/update fillrate\.lookups l set run/, 1)
   const app = await harness.open()
   const running = app.run(runRequest({ budget: 30, route: 'sync', where: `t.email like 'left%'` }))
   await expect
     .poll(async () => {
-      const { rows: held } = await pool.query(
+      const held = await harness.query(
         `select from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where l.run_id = $1`,
         [dead],
       )
@@ -113,6 +113,6 @@ test('lookups taken over from a dead run are charged once if the COMMIT gets no 
   const report = await running.finally(() => lost.end())
   expect(lost.left()).toBe(0)
   expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 30 } })
-  expect(harness.sandbox.stats().calls.accepted - before).toBe(30)
+  expect(harness.calls() - before).toBe(30)
   expect(await spent(report.run)).toBe(30)
 })

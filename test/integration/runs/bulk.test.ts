@@ -35,14 +35,14 @@ test('every row ends in a final state, and the states sum to picked', () => {
 
 test('no input is requested twice except the members of failed jobs', async () => {
   const stats = harness.sandbox.stats({ inputs: true })
-  const { rows } = await harness.database.pool.query<{ members: number; failed: number }>(
+  const rows = await harness.query<{ members: number; failed: number }>(
     `select coalesce(sum(size) filter (where state = 'failed'), 0)::int as members,
             count(*) filter (where state = 'failed')::int as failed from fillrate.jobs`,
   )
   const failed = rows[0] ?? { members: 0, failed: 0 }
   expect(failed.failed).toBeGreaterThan(0)
   expect(stats.requests['POST /v1/person/enrich']?.['200'] ?? 0).toBeLessThanOrEqual(failed.members)
-  const { rows: twice } = await harness.database.pool.query<{ count: number }>(
+  const twice = await harness.query<{ count: number }>(
     `select count(*)::int as count from fillrate.lookups l join fillrate.jobs j on j.key = l.job_key
       where j.state = 'failed' and not l.sync_only`,
   )
@@ -69,7 +69,7 @@ test('manually entered values have not changed', async () => {
 })
 
 test('every written cell is in a change, with its previous value', async () => {
-  const { rows } = await harness.database.pool.query<{ rows: number; cells: number }>(
+  const rows = await harness.query<{ rows: number; cells: number }>(
     `select count(*)::int as rows, sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int as cells
        from fillrate.changes`,
   )

@@ -98,7 +98,7 @@ async function createFixture(
 }
 
 const states = async ({ database }: CallFixture): Promise<Record<string, number>> => {
-  const { rows } = await database.pool.query<{ state: string; count: number }>(
+  const rows = await database.query<{ state: string; count: number }>(
     'select state, count(*)::int from fillrate.lookups group by state',
   )
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
@@ -166,7 +166,7 @@ test('an error within a tick ends it, is thrown and logged, and loses no other r
   const options = { limit: () => 1_000, signal: new AbortController().signal }
   await expect(lookUpBatch({ ...deps, limiter }, run, options)).rejects.toThrow(/poison/)
   expect(logged.filter(({ level }) => level === 50)).toHaveLength(1)
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     `select state, attempts, unconfirmed_calls, not_before is not null as later from fillrate.lookups where key = 'poison@example.com'`,
   )
   expect(rows).toEqual([{ state: 'pending', attempts: 1, unconfirmed_calls: 1, later: true }])

@@ -59,7 +59,7 @@ const answer = (email: string, fields: string): void => {
 }
 
 const rows = async (): Promise<string[]> =>
-  (await database.pool.query<{ row: string }>('select p::text as row from people p order by 1')).rows.map(
+  (await database.query<{ row: string }>('select p::text as row from people p order by 1')).map(
     ({ row }) => row,
   )
 
@@ -126,7 +126,7 @@ test.skipIf(!hasPgBouncer())('the same behind PgBouncer in transaction mode', as
     expect(first.rows).toMatchObject({ enriched: 1 })
     expect((await done((app) => app.run(runRequest()))).rows.picked).toBe(0)
     await done((app) => app.undo({ run: first.run, dryRun: false, signal: new AbortController().signal }))
-    const { rows: restored } = await database.pool.query(
+    const restored = await database.query(
       `select length = 0.1 + 0.2::float8 as same, extract(epoch from at)::text as at from people`,
     )
     expect(restored).toEqual([{ same: true, at: '1577934245.000000' }])
@@ -151,9 +151,7 @@ test('numbers are stored and written as the service sent them', async () => {
     String.raw`(1,a@x.no,12345678901234567.89,0.12345678901234567890123,12.50,"[9007199254740993, 1.0, ""x""]",` +
       String.raw`"{""\\""123\\"""",""\\""true\\"""",""{\\""k\\"": 1}"",1.50}","{1.10,12345678901234567890.5}")`,
   ])
-  const { rows: stored } = await database.pool.query<{ record: string }>(
-    'select record::text from fillrate.lookups',
-  )
+  const stored = await database.query<{ record: string }>('select record::text from fillrate.lookups')
   expect(stored[0]?.record).toContain('"n":12345678901234567.89')
 })
 
@@ -187,7 +185,7 @@ test("rows whose key no longer fits the column's type count as missing, and bloc
   const report = await run(outputs)
   expect(report).toMatchObject({ status: 'completed', rows: { enriched: 5, waiting: 0 } })
   // They are those of rows that the table no longer has.
-  const { rows: aside } = await database.pool.query(
+  const aside = await database.query(
     'select key from fillrate.rows where deleted_at is not null order by key',
   )
   expect(aside.map(({ key }) => key)).toEqual(['1', '2', '3', '4', '5'])

@@ -46,8 +46,6 @@ beforeEach(async () => {
   app = await harness.open()
 })
 
-const count = async (from: string): Promise<number> =>
-  (await harness.query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? -1
 const run = async (route: 'sync' | 'bulk' = 'sync') => {
   const report = await app.run(runRequest({ route }))
   expect(stateSum(report)).toBe(report.rows.picked)
@@ -69,7 +67,8 @@ async function namesOf(address: string): Promise<string[]> {
      where table_schema = 'fillrate' and data_type in ('text', 'jsonb', 'ARRAY')`)
   const found: string[] = []
   for (const { t, c } of columns)
-    if ((await count(`fillrate.${t} where "${c}"::text like '%${address}%'`)) > 0) found.push(`${t}.${c}`)
+    if ((await harness.count(`fillrate.${t} where "${c}"::text like '%${address}%'`)) > 0)
+      found.push(`${t}.${c}`)
   return found
 }
 
@@ -93,11 +92,11 @@ test('a deleted row leaves every count at the next pass, and its data is erased 
   expect(requests).toMatchObject({ person: 0, bulk: 0 })
   expect(await counted()).toMatchObject({ total: 38, deleted: [] })
   expect(await namesOf('person5@example.com')).toEqual([])
-  expect(await count(`fillrate.changes where key in ('5', '9')`)).toBe(0)
+  expect(await harness.count(`fillrate.changes where key in ('5', '9')`)).toBe(0)
   // Row 10 has the same address: its lookup and its changes stay.
-  expect(await count(`fillrate.lookups where key = ${shared} and state = 'found'`)).toBe(1)
-  expect(await count(`fillrate.changes where key = '10'`)).toBe(1)
-  expect(await count('fillrate.suppressions')).toBe(0)
+  expect(await harness.count(`fillrate.lookups where key = ${shared} and state = 'found'`)).toBe(1)
+  expect(await harness.count(`fillrate.changes where key = '10'`)).toBe(1)
+  expect(await harness.count('fillrate.suppressions')).toBe(0)
 
   await harness.query(`insert into crm.contacts (email, first_name) values ('person5@example.com', 'Ada')`)
   expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, lookups: { requested: 1 } })
@@ -143,10 +142,10 @@ test('a row that comes back is restored, and costs nothing', async () => {
   const report = await run()
   expect(report.reason).toBe('contacts: 2 deleted rows came back')
   expect(report.lookups.requested).toBe(0)
-  expect(await count('fillrate.rows where deleted_at is not null')).toBe(0)
+  expect(await harness.count('fillrate.rows where deleted_at is not null')).toBe(0)
   // Its columns are blank again, so the record is written once more.
   expect(await harness.query(states)).toEqual(before)
-  expect(await count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
+  expect(await harness.count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
 })
 
 test('a row that left the source is not a deleted one', async () => {
@@ -156,7 +155,7 @@ test('a row that left the source is not a deleted one', async () => {
   await wait()
   await run()
   expect(await counted()).toMatchObject({ total: 40, deleted: [] })
-  expect(await count('fillrate.lookups')).toBe(36)
+  expect(await harness.count('fillrate.lookups')).toBe(36)
 })
 
 test('a table that is emptied is not erased without a confirmation, and a reload restores all of it', async () => {
@@ -172,8 +171,8 @@ test('a table that is emptied is not erased without a confirmation, and a reload
     deleted: [{ rows: 40, held: expect.stringContaining('100%') }],
   })
   expect(await held()).toEqual(['40 rows of contacts are gone from the table'])
-  expect(await count('fillrate.lookups')).toBe(36)
-  expect(await count('fillrate.changes')).toBe(40)
+  expect(await harness.count('fillrate.lookups')).toBe(36)
+  expect(await harness.count('fillrate.changes')).toBe(40)
 
   await harness.query(
     'insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved',
@@ -187,7 +186,7 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   await run()
   await wait()
   expect((await run()).reason).toContain('30% of its rows are gone')
-  expect(await count('fillrate.rows where deleted_at is not null')).toBe(12)
+  expect(await harness.count('fillrate.rows where deleted_at is not null')).toBe(12)
   expect(await held()).toEqual(['12 rows of contacts are gone from the table'])
   expect(await app.forgetDeleted('contacts', { dryRun: true, signal })).toEqual({
     dry_run: true,
@@ -217,7 +216,7 @@ test('`keep` keeps the history of a deleted row, out of every count', async () =
   await wait()
   await run()
   expect(await counted()).toMatchObject({ total: 0, deleted: [{ rows: 40, is_kept: true, held: null }] })
-  expect(await count('fillrate.lookups')).toBe(36)
+  expect(await harness.count('fillrate.lookups')).toBe(36)
   expect(await app.explain('contacts', '3')).toMatchObject({
     row: { exists: false },
     state: { state: 'enriched', run: id },
@@ -238,8 +237,8 @@ test('`forget` of a person erases the deleted rows, too', async () => {
   ).toMatchObject({
     remaining: [],
   })
-  expect(await count('fillrate.rows where deleted_at is not null')).toBe(0)
-  expect(await count(`fillrate.changes where key = '4'`)).toBe(0)
+  expect(await harness.count('fillrate.rows where deleted_at is not null')).toBe(0)
+  expect(await harness.count(`fillrate.changes where key = '4'`)).toBe(0)
 })
 
 test('a call in flight is answered and stored before its row is erased', async () => {
@@ -312,7 +311,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   expect(await listLookupHistory(app.db, [shared?.id ?? 0])).toMatchObject([{ rows: 1 }])
   expect(await recountRows(app.db)).toBe(0)
   await pruneDueRows(app.db)
-  expect(await count('fillrate.due_rows where due_at <= now()')).toBe(0)
+  expect(await harness.count('fillrate.due_rows where due_at <= now()')).toBe(0)
 
   // All of it is back with them, and what was due is picked.
   await harness.query(

@@ -27,22 +27,14 @@ const start = async (sandbox: Partial<SandboxOptions> = {}): Promise<void> => {
 }
 const dryRun = (request: Partial<RunRequest> = {}): Promise<RunReport> => harness.run({ ...DRY, ...request })
 
-const stored = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text)).rows
-
 /** Every version of every row of the tables: changes with each write, even of the same values. */
 const versions = async (): Promise<unknown> =>
-  stored(`select (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.contacts t) as contacts,
+  harness.query(`select (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.contacts t) as contacts,
                  (select array_agg(t.xmin::text || t.ctid || t.* order by id) from crm.accounts t) as accounts`)
-
-const countCalls = (): number => {
-  const { calls } = harness.sandbox.stats()
-  return calls.accepted + calls.refused
-}
 
 /** Cells written, by source and column, from the changes alone. */
 const written = (): Promise<{ source: string; column: string; written: number }[]> =>
-  stored(`select source, key as column, count(*)::int as written
+  harness.query(`select source, key as column, count(*)::int as written
             from (select source, jsonb_object_keys(after) as key from fillrate.changes) c
            where key <> 'enriched_at' group by source, key order by source, key`)
 
@@ -61,11 +53,11 @@ for (const route of ['sync', 'bulk'] as const)
     expect(stateSum(dry)).toBe(342)
     expect(runExitCode(dry)).toBe(0)
     expect(dry.lookups).toMatchObject({ distinct: 310, requested: 310, stored: 0 })
-    expect(await stored('select from fillrate.changes')).toEqual([])
+    expect(await harness.query('select from fillrate.changes')).toEqual([])
 
-    const calls = countCalls()
+    const calls = harness.calls()
     const report = await harness.run({ route })
-    expect(countCalls()).toBe(calls)
+    expect(harness.calls()).toBe(calls)
     expect(report.dry_run).toBeUndefined()
     // Rows without an input were finished by the dry run, because there is nothing to write.
     expect(report.rows).toEqual({ ...dry.rows, picked: 340, invalid_input: 0 })
@@ -74,25 +66,27 @@ for (const route of ['sync', 'bulk'] as const)
     expect((dry.dry_run?.columns ?? []).filter((one) => one.written > 0).toSorted(byName)).toEqual(
       (await written()).toSorted(byName),
     )
-    expect(await stored(`select from fillrate.rows where is_dry_run or state = 'waiting'`)).toEqual([])
+    expect(await harness.query(`select from fillrate.rows where is_dry_run or state = 'waiting'`)).toEqual([])
   })
 
 test('the sample shows values before and after, evenly from each source', async () => {
   await start()
-  await stored(`update crm.contacts set phone = '+47 by hand'`)
+  await harness.query(`update crm.contacts set phone = '+47 by hand'`)
   const dry = await dryRun()
   const sample = dry.dry_run?.sample ?? []
   expect(sample).toHaveLength(20)
   expect(sample.filter((row) => row.source === 'accounts')).toHaveLength(10)
   expect(sample.flatMap((row) => row.cells).filter((cell) => cell.column === 'phone')).toEqual([])
-  const kept = await stored<{ totals: { dry_run: object } }>('select totals from fillrate.runs')
+  const kept = await harness.query<{ totals: { dry_run: object } }>('select totals from fillrate.runs')
   expect(kept[0]?.totals.dry_run).toEqual({ columns: dry.dry_run?.columns, sample: [] })
 
   await harness.run()
   for (const { source, key, cells, touched } of sample) {
     expect(cells.length).toBeGreaterThan(0)
     expect(touched.map((cell) => cell.column)).toEqual(source === 'contacts' ? ['enriched_at'] : [])
-    const [row] = await stored<Record<string, unknown>>(`select * from crm.${source} where id = ${key}`)
+    const [row] = await harness.query<Record<string, unknown>>(
+      `select * from crm.${source} where id = ${key}`,
+    )
     for (const { column, before, after } of cells) {
       expect(before).toBeNull()
       expect(row?.[column]).toEqual(after)
@@ -115,20 +109,21 @@ test('no process writes the rows of a dry run or keeps polling them', async () =
   const closing = new AbortController()
   const serving = app.serve({ signal: closing.signal })
   harness.sandbox.releaseJobs()
-  const open = (): Promise<object[]> => stored(`select from fillrate.lookups where state = 'submitted'`)
+  const open = (): Promise<object[]> =>
+    harness.query(`select from fillrate.lookups where state = 'submitted'`)
   await expect.poll(open).toEqual([])
   const log = pino({ level: 'silent' })
   await recover.recoverAbandoned({ db: harness.database.db, log, policy: { attempts: 5 } }, null)
-  expect(await stored('select from fillrate.write_back_queue')).toEqual([])
+  expect(await harness.query('select from fillrate.write_back_queue')).toEqual([])
   closing.abort()
   await serving
   expect(await versions()).toEqual(before)
 
-  const calls = countCalls()
+  const calls = harness.calls()
   expect((await dryRun(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
   expect(await versions()).toEqual(before)
   expect((await harness.run(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
-  expect(countCalls()).toBe(calls)
+  expect(harness.calls()).toBe(calls)
 })
 
 test('rows that wait for a delivery of a writing run are left to it', async () => {
@@ -137,7 +132,7 @@ test('rows that wait for a delivery of a writing run are left to it', async () =
   expect(real.rows.waiting).toBe(CONTACTS)
   const dry = await dryRun({ sources: ['contacts'] })
   expect(dry.rows.picked).toBe(0)
-  expect(await stored('select from fillrate.rows where is_dry_run')).toEqual([])
+  expect(await harness.query('select from fillrate.rows where is_dry_run')).toEqual([])
 })
 
 test('two concurrent dry runs request everything once and write nothing', async () => {
@@ -168,12 +163,12 @@ test('a dry run leaves a concurrent run its rows, and hands over its own', async
   expect(stateSum(dry)).toBe(dry.rows.picked)
   expect(real.rows.waiting).toBe(0)
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
-  const rows = await stored<{ state: string; count: number }>(
+  const rows = await harness.query<{ state: string; count: number }>(
     'select state, count(*)::int as count from fillrate.rows group by state',
   )
   expect(rows.find((row) => row.state === 'waiting')).toBeUndefined()
   expect(rows.reduce((sum, row) => sum + row.count, 0)).toBe(342)
-  expect(await stored('select from fillrate.changes')).toHaveLength(real.rows.enriched)
+  expect(await harness.query('select from fillrate.changes')).toHaveLength(real.rows.enriched)
 })
 
 test('a dry run stays within its budget, and the next run requests only the rest', async () => {
@@ -195,7 +190,7 @@ test('an interrupted dry run reports that its rows wait, and loses nothing', asy
   const interrupt = new AbortController()
   const app = await harness.open()
   const running = app.run(runRequest({ ...DRY, route: 'sync', signal: interrupt.signal }))
-  await expect.poll(countCalls).toBeGreaterThan(100)
+  await expect.poll(() => harness.calls()).toBeGreaterThan(100)
   interrupt.abort()
   const dry = await running
   expect(dry).toMatchObject({ status: 'interrupted', dry_run: { columns: [], sample: [] } })
@@ -220,9 +215,9 @@ test('a cascade is followed to its end', async () => {
     lookups: { requested: new Set(ways.flatMap((way) => way.requested)).size },
   })
   expect(await readPeople(harness.database.pool)).toEqual(people)
-  const calls = countCalls()
+  const calls = harness.calls()
   await harness.run()
-  expect(countCalls()).toBe(calls)
+  expect(harness.calls()).toBe(calls)
   expect((await readPeople(harness.database.pool)).map((person) => person.title)).toEqual(
     ways.map((way) => way.title),
   )

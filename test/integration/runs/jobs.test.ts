@@ -16,7 +16,7 @@ const start = async (sandbox: Partial<SandboxOptions>, deadline = '6h'): Promise
 const first = (moment: { inputs: readonly string[] }): boolean =>
   moment.inputs.includes('person1@example.com')
 const jobStates = async (): Promise<Record<string, number>> => {
-  const { rows } = await harness.database.pool.query<{ state: string; count: number }>(
+  const rows = await harness.query<{ state: string; count: number }>(
     'select state, count(*)::int as count from fillrate.jobs group by state',
   )
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
@@ -58,7 +58,7 @@ test('a run with --wait 0 leaves its deliveries to the next one, which requests 
   expect(without.rows.waiting).toBe(400)
   expect(without.status).toBe('completed')
   // The service retries until a receiver answers: here, the receiver on another address is gone for good.
-  const { rows } = await harness.database.pool.query<{ count: number }>(
+  const rows = await harness.query<{ count: number }>(
     `select sum(size)::int as count from fillrate.jobs where state = 'submitted'`,
   )
   expect(rows[0]?.count).toBe(360)
@@ -78,7 +78,7 @@ test('results for inputs that were never submitted change nothing', async () => 
   await start({ faults: { 'foreign-result': 0.5, shuffle: 1 } })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
-  const { rows } = await harness.database.pool.query<{ wrong: number }>(
+  const rows = await harness.query<{ wrong: number }>(
     `select count(*)::int as wrong from fillrate.lookups
       where state = 'found' and record ->> 'email' is not null and lower(record ->> 'email') <> key`,
   )
@@ -100,7 +100,7 @@ test('a bulk call answered with 503 is posted again as the same job', async () =
   })
   const report = await harness.run({ route: 'bulk' })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, requests: { person: 0 } })
-  const { rows } = await harness.database.pool.query<{ attempts: number; state: string }>(
+  const rows = await harness.query<{ attempts: number; state: string }>(
     'select attempts, state from fillrate.jobs where attempts > 1',
   )
   expect(rows).toEqual([{ attempts: 2, state: 'completed' }])
@@ -113,9 +113,7 @@ test('a lookup accepted as a job is a job of one', async () => {
   harness.sandbox.configure({ plan: (fault, moment) => fault === '202' && first(moment) })
   await app.close()
   const report = await harness.run({ route: 'sync', waitMs: 0 })
-  const { rows } = await harness.database.pool.query<{ size: number; state: string }>(
-    `select size, state from fillrate.jobs`,
-  )
+  const rows = await harness.query<{ size: number; state: string }>(`select size, state from fillrate.jobs`)
   expect(rows).toEqual([{ size: 1, state: 'submitted' }])
   expect(report.rows.waiting).toBe(1)
 })

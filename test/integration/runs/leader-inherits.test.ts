@@ -37,18 +37,16 @@ async function lead(owner: string): Promise<Leadership> {
 async function killLeader(status: Partial<RateStatus>): Promise<void> {
   const before = await lead('before')
   await saveRateLimit(database.db, SCOPE, { limit: 60, windowMs: 10_000, observedAt: Date.now() })
-  const [lease] = await query<{ token: string }>('select lease_token as token from fillrate.leases')
+  const [lease] = await database.query<{ token: string }>('select lease_token as token from fillrate.leases')
   const reported = { ...before.limiter.state(), ...status }
   await saveRateStatus(database.db, { scope: SCOPE, token: lease?.token ?? '' }, reported)
   // Its own statements find no lease of theirs.
-  await query(
+  await database.query(
     `update fillrate.leases set leased_until = now() - interval '1 s', lease_token = gen_random_uuid()`,
   )
   await before.end()
 }
 
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await database.pool.query<Row>(text)).rows
 const listCodes = async (): Promise<string[]> =>
   (await readTroubles(database.db, { own: [], schedules: null })).map(({ code }) => code)
 
@@ -67,7 +65,7 @@ test.each([
 
 test('another client that was seen an hour ago is not there because it was', async () => {
   await killLeader({ sharedKey: true })
-  await query(`update fillrate.rate_limits set reported_at = now() - interval '1 hour'`)
+  await database.query(`update fillrate.rate_limits set reported_at = now() - interval '1 hour'`)
   const next = await lead('next')
   expect(next.limiter.state().sharedKey).toBe(false)
   expect(await listCodes()).toEqual([])

@@ -168,9 +168,7 @@ describe('a row that leaves the source by its own write', () => {
   test('is undone, and the next run requests and writes nothing', async () => {
     const before = await harness.query('select * from crm.contacts order by id')
     const { run: id } = await run()
-    const app = await harness.open()
-    await app.undo({ run: id, dryRun: false, signal: new AbortController().signal })
-    await app.close()
+    await harness.undo(id)
     expect(await harness.query('select * from crm.contacts order by id')).toEqual(before)
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
   })

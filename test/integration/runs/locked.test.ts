@@ -23,7 +23,7 @@ test('a run ends in bounded time although a row stays locked, says so, and the n
   // A writer may finish the row before its pass reads it, which then finds nothing to pick, or nothing left to fill.
   expect(next).toMatchObject({ status: 'completed', reason: null, rows: { waiting: 0 } })
   expect(sandbox.stats().calls.accepted).toBe(calls)
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     `select c.enriched_at is not null as is_written, count(ch.id)::int as changes
        from crm.contacts c left join fillrate.changes ch on ch.source = 'contacts' and ch.key = c.id::text
       where c.id = 5 group by c.id`,
@@ -51,14 +51,7 @@ test('a run waits for a table locked meanwhile, then continues', async () => {
   await person.query('begin; lock table crm.contacts in access exclusive mode')
   // Responses arrive, and cannot be written.
   await expect
-    .poll(
-      async () =>
-        (
-          await database.pool.query(
-            `select from fillrate.rows where state = 'waiting' and due_at is not null`,
-          )
-        ).rowCount,
-    )
+    .poll(() => database.count(`fillrate.rows where state = 'waiting' and due_at is not null`))
     .toBeGreaterThan(0)
   await person.query('commit')
   person.release()

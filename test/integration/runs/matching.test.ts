@@ -13,12 +13,9 @@ const start = async (sandbox: Partial<SandboxOptions>, changes: object = {}): Pr
     prepare: ({ pool }) => createCrm(pool, 200),
   })
 }
-const count = async (query: string): Promise<number> =>
-  (await harness.database.pool.query<{ count: number }>(`select count(*)::int as count from ${query}`))
-    .rows[0]?.count ?? Number.NaN
 /** Rows whose stored record belongs to another address. */
 const rowsWithAnother = (): Promise<number> =>
-  count(
+  harness.count(
     `fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id where lower(l.record ->> 'email') <> l.key`,
   )
 

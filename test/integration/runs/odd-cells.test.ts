@@ -158,8 +158,7 @@ test('what a person puts in place of a filled value is read, written and undone 
       odd.filter(isOther).map((value) => JSON.parse(value ?? '') as unknown),
     )
   }
-  const app = await harness.open()
-  const undone = await app.undo({ run: first, dryRun: false, signal: new AbortController().signal })
+  const undone = await harness.undo(first)
   expect(undone).toMatchObject({ status: 'completed', changes: { rejected: 0, remaining: 0 } })
   expect((await harness.run()).status).toBe('completed')
 })

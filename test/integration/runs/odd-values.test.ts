@@ -75,7 +75,7 @@ test('odd values cost no row its write, and an undo restores them to the byte', 
     const sums = POLICIES.map(
       (policy) => `(select md5(string_agg(o::text, '|' order by id)) from odd_${policy} o)`,
     )
-    return (await harness.database.pool.query(`select ${sums.join(', ')}`)).rows
+    return await harness.query(`select ${sums.join(', ')}`)
   }
   const before = await checksums()
   const { run, status, rows } = await harness.run()
@@ -84,8 +84,7 @@ test('odd values cost no row its write, and an undo restores them to the byte', 
     rows: { picked: rows.picked, enriched: rows.picked, write_rejected: 0 },
   })
   expect(rows.picked).toBe(POLICIES.length * Object.values(ODD_VALUES).flatMap(([, values]) => values).length)
-  const app = await harness.open()
-  const undone = await app.undo({ run, dryRun: false, signal: new AbortController().signal })
+  const undone = await harness.undo(run)
   expect(undone.changes).toMatchObject({ restored: rows.picked, rejected: 0 })
   expect(await checksums()).toEqual(before)
 })

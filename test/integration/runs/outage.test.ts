@@ -27,7 +27,7 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   // Calls in flight when the circuit opened, and at most a few probes, whose pauses double.
   const failed = sandbox.stats().faults['503'] ?? 0
   expect(failed).toBeLessThanOrEqual(10 + harness.config.service.concurrency + 10)
-  const { rows } = await database.pool.query<{ attempts: number; failed: number }>(
+  const rows = await database.query<{ attempts: number; failed: number }>(
     `select coalesce(sum(attempts), 0)::int as attempts, count(*) filter (where state = 'failed')::int as failed
        from fillrate.lookups where resolved_at is null or state = 'failed'`,
   )
@@ -55,7 +55,7 @@ test('inputs that always fail neither open the circuit nor hold up a run: it lea
   // of a run may be stored by the next.
   const failed = sandbox.stats().faults['500'] ?? 0
   expect(failed).toBeGreaterThanOrEqual(20)
-  const { rows } = await database.pool.query<{ counted: boolean; held: boolean }>(
+  const rows = await database.query<{ counted: boolean; held: boolean }>(
     `select bool_and(not_before > now()) as held, bool_or(attempts >= 1) as counted from fillrate.lookups where state = 'pending'`,
   )
   expect(rows).toEqual([{ held: true, counted: true }])
@@ -78,7 +78,7 @@ test('an unreachable service is no attempt of a lookup', async () => {
   await expect.poll(async () => circuits.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
   stop.abort()
   expect(await running).toMatchObject({ status: 'interrupted', rows: { waiting: 3, failed: 0 } })
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     'select sum(attempts)::int as attempts, sum(unconfirmed_calls)::int as unconfirmed_calls from fillrate.lookups',
   )
   expect(rows).toEqual([{ attempts: 0, unconfirmed_calls: 0 }])
@@ -135,7 +135,7 @@ test('a key rejected within a run stops it after the calls in flight, and loses 
   expect(refused).toBeGreaterThan(0)
   expect(refused).toBeLessThanOrEqual(concurrency)
   expect(report.rows.waiting).toBeGreaterThan(0)
-  const { rows } = await database.pool.query<{ attempts: number }>(
+  const rows = await database.query<{ attempts: number }>(
     `select coalesce(sum(attempts), 0)::int as attempts from fillrate.lookups where state = 'pending'`,
   )
   expect(rows[0]?.attempts).toBe(0)

@@ -30,7 +30,7 @@ test('the pipeline runs in a database that publishes all its tables', async () =
 })
 
 test('every table has a replica identity', async () => {
-  const { rows } = await harness.database.pool.query<{ name: string }>(`
+  const rows = await harness.query<{ name: string }>(`
     select c.relname as name from pg_class c
      where c.relnamespace = 'fillrate'::regnamespace and c.relkind in ('r', 'p')
        and not (c.relreplident = 'f' or c.relreplident = 'd' and exists (

@@ -48,7 +48,7 @@ test('a row without a usable input is rejected before it costs a call', async ()
 
 test('due rows are requested again', async () => {
   const before = harness.calls()
-  const { rows } = await harness.database.pool.query<{ key: string }>(
+  const rows = await harness.query<{ key: string }>(
     `update crm.contacts set title = null
       where id = (select key::bigint from fillrate.rows where source = 'contacts' and state = 'enriched' order by key::bigint limit 1)
       returning id::text as key`,
@@ -69,12 +69,10 @@ test('due rows are requested again', async () => {
 // As after a move by dump and restore to a server of another byte order or encoding, where hash functions differ.
 test('rows whose stored hashes mean nothing any more are picked once, and neither requested nor written again', async () => {
   const { pool } = harness.database
-  const written = async (): Promise<unknown> =>
-    (
-      await pool.query(`
+  const written = (): Promise<unknown> =>
+    harness.query(`
         select (select count(*) from fillrate.changes) as changes, (select count(*) from fillrate.lookups) as lookups,
                (select md5(string_agg(c::text, ',' order by id)) from crm.contacts c) as contacts`)
-    ).rows
   const before = { calls: harness.calls(), written: await written() }
   await pool.query(`update fillrate.rows set input_hash = input_hash # -1`)
   const report = await harness.run()

@@ -79,7 +79,7 @@ afterAll(() => harness.close())
 
 const set = async (isOdd: boolean): Promise<void> => {
   const { pool } = harness.database
-  const { rows } = await pool.query<{ name: string }>('select current_database() as name')
+  const rows = await harness.query<{ name: string }>('select current_database() as name')
   const database = rows[0]?.name ?? ''
   for (const [setting, value] of Object.entries(SETTINGS))
     await pool.query(
@@ -92,12 +92,9 @@ const set = async (isOdd: boolean): Promise<void> => {
 test('a role may be set as it likes: a run writes the same cells, an undo restores them, whatever was set when', async () => {
   const { pool } = harness.database
   const table = (): Promise<string> => checksum(pool, 'crm.people')
-  const { signal } = new AbortController()
   const undo = async (run: number): Promise<number> => {
-    const app = await harness.open()
-    const undone = await app.undo({ run, dryRun: false, signal })
+    const undone = await harness.undo(run)
     expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })
-    await app.close()
     return undone.run ?? 0
   }
   const before = await table()

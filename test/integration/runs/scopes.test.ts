@@ -64,7 +64,7 @@ const askedOf = (sandbox: Sandbox): string[] =>
 const isLead = (input: string): boolean => input.startsWith('lead')
 
 async function titles(): Promise<string[]> {
-  const { rows } = await live.database.pool.query<{ title: string }>(
+  const rows = await live.database.query<{ title: string }>(
     `select title from crm.contacts where id % 7 <> 0 order by id`,
   )
   return rows.map((row) => row.title)
@@ -92,7 +92,7 @@ test.each(['sync', 'bulk'] as const)(
     const running = nightly.run(runRequest({ sources: ['contacts'], route }))
     await expect
       .poll(async () => {
-        const { rows } = await live.database.pool.query(`select from fillrate.rows where source = 'contacts'`)
+        const rows = await live.database.query(`select from fillrate.rows where source = 'contacts'`)
         return rows.length
       })
       .toBe(PEOPLE)
@@ -120,7 +120,7 @@ test('a run with another key is not served by the first one, and pays nothing fo
   const running = nightly.run(runRequest({ sources: ['contacts'], route: 'sync', where: 't.id <= 50' }))
   await expect
     .poll(async () => {
-      const { rows } = await live.database.pool.query(`select from fillrate.rows where source = 'contacts'`)
+      const rows = await live.database.query(`select from fillrate.rows where source = 'contacts'`)
       return rows.length
     })
     .toBe(50)
@@ -138,7 +138,7 @@ test('runs with two keys of one account share its limit, and the second begins w
   const second = await live.open({ ...withKeys('live-2'), config: ofAccount })
   expect(second.scope).toBe(first.scope)
   await second.run(request('t.id > 12 and t.id <= 24'))
-  const { rows } = await live.database.pool.query('select scope, "limit" from fillrate.rate_limits')
+  const rows = await live.database.query('select scope, "limit" from fillrate.rate_limits')
   expect(rows).toEqual([{ scope: `${new URL(live.sandbox.url).host} acme`, limit: '10' }])
 })
 
@@ -179,7 +179,6 @@ test('a row without a match at a test service is requested from the live one', a
 })
 
 test('a rotated key continues with the stored records and the jobs of the old one', async () => {
-  const { pool } = live.database
   live.sandbox.configure({ jobDelayMs: 600_000 })
   const port = await freePort()
   const old = await live.open({ environment: { apiKeys: ['live-1'], port } })
@@ -192,7 +191,7 @@ test('a rotated key continues with the stored records and the jobs of the old on
   const report = await next.run(runRequest({ sources: ['contacts'] }))
   expect(report).toMatchObject({ status: 'completed', lookups: { requested: 0 } })
   expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ max_requested: 1, distinct: EMAILS })
-  expect((await pool.query(`select from fillrate.rows where state = 'waiting'`)).rows).toEqual([])
+  expect(await live.database.query(`select from fillrate.rows where state = 'waiting'`)).toEqual([])
 })
 
 test('a run whose key is rejected continues with the next one, and requests nothing twice', async () => {
@@ -204,7 +203,7 @@ test('a run whose key is rejected continues with the next one, and requests noth
   const report = await running
   expect(report).toMatchObject({ status: 'completed', lookups: { requested: EMAILS } })
   expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: EMAILS, max_requested: 1 })
-  const { rows } = await live.database.pool.query<{ scope: string }>('select scope from fillrate.runs')
+  const rows = await live.database.query<{ scope: string }>('select scope from fillrate.runs')
   expect(rows).toEqual([{ scope: app.scope }])
 })
 
@@ -213,9 +212,9 @@ test('an identifier is erased for every service', async () => {
   const trial = await openTest()
   for (const one of [app, trial])
     await one.run(runRequest({ sources: ['leads'], where: 't.id = 1', route: 'sync', dryRun: { sample: 0 } }))
-  const { pool, db } = live.database
+  const { db } = live.database
   expect(
-    (await pool.query(`select from fillrate.lookups where key = 'lead1@example.com'`)).rows,
+    await live.database.query(`select from fillrate.lookups where key = 'lead1@example.com'`),
   ).toHaveLength(2)
   const target = parseForgetTarget('email', 'lead1@example.com')
   if (typeof target === 'string') throw new Error(target)

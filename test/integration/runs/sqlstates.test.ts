@@ -115,7 +115,7 @@ test('an error of one row is that row’s, whatever its SQLSTATE, and the run en
       retrying: { enriched: 0, write_rejected: 20 },
     },
   })
-  const { rows } = await harness.database.pool.query<{ fault: string; reason: string }>(
+  const rows = await harness.query<{ fault: string; reason: string }>(
     `select fault, coalesce(r.reason, s.reason) as reason
        from faults f join fillrate.rows r on r.source = 'people' and r.key = f.id::text
        left join lateral (select * from fillrate.skipped_cells s where s.source = 'people' and s.key = r.key limit 1) s on true

@@ -400,9 +400,7 @@ describe('values', () => {
     })
     const cut = columns.map((column) => always(column, { tooLong: 'truncate' }))
     expect(await write(await open(cut), ['2'], record)).toMatchObject([{ outcome: 'written' }])
-    const { rows } = await database.pool.query(
-      'select c::text, n::text, b::text, v::text from people where id = 2',
-    )
+    const rows = await database.query('select c::text, n::text, b::text, v::text from people where id = 2')
     expect(rows).toEqual([{ c: 'V', n: 'é'.repeat(31), b: '1010', v: '101' }])
   })
 

@@ -33,7 +33,7 @@ async function writeTo(column: string, value: unknown, options = {}) {
   const key = String(next++)
   await database.pool.query(`insert into typed (id, email) values ($1, 'a')`, [key])
   const result = await writeAgain(key, column, value, options)
-  const { rows } = await database.pool.query<{ value: string | null }>(
+  const rows = await database.query<{ value: string | null }>(
     `select ${column}::text as value from typed where id = $1`,
     [key],
   )
@@ -99,7 +99,7 @@ describe('a value is written in the column’s own type', () => {
 
   test('timestamptz, whatever the session’s zone', async () => {
     const { key } = await writeTo('c_timestamptz', '2026-11-21 23:30')
-    const { rows } = await database.pool.query(
+    const rows = await database.query(
       `select c_timestamptz = '2026-11-21T23:30:00Z' as same from typed where id = $1`,
       [key],
     )

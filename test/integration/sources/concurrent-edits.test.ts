@@ -61,8 +61,8 @@ async function writeWhile(edit: string, edited = '1'): Promise<WriteResult[]> {
   }
 }
 
-const people = async (): Promise<unknown[]> =>
-  (await database.pool.query('select id, title, phone, attributes from people order by id')).rows
+const people = (): Promise<unknown[]> =>
+  database.query('select id, title, phone, attributes from people order by id')
 
 test('a value entered in a transaction that was open during the write stays', async () => {
   const results = await writeWhile(
@@ -114,7 +114,7 @@ test('a row that changes after the statement began, and before it is locked, is 
   const writing = transact(database, (tx) => writeBatch(tx, source, batch))
   await expect
     .poll(async () => {
-      const { rows } = await database.pool.query(
+      const rows = await database.query(
         `select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`,
       )
       return rows.length
@@ -132,7 +132,7 @@ test('a row that changes after the statement began, and before it is locked, is 
     { outcome: 'written', before: {}, after: { title: 'CTO', phone: record.phone } },
     { outcome: 'locked' },
   ])
-  const { rows } = await database.pool.query('select id, title, phone, account_id from people order by id')
+  const rows = await database.query('select id, title, phone, account_id from people order by id')
   expect(rows).toEqual([
     { id: 1, title: 'CTO', phone: record.phone, account_id: 1 },
     { id: 2, title: 'Typed', phone: record.phone, account_id: 1 },

@@ -31,9 +31,7 @@ async function fill(
   const outputs = [output('filled', field, options)]
   const source = await openSource(database.db, mapping({ outputs, ...more }))
   await write(database, source, ['1', '2'], record)
-  const { rows } = await database.pool.query<{ filled: string | null }>(
-    'select filled from people order by id',
-  )
+  const rows = await database.query<{ filled: string | null }>('select filled from people order by id')
   return rows.map(({ filled }) => filled)
 }
 
@@ -73,7 +71,7 @@ test('rows of a batch do not see each other', async () => {
 test('`touch` sets keys inside jsonb, and sees t and `$confidence`', async () => {
   const touch = { 'attributes.enriched.by': "'fillrate ' || t.id", 'attributes.confidence': '$confidence' }
   await fill('title', { title: 'CTO' }, {}, { touch })
-  const { rows } = await database.pool.query('select attributes from people order by id')
+  const rows = await database.query('select attributes from people order by id')
   expect(rows).toEqual([
     { attributes: { enriched: { by: 'fillrate 1' }, confidence: 0.9 } },
     { attributes: { enriched: { by: 'fillrate 2' }, confidence: 0.9 } },

@@ -34,8 +34,6 @@ beforeEach(async () => {
                          account_id int, updated_at timestamptz, deleted boolean not null default false)`)
 })
 
-const execute = (text: string): Promise<unknown> => database.pool.query(text)
-
 async function page(source: Source, options: Partial<SourcePageOptions> = {}): Promise<PageRow[]> {
   const all = { after: null, limit: 100, where: null, changedSince: null, ...options }
   const { rows } = await sql<PageRow>`
@@ -57,8 +55,8 @@ async function everyPage(source: Source, limit: number): Promise<string[]> {
 
 describe('a page', () => {
   test('has keys, inputs, their hash and whether cells are lacking, in key order', async () => {
-    await execute(`insert into accounts values (1, 'Acme', 'acme.no')`)
-    await execute(
+    await database.query(`insert into accounts values (1, 'Acme', 'acme.no')`)
+    await database.query(
       `insert into people (id, email, title, account_id) values (2, null, '', 1), (1, ' A@x.no', 'CTO', null)`,
     )
     const source = await openSource(
@@ -90,7 +88,7 @@ describe('a page', () => {
   })
 
   test('has another hash when any input changes, and the same when anything else does', async () => {
-    await execute(`insert into people (id, email, phone) values (1, 'a', null)`)
+    await database.query(`insert into people (id, email, phone) values (1, 'a', null)`)
     const source = await openSource(
       database.db,
       mapping({ inputs: { email: 't.email', name: 't.phone', company: `'x'` } }),
@@ -104,20 +102,20 @@ describe('a page', () => {
       `email = ''`,
       `phone = ''`,
     ]) {
-      await execute(`update people set ${change}`)
+      await database.query(`update people set ${change}`)
       hashes.add((await page(source))[0]?.input_hash)
     }
     expect(hashes.size).toBe(6)
-    await execute(`update people set title = 'new', updated_at = now()`)
+    await database.query(`update people set title = 'new', updated_at = now()`)
     hashes.add((await page(source))[0]?.input_hash)
     expect(hashes.size).toBe(6)
   })
 
   test('has another hash when a value moves to another input, or differs only for a collation that tells it from none', async () => {
-    await execute(
+    await database.query(
       `create collation if not exists whatever (provider = icu, locale = 'und-u-ks-level1', deterministic = false)`,
     )
-    await execute(`insert into people (id, email, phone) values (1, 'ANN', null)`)
+    await database.query(`insert into people (id, email, phone) values (1, 'ANN', null)`)
     const source = await openSource(
       database.db,
       mapping({ inputs: { email: 't.email collate whatever', name: 't.phone' } }),
@@ -146,14 +144,14 @@ describe('a page', () => {
   })
 
   test('has the same hash when an input is mapped that the row does not have', async () => {
-    await execute(`insert into people (id, email, phone) values (1, 'a', null)`)
+    await database.query(`insert into people (id, email, phone) values (1, 'a', null)`)
     const hashWith = async (inputs: object) =>
       (await page(await openSource(database.db, mapping({ inputs } as object))))[0]?.input_hash
     expect(await hashWith({ email: 't.email', name: 't.phone' })).toBe(await hashWith({ email: 't.email' }))
   })
 
   test('applies the source’s condition, the run’s, and the time of the last change', async () => {
-    await execute(`insert into people (id, email, updated_at, deleted) values
+    await database.query(`insert into people (id, email, updated_at, deleted) values
       (1, 'a', '2026-01-01', false), (2, 'b', '2026-01-03', true), (3, 'c', '2026-01-03', false), (4, 'd', null, false)`)
     const source = await openSource(
       database.db,
@@ -180,7 +178,7 @@ describe('a page', () => {
   )
 
   test('finds the rows that lack a value, by each policy', async () => {
-    await execute(`insert into people (id, email, title, phone, attributes) values
+    await database.query(`insert into people (id, email, title, phone, attributes) values
       (1, 'a', 'x', '1', '{"d": 1}'), (2, 'b', 'x', '1', null), (3, 'c', 'x', '1', '"text"'), (4, 'd', 'x', ' ', '{"d": 1}')`)
     const lacking = async (
       outputs: ReturnType<typeof output>[],
@@ -215,14 +213,12 @@ describe('pages', () => {
     ['text', 'id text', `(chr(64 + n) || 'x')`],
     ['char(5)', 'id char(5)', '(n::text)'],
   ])('of a key of type %s have every row once', async (_, column, value) => {
-    await execute(
+    await database.query(
       `drop table if exists keyed; create table keyed (${column} primary key, email text, title text)`,
     )
-    await execute(`insert into keyed (id) select ${value} from generate_series(1, 23) n`)
+    await database.query(`insert into keyed (id) select ${value} from generate_series(1, 23) n`)
     const source = await openSource(database.db, mapping({ table: 'keyed' }))
-    const expected = (
-      await database.pool.query<{ key: string }>('select id::text as key from keyed order by id')
-    ).rows
+    const expected = await database.query<{ key: string }>('select id::text as key from keyed order by id')
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 30 }), async (limit) => {
         expect(await everyPage(source, limit)).toEqual(expected.map((row) => row.key))
@@ -235,7 +231,7 @@ describe('pages', () => {
   })
 
   test('of a composite key follow its index, whatever the configured order', async () => {
-    await execute(`
+    await database.query(`
       drop table if exists keyed;
       create table keyed (tenant text, "No" int, email text, title text, primary key (tenant, "No"));
       insert into keyed select t, n, 'x' from unnest(array['b', 'a"', '[']) t, generate_series(1, 7) n`)
@@ -249,7 +245,7 @@ describe('pages', () => {
   })
 
   test('of a key with a time are the same in every session', async () => {
-    await execute(`
+    await database.query(`
       drop table if exists keyed;
       create table keyed (day date, at timestamptz, email text, title text, primary key (day, at));
       insert into keyed select date '2026-01-01' + n, timestamptz '2026-01-01 00:00:00.000001Z' + n * interval '7 hours', 'x'
@@ -266,7 +262,7 @@ describe('pages', () => {
   })
 
   test('of a partitioned table cross its partitions', async () => {
-    await execute(`
+    await database.query(`
       drop table if exists keyed;
       create table keyed (id int primary key, email text, title text) partition by range (id);
       create table keyed_low partition of keyed for values from (0) to (5);
@@ -280,14 +276,16 @@ describe('pages', () => {
   })
 
   test('of a nullable unique key skip rows without a key', async () => {
-    await execute(`drop table if exists keyed; create table keyed (code text unique, email text, title text)`)
-    await execute(`insert into keyed values ('a'), (null), ('b'), (null)`)
+    await database.query(
+      `drop table if exists keyed; create table keyed (code text unique, email text, title text)`,
+    )
+    await database.query(`insert into keyed values ('a'), (null), ('b'), (null)`)
     const source = await openSource(database.db, mapping({ table: 'keyed', key: ['code'] }))
     expect(await everyPage(source, 1)).toEqual(['a', 'b'])
   })
 
   test('read a large table through the key’s index and never sort it', async () => {
-    await execute(`
+    await database.query(`
       insert into accounts select n, 'Acme ' || n, null from generate_series(1, 5000) n;
       insert into people (id, email, account_id) select n, 'p' || n, n % 5000 + 1 from generate_series(1, 60000) n;
       analyze people; analyze accounts`)
@@ -316,10 +314,12 @@ describe('pages', () => {
   })
 
   test('read a range of keys up to its last one, of composite keys too', async () => {
-    await execute(
+    await database.query(
       `drop table if exists pairs; create table pairs (a text, b int, title text, primary key (a, b))`,
     )
-    await execute(`insert into pairs select x, n from unnest('{p,q,r}'::text[]) x, generate_series(1, 4) n`)
+    await database.query(
+      `insert into pairs select x, n from unnest('{p,q,r}'::text[]) x, generate_series(1, 4) n`,
+    )
     const source = await openSource(database.db, mapping({ table: 'pairs', inputs: { email: 't.a' } }))
     const range = { after: '["p","3"]', until: '["q","2"]', limit: 10, where: null, changedSince: null }
     const { rows } = await sql<PageRow>`${pageQuery(source, range)}`.execute(database.db)
@@ -329,7 +329,7 @@ describe('pages', () => {
 
 describe('a key with two rows from the joins', () => {
   test('fails the page and is named, even if the page would end between them', async () => {
-    await execute(`
+    await database.query(`
       insert into people (id, email) values (1, 'a'), (7, 'b'), (8, 'c');
       alter table accounts add column person int;
       insert into accounts (id, person) values (1, 7), (2, 7)`)
@@ -350,7 +350,7 @@ describe('a key with two rows from the joins', () => {
 })
 
 test('countFilled counts the eligible rows and those that are not blank', async () => {
-  await execute(`insert into people (id, email, title, attributes, deleted) values
+  await database.query(`insert into people (id, email, title, attributes, deleted) values
     (1, 'a', 'x', '{"d": "y"}', false), (2, 'b', ' ', '{"d": null}', false), (3, 'c', null, null, false), (4, 'd', 'x', null, true)`)
   const source = await openSource(
     database.db,

@@ -46,7 +46,7 @@ const open = (outputs: readonly OutputMapping[], more: Partial<SourceMapping> = 
   openSource(database.db, mapping({ outputs: [output('title', 'title'), ...outputs], ...more }))
 
 const row = async (id: number, columns: string): Promise<unknown> =>
-  (await database.pool.query(`select ${columns} from people where id = ${id}`)).rows[0]
+  (await database.query(`select ${columns} from people where id = ${id}`))[0]
 
 interface Misfit {
   readonly name: string
@@ -396,7 +396,7 @@ test('600 rows with bad cells among 1,000 take fewer than 20 statements, and los
       ...(Number(key) % 5 === 0 ? ['phone'] : []),
       ...(Number(key) % 7 === 0 ? ['score'] : []),
     ])
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     `select count(*)::int as n from people where id > 1000 and title = 'CTO' and note = 'x' and touched_at is not null`,
   )
   expect(rows).toEqual([{ n: 1000 }])
@@ -448,9 +448,9 @@ describe('unique', () => {
   const accounts = (text: string): Promise<unknown> =>
     database.pool.query(`update people set rank = case ${text} end where id <= 20`)
   const noteOf = async (): Promise<unknown[]> =>
-    (
-      await database.pool.query<{ id: number }>('select id from people where note is not null order by id')
-    ).rows.map(({ id }) => id)
+    (await database.query<{ id: number }>('select id from people where note is not null order by id')).map(
+      ({ id }) => id,
+    )
 
   test('keeps the first row of a batch, in key order, within the columns', async () => {
     await accounts('when id < 10 then 1 else 2')

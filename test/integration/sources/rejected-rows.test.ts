@@ -140,7 +140,7 @@ test('10 bad rows in 1,000 are found in fewer than 60 statements, and 990 writte
   expect(results.filter((result) => result.outcome === 'rejected').map((result) => result.key)).toEqual([
     ...bad.keys(),
   ])
-  const { rows } = await database.pool.query(`select count(*)::int as n from people where title = 'CTO'`)
+  const rows = await database.query(`select count(*)::int as n from people where title = 'CTO'`)
   expect(rows).toEqual([{ n: 990 }])
 })
 

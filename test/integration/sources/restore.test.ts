@@ -52,9 +52,7 @@ const record = {
 }
 
 const content = async (): Promise<string[]> =>
-  (await database.pool.query<{ row: string }>('select p::text as row from people p order by id')).rows.map(
-    (r) => r.row,
-  )
+  (await database.query<{ row: string }>('select p::text as row from people p order by id')).map((r) => r.row)
 
 type Written = Omit<UndoRow, 'inputHash'>
 const undo = async (source: Source, rows: readonly Written[]): Promise<WriteResult[]> => {
@@ -145,9 +143,7 @@ test('a cell that was changed since stays, and is named', async () => {
     ['written', []],
     ['row_missing', []],
   ])
-  const { rows } = await database.pool.query(
-    'select title, level, attributes, updated_at from people order by id',
-  )
+  const rows = await database.query('select title, level, attributes, updated_at from people order by id')
   expect(rows).toEqual([
     { title: 'Typed', level: null, attributes: { b: { typed: 1 } }, updated_at: null },
     { title: null, level: null, attributes: null, updated_at: null },

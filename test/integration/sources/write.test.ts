@@ -22,14 +22,13 @@ beforeEach(async () => {
       level int, updated_at timestamptz, confidence float8)`)
 })
 
-const execute = (text: string): Promise<unknown> => database.pool.query(text)
-const rows = async (columns: string): Promise<unknown[]> =>
-  (await database.pool.query(`select ${columns} from people order by id`)).rows
+const rows = (columns: string): Promise<unknown[]> =>
+  database.query(`select ${columns} from people order by id`)
 const versions = () => rows('id, xmin::text as version')
 
 describe('a batch', () => {
   test('is written by one statement, which returns the values before and after', async () => {
-    await execute(
+    await database.query(
       `insert into people (id, email, title, phone) values (1, 'a', null, ''), (2, 'b', 'Typed', '1')`,
     )
     const source = await openSource(
@@ -83,7 +82,7 @@ describe('a batch', () => {
   })
 
   test('sends no UPDATE for a row in which nothing changes, and touches nothing there', async () => {
-    await execute(
+    await database.query(
       `insert into people (id, email, title, level) values (1, 'a', 'CTO', 0), (2, 'b', 'Typed', 1)`,
     )
     const source = await openSource(
@@ -102,20 +101,20 @@ describe('a batch', () => {
   })
 
   test('skips a row whose inputs have changed since the lookup', async () => {
-    await execute(`insert into people (id, email) values (1, 'a')`)
+    await database.query(`insert into people (id, email) values (1, 'a')`)
     const source = await openSource(database.db, mapping())
     const batch = await prepare(database, source, ['1'], { title: 'CTO' })
-    await execute(`update people set email = 'A'`)
+    await database.query(`update people set email = 'A'`)
     const results = await transact(database, (tx) => writeBatch(tx, source, batch))
     expect(results).toMatchObject([{ outcome: 'inputs_changed', before: null, after: null }])
     expect(await rows('title')).toEqual([{ title: null }])
   })
 
   test('reports rows that were deleted or have left the source', async () => {
-    await execute(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)`)
+    await database.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)`)
     const source = await openSource(database.db, mapping({ where: 't.level = 1' }))
     const batch = await prepare(database, source, ['1', '2', '3'], { title: 'CTO' })
-    await execute(`delete from people where id = 1; update people set level = 2 where id = 2`)
+    await database.query(`delete from people where id = 1; update people set level = 2 where id = 2`)
     const results = await transact(database, (tx) => writeBatch(tx, source, batch))
     expect(results.map((result) => result.outcome)).toEqual(['row_missing', 'row_missing', 'written'])
     expect(await rows('id, title')).toEqual([
@@ -125,7 +124,7 @@ describe('a batch', () => {
   })
 
   test('can be previewed: nothing is locked or written, and the results are the same', async () => {
-    await execute(`insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'Typed')`)
+    await database.query(`insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'Typed')`)
     const outputs = [output('title', 'title'), output('attributes.x', 'title')]
     const source = await openSource(database.db, mapping({ outputs, where: 't.id < 3' }))
     const batch = await prepare(database, source, ['1', '2'], { title: 'CTO' })
@@ -162,7 +161,7 @@ describe('a batch', () => {
 describe('policies', () => {
   const blanks = ['null', `''`, `' '`, `E'\\t\\n'`, `U&'\\00A0'`, `U&'\\200B\\FEFF'`, `U&' \\3000\\2060'`]
   test.each(blanks)('%s is blank in a text', async (value) => {
-    await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
+    await database.query(`insert into people (id, email, title) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping())
     expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
       { outcome: 'written', protectedColumns: [] },
@@ -170,7 +169,7 @@ describe('policies', () => {
   })
 
   test.each([`'0'`, `'false'`, `'N/A'`, `'-'`, `'null'`, `'[]'`])('%s is a value', async (value) => {
-    await execute(`insert into people (id, email, title) values (1, 'a', ${value})`)
+    await database.query(`insert into people (id, email, title) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping())
     expect(await write(database, source, ['1'], { title: 'CTO' })).toMatchObject([
       { outcome: 'unchanged', protectedColumns: ['title'] },
@@ -178,7 +177,7 @@ describe('policies', () => {
   })
 
   test('an empty array is blank, 0 is not', async () => {
-    await execute(`insert into people (id, email, tags, level) values (1, 'a', '{}', 0)`)
+    await database.query(`insert into people (id, email, tags, level) values (1, 'a', '{}', 0)`)
     const outputs = [output('tags', 'tags'), output('level', 'level')]
     const source = await openSource(database.db, mapping({ outputs }))
     const results = await write(database, source, ['1'], { tags: ['x', 'y"z'], level: 3 })
@@ -193,7 +192,7 @@ describe('policies', () => {
   })
 
   test('tracked overwrites what Fillrate wrote, unless it was changed since', async () => {
-    await execute(`insert into people (id, email, title, level) values (1, 'a', 'CTO', 5)`)
+    await database.query(`insert into people (id, email, title, level) values (1, 'a', 'CTO', 5)`)
     const outputs = [
       output('title', 'title', { policy: 'tracked' }),
       output('level', 'level', { policy: 'tracked' }),
@@ -223,7 +222,7 @@ describe('policies', () => {
   })
 
   test('a written time is recognized in a session of another time zone', async () => {
-    await execute(`insert into people (id, email) values (1, 'a')`)
+    await database.query(`insert into people (id, email) values (1, 'a')`)
     const outputs = [output('updated_at', 'last_updated', { policy: 'tracked' })]
     const source = await openSource(database.db, mapping({ outputs }))
     const [first] = await write(database, source, ['1'], { last_updated: '2026-01-31T23:30:00.123456-05:00' })
@@ -243,7 +242,7 @@ describe('policies', () => {
   })
 
   test('always overwrites; a missing field erases nothing', async () => {
-    await execute(`insert into people (id, email, title, country) values (1, 'a', 'Typed', 'NO')`)
+    await database.query(`insert into people (id, email, title, country) values (1, 'a', 'Typed', 'NO')`)
     const outputs = [
       output('title', 'title', { policy: 'always' }),
       output('country', 'country', { policy: 'always' }),
@@ -255,7 +254,7 @@ describe('policies', () => {
   })
 
   test('a group is written whole or not at all', async () => {
-    await execute(`insert into people (id, email, phone, country) values
+    await database.query(`insert into people (id, email, phone, country) values
       (1, 'a', null, null), (2, 'b', null, 'SE'), (3, 'c', null, 'NO'), (4, 'd', '12345678', null)`)
     const outputs = [
       output('phone', 'phone', { sql: `regexp_replace($value, '^\\+\\d\\d', '')`, group: 'phone' }),
@@ -300,14 +299,16 @@ describe('keys inside a jsonb column', () => {
     [`'{"work": "remote"}'`, { department: 'IT', work: 'remote' }],
     [`'{"work": [1]}'`, { department: 'IT', work: [1] }],
   ])('are set in %s', async (value, expected) => {
-    await execute(`insert into people (id, email, attributes) values (1, 'a', ${value})`)
+    await database.query(`insert into people (id, email, attributes) values (1, 'a', ${value})`)
     const source = await openSource(database.db, mapping({ outputs }))
     expect(await write(database, source, ['1'], record)).toMatchObject([{ outcome: 'written' }])
     expect(await rows('attributes')).toEqual([{ attributes: expected }])
   })
 
   test('leave a column alone that is not an object, whatever the policy', async () => {
-    await execute(`insert into people (id, email, attributes) values (1, 'a', '"text"'), (2, 'b', '[1]')`)
+    await database.query(
+      `insert into people (id, email, attributes) values (1, 'a', '"text"'), (2, 'b', '[1]')`,
+    )
     const always = outputs.map((one) => ({ ...one, policy: 'always' as const }))
     const source = await openSource(database.db, mapping({ outputs: always }))
     const results = await write(database, source, ['1', '2'], record)
@@ -319,8 +320,10 @@ describe('keys inside a jsonb column', () => {
   })
 
   test('can be touched; quoted names may contain dots', async () => {
-    await execute(`alter table people add column "a.b" text; alter table people add column "odd ""x""" jsonb`)
-    await execute(`insert into people (id, email, attributes) values (1, 'a', '{"x":1}')`)
+    await database.query(
+      `alter table people add column "a.b" text; alter table people add column "odd ""x""" jsonb`,
+    )
+    await database.query(`insert into people (id, email, attributes) values (1, 'a', '{"x":1}')`)
     const source = await openSource(
       database.db,
       mapping({
@@ -341,9 +344,9 @@ describe('keys inside a jsonb column', () => {
 
 describe('expressions', () => {
   test('get the value as text, json or number, and the confidence', async () => {
-    await execute(`create table if not exists domains (id int primary key, name text)`)
-    await execute(`truncate domains; insert into domains values (7, 'x.no')`)
-    await execute(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
+    await database.query(`create table if not exists domains (id int primary key, name text)`)
+    await database.query(`truncate domains; insert into domains values (7, 'x.no')`)
+    await database.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
     const outputs = [
       output('title', 'title', { sql: `upper($value) || ' $value' -- ' $value` }),
       output('level', 'domain', { sql: '(select id from domains where name = $value)' }),
@@ -371,7 +374,7 @@ describe('expressions', () => {
   })
 
   test('may give a text that is too long: skipped, or truncated if configured', async () => {
-    await execute(`insert into people (id, email) values (1, 'a')`)
+    await database.query(`insert into people (id, email) values (1, 'a')`)
     const long = output('phone', 'title', { sql: `repeat($value, 5)` })
     const source = await openSource(database.db, mapping({ outputs: [long] }))
     const skipped = await write(database, source, ['1'], { title: 'abc' })
@@ -385,8 +388,8 @@ describe('expressions', () => {
   })
 
   test('run once per row, and only for rows that are written', async () => {
-    await execute(`drop sequence if exists calls; create sequence calls`)
-    await execute(
+    await database.query(`drop sequence if exists calls; create sequence calls`)
+    await database.query(
       `insert into people (id, email, level) select n, 'a', case when n > 90 then 0 end from generate_series(1, 100) n`,
     )
     const outputs = [output('level', 'title', { sql: `nextval('calls')::int` })]
@@ -405,7 +408,7 @@ describe('expressions', () => {
 
 describe('names', () => {
   test('without a table, and names that the statement uses itself, refer to the user’s columns', async () => {
-    await execute(`
+    await database.query(`
       drop table if exists odd, companies;
       create table companies (company_id int primary key, legal_name text);
       create table odd (

@@ -16,7 +16,7 @@ const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.examp
 
 test('a lookup stays queued for a row that is picked while its other rows are written', async () => {
   const { db, pool } = database
-  const { rows: runs } = await pool.query<{ id: number }>(
+  const runs = await database.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
   )
@@ -72,7 +72,7 @@ test('of two write-backs with rows of one entry, the last removes it', async () 
     insert into fillrate.rows (source, key, lookup_id, state, input_hash)
     select 's', row_number() over (order by id), id, 'waiting', 0 from fillrate.lookups where key <> 'a@b.example'`)
   await enqueue(
-    (await pool.query<{ id: number }>('select id::int from fillrate.lookups')).rows.map(({ id }) => id),
+    (await database.query<{ id: number }>('select id::int from fillrate.lookups')).map(({ id }) => id),
   )
   const write = (tx: Tx, key: string) =>
     sql`update fillrate.rows set state = 'enriched', settled_at = now() where key = ${key}`.execute(tx)
@@ -84,7 +84,7 @@ test('of two write-backs with rows of one entry, the last removes it', async () 
     await write(tx, '2')
     await writeBackQueue.dequeueWritten(tx, [1])
   })
-  await untilBlocked(database)
+  await database.untilBlocked()
   await first.commit().execute()
   await second
 
@@ -112,7 +112,7 @@ test('a lookup stays queued, in its order, for waiting rows of other sources, an
     await writeBackQueue.dequeueWritten(tx, claim.entries)
   })
   await other.rollback().execute()
-  const { rows: entries } = await pool.query(
+  const entries = await database.query(
     'select id::int, lookup_ids::int[] as lookups from fillrate.write_back_queue',
   )
   expect(entries).toEqual([{ id: 1, lookups: [2, 3] }])
@@ -120,12 +120,3 @@ test('a lookup stays queued, in its order, for waiting rows of other sources, an
 
 const enqueue = (ids: readonly number[]) =>
   database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
-
-async function untilBlocked({ pool }: TestDatabase): Promise<void> {
-  for (;;) {
-    const { rowCount } = await pool.query(
-      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0',
-    )
-    if (rowCount) return
-  }
-}

@@ -11,24 +11,23 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 beforeEach(async () => {
-  await query('truncate fillrate.rows')
-  await query(
+  await database.query('truncate fillrate.rows')
+  await database.query(
     `insert into fillrate.rows (source, key, state) select 'a', lpad(n::text, 3, '0'), 'waiting' from generate_series(1, 100) n`,
   )
 })
 
-const query = async (text: string) => (await database.pool.query(text)).rows
 const listDue = (after = '', limit = 1_000) => listDueRows(database.db, 'a', after, limit)
-const countEntries = async () => (await query('select from fillrate.due_rows')).length
+const countEntries = async () => (await database.query('select from fillrate.due_rows')).length
 const finish = (from: number, to: number, dueAt: string) =>
-  query(`update fillrate.rows set state = 'not_found', settled_at = now(), due_at = ${dueAt}
+  database.query(`update fillrate.rows set state = 'not_found', settled_at = now(), due_at = ${dueAt}
           where key between '${String(from).padStart(3, '0')}' and '${String(to).padStart(3, '0')}'`)
 
 test('a row is listed from the moment that it is due, once, and no longer when it is picked again', async () => {
   await finish(1, 10, `now() - interval '1 minute'`)
   await finish(11, 20, `now() + interval '1 minute'`)
   await finish(5, 5, `now() - interval '2 hours'`)
-  await query(
+  await database.query(
     `update fillrate.rows set state = 'waiting', settled_at = null, due_at = null where key = '010'`,
   )
   expect(await listDue()).toEqual(['001', '002', '003', '004', '005', '006', '007', '008', '009'])
@@ -49,13 +48,13 @@ test.each([100, 10])(
 )
 
 test('every kind of statement lists what it makes due', async () => {
-  await query(`
+  await database.query(`
     insert into fillrate.rows (source, key, state, settled_at, due_at) select 'a', n, 'failed', now(), now() from generate_series(101, 120) n
         on conflict (source, key) do update set state = excluded.state, settled_at = excluded.settled_at, due_at = excluded.due_at`)
-  await query(`update fillrate.rows set source = 'b' where key = '120'`)
-  await query(`update fillrate.rows set state = 'enriched', settled_at = now() where key < '010'`)
-  await query(`update fillrate.rows set due_at = now() where key = '003'`)
-  await query(`delete from fillrate.rows where key = '119'`)
+  await database.query(`update fillrate.rows set source = 'b' where key = '120'`)
+  await database.query(`update fillrate.rows set state = 'enriched', settled_at = now() where key < '010'`)
+  await database.query(`update fillrate.rows set due_at = now() where key = '003'`)
+  await database.query(`delete from fillrate.rows where key = '119'`)
   expect(await findUnlisted(database.pool)).toEqual([])
   expect(await listDue()).toEqual(['003', ...Array.from({ length: 18 }, (_, n) => String(101 + n))])
   expect(await listDueRows(database.db, 'b', '', 10)).toEqual(['120'])
@@ -64,7 +63,7 @@ test('every kind of statement lists what it makes due', async () => {
 test('a statement that changes no due time lists nothing', async () => {
   await finish(1, 10, 'now()')
   const before = await countEntries()
-  await query(`update fillrate.rows set notes = '{}', run_id = 7`)
+  await database.query(`update fillrate.rows set notes = '{}', run_id = 7`)
   expect(await countEntries()).toBe(before)
 })
 
@@ -73,7 +72,7 @@ test('an entry is pruned when none of its rows is due in its hour', async () => 
   await finish(11, 20, `now() + interval '2 hours'`)
   await pruneDueRows(database.db)
   expect(await countEntries()).toBe(2)
-  await query(
+  await database.query(
     `update fillrate.rows set state = 'waiting', settled_at = null, due_at = null where key < '010'`,
   )
   const later = new Date(Date.now() + 3 * 3_600_000)
@@ -88,12 +87,13 @@ test('an entry is pruned when none of its rows is due in its hour', async () => 
 
 test('entries whose rows stay due do not keep others from being pruned', async () => {
   await finish(1, 1, `now() - interval '3 hours'`)
-  await query(`insert into fillrate.due_rows (source, due_at, keys)
+  await database.query(`insert into fillrate.due_rows (source, due_at, keys)
                select 'a', date_trunc('hour', now() - interval '3 hours'), '{001}' from generate_series(1, 3000)`)
-  await query(
+  await database.query(
     `insert into fillrate.due_rows (source, due_at, keys) values ('a', now() - interval '1 hour', '{002}')`,
   )
-  const isKept = async () => (await query(`select from fillrate.due_rows where keys = '{002}'`)).length > 0
+  const isKept = async () =>
+    (await database.query(`select from fillrate.due_rows where keys = '{002}'`)).length > 0
   for (let n = 0; n < 1_000 && (await isKept()); n++) await pruneDueRows(database.db)
   expect(await isKept()).toBe(false)
   expect(await countEntries()).toBe(3_001)
@@ -101,7 +101,7 @@ test('entries whose rows stay due do not keep others from being pruned', async (
 
 test('an entry that another transaction has locked is pruned later', async () => {
   await finish(1, 1, `now() - interval '1 minute'`)
-  await query(
+  await database.query(
     `update fillrate.rows set state = 'waiting', settled_at = null, due_at = null where key = '001'`,
   )
   const held = await database.pool.connect()
@@ -118,26 +118,26 @@ test('an entry that another transaction has locked is pruned later', async () =>
 })
 
 test('a key of an erased row is taken out of its list', async () => {
-  await query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
+  await database.query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
                select 'a', n || '@b.example', 'not_found', now(), now() + interval '90 days' from generate_series(1, 20) n`)
   const keys = Array.from({ length: 19 }, (_, n) => `${n + 1}@b.example`)
   await database.db.transaction().execute(async (tx) => {
     await markRowsDeleted(tx, 'a', keys, { isKept: false, mayBeHidden: false })
     await eraseRows(tx, 'a', keys)
   })
-  expect(await query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
+  expect(await database.query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
     { keys: ['20@b.example'] },
   ])
 })
 
 test('a key that names an erased person is taken out of its list', async () => {
-  await query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
+  await database.query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
                values ('a', 'jane@b.example', 'not_found', now(), now()), ('a', 'joe@b.example', 'not_found', now(), now())`)
   await database.db.transaction().execute(async (tx) => {
     const rows = await findCells(tx, 'rows', 'jane@b')
     await eraseCells(tx, { rows }, 'jane@b')
   })
-  expect(await query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
+  expect(await database.query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
     { keys: ['joe@b.example'] },
   ])
 })

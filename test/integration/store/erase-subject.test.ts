@@ -31,10 +31,9 @@ beforeEach(() =>
 )
 afterAll(() => database.drop())
 
-const query = async (sql: string): Promise<unknown[]> => (await database.pool.query(sql)).rows
 /** A row whose record was written, with its lookup. */
 const addRow = (id: number, email: string, record: object): Promise<unknown> =>
-  query(`
+  database.query(`
     with l as (
       insert into fillrate.lookups (kind, key, input, state, record, confidence, requested_at, resolved_at, refresh_at)
       values ('email', '${email}', '{"email": "${email}"}', 'found', '${JSON.stringify(record)}', 0.9, now(), now(), now()) returning id
@@ -67,15 +66,15 @@ test('a person whose record mentions the erased address stays, without the menti
       note: 'ask info@c.example first',
       boss: 'p1@c.example',
     })
-  await query(`
+  await database.query(`
     insert into fillrate.changes (source, key, before, after)
     values ('people', '2', '{"mail": "info@c.example", "title": null}', '{"mail": "x@c.example", "title": "CTO"}')`)
   expect(await forget('email', 'info@c.example')).toMatchObject({
     erased: { lookups: 0, rows: 0, changes: 0 },
     remaining: [],
   })
-  expect(await query(`select count(*)::int as n from fillrate.suppressions`)).toEqual([{ n: 1 }])
-  expect(await query(`select record from fillrate.lookups order by id limit 1`)).toEqual([
+  expect(await database.query(`select count(*)::int as n from fillrate.suppressions`)).toEqual([{ n: 1 }])
+  expect(await database.query(`select record from fillrate.lookups order by id limit 1`)).toEqual([
     {
       record: {
         email: 'p1@c.example',
@@ -87,15 +86,14 @@ test('a person whose record mentions the erased address stays, without the menti
     },
   ])
   // Undo would write a placeholder.
-  expect(await query(`select before, after from fillrate.changes where lookup_id is null`)).toEqual([
+  expect(await database.query(`select before, after from fillrate.changes where lookup_id is null`)).toEqual([
     { before: { title: null }, after: { title: 'CTO' } },
   ])
   // One of them is erased alone, not those who name them.
   expect(await forget('email', 'p1@c.example')).toMatchObject({ erased: { lookups: 1, linked_lookups: 0 } })
-  expect(await query(`select key from fillrate.rows where state = 'enriched' order by key`)).toEqual([
-    { key: '2' },
-    { key: '3' },
-  ])
+  expect(await database.query(`select key from fillrate.rows where state = 'enriched' order by key`)).toEqual(
+    [{ key: '2' }, { key: '3' }],
+  )
 })
 
 test('the record of an earlier address of the row is erased, and a few linked lookups need no confirmation', async () => {
@@ -103,11 +101,11 @@ test('the record of an earlier address of the row is erased, and a few linked lo
   await addRow(1, 'new@c.example', { phone: '2' })
   // The same address is in use by another row.
   await addRow(2, 'shared@c.example', { phone: '3' })
-  await query(`
+  await database.query(`
     insert into fillrate.changes (lookup_id, source, key, before, after)
     select id, 'people', '1', '{}', '{}' from fillrate.lookups where key = 'shared@c.example'`)
   expect(await forget('email', 'new@c.example')).toMatchObject({ erased: { lookups: 2, linked_lookups: 1 } })
-  expect(await query('select key from fillrate.lookups')).toEqual([{ key: 'shared@c.example' }])
+  expect(await database.query('select key from fillrate.lookups')).toEqual([{ key: 'shared@c.example' }])
 })
 
 test('more linked lookups than one person has are erased with a confirmation only', async () => {
@@ -119,7 +117,7 @@ test('more linked lookups than one person has are erased with a confirmation onl
   await expect(forget('email', 'a11@c.example')).rejects.toThrow(
     /^11 lookups of other identifiers .* nothing was erased$/,
   )
-  expect(await query('select from fillrate.suppressions')).toEqual([])
+  expect(await database.query('select from fillrate.suppressions')).toEqual([])
   expect(await forget('email', 'a11@c.example', { includeLinked: true })).toMatchObject({
     erased: { lookups: 12 },
   })
@@ -128,28 +126,28 @@ test('more linked lookups than one person has are erased with a confirmation onl
 test('after the records have expired, the rows are found by their present inputs', async () => {
   await addRow(1, 'ada@c.example', { title: 'Title 1' })
   await addRow(2, 'bob@c.example', { title: 'Title 2' })
-  await query(`update people set email = ' ADA@c.example' where id = 1`)
-  await query('delete from fillrate.lookups')
+  await database.query(`update people set email = ' ADA@c.example' where id = 1`)
+  await database.query('delete from fillrate.lookups')
   expect(await forget('email', 'ada@c.example')).toMatchObject({
     erased: { rows: 1, changes: 1 },
     rows: [{ source: 'people', key: '1' }],
     searched: { sources: ['people'] },
     remaining: [],
   })
-  expect(await query('select key, state, last_written from fillrate.rows order by key')).toEqual([
+  expect(await database.query('select key, state, last_written from fillrate.rows order by key')).toEqual([
     { key: '1', state: 'suppressed', last_written: null },
     { key: '2', state: 'enriched', last_written: { title: 'Title 2' } },
   ])
-  expect(await query('select key from fillrate.changes')).toEqual([{ key: '2' }])
+  expect(await database.query('select key from fillrate.changes')).toEqual([{ key: '2' }])
   expect((await forget('email', 'ada@c.example')).erased).toMatchObject({ rows: 0, changes: 0 })
 })
 
 test('values of a row that was deleted since are erased by an earlier address, too', async () => {
   await addRow(1, 'ada@c.example', { title: 'Title 1' })
-  await query(`
+  await database.query(`
     update fillrate.rows set lookup_id = null, deleted_at = now(), is_kept = true, may_be_hidden = false`)
   await forget('email', 'ada@c.example')
-  expect(await query(`select from fillrate.rows r where r::text like '%Title%'`)).toEqual([])
+  expect(await database.query(`select from fillrate.rows r where r::text like '%Title%'`)).toEqual([])
 })
 
 test('forget waits for a transaction that has read the list, and not for a dump', async () => {
@@ -164,7 +162,9 @@ test('forget waits for a transaction that has read the list, and not for a dump'
     waiting.catch(() => {})
     await expect
       .poll(() =>
-        query(`select from pg_locks where mode = 'ExclusiveLock' and not granted and relation is not null`),
+        database.query(
+          `select from pg_locks where mode = 'ExclusiveLock' and not granted and relation is not null`,
+        ),
       )
       .toHaveLength(1)
     expect(isDone).toBe(false)
@@ -175,7 +175,7 @@ test('forget waits for a transaction that has read the list, and not for a dump'
 const token = '00000000-0000-4000-8000-000000000001'
 /** Lookups 1 to `count` in the middle of their calls. */
 const addCalls = (count: number): Promise<unknown> =>
-  query(`
+  database.query(`
     insert into fillrate.lookups (id, kind, key, input, state, run_id, source, lease_token)
     overriding system value
     select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}'
@@ -198,7 +198,7 @@ const answer = (id: number, record: Record<string, unknown>): LookupResult => ({
 
 test('each billed answer is counted, stored or not, and one that mentions an erased address is stored', async () => {
   await addCalls(4)
-  await query(
+  await database.query(
     `insert into fillrate.suppressions (kind, hash) values ('email', '${suppressionHash('email', 'erased@c.example')}')`,
   )
   await forget('email', 'p4@c.example')
@@ -211,7 +211,7 @@ test('each billed answer is counted, stored or not, and one that mentions an era
   const { unstored } = await completeLookups(database.db, results)
   expect(unstored.map(({ id }) => id)).toEqual([2, 3, 4])
   await settleUnstored(database.db, unstored)
-  expect(await query('select id::int, record from fillrate.lookups order by id')).toEqual([
+  expect(await database.query('select id::int, record from fillrate.lookups order by id')).toEqual([
     { id: 1, record: { email: 'p1@c.example' } },
     { id: 3, record: { email: 'p3@c.example', boss: null } },
   ])
@@ -235,7 +235,7 @@ test('what other transactions store behind the erasure is erased by its meaning:
   await addRow(1, 'gone@c.example', { email: 'gone@c.example', title: 'Title 1' })
   await addRow(2, 'stays@c.example', { email: 'stays@c.example', title: 'Title 2' })
   // Just when the cells have been searched: an undo stores what a row held, and the service delivers.
-  await query(`
+  await database.query(`
     create function store_late() returns trigger language plpgsql as $$ begin
       if not exists (select from fillrate.changes where key = '3') then
         insert into fillrate.changes (source, key, before, after)
@@ -253,13 +253,13 @@ test('what other transactions store behind the erasure is erased by its meaning:
   try {
     expect(await forget('email', 'gone@c.example')).toMatchObject({ remaining: [] })
   } finally {
-    await query('drop trigger store_late on fillrate.skipped_cells; drop function store_late()')
+    await database.query('drop trigger store_late on fillrate.skipped_cells; drop function store_late()')
   }
-  expect(await query(`select before from fillrate.changes where key = '3'`)).toEqual([
+  expect(await database.query(`select before from fillrate.changes where key = '3'`)).toEqual([
     { before: { city: 'Bern' } },
   ])
-  expect(await query(`select key from fillrate.lookups`)).toEqual([{ key: 'stays@c.example' }])
-  const [{ body } = { body: '' }] = (await query(`select body from fillrate.deliveries`)) as {
+  expect(await database.query(`select key from fillrate.lookups`)).toEqual([{ key: 'stays@c.example' }])
+  const [{ body } = { body: '' }] = (await database.query(`select body from fillrate.deliveries`)) as {
     body: string
   }[]
   expect((JSON.parse(body) as { results: unknown[] }).results).toEqual([
@@ -267,5 +267,7 @@ test('what other transactions store behind the erasure is erased by its meaning:
     { request_id: 'stays@c.example', data: { email: 'stays@c.example', confidence: 1 } },
   ])
   for (const column of ['lookups', 'changes', 'rows', 'deliveries'])
-    expect(await query(`select * from fillrate.${column} t where t::text like '%[erased]%'`)).toEqual([])
+    expect(
+      await database.query(`select * from fillrate.${column} t where t::text like '%[erased]%'`),
+    ).toEqual([])
 })

@@ -12,7 +12,7 @@ afterAll(() => database.drop())
 let places: Map<string, string>
 beforeEach(async () => {
   await database.pool.query('truncate fillrate.rows, fillrate.changes')
-  const { rows } = await database.pool.query<{ key: string; ctid: string }>(`
+  const rows = await database.query<{ key: string; ctid: string }>(`
     insert into fillrate.rows (source, key, lookup_id, run_id, state, last_written)
     values ('s', '1', 11, 5, 'waiting', '{"title": "Cook", "city": "Bonn"}'), ('s', '2', 12, 5, 'waiting', null)
     returning key, ctid::text`)
@@ -39,9 +39,7 @@ const finish = (...finished: FinishedRow[]) =>
   database.db.transaction().execute((tx) => finishRows(tx, 's', finished, ['enriched_at']))
 
 const statesByKey = async (): Promise<unknown> => {
-  const { rows } = await database.pool.query(
-    'select key, state, last_written from fillrate.rows order by key',
-  )
+  const rows = await database.query('select key, state, last_written from fillrate.rows order by key')
   return rows
 }
 
@@ -52,7 +50,7 @@ test('a row is finished, by its place or by its key, and what was written to it 
     { key: '1', state: 'enriched', last_written: { title: 'Chef', city: 'Bonn' } },
     { key: '2', state: 'enriched', last_written: { title: 'Chef' } },
   ])
-  const { rows: changes } = await database.pool.query(
+  const changes = await database.query(
     'select key, run_id::int, lookup_id::int, before, after, last_written_before from fillrate.changes order by key',
   )
   expect(changes).toEqual(

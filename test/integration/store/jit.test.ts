@@ -24,7 +24,7 @@ const withPassword = (url: string): URL => {
 beforeAll(async () => {
   harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 60) })
   const { pool, url } = harness.database
-  const { rows } = await pool.query<{ jit: boolean; name: string }>(
+  const rows = await harness.query<{ jit: boolean; name: string }>(
     'select pg_jit_available() as jit, quote_ident(current_database()) as name',
   )
   isAvailable = rows[0]?.jit === true

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
@@ -64,23 +64,11 @@ const createJobs = (run = RUN, db: Parameters<typeof jobs.createJobs>[0] = datab
 const sizes = (made: readonly jobs.OutgoingJob[]): number[] => made.map((job) => job.emails.length)
 
 const states = async (): Promise<Record<string, number>> => {
-  const { rows } = await database.pool.query<{ state: string; count: number }>(
+  const rows = await database.query<{ state: string; count: number }>(
     'select state, count(*)::int as count from fillrate.lookups group by state order by state',
   )
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
 }
-
-/** Until a statement waits for the lock of another transaction. */
-const untilWaiting = () =>
-  vi.waitFor(
-    async () => {
-      const { rows } = await database.pool.query(
-        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-      )
-      expect(rows).toHaveLength(1)
-    },
-    { timeout: 20_000 },
-  )
 
 /** Lets a row of the run wait for each lookup. */
 const addRows = (): Promise<unknown> =>
@@ -94,7 +82,7 @@ test('new emails become jobs of a hundred, and one of what is left over', async 
   expect(sizes(made)).toEqual([100, 100, 50])
   expect(new Set(made.flatMap((job) => job.emails)).size).toBe(250)
   expect(await states()).toEqual({ submitted: 250 })
-  const { rows } = await database.pool.query('select from fillrate.pending_lookups')
+  const rows = await database.query('select from fillrate.pending_lookups')
   expect(rows).toEqual([])
   expect(await createJobs()).toEqual([])
 })
@@ -194,7 +182,7 @@ test.each(takers)('%s waits for a hundred that become a job, and takes none of t
   const submitting = await begin()
   expect(sizes(await createJobs(RUN, submitting))).toEqual([100])
   const taken = inTransaction(database.db, take)
-  await untilWaiting()
+  await database.untilBlocked()
   await submitting.commit().execute()
   expect(await taken).toBe(0)
   expect(await states()).toEqual({ submitted: 100 })
@@ -206,7 +194,7 @@ test('a lookup that another transaction inserts at the same moment, beside one t
   await want(first, 100)
   const second = await begin()
   const wanted = wantLookups(second, [...emails(8).slice(7), known], 's', OTHER, [OTHER])
-  await untilWaiting()
+  await database.untilBlocked()
   await first.commit().execute()
   expect((await wanted).map(({ claimed }) => claimed)).toEqual([true, false])
   expect(sizes(await createJobs())).toEqual([99])
@@ -229,7 +217,7 @@ test('a lookup that another transaction inserts at the same moment is waited for
   const first = await begin()
   await want(first, 1)
   const second = inTransaction(database.db, (tx) => want(tx, 2, OTHER))
-  await untilWaiting()
+  await database.untilBlocked()
   await first.commit().execute()
   expect((await second).map(({ claimed }) => claimed)).toEqual([false, true])
 })

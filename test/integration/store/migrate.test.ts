@@ -29,14 +29,14 @@ test('migrating twice does nothing the second time', async () => {
 })
 
 test('bodies of deliveries are compressed with lz4 where Postgres has it', async () => {
-  const { rows } = await database.pool.query<{ used: string; has_lz4: boolean }>(`
+  const rows = await database.query<{ used: string; has_lz4: boolean }>(`
     select attcompression as used, (select 'lz4' = any(enumvals) from pg_settings where name = 'default_toast_compression') as has_lz4
       from pg_attribute where attrelid = 'fillrate.deliveries'::regclass and attname = 'body'`)
   expect(rows[0]?.used).toBe(rows[0]?.has_lz4 === true ? 'l' : '')
 })
 
 test('no index depends on a collation that an upgrade of the operating system can change', async () => {
-  const { rows } = await database.pool.query<{ column: string }>(`
+  const rows = await database.query<{ column: string }>(`
     select distinct format('%s.%s', c.relname, a.attname) as column
       from pg_index i
       join pg_class c on c.oid = i.indrelid and c.relnamespace = 'fillrate'::regnamespace and c.relname not like 'migration%'
@@ -197,7 +197,7 @@ test('a schema from before the first release is left alone, with a remedy and ex
     const runs = await runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'runs')
     expect(runs).toMatchObject({ code: 2, stderr: expect.stringMatching(message) })
     await rm(cwd, { recursive: true })
-    const { rows } = await database.pool.query(
+    const rows = await database.query(
       `select relname from pg_class where relnamespace = 'fillrate'::regnamespace and relkind = 'r'`,
     )
     expect(rows).toEqual([{ relname: 'migrations' }])

@@ -40,7 +40,7 @@ test('durations of calls add up over processes and flushes, also one that failed
     [75, 3],
     [undefined, 1],
   ])
-  const { rows } = await pool.query<{ counter: string }>(
+  const rows = await database.query<{ counter: string }>(
     `select name || '{' || labels || '} ' || value as counter from fillrate.metric_counters
       where labels !~ 'le="(?!0.05|0.1"|\\+Inf)' order by counter`,
   )

@@ -55,9 +55,9 @@ const createJobs = (count: number, least = 1) =>
 
 /** The sizes of the entries, the oldest first. */
 const entrySizes = async (): Promise<number[]> =>
-  (
-    await database.pool.query<{ size: number }>('select size from fillrate.pending_lookups order by id')
-  ).rows.map(({ size }) => size)
+  (await database.query<{ size: number }>('select size from fillrate.pending_lookups order by id')).map(
+    ({ size }) => size,
+  )
 
 test('pending lookups are queued by the hundred, and taken in their order; the others before emails', async () => {
   await want(250)
@@ -95,11 +95,11 @@ test('released, expired and requeued lookups are queued again, and lists that no
   await leases.releaseByToken(database.db, token)
   expect(await lease(3)).toEqual([1, 2, 3])
   await lookups.pruneLeases(database.db)
-  expect(await count('lookup_leases')).toBe(1)
+  expect(await database.count('fillrate.lookup_leases')).toBe(1)
   await database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
   expect(await lookups.releaseExpiredLookups(database.db, 10)).toBe(3)
   await lookups.pruneLeases(database.db)
-  expect(await count('lookup_leases')).toBe(0)
+  expect(await database.count('fillrate.lookup_leases')).toBe(0)
 
   const [job] = await createJobs(1)
   expect(await hasPendingLookups(database.db, RUN)).toBe(false)
@@ -135,7 +135,7 @@ test.each<[string, () => Promise<readonly string[]>]>([
     const other = await database.db.startTransaction().execute()
     await sql`select from fillrate.pending_lookups for update`.execute(other)
     const taken = take()
-    await untilBlocked()
+    await database.untilBlocked()
     await database.pool.query(`
       update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
       update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid() where id = 2;
@@ -155,7 +155,7 @@ test('of two statements at once, the second takes what the first has left', asyn
   const options = { run: RUN, emails: true, limit: 120, leaseMs: MINUTE }
   const leased = await leases.leaseLookups(first, { ...options, token: randomUUID() })
   const made = createJobs(2)
-  await untilBlocked()
+  await database.untilBlocked()
   await first.commit().execute()
   const emails = (await made).flatMap((job) => job.emails)
   const all = new Set([...leased.map(({ input }) => input['email']), ...emails])
@@ -171,18 +171,6 @@ test('the queue of a run that is over is deleted', async () => {
   await prunePending(database.db)
   expect(await entrySizes()).toEqual([])
 })
-
-async function untilBlocked(): Promise<void> {
-  for (;;) {
-    const { rowCount } = await database.pool.query(
-      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0',
-    )
-    if (rowCount) return
-  }
-}
-
-const count = async (table: string): Promise<number | null> =>
-  (await database.pool.query(`select from fillrate.${table}`)).rowCount
 
 test('a lookup that two entries list is submitted once', async () => {
   await want(3)

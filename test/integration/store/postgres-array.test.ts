@@ -11,7 +11,7 @@ afterAll(() => database.drop())
 
 /** The elements of an array as Postgres understood them, in its own notation. */
 async function asRead(type: ArrayType, values: readonly unknown[]): Promise<(string | null)[]> {
-  const { rows } = await database.pool.query<{ value: string | null }>(
+  const rows = await database.query<{ value: string | null }>(
     `select value::text from unnest($1::${type}[]) with ordinality as v (value, n) order by n`,
     [postgresArray(type, values)],
   )
@@ -53,7 +53,7 @@ describe('arrays in binary format', () => {
   })
 
   test('of times are exact to the microsecond', async () => {
-    const { rows } = await database.pool.query<{ text: string; json: string; at: Date }>(`
+    const rows = await database.query<{ text: string; json: string; at: Date }>(`
       select at::text as text, to_json(at) #>> '{}' as json, date_trunc('milliseconds', at) as at
         from unnest(array['1969-12-31 23:59:59.999999+00', '2026-11-23 07:00:00.123456+05:30', '2026-02-28 00:00:00.1234+00',
                           '1999-12-31 23:59:59.5+00', '2254-01-01 00:00:00+00']::timestamptz[]) at`)
@@ -67,7 +67,7 @@ describe('arrays in binary format', () => {
       'timestamptz',
       rows.map((row) => row.at),
     )
-    const { rows: truncated } = await database.pool.query<{ text: string }>(
+    const truncated = await database.query<{ text: string }>(
       `select date_trunc('milliseconds', at)::text as text from unnest($1::timestamptz[]) with ordinality as t (at, n) order by n`,
       [rows.map((row) => row.text)],
     )
@@ -98,7 +98,7 @@ describe('arrays in binary format', () => {
 
   test('of json have no escape that Postgres cannot read', async () => {
     const value = { half: 'a\ud83c', nul: 'b\0', whole: '🏙', quoted: '\\u0000 "\\ud83c"' }
-    const { rows } = await database.pool.query<{ half: string; nul: string; whole: string; quoted: string }>(
+    const rows = await database.query<{ half: string; nul: string; whole: string; quoted: string }>(
       `select v ->> 'half' as half, v ->> 'nul' as nul, v ->> 'whole' as whole, v ->> 'quoted' as quoted from unnest($1::json[]) v`,
       [postgresArray('json', [value])],
     )
@@ -106,7 +106,7 @@ describe('arrays in binary format', () => {
   })
 
   test('without a value are empty, and filled with NULL beside a longer one', async () => {
-    const { rows } = await database.pool.query(
+    const rows = await database.query(
       'select * from unnest($1::bigint[], $2::text[], $3::jsonb[]) as v (id, name, record)',
       [postgresArray('bigint', [7, 8]), postgresArray('text', [null, undefined]), postgresArray('jsonb', [])],
     )

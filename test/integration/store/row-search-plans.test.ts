@@ -21,10 +21,8 @@ test('a search for waiting rows reads none of the finished ones', async (context
   const database = await createTestDatabase()
   const db = openDatabase({ url: database.url, max: 1 })
   try {
-    const { rows: servers } = await database.pool.query(
-      `select current_setting('server_version_num')::int >= 150000 as "hasFlush"`,
-    )
-    if (servers[0].hasFlush === false) context.skip()
+    const hasFlush = await database.scalar<boolean>(`current_setting('server_version_num')::int >= 150000`)
+    if (!hasFlush) context.skip()
     await database.pool.query(`
       insert into fillrate.rows (source, key, state, settled_at, run_id)
       select 'a', n, 'enriched', now(), 1 from generate_series(1, ${FINISHED}) n;

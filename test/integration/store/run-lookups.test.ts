@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 beforeEach(async () => {
-  await query(`
+  await database.query(`
     truncate fillrate.lookups, fillrate.run_lookups, fillrate.pending_lookups, fillrate.jobs, fillrate.runs, fillrate.rows,
              fillrate.suppressions restart identity cascade;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
@@ -21,9 +21,6 @@ beforeEach(async () => {
 })
 
 const [RUN, OTHER] = [1, 2]
-
-const query = async <Row extends object>(text: string): Promise<Row[]> =>
-  (await database.pool.query<Row>(text)).rows
 
 /** A run picks these people, as many of them as it has to request. */
 const want = (from: number, to: number, run = RUN, running: readonly number[] = [RUN, OTHER]) =>
@@ -41,24 +38,26 @@ const want = (from: number, to: number, run = RUN, running: readonly number[] = 
   )
 
 const answer = (ids: string, state = 'found'): Promise<unknown> =>
-  query(`
+  database.query(`
     update fillrate.lookups set state = '${state}', record = '{}', job_key = null, requested_at = now(), resolved_at = now(),
            refresh_at = now() + interval '1 day'
      where id in (${ids})`)
 
 const addRows = (run: number, ids: string): Promise<unknown> =>
-  query(`
+  database.query(`
     insert into fillrate.rows (source, key, lookup_id, state, run_id)
     select 's', concat_ws(' ', ${run}, id), id, 'waiting', ${run} from fillrate.lookups where id in (${ids})`)
 
 const makeDue = (ids: string): Promise<unknown> =>
-  query(`update fillrate.lookups set refresh_at = now() where id in (${ids})`)
+  database.query(`update fillrate.lookups set refresh_at = now() where id in (${ids})`)
 
 /** The lookups that each run's entries list, without those that are no longer its own. */
 const listed = (run: number): Promise<number[]> =>
-  query<{ id: number }>(
-    `select id::int from (select unnest(lookup_ids) as id from fillrate.run_lookups where run_id = ${run}) e order by id`,
-  ).then((rows) => rows.map(({ id }) => id))
+  database
+    .query<{ id: number }>(
+      `select id::int from (select unnest(lookup_ids) as id from fillrate.run_lookups where run_id = ${run}) e order by id`,
+    )
+    .then((rows) => rows.map(({ id }) => id))
 
 const totals = (run: number) => readLookupTotals(database.db, run)
 
@@ -66,7 +65,9 @@ test('what a run requests is listed by the hundred, and no lookup that it does n
   await want(1, 3, OTHER)
   await want(1, 250)
   expect(
-    await query(`select run_id::int as run, cardinality(lookup_ids) as size from fillrate.run_lookups`),
+    await database.query(
+      `select run_id::int as run, cardinality(lookup_ids) as size from fillrate.run_lookups`,
+    ),
   ).toEqual([
     { run: OTHER, size: 3 },
     { run: RUN, size: 100 },
@@ -124,7 +125,7 @@ test('a deleted lookup counts no more, and its identifier is found under no othe
   await want(1, 3)
   await answer('1, 2, 3')
   await inTransaction(database.db, (tx) => eraseLookups(tx, [1]))
-  await query('delete from fillrate.lookups where id = 2')
+  await database.query('delete from fillrate.lookups where id = 2')
   expect(await totals(RUN)).toMatchObject({ distinct: 1, requested: 1, found: 1 })
 })
 
@@ -135,7 +136,7 @@ test('the lookups that the rows of a run needed are counted once, and those of t
   await want(7, 9)
   await answer('7')
   await answer('8', 'not_found')
-  await query(`
+  await database.query(`
     insert into fillrate.rows (source, key, lookup_id, missed_lookup_ids, state, run_id) values
       ('s', 'own', 7, '{}', 'waiting', ${RUN}), ('s', 'own too', 7, '{8}', 'waiting', ${RUN}),
       ('s', 'stored', 1, '{3}', 'waiting', ${RUN}), ('s', 'stored too', 1, '{3,8}', 'waiting', ${RUN}),
@@ -172,8 +173,8 @@ test.each([
 ])('a run that %s takes its list along', async (_, end) => {
   await want(1, 150)
   await want(151, 152, OTHER)
-  await query(`${end} where id = ${RUN}`)
-  expect(await query('select distinct run_id::int as run from fillrate.run_lookups')).toEqual([
+  await database.query(`${end} where id = ${RUN}`)
+  expect(await database.query('select distinct run_id::int as run from fillrate.run_lookups')).toEqual([
     { run: OTHER },
   ])
 })
@@ -181,7 +182,7 @@ test.each([
 test('what a run that was deleted has left pending is requested by the next one', async () => {
   await want(1, 3)
   await answer('1')
-  await query(`delete from fillrate.runs where id = ${RUN}`)
+  await database.query(`delete from fillrate.runs where id = ${RUN}`)
   const upserted = await want(1, 3, OTHER, [OTHER])
   expect(upserted.filter(({ claimed }) => claimed).map(({ id }) => id)).toEqual([2, 3])
   expect(await listed(OTHER)).toEqual([2, 3])

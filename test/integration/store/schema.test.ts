@@ -30,7 +30,7 @@ const READ_AS_TEXT = /\.input_hash$/
 
 /** By column: `number | null, optional`, what it holds and whether an insert needs it. */
 async function readColumns(): Promise<Record<string, string>> {
-  const { rows } = await database.pool.query<{
+  const rows = await database.query<{
     name: string
     type: string
     nullable: boolean
