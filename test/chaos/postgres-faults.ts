@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
+import { Cable } from '../support/cable.ts'
 import { onServer } from '../support/server.ts'
 import type { CrashableServer } from './crashable-server.ts'
 import {
@@ -12,7 +13,6 @@ import {
 } from './fixture.ts'
 import { checkInvariants, type InvariantReport } from './invariants.ts'
 import { startPgBouncer } from './pgbouncer.ts'
-import { startProxy } from './proxy.ts'
 
 export interface FaultResult extends InvariantReport {
   /** How often the fault was injected. */
@@ -206,21 +206,21 @@ export async function runBehindPgBouncer(fixture: ChaosFixture): Promise<FaultRe
  * @param silentAfterMs how long the product waits for a silent connection; its default is too long for a test
  */
 export async function freezeConnections(fixture: ChaosFixture, silentAfterMs: number): Promise<FaultResult> {
-  const proxy = await startProxy(Number(new URL(fixture.server).port))
+  const cable = await new Cable(fixture.server).plug()
   try {
     return await runWithFault(
       fixture,
       4,
       async () => {
-        proxy.freeze()
+        cable.freeze()
         return 1
       },
       {
         inProcess: { silentAfterMs },
-        through: (url) => Object.assign(url, { port: String(proxy.port) }).href,
+        through: (url) => cable.through(url.href),
       },
     )
   } finally {
-    await proxy.close()
+    await cable.pull()
   }
 }

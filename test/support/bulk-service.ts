@@ -1,9 +1,8 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { readRequest } from '../../src/actions/case-messages.ts'
 import { signWebhook } from '../../src/webhook/signature.ts'
+import { answerJson, listenOnLoopback } from './loopback.ts'
 
 /** A job that was submitted. */
 export interface SubmittedBulk {
@@ -75,13 +74,11 @@ export async function startBulkService(behaviour: BulkBehaviour): Promise<BulkSe
   }
   const server = createServer((request, response) => {
     const send = (status: number, body: unknown): void => {
-      response.writeHead(status, {
-        'content-type': 'application/json',
+      answerJson(response, status, body, {
         'X-RateLimit-Limit': '1000000',
         'X-RateLimit-Remaining': '999000',
         'X-RateLimit-Reset': String(Math.ceil(Date.now() / 60_000) * 60),
       })
-      response.end(JSON.stringify(body))
     }
     void readRequest(request).then(async ({ path, body }) => {
       const {
@@ -108,14 +105,11 @@ export async function startBulkService(behaviour: BulkBehaviour): Promise<BulkSe
       send(202, behaviour.accept?.(job) ?? { job_id: `job-${job.nth}` })
       return behaviour.deliver(job, (event, url = webhookUrl) => deliver(event, url))
     })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
   })
+  const { url, close } = await listenOnLoopback(server)
+  onTestFinished(close)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     keys: ['key'],
     webhookSecret: SECRET,
     billed,

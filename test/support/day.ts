@@ -1,5 +1,3 @@
-import { createServer as createHttpServer, type Server as HttpServer } from 'node:http'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,48 +12,13 @@ import type { TroubleCode } from '../../src/domain/trouble.ts'
 import { openSource } from '../../src/sources/source.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { Cable } from './cable.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { testEnvironment } from './environment.ts'
+import { startLoopback, type LoopbackService } from './loopback.ts'
 
 // Daemons for a day on call: their service, database and notifications are behind cables that can be pulled, and what an
 // operator sees of a fault is read from where operators see it.
-
-/** A TCP port that can be pulled and plugged in again, as the cable to a server. */
-export class Cable {
-  readonly #server: Server
-  readonly #sockets = new Set<Socket>()
-  port = 0
-
-  constructor(target: number) {
-    this.#server = createServer((client) => {
-      const upstream = connect(target, '127.0.0.1')
-      for (const [from, to] of [
-        [client, upstream],
-        [upstream, client],
-      ] as const) {
-        this.#sockets.add(from)
-        from.on('error', () => {})
-        from.on('close', () => {
-          this.#sockets.delete(from)
-          to.destroy()
-        })
-        from.pipe(to)
-      }
-    })
-  }
-
-  async plug(): Promise<this> {
-    await new Promise<void>((resolve) => this.#server.listen(this.port, '127.0.0.1', resolve))
-    this.port = (this.#server.address() as AddressInfo).port
-    return this
-  }
-
-  async pull(): Promise<void> {
-    const closed = new Promise((resolve) => this.#server.close(resolve))
-    for (const socket of this.#sockets) socket.destroy()
-    await closed
-  }
-}
 
 interface LogLine {
   readonly event: string
@@ -97,40 +60,36 @@ export class DayOnCall {
   readonly toService: Cable
   readonly daemons: Daemon[] = []
   readonly sightings: Sighting[] = []
-  readonly #target: HttpServer
-  /** Notifications, as their target got them. */
-  readonly received: FillrateNotification[] = []
+  /** The target of notifications. */
+  readonly #target: LoopbackService
   /** Of every daemon, also one that was stopped since. */
   readonly #lines: LogLine[] = []
 
-  private constructor(database: TestDatabase, sandbox: Sandbox, toService: Cable) {
+  private constructor(database: TestDatabase, sandbox: Sandbox, toService: Cable, target: LoopbackService) {
     this.database = database
     this.sandbox = sandbox
     this.toService = toService
-    this.#target = createHttpServer((request, response) => {
-      let body = ''
-      request.on('data', (text) => (body += text))
-      request.on('end', () => {
-        this.received.push(JSON.parse(body) as FillrateNotification)
-        response.end()
-      })
-    })
+    this.#target = target
   }
 
   static async open(options: Partial<SandboxOptions>): Promise<DayOnCall> {
     const sandbox = await startSandbox({ notFoundShare: 0.1, missingShare: 0, ...options })
-    const day = new DayOnCall(await createTestDatabase(), sandbox, await new Cable(sandbox.port).plug())
-    await new Promise<void>((resolve) => day.#target.listen(0, '127.0.0.1', resolve))
-    return day
+    const target = await startLoopback((_, response) => response.end())
+    return new DayOnCall(await createTestDatabase(), sandbox, await new Cable(sandbox.port).plug(), target)
+  }
+
+  /** Notifications, as their target got them. */
+  get received(): FillrateNotification[] {
+    return this.#target.received.map(({ body }) => JSON.parse(body) as FillrateNotification)
   }
 
   /** Where notifications are sent. */
   get notifyUrl(): string {
-    return `http://127.0.0.1:${(this.#target.address() as AddressInfo).port}`
+    return this.#target.url
   }
 
   async query<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
-    return (await this.database.pool.query<Row>(text, values)).rows
+    return await this.database.query<Row>(text, values)
   }
 
   environment(databaseUrl: string) {
@@ -147,9 +106,8 @@ export class DayOnCall {
     first: unknown,
     { isWaiting = false, user }: { readonly isWaiting?: boolean; readonly user?: string } = {},
   ): Promise<Daemon> {
-    const toDatabase = await new Cable(Number(new URL(this.database.url).port)).plug()
-    const url = new URL(this.database.url)
-    url.host = `127.0.0.1:${toDatabase.port}`
+    const toDatabase = await new Cable(this.database.url).plug()
+    const url = new URL(toDatabase.through(this.database.url))
     if (user !== undefined) Object.assign(url, { username: user, password: user })
     const environment = this.environment(url.href)
     const log = pino(
@@ -211,7 +169,7 @@ export class DayOnCall {
     await this.stopAll()
     await this.toService.pull()
     await this.sandbox.close()
-    await new Promise((resolve) => this.#target.close(resolve))
+    await this.#target.close()
     await this.database.drop()
   }
 

@@ -1,10 +1,9 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StatusReport } from '../../src/actions/status.ts'
 import type { FillrateNotification } from '../../src/domain/notification.ts'
 import type { TroubleCode } from '../../src/domain/trouble.ts'
 import type { CommandLine, Started } from './cli.ts'
+import { type LoopbackService, startLoopback } from './loopback.ts'
 
 // What an operator sees of the troubles of processes: each channel is read all the time, from where operators read it.
 
@@ -67,23 +66,24 @@ export function listRepeatedLines(lines: readonly LogLine[]): string[] {
 
 /** Something that is told of troubles: `open` are those whose end it has not been told. */
 class Target {
-  readonly server: Server
   readonly received: { readonly isEnd: boolean; readonly title: string }[] = []
+  readonly #read: (body: unknown) => { readonly isEnd: boolean; readonly title: string }
+  #service: LoopbackService | null = null
 
   constructor(read: (body: unknown) => { readonly isEnd: boolean; readonly title: string }) {
-    this.server = createServer((request, response) => {
-      let body = ''
-      request.on('data', (part) => (body += part))
-      request.on('end', () => {
-        this.received.push(read(JSON.parse(body)))
-        response.end()
-      })
-    })
+    this.#read = read
   }
 
   async listen(): Promise<string> {
-    await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve))
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}/`
+    this.#service = await startLoopback(({ body }, response) => {
+      this.received.push(this.#read(JSON.parse(body)))
+      response.end()
+    })
+    return `${this.#service.url}/`
+  }
+
+  close(): void {
+    void this.#service?.close()
   }
 }
 
@@ -128,7 +128,7 @@ export class OperatorView {
   async close(): Promise<void> {
     this.#stopped.abort()
     await this.#loop
-    for (const { server } of this.targets) server.close()
+    for (const target of this.targets) target.close()
   }
 
   /** Waits until each channel shows this trouble, or none any more. @returns seconds since `at`, by channel */

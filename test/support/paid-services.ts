@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import { onTestFinished } from 'vitest'
 import { readRequest, type SentRequest } from '../../src/actions/case-messages.ts'
+import { answerJson, listenOnLoopback } from './loopback.ts'
 
 /** A stand-in of a service that people pay for, made from its documentation. It counts what it bills and what it refuses. */
 export interface PaidService {
@@ -64,23 +64,18 @@ async function listen(play: Play, limit: Limit): Promise<PaidService> {
   const calls = new Map<string, number>()
   const count = (counts: Map<string, number>, key: string): void =>
     void counts.set(key, (counts.get(key) ?? 0) + 1)
-  const server: Server = createServer((request, response) => {
+  const server = createServer((request, response) => {
     void readRequest(request)
       .then((read) => {
         count(calls, read.path.replace(/\/e-\d+$/, ''))
         return play(read, (...inputs) => inputs.forEach((input) => count(billed, input)))
       })
       .then(({ status = 200, headers = {}, body }) => {
-        response.writeHead(status, { 'content-type': 'application/json', ...headers })
-        response.end(JSON.stringify(body))
+        answerJson(response, status, body, headers)
       })
   })
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { url, close } = await listenOnLoopback(server)
+  onTestFinished(close)
   return { url, billed, calls, refused: () => limit.refused }
 }
 

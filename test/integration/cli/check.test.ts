@@ -1,8 +1,8 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import type { Ended } from '../../support/cli.ts'
+import { freePort } from '../../support/free-port.ts'
+import { startLoopback } from '../../support/loopback.ts'
 import { runProgram } from '../../support/program.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from './command-line.ts'
@@ -351,13 +351,9 @@ describe('privileges', () => {
 describe('the webhook address', () => {
   const bulk = async (env: NodeJS.ProcessEnv): Promise<Check | undefined> =>
     (await checks({ env })).get('bulk')
-  const portOf = (server: Server): number => (server.address() as AddressInfo).port
 
   test('is tested: the port of a run answers during the check', async () => {
-    const free = createServer().listen(0, '127.0.0.1')
-    await new Promise((resolve) => free.once('listening', resolve))
-    const port = portOf(free)
-    await new Promise((resolve) => free.close(resolve))
+    const port = await freePort()
     const env = { FILLRATE_PUBLIC_URL: `http://127.0.0.1:${port}`, FILLRATE_PORT: String(port) }
     expect(await bulk(env)).toMatchObject({ verdict: 'ok', text: expect.stringContaining('which answers') })
     // The port is closed afterwards.
@@ -409,21 +405,15 @@ describe('the clock', () => {
   })
 
   test('of the service can differ without harm', async () => {
-    const late = createServer((_, response) => {
-      response.setHeader('date', new Date(Date.now() - 3_600_000).toUTCString())
-      response.end()
-    }).listen(0, '127.0.0.1')
-    await new Promise((resolve) => late.once('listening', resolve))
-    const { port } = late.address() as AddressInfo
-    try {
-      expect(await clock({ env: { FILLRATE_BASE_URL: `http://127.0.0.1:${port}` } })).toMatchObject({
-        verdict: 'warning',
-        text: expect.stringMatching(/^the service is (?:1 h|59 min 5\d s) behind this machine and Postgres$/),
-        todo: expect.stringContaining('Nothing to do'),
-      })
-    } finally {
-      late.close()
-    }
+    const late = await startLoopback((_, response) =>
+      response.writeHead(200, { date: new Date(Date.now() - 3_600_000).toUTCString() }).end(),
+    )
+    onTestFinished(late.close)
+    expect(await clock({ env: { FILLRATE_BASE_URL: late.url } })).toMatchObject({
+      verdict: 'warning',
+      text: expect.stringMatching(/^the service is (?:1 h|59 min 5\d s) behind this machine and Postgres$/),
+      todo: expect.stringContaining('Nothing to do'),
+    })
   })
 })
 

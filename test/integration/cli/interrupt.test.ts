@@ -1,7 +1,7 @@
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { createCrm, distinctEmails } from '../../support/crm.ts'
-import { scalar } from '../history/tables.ts'
+import { listenOnLoopback } from '../../support/loopback.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli } = await openCommandLine({
@@ -22,7 +22,7 @@ test('SIGTERM saves the state of a run; the next run continues where it stopped'
   expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(picked)
   expect(report.rows['waiting']).toBeGreaterThan(0)
   const leased = `select count(*)::int from fillrate.lookups where state = 'leased'`
-  expect(await scalar(database.pool, leased)).toBe(0)
+  expect(await database.scalar(leased)).toBe(0)
 
   const second = await cli.run('run', '--route', 'sync', '--json')
   expect(second.code).toBe(0)
@@ -58,11 +58,9 @@ async function startLossyPort(
       socket.on('error', () => {}).on('close', () => other.destroy())
     client.on('close', () => clients.delete(client))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => void server.close())
-  const through = new URL(url)
-  through.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
-  return { url: through.href, lost: () => lost }
+  const { port, close } = await listenOnLoopback(server)
+  onTestFinished(close)
+  return { url: Object.assign(new URL(url), { host: `127.0.0.1:${port}` }).href, lost: () => lost }
 }
 
 test('a run that starts while Postgres crashes again and again waits for it, and loses nothing', async () => {
@@ -80,7 +78,7 @@ test('a run that starts while Postgres crashes again and again waits for it, and
     rows: { picked: 5, waiting: 0, failed: 0 },
   })
   expect(ended.stderr.match(/Postgres is not available/g)).toHaveLength(1)
-  const { rows } = await database.pool.query(`select from fillrate.runs where state = 'running'`)
+  const rows = await database.query(`select from fillrate.runs where state = 'running'`)
   expect(rows).toEqual([])
 })
 

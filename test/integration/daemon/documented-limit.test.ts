@@ -1,8 +1,7 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { type LeaderProcess, startLeaderProcess } from '../../support/leader-processes.ts'
+import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
 import { createCounter } from '../../support/simulated-service/counters.ts'
 
 /** The window outlasts the lease of a killed leader. */
@@ -11,31 +10,31 @@ const LIMIT = { calls: 12, windowMs: 8_000, endpoint: null }
 const counter = createCounter('sliding-log', LIMIT.calls, LIMIT.windowMs)
 const accepted: { at: number; name: string }[] = []
 let refused = 0
-const service = createServer((request, response) => {
-  const chunks: Buffer[] = []
-  request.on('data', (chunk: Buffer) => chunks.push(chunk))
-  request.on('end', () => {
-    const name = /"email":"(\w)-/.exec(Buffer.concat(chunks).toString())?.[1] ?? ''
-    const isAccepted = counter.arrive(Date.now()).accepted
-    if (isAccepted) accepted.push({ at: Date.now(), name })
-    else refused++
-    response.writeHead(isAccepted ? 404 : 429, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ error: 'no match' }))
-  })
-})
 
 let database: TestDatabase
+let service: LoopbackService
 let callers: readonly LeaderProcess[] = []
 beforeAll(async () => {
   database = await createTestDatabase()
-  await new Promise<void>((resolve) => void service.listen(0, '127.0.0.1', resolve))
-  const baseUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
-  const task = { databaseUrl: database.url, baseUrl, apiKey: 'key', concurrency: 1, documented: [LIMIT] }
+  service = await startLoopback(({ body }, response) => {
+    const name = /"email":"(\w)-/.exec(body)?.[1] ?? ''
+    const isAccepted = counter.arrive(Date.now()).accepted
+    if (isAccepted) accepted.push({ at: Date.now(), name })
+    else refused++
+    answerJson(response, isAccepted ? 404 : 429, { error: 'no match' })
+  })
+  const task = {
+    databaseUrl: database.url,
+    baseUrl: service.url,
+    apiKey: 'key',
+    concurrency: 1,
+    documented: [LIMIT],
+  }
   callers = await Promise.all(['a', 'b'].map((name) => startLeaderProcess({ ...task, name })))
 })
 afterAll(async () => {
   await Promise.all(callers.map((caller) => caller.end()))
-  service.close()
+  await service.close()
   await database.drop()
 })
 

@@ -1,11 +1,10 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
+import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 // A missed night in a daemon: its two runs share the workers, and one of them leaves out a source that is broken.
 
@@ -15,37 +14,25 @@ const entries = [
 ]
 
 let harness: Harness
-let target: Server
-const notices: FillrateNotification[] = []
+let target: LoopbackService
 const stop = new AbortController()
 let started: Promise<void> = Promise.resolve()
-const query = async <Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> =>
-  (await harness.database.pool.query<Row>(text, values)).rows
 
 beforeAll(async () => {
-  target = createServer((request, response) => {
-    let body = ''
-    request.on('data', (text) => (body += text))
-    request.on('end', () => {
-      notices.push(JSON.parse(body) as FillrateNotification)
-      response.end()
-    })
-  })
-  await new Promise<void>((resolve) => target.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(target.address() as AddressInfo).port}`
+  target = await startLoopback((_, response) => response.end())
   harness = await startHarness({
-    config: { ...withAccounts, schedule: entries, notify: [{ url, on: ['error', 'completed'] }] },
+    config: { ...withAccounts, schedule: entries, notify: [{ url: target.url, on: ['error', 'completed'] }] },
     prepare: ({ pool }) => createCrm(pool, 120, 10),
   })
   for (const entry of entries)
-    await query(
+    await harness.query(
       `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
        values ($1, now() - interval '3 days', $2, 'done', now())`,
       [scheduleName(entry), entry.sources],
     )
   const app = await harness.open({ environment: { webhookSecrets: [] } })
   // A column is dropped after the mapping was checked.
-  await query('alter table crm.accounts drop column industry')
+  await harness.query('alter table crm.accounts drop column industry')
   started = app.start({
     signal: stop.signal,
     receiver: { publicUrl: 'http://127.0.0.1:1' },
@@ -56,16 +43,23 @@ afterAll(async () => {
   stop.abort()
   await started
   await harness.close()
-  await new Promise((resolve) => target.close(resolve))
+  await target.close()
 })
 
 test('a missed night is caught up: one run completes, the other leaves its broken source out, and people hear of it', async () => {
   await expect
     .poll(() =>
-      query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`),
+      harness.query(
+        `select 1 from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`,
+      ),
     )
     .toHaveLength(2)
-  const ticks = await query<{ sources: string[]; reason: string | null; trigger: string; state: string }>(
+  const ticks = await harness.query<{
+    sources: string[]
+    reason: string | null
+    trigger: string
+    state: string
+  }>(
     `select t.sources, t.reason, r.trigger, r.state from fillrate.scheduled_runs t join fillrate.runs r on r.id = t.run_id
       order by t.sources`,
   )
@@ -79,22 +73,21 @@ test('a missed night is caught up: one run completes, the other leaves its broke
     { sources: ['contacts'], reason: null, trigger: 'schedule', state: 'completed' },
   ])
   expect(
-    await query(
+    await harness.query(
       `select totals #>> '{left_out,0,source}' as source from fillrate.runs where totals ? 'left_out'`,
     ),
   ).toEqual([{ source: 'accounts' }])
-  const [open] = await query<{ count: number }>(
-    `select count(*)::int as count from fillrate.rows where source = 'contacts' and state = 'waiting'`,
-  )
-  expect(open?.count).toBe(0)
-  await expect.poll(() => notices.map((one) => one.event)).toContain('run_completed')
+  expect(await harness.count(`fillrate.rows where source = 'contacts' and state = 'waiting'`)).toBe(0)
+  await expect
+    .poll(() => target.received.map(({ body }) => (JSON.parse(body) as FillrateNotification).event))
+    .toContain('run_completed')
 })
 
 test('the schedule uses the clock of Postgres, not of the process', async () => {
   stop.abort()
   await started
-  await query('alter table crm.accounts add column industry text')
-  await query(`update fillrate.scheduled_runs set at = at - interval '3 days'`)
+  await harness.query('alter table crm.accounts add column industry text')
+  await harness.query(`update fillrate.scheduled_runs set at = at - interval '3 days'`)
   const again = new AbortController()
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 400 * 86_400_000 })
   try {
@@ -102,11 +95,11 @@ test('the schedule uses the clock of Postgres, not of the process', async () => 
     const options = { receiver: { publicUrl: 'http://127.0.0.1:1' }, deliveries: new WakeSignal() }
     started = app.start({ ...options, signal: again.signal })
     await expect
-      .poll(() => query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days'`))
+      .poll(() => harness.query(`select 1 from fillrate.scheduled_runs where at > now() - interval '2 days'`))
       .toHaveLength(2)
-    expect(await query('select 1 from fillrate.scheduled_runs where at > now()')).toEqual([])
+    expect(await harness.query('select 1 from fillrate.scheduled_runs where at > now()')).toEqual([])
     expect(
-      await query(`select 1 from fillrate.scheduled_runs where at > now() - interval '26 hours'`),
+      await harness.query(`select 1 from fillrate.scheduled_runs where at > now() - interval '26 hours'`),
     ).toHaveLength(2)
   } finally {
     vi.useRealTimers()

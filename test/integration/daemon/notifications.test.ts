@@ -1,5 +1,3 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
@@ -9,6 +7,7 @@ import type { TroubleCode } from '../../../src/domain/trouble.ts'
 import { listFailingTargets, listNotifications } from '../../../src/store/notifications.ts'
 import { listOpenTroubles, reportTroubles } from '../../../src/store/troubles.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 interface Received {
   readonly path: string
@@ -17,8 +16,7 @@ interface Received {
 }
 
 let database: TestDatabase
-let server: Server
-let origin: string
+let target: LoopbackService
 let received: Received[] = []
 /** Status codes of the next answers; 200 after them. */
 let answers: number[] = []
@@ -27,20 +25,14 @@ const log = pino({ level: 'debug' }, { write: (line) => lines.push(JSON.parse(li
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  server = createServer((request, response) => {
-    let body = ''
-    request.on('data', (text) => (body += text))
-    request.on('end', () => {
-      const id = request.headers['webhook-id'] as string | undefined
-      received.push({ path: request.url ?? '', id, body: JSON.parse(body) as Received['body'] })
-      response.writeHead(answers.shift() ?? 200).end()
-    })
+  target = await startLoopback(({ url, headers, body }, response) => {
+    const id = headers['webhook-id'] as string | undefined
+    received.push({ path: url, id, body: JSON.parse(body) as Received['body'] })
+    response.writeHead(answers.shift() ?? 200).end()
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 })
 afterAll(async () => {
-  await new Promise((resolve) => server.close(resolve))
+  await target.close()
   await database.drop()
 })
 beforeEach(async () => {
@@ -53,7 +45,7 @@ beforeEach(async () => {
 const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
   new Notifier({
     db: database.db,
-    targets: targets.map((one) => ({ url: `${origin}/hook`, form: 'json', on: ['error'], ...one })),
+    targets: targets.map((one) => ({ url: `${target.url}/hook`, form: 'json', on: ['error'], ...one })),
     url: null,
     secrets: ['a secret of the receiver'],
     environment: 'production',
@@ -95,7 +87,7 @@ test('a trouble is reported once, and so is its end, however many processes see 
 })
 
 test('by default only what needs a person; each target gets its own form, under one event_id', async () => {
-  const notifier = open({}, { url: `${origin}/slack`, form: 'slack', on: ['error', 'warning'] })
+  const notifier = open({}, { url: `${target.url}/slack`, form: 'slack', on: ['error', 'warning'] })
   await see(notifier, ['key_refused', 'live_sync_budget_spent'], ['key_refused', 'live_sync_budget_spent'])
   while ((await notifier.send()) > 0);
   expect(received.map(({ path }) => path).toSorted()).toEqual(['/hook', '/slack', '/slack'])
@@ -132,7 +124,7 @@ test('a notification and its trouble are stored together or not at all', async (
       },
     ),
   ).rejects.toThrow('killed')
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     'select 1 from fillrate.troubles union all select 1 from fillrate.notifications',
   )
   expect(rows).toEqual([])
@@ -257,7 +249,7 @@ test('a target that fails is tried again with the same event_id, and the end wai
   expect(events()).toEqual(['trouble_began', 'trouble_began', 'trouble_began', 'trouble_ended'])
   expect(new Set(received.slice(0, 3).map(({ id }) => id)).size).toBe(1)
   expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
-    { host: new URL(origin).host, attempts: 1, reason: 'HTTP 500' },
+    { host: new URL(target.url).host, attempts: 1, reason: 'HTTP 500' },
     { attempts: 2, reason: 'HTTP 404' },
   ])
   expect(JSON.stringify(lines)).not.toContain('/hook')
@@ -294,7 +286,7 @@ test('after a day it is given up: in the log, in the list, and as a failing targ
   expect(await states()).toEqual(['given_up'])
   expect(lines.map(({ event }) => event)).toContain('notification_given_up')
   expect(await listFailingTargets(database.db)).toMatchObject([
-    { host: new URL(origin).host, reason: 'HTTP 503', waiting: 0 },
+    { host: new URL(target.url).host, reason: 'HTTP 503', waiting: 0 },
   ])
 
   await see(open({ url: 'http://127.0.0.1:1/gone' }), ['schedule_late'], ['schedule_late'])
@@ -311,7 +303,7 @@ test('after a day it is given up: in the log, in the list, and as a failing targ
     (await listOpenTroubles(database.db)).filter(({ code }) => code === 'notification_failed')
   expect((await failing()).map(({ subject }) => subject).toSorted()).toEqual([
     '127.0.0.1:1',
-    new URL(origin).host,
+    new URL(target.url).host,
   ])
   await notifier.maintain('test')
   expect((await failing()).map(({ subject }) => subject)).toEqual(['127.0.0.1:1'])

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { nextTimes, scheduleName } from '../../../src/config/cron.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { Cable } from '../../support/day.ts'
+import { Cable } from '../../support/cable.ts'
 import { SchedulerDaemon } from '../../support/scheduler-daemon.ts'
 
 const SECOND_MS = 1_000
@@ -68,8 +68,8 @@ test.each(WEEKS)('every scheduled run once: $changes', async ({ from, hours }) =
     .filter((at) => at > start)
     .toSorted((one, other) => one - other)
     .map((at) => at + 3 * SECOND_MS)
-  const cable = await new Cable(Number(new URL(database.url).port)).plug()
-  const url = Object.assign(new URL(database.url), { host: `127.0.0.1:${cable.port}` }).href
+  const cable = await new Cable(database.url).plug()
+  const url = cable.through(database.url)
   let now = start
   let names = 0
   const open = (): SchedulerDaemon =>
@@ -139,7 +139,7 @@ test.each(WEEKS)('every scheduled run once: $changes', async ({ from, hours }) =
   await Promise.all(daemons.map((one) => one.stop()))
   await cable.pull()
 
-  const { rows } = await database.pool.query<{ name: string; state: string; attempts: number }>(
+  const rows = await database.query<{ name: string; state: string; attempts: number }>(
     `select schedule || ' @ ' || to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as name, state, attempts
        from fillrate.scheduled_runs`,
   )

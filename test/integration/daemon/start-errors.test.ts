@@ -1,11 +1,11 @@
-import { createServer as createHttpServer } from 'node:http'
-import { createServer, type AddressInfo, type Server } from 'node:net'
+import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { freePort } from '../../support/free-port.ts'
+import { answerJson, type Listening, listenOnLoopback, startLoopback } from '../../support/loopback.ts'
 
 // What keeps `fillrate start` and `fillrate serve` from starting ends the process with 2, so that its supervisor does not
 // restart it, and nothing of it stays behind.
@@ -14,18 +14,17 @@ let database: TestDatabase
 let sandbox: Sandbox
 let cli: CommandLine
 /** Takes connections and never answers, neither as Postgres nor as an HTTP server. */
-let silent: Server
+let silent: Listening
 
 beforeAll(async () => {
   database = await createTestDatabase()
   await createCrm(database.pool, 3)
   sandbox = await startSandbox({})
   cli = await createCommandLine(database.url, sandbox, crmConfig)
-  silent = createServer(() => {})
-  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  silent = await listenOnLoopback(createServer(() => {}))
 })
 afterAll(async () => {
-  silent.close()
+  await silent.close()
   await cli.remove()
   await sandbox.close()
   await database.drop()
@@ -37,7 +36,6 @@ async function startFailing(environment: Record<string, string | undefined>, ...
   return ended
 }
 const portOf = (url: string): string => new URL(url).port
-const silentPort = (): string => String((silent.address() as AddressInfo).port)
 
 describe.each(['start', 'serve'])('%s', (command) => {
   test('on a port of another program', async () => {
@@ -74,8 +72,9 @@ describe.each(['start', 'serve'])('%s', (command) => {
 })
 
 test('start on a taken port ends while Postgres does not answer, too', async () => {
-  const url = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port: silentPort() }).href
-  const { code, stderr } = await startFailing({ DATABASE_URL: url }, 'start', '--port', silentPort())
+  const port = String(silent.port)
+  const url = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port }).href
+  const { code, stderr } = await startFailing({ DATABASE_URL: url }, 'start', '--port', port)
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('FILLRATE_PORT') as string })
 })
 
@@ -91,9 +90,8 @@ test('a first configuration without a budget ends start, and no process is left 
 
 test('a port that another program has taken from the process before is reported once, and taken when it is free', async () => {
   let service = 'fillrate'
-  const holder = createHttpServer((_, response) => response.end(JSON.stringify({ service, ok: true })))
-  await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve))
-  const { port } = holder.address() as AddressInfo
+  const holder = await startLoopback((_, response) => answerJson(response, 200, { service, ok: true }))
+  const { port } = holder
   let output = ''
   const { child, ended } = cli.start('start', '--port', String(port))
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (text: string) => (output += text))
@@ -101,10 +99,7 @@ test('a port that another program has taken from the process before is reported 
   await expect.poll(() => output).toContain('this one takes over when it ends')
   service = 'another'
   await expect.poll(() => output).toContain('cannot listen; trying again')
-  await new Promise((resolve) => {
-    holder.close(resolve)
-    holder.closeAllConnections()
-  })
+  await holder.close()
   await expect.poll(() => output).toContain(`Listening at http://127.0.0.1:${port}`)
   expect(output.match(/cannot listen/g)).toHaveLength(1)
   child.kill('SIGTERM')

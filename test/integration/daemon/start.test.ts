@@ -1,9 +1,9 @@
-import { connect, createServer, type AddressInfo, type Server } from 'node:net'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DashboardToken } from '../../../src/config/env-values.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { Cable } from '../../support/cable.ts'
 import { createCommandLine, type CommandLine, type Started } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { DashboardClient } from '../../support/dashboard-client.ts'
@@ -23,7 +23,7 @@ let database: TestDatabase
 let sandbox: Sandbox
 let cli: CommandLine
 let daemon: Started
-let proxy: Server
+let cable: Cable
 let output = ''
 let dashboard: DashboardClient
 let ready: () => Promise<{ status: number; reason?: string }>
@@ -35,25 +35,9 @@ beforeAll(async () => {
   sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
 
   // A port on which Postgres does not listen yet.
-  const to = new URL(database.url)
-  proxy = createServer((socket) => {
-    const other = connect(Number(to.port), to.hostname)
-    for (const [from, into] of [
-      [socket, other],
-      [other, socket],
-    ] as const)
-      from
-        .pipe(into)
-        .on('error', () => {})
-        .on('close', () => from.destroy())
-    socket.on('error', () => other.destroy())
-  })
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  const { port } = proxy.address() as AddressInfo
-  await new Promise((resolve) => proxy.close(resolve))
-  const behind = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port: String(port) })
-
-  cli = await createCommandLine(behind.href, sandbox, followed)
+  cable = await new Cable(database.url).plug()
+  await cable.pull()
+  cli = await createCommandLine(cable.through(database.url), sandbox, followed)
   daemon = cli.startWith({ FILLRATE_DASHBOARD_TOKEN: `${ANNA.name}:${ANNA.secret}` }, 'start', '--json')
   await new Promise<void>((resolve) => {
     for (const stream of [daemon.child.stdout, daemon.child.stderr])
@@ -70,25 +54,19 @@ beforeAll(async () => {
     const answer = await fetch(`${listens}/readyz`)
     return { status: answer.status, ...((await answer.json()) as { reason?: string }) }
   }
-  openProxy = () => new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve))
 })
-let openProxy: () => Promise<void>
 
 afterAll(async () => {
   daemon.child.kill('SIGKILL')
   await daemon.ended
-  proxy.close()
+  await cable.pull()
   await cli.remove()
   await sandbox.close()
   await database.drop()
 })
 
-const enriched = async (): Promise<number> =>
-  (
-    await database.pool.query<{ count: number }>(
-      `select count(*)::int as count from crm.contacts where email like 'new%' and phone is not null`,
-    )
-  ).rows[0]?.count ?? 0
+const enriched = (): Promise<number> =>
+  database.count(`crm.contacts where email like 'new%' and phone is not null`)
 const insert = (email: string) => database.pool.query('insert into crm.contacts (email) values ($1)', [email])
 
 const linesOf = (event: string, code: string) =>
@@ -97,7 +75,7 @@ const linesOf = (event: string, code: string) =>
 test('waits for Postgres and the schema, and reports not ready', async () => {
   await expect.poll(() => output).toContain('Postgres is away (connection refused)')
   expect(await ready()).toMatchObject({ status: 503, reason: 'database unavailable' })
-  await openProxy()
+  await cable.plug()
   await expect.poll(() => output).toContain('"code":"schema_outdated"')
   await expect
     .poll(ready)
@@ -169,7 +147,7 @@ test('SIGTERM finishes work in progress, closes runs and releases leases', async
   await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
   daemon.child.kill('SIGTERM')
   expect((await daemon.ended).code).toBe(0)
-  const { rows } = await database.pool.query(
+  const rows = await database.query(
     `select (select count(*)::int from fillrate.runs where state = 'running') as running,
             (select count(*)::int from fillrate.leases) as leases,
             (select state from fillrate.lookups where key = 'new4@example.com') as lookup`,

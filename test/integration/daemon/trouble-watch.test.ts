@@ -1,4 +1,3 @@
-import { connect, createServer, type Socket } from 'node:net'
 import { sql } from 'kysely'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
@@ -8,6 +7,7 @@ import { TroubleTicker, type TroubleWatchOptions } from '../../../src/daemon/tro
 import { QUEUED_REASON } from '../../../src/domain/schedule.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { listOpenTroubles, listRecentTroubles, type QueueNotifications } from '../../../src/store/troubles.ts'
+import { Cable } from '../../support/cable.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 const SCOPE = 'api.example.com 62af8704'
@@ -18,9 +18,8 @@ beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-const query = async (text: string) => (await database.pool.query(text)).rows
 beforeEach(() =>
-  query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
+  database.query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
          fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
          fillrate.changes, fillrate.processes, fillrate.notifications cascade`),
 )
@@ -46,7 +45,7 @@ const tickAll = (processes: readonly Watched[]) => Promise.all(processes.map(({ 
 const allLines = (processes: readonly Watched[]) => processes.flatMap(({ said }) => said()).toSorted()
 
 const register = (owner: string) =>
-  query(`insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
+  database.query(`insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
          values ('${owner}', 'start', 'a', 1, '', '', '{}', now())`)
 
 /** A change of a contact that live sync has not picked yet. */
@@ -146,7 +145,7 @@ test.each(Object.entries(FAULTS))(
     const processes = [startProcess(), startProcess()]
     await tickAll(processes)
     expect(allLines(processes)).toEqual([])
-    await query(begin)
+    await database.query(begin)
     // A terminal sees it too, before a process has recorded it.
     const observer = { owner: '', own: [], schedules: new Map([[NIGHTLY, null]]) }
     expect(await readTroubles(database.db, observer)).toMatchObject([{ code, endedAt: null }])
@@ -154,8 +153,8 @@ test.each(Object.entries(FAULTS))(
     expect(allLines(processes)).toEqual([`trouble_began ${code}`])
     expect(await listOpenTroubles(database.db)).toMatchObject([{ code }])
 
-    await query(end)
-    await query(
+    await database.query(end)
+    await database.query(
       `update fillrate.troubles set seen_at = seen_at - interval '3 minutes', began_at = began_at - interval '5 minutes'`,
     )
     for (let n = 0; n < 2; n++) await tickAll(processes)
@@ -169,25 +168,25 @@ test.each(['calls_waiting', 'shared_key', 'service_slow'])(
   '%s is held from when it was seen last, and not from when that was stored last',
   async (code) => {
     const watched = startProcess()
-    await query(FAULTS[code]?.begin ?? '')
+    await database.query(FAULTS[code]?.begin ?? '')
     await watched.tick()
-    await query(
+    await database.query(
       `update fillrate.troubles set seen_at = now() - interval '7 s', began_at = now() - interval '9 s'`,
     )
     await watched.tick()
-    expect(await query(`select from fillrate.troubles where seen_at > now() - interval '7 s'`)).toHaveLength(
-      1,
-    )
+    expect(
+      await database.query(`select from fillrate.troubles where seen_at > now() - interval '7 s'`),
+    ).toHaveLength(1)
     expect(watched.said()).toEqual([`trouble_began ${code}`])
   },
 )
 
 test('the log says what it means, what to do, and in the end how long it lasted', async () => {
   const watched = startProcess()
-  await query(FAULTS['service_down']?.begin ?? '')
+  await database.query(FAULTS['service_down']?.begin ?? '')
   await watched.tick()
-  await query(`delete from fillrate.circuit_breakers`)
-  await query(
+  await database.query(`delete from fillrate.circuit_breakers`)
+  await database.query(
     `update fillrate.troubles set seen_at = seen_at - interval '11 s', began_at = began_at - interval '49 s'`,
   )
   await watched.tick()
@@ -230,7 +229,7 @@ test('a trouble is notified of by a process that knows whom, whichever process h
   // What was over before anyone could be notified is no news.
   run.own.raise('key_refused', SCOPE, {})
   await run.tick()
-  await query(`update fillrate.troubles set began_at = now() - interval '1 hour', ended_at = now() - interval '6 min'
+  await database.query(`update fillrate.troubles set began_at = now() - interval '1 hour', ended_at = now() - interval '6 min'
                 where ended_at is null`)
   await daemon.tick()
   expect(queued).toHaveLength(2)
@@ -241,7 +240,7 @@ test('after an outage of Postgres the first process that looks does not end what
   knows.own.raise('reload_refused', 'a:2', { reason: 'no such column', process: 'a:2' })
   await tickAll([knows, looks])
   const tickLater = async (ms: number): Promise<void> => {
-    await query(
+    await database.query(
       `update fillrate.troubles set seen_at = now() - interval '90 s', began_at = now() - interval '2 min'`,
     )
     const now = performance.now()
@@ -252,7 +251,9 @@ test('after an outage of Postgres the first process that looks does not end what
   await tickLater(90_000)
   expect(await listOpenTroubles(database.db)).toMatchObject([{ code: 'reload_refused' }])
   await knows.tick()
-  expect(await query(`select from fillrate.troubles where seen_at > now() - interval '20 s'`)).toHaveLength(1)
+  expect(
+    await database.query(`select from fillrate.troubles where seen_at > now() - interval '20 s'`),
+  ).toHaveLength(1)
   // The one that knows it is gone.
   await tickLater(115_000)
   await tickLater(140_000)
@@ -262,16 +263,16 @@ test('after an outage of Postgres the first process that looks does not end what
 })
 
 test('the rows that wait are those of sources that a living process has in its configuration', async () => {
-  await query(`insert into fillrate.row_counts (source, state, run_id, rows)
+  await database.query(`insert into fillrate.row_counts (source, state, run_id, rows)
     values ('people', 'waiting', 1, 3), ('retired', 'waiting', 1, 3)`)
-  onTestFinished(async () => void (await query('delete from fillrate.row_counts')))
+  onTestFinished(async () => void (await database.query('delete from fillrate.row_counts')))
   const observer = { own: [], schedules: null }
   const waiting = async (): Promise<unknown> =>
     (await readTroubles(database.db, observer))[0]?.details.waiting
-  await query(FAULTS['service_down']?.begin ?? '')
+  await database.query(FAULTS['service_down']?.begin ?? '')
   expect(await waiting()).toBe(6)
   await register('alive')
-  await query(`update fillrate.processes set config = '{"sources": {"people": {}}}'`)
+  await database.query(`update fillrate.processes set config = '{"sources": {"people": {}}}'`)
   expect(await waiting()).toBe(3)
 })
 
@@ -314,7 +315,7 @@ test('a refused key is one trouble, and ends for all processes when any call wit
   await other.tick()
   await one.tick()
   expect(await listOpenTroubles(database.db)).toHaveLength(1)
-  await query(
+  await database.query(
     `update fillrate.troubles set seen_at = now() - interval '61 s', began_at = now() - interval '2 min' where ended_at is null`,
   )
   await one.tick()
@@ -336,7 +337,7 @@ test.each([
     await former.tick()
     const next = startProcess()
     await register(next.own.owner)
-    await query(`${end} where owner = '${former.own.owner}'`)
+    await database.query(`${end} where owner = '${former.own.owner}'`)
     next.own.acceptKey('other.example.com ffffffff')
     await next.tick()
     expect(await listOpenTroubles(database.db)).toHaveLength(1)
@@ -349,7 +350,7 @@ test.each([
       })
       .toEqual([])
     // By the proof, and not by the silence of the former one.
-    expect(await query(`select known_at > seen_at as proved from fillrate.troubles`)).toEqual([
+    expect(await database.query(`select known_at > seen_at as proved from fillrate.troubles`)).toEqual([
       { proved: true },
     ])
   },
@@ -405,7 +406,7 @@ function ended(trigger: string, state: string, sources = 'people', options = '{}
 }
 
 test.each(RUNS)('a failed run %s', async (_, runs, isTrouble) => {
-  for (const text of runs) await query(text)
+  for (const text of runs) await database.query(text)
   const watched = startProcess()
   await watched.tick()
   expect((await listOpenTroubles(database.db)).map(({ code }) => code)).toEqual(
@@ -418,8 +419,10 @@ test('a run that failed for a refused key is part of that, and no trouble when t
   const [one] = processes as [Watched, Watched]
   one.own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
   await one.tick()
-  await query(ended('schedule', 'failed'))
-  await query(`update fillrate.runs set failed_for = 'key_refused', finished_at = now() - interval '11 s'`)
+  await database.query(ended('schedule', 'failed'))
+  await database.query(
+    `update fillrate.runs set failed_for = 'key_refused', finished_at = now() - interval '11 s'`,
+  )
   await tickAll(processes)
   await tickAll(processes)
   one.own.acceptKey(SCOPE)
@@ -430,46 +433,16 @@ test('a run that failed for a refused key is part of that, and no trouble when t
   expect(await listRecentTroubles(database.db, 10)).toHaveLength(1)
 })
 
-/** Postgres behind a port that can be closed and opened again. */
-async function startProxy(url: string) {
-  const target = new URL(url)
-  const sockets = new Set<Socket>()
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port), target.hostname)
-    for (const socket of [client, upstream]) {
-      sockets.add(socket)
-      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
-    }
-    client.pipe(upstream).pipe(client)
-    client.on('close', () => upstream.destroy())
-    upstream.on('close', () => client.destroy())
-  })
-  const listen = (port: number) => new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
-  await listen(0)
-  const { port } = server.address() as { port: number }
-  const proxied = new URL(url)
-  proxied.host = `127.0.0.1:${port}`
-  return {
-    url: proxied.href,
-    open: () => listen(port),
-    close: async () => {
-      const closed = new Promise((resolve) => server.close(resolve))
-      for (const socket of sockets) socket.destroy()
-      await closed
-    },
-  }
-}
-
 test('while Postgres is away a process says so once, and once when it is back, and all record one outage', async () => {
-  const proxy = await startProxy(database.url)
-  const opened = [0, 1].map(() => openDatabase({ url: proxy.url, max: 2 }))
+  const cable = await new Cable(database.url).plug()
+  const opened = [0, 1].map(() => openDatabase({ url: cable.through(database.url), max: 2 }))
   onTestFinished(async () => {
     await Promise.all(opened.map((db) => db.destroy()))
-    await proxy.close().catch(() => {})
+    await cable.pull()
   })
   const processes = opened.map((db) => startProcess(db))
   await tickAll(processes)
-  await proxy.close()
+  await cable.pull()
   for (let n = 0; n < 3; n++) await tickAll(processes)
   for (const watched of processes) {
     expect(watched.lines).toMatchObject([
@@ -477,7 +450,7 @@ test('while Postgres is away a process says so once, and once when it is back, a
     ])
     expect(watched.own.list()).toMatchObject([{ code: 'database_away' }])
   }
-  await proxy.open()
+  await cable.plug()
   for (let n = 0; n < 2; n++) await tickAll(processes)
   for (const watched of processes) {
     expect(watched.said()).toEqual(['trouble_began database_away', 'trouble_ended database_away'])
@@ -494,17 +467,19 @@ test.each([
   'statements that are refused with %s again and again are a trouble, recorded once, until they are not',
   async (sqlState, title) => {
     const role = `limited_${process.pid}_${sqlState}`
-    const [{ name }] = (await query('select current_database() as name')) as [{ name: string }]
-    await query(`create role ${role} login password 'a' connection limit ${sqlState === '53300' ? 1 : -1}`)
-    await query(`alter role ${role} in database ${name} set temp_file_limit = '1MB'`).catch(() => {})
-    await query(`alter role ${role} in database ${name} set work_mem = '64kB'`)
+    const [{ name }] = (await database.query('select current_database() as name')) as [{ name: string }]
+    await database.query(
+      `create role ${role} login password 'a' connection limit ${sqlState === '53300' ? 1 : -1}`,
+    )
+    await database.query(`alter role ${role} in database ${name} set temp_file_limit = '1MB'`).catch(() => {})
+    await database.query(`alter role ${role} in database ${name} set work_mem = '64kB'`)
     const watched = [startProcess(), startProcess()]
     const [{ own }] = watched as [Watched]
     const url = Object.assign(new URL(database.url), { username: role, password: 'a' }).href
     const limited = openDatabase({ url, max: 2, onServerError: (error) => own.noteServerError(error) })
     onTestFinished(async () => {
       await limited.destroy()
-      await query(`drop owned by ${role}; drop role ${role}`)
+      await database.query(`drop owned by ${role}; drop role ${role}`)
     })
     const work = () =>
       sqlState === '53300'
@@ -540,18 +515,18 @@ test.each([
 
 test('a database that takes no writes is away as well, and one without the schema is not watched', async () => {
   const watched = startProcess()
-  const [{ name }] = (await query('select current_database() as name')) as [{ name: string }]
-  await query(`alter database ${name} set default_transaction_read_only = on`)
+  const [{ name }] = (await database.query('select current_database() as name')) as [{ name: string }]
+  await database.query(`alter database ${name} set default_transaction_read_only = on`)
   const db = openDatabase({ url: database.url })
   onTestFinished(() => db.destroy())
   const readOnly = startProcess(db)
   await readOnly.tick()
-  await query(`alter database ${name} reset default_transaction_read_only`)
+  await database.query(`alter database ${name} reset default_transaction_read_only`)
   expect(readOnly.lines).toMatchObject([{ msg: 'Postgres takes no writes: it is read-only' }])
 
-  await query('alter table fillrate.troubles rename to away')
+  await database.query('alter table fillrate.troubles rename to away')
   await watched.tick()
-  await query('alter table fillrate.away rename to troubles')
+  await database.query('alter table fillrate.away rename to troubles')
   expect(watched.lines).toEqual([])
 })
 
@@ -573,7 +548,7 @@ test('a look that Postgres answers too late logs no end a second time', async ()
     await other.query('rollback')
     other.release()
   }
-  await expect.poll(() => query('select from fillrate.troubles where ended_at is null')).toEqual([])
+  await expect.poll(() => database.query('select from fillrate.troubles where ended_at is null')).toEqual([])
   await tick()
   expect(said().filter((line) => line === 'trouble_ended schema_outdated')).toHaveLength(1)
 })
@@ -585,13 +560,13 @@ test('a trouble of its own that ends during a look is logged as over once', asyn
   const other = await database.pool.connect()
   await other.query('begin; lock table fillrate.troubles')
   const ticked = tick()
-  await expect.poll(() => query('select from pg_locks where not granted')).toHaveLength(1)
+  await expect.poll(() => database.query('select from pg_locks where not granted')).toHaveLength(1)
   own.clear('schema_outdated')
   await other.query('commit')
   other.release()
   await ticked
   await tick()
   await tick()
-  expect(await query('select from fillrate.troubles where ended_at is null')).toEqual([])
+  expect(await database.query('select from fillrate.troubles where ended_at is null')).toEqual([])
   expect(said().filter((line) => line === 'trouble_ended schema_outdated')).toHaveLength(1)
 })

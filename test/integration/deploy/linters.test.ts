@@ -1,11 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { helm, renderKubernetes } from '../../../scripts/kubernetes.ts'
+import { startLoopback } from '../../support/loopback.ts'
 import { isPromtoolMissing } from '../../support/promtool.ts'
 
 // What the programs that read the files of deploy/ say of them. A program that is not installed is reported and left out.
@@ -131,12 +131,9 @@ test.skipIf(noCompose)('docker compose accepts docker-compose.yml', () => {
 
 test('the health check of the image: the server must answer, any other command is healthy', async () => {
   let code = 200
-  const server = createServer((request, reply) => {
-    reply.statusCode = request.url === '/healthz' ? code : 404
-    reply.end()
-  })
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  const { port } = server.address() as { port: number }
+  const { port, close } = await startLoopback(({ url }, response) =>
+    response.writeHead(url === '/healthz' ? code : 404).end(),
+  )
   const check = async (words: readonly string[]): Promise<number | null> => {
     const file = join(folder, 'cmdline')
     writeFileSync(file, words.map((word) => `${word}\0`).join(''))
@@ -150,7 +147,7 @@ test('the health check of the image: the server must answer, any other command i
   code = 503
   expect(await check([...main, 'serve', '--port', '1'])).toBe(1)
   expect(await check([...main, 'run'])).toBe(0)
-  await new Promise((done) => server.close(done))
+  await close()
   expect(await check([...main, 'start'])).toBe(1)
   expect(await check([...main, 'run', '--wait', '0'])).toBe(0)
 })

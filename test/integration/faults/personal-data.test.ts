@@ -1,12 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { type LoopbackService, type ReceivedRequest, startLoopback } from '../../support/loopback.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 
 /*
@@ -50,15 +49,14 @@ const TABLES: Readonly<Record<string, string>> = {
 }
 
 let database: TestDatabase
-let service: Server
-let url: string
+let service: LoopbackService
 let cli: CommandLine
 /** What the receiver of notifications got. */
 const notified: string[] = []
 const logged: string[] = []
 
-function answer(request: IncomingMessage, response: ServerResponse, body: string): void {
-  if (request.url === '/hook') {
+function answer({ method, url, body, socket }: ReceivedRequest, response: ServerResponse): void {
+  if (url === '/hook') {
     notified.push(body)
     response.writeHead(200).end()
     return
@@ -66,10 +64,10 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
   const { email = '' } = body === '' ? {} : (JSON.parse(body) as { email?: string })
   const send = (status: number, text: string): void =>
     void response.writeHead(status, { 'content-type': 'application/json', 'x-detail': VALUE }).end(text)
-  if (request.method === 'GET') return send(500, `{"error": "${VALUE}"}`)
+  if (method === 'GET') return send(500, `{"error": "${VALUE}"}`)
   if (email.includes('cut')) {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' })
-    response.write(`{"title": "${VALUE}`, () => request.socket.destroy())
+    response.write(`{"title": "${VALUE}`, () => socket.destroy())
     return
   }
   const [, status] = /^s(\d+)/.exec(email) ?? []
@@ -100,13 +98,8 @@ beforeAll(async () => {
       from unnest('{s400,s422,s404,s500,s418,malformed,cut}'::text[]) s;
     create table crm.firms (key text primary key, site text, title text);
     insert into crm.firms values ('${KEY}', '${ADDRESS}.example')`)
-  service = createServer((request, response) => {
-    let body = ''
-    request.setEncoding('utf8').on('data', (text: string) => (body += text))
-    request.on('end', () => answer(request, response, body))
-  }).listen(0, '127.0.0.1')
-  await once(service, 'listening')
-  url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
+  service = await startLoopback(answer)
+  const { url } = service
   const person = (table: string, more: object = {}) => ({
     kind: 'person',
     table: `crm.${table}`,
@@ -145,15 +138,13 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await cli.remove()
-  service.closeAllConnections()
-  service.close()
+  await service.close()
   await database.drop()
 })
 
 /** Rows of Fillrate's tables that contain a text, by column. Bytes are read as text. */
 async function findMentions(text: string): Promise<string[]> {
-  const { pool } = database
-  const { rows } = await pool.query<{ table: string; column: string; type: string }>(`
+  const rows = await database.query<{ table: string; column: string; type: string }>(`
     select c.relname as table, a.attname as column, format_type(a.atttypid, null) as type
       from pg_attribute a join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p')
      where c.relnamespace = 'fillrate'::regnamespace and a.attnum > 0 and not a.attisdropped order by 1, 2`)
@@ -161,7 +152,7 @@ async function findMentions(text: string): Promise<string[]> {
   const found: string[] = []
   for (const { table, column, type } of rows) {
     const value = type === 'bytea' ? `encode("${column}", 'escape')` : `"${column}"::text`
-    const { rows: hits } = await pool.query<{ value: string }>(
+    const hits = await database.query<{ value: string }>(
       `select ${value} as value from fillrate."${table}" where ${value} ilike '%' || $1 || '%' limit 1`,
       [text],
     )
@@ -177,7 +168,6 @@ const findIn = (texts: readonly string[]): string[] =>
   texts.filter((text) => new RegExp(`${VALUE}|${KEY}`, 'i').test(text))
 /** Lines of the log; other lines are the command's answer to whoever typed it. */
 const readLog = (stderr: string): string[] => stderr.split('\n').filter((line) => line.startsWith('{'))
-const query = async <T extends object>(sql: string): Promise<T[]> => (await database.pool.query<T>(sql)).rows
 
 test('a run of each fault ends, and stores and logs no value and no key', async () => {
   for (const name of [...Object.keys(TABLES), 'firms']) {
@@ -188,7 +178,7 @@ test('a run of each fault ends, and stores and logs no value and no key', async 
   expect.soft(findIn(logged)).toEqual([])
   expect.soft(await findLeaks()).toEqual([])
   // Each fault was met, and has one reason for all its rows.
-  const cells = await query<{ source: string; details: string[] }>(`
+  const cells = await database.query<{ source: string; details: string[] }>(`
     select source, array_agg(distinct detail) as details from fillrate.skipped_cells
      where "column" = 'title' and detail is not null group by source`)
   const RAISED = 'raised by a trigger or function'
@@ -205,7 +195,7 @@ test('a run of each fault ends, and stores and logs no value and no key', async 
     checked: ['short_titles_title_check'],
     unique_title: ['unique_title_title_idx'],
   })
-  const ends = await query<{ source: string; reason: string }>(`
+  const ends = await database.query<{ source: string; reason: string }>(`
     select sources[1] as source, reason from fillrate.runs where state = 'failed' order by sources`)
   expect(ends).toEqual([
     { source: 'scalar', reason: 'scalar.inputs.email: a sub-select gives more than one row' },
@@ -230,7 +220,7 @@ test('live sync, notifications, metrics and deliveries neither', async () => {
     await expect.poll(() => output, { timeout: 20_000 }).toContain('"public_url"')
     const { listens } = JSON.parse(output.split('\n')[0] ?? '') as { listens: string }
     for (const name of Object.keys(TABLES))
-      await query(`alter table crm.${name} disable trigger user; alter table crm.${name} enable trigger all;
+      await database.query(`alter table crm.${name} disable trigger user; alter table crm.${name} enable trigger all;
                    insert into crm.${name} (key, email, note) values ('${KEY}4', '${ADDRESS}4@${hostOf(name)}', '${VALUE} note')`)
     const deliver = async (body: string): Promise<number> => {
       const headers = {
@@ -256,10 +246,10 @@ test('live sync, notifications, metrics and deliveries neither', async () => {
         results: [{ request_id: `${ADDRESS}1@plain.example`, data: { title: VALUE } }],
       }),
     )
-    await expect.poll(() => query('select from fillrate.deliveries')).not.toEqual([])
-    await expect.poll(() => query('select from fillrate.changed_rows')).toEqual([])
+    await expect.poll(() => database.query('select from fillrate.deliveries')).not.toEqual([])
+    await expect.poll(() => database.query('select from fillrate.changed_rows')).toEqual([])
     await expect
-      .poll(() => query(`select from fillrate.rows where key = '${KEY}4' and state <> 'waiting'`))
+      .poll(() => database.query(`select from fillrate.rows where key = '${KEY}4' and state <> 'waiting'`))
       .not.toHaveLength(0)
     const metrics = await fetch(`${listens}/metrics`, {
       headers: { authorization: 'Bearer a-token-that-is-hard-to-guess' },
@@ -279,7 +269,9 @@ test('live sync, notifications, metrics and deliveries neither', async () => {
 })
 
 test('undo and a retry neither, and after forget nothing is left', async () => {
-  const runs = await query<{ id: number }>(`select distinct run_id as id from fillrate.changes order by 1`)
+  const runs = await database.query<{ id: number }>(
+    `select distinct run_id as id from fillrate.changes order by 1`,
+  )
   expect(runs.length).toBeGreaterThan(0)
   for (const { id } of runs) logged.push(...readLog((await cli.run('undo', String(id), '--yes')).stderr))
   logged.push(...readLog((await cli.run('retry')).stderr))
@@ -291,7 +283,9 @@ test('undo and a retry neither, and after forget nothing is left', async () => {
   expect(findIn([...logged, ...readLog(ended.stderr)])).toEqual([])
   expect(await findMentions(`${ADDRESS}1@raised.example`)).toEqual([])
   // The others, as if they were one person.
-  const emails = await query<{ key: string }>(`select key from fillrate.lookups where kind = 'email'`)
+  const emails = await database.query<{ key: string }>(
+    `select key from fillrate.lookups where kind = 'email'`,
+  )
   const targets = emails
     .map(({ key }) => parseForgetTarget('email', key))
     .filter((one) => typeof one !== 'string')

@@ -1,43 +1,34 @@
-import { createServer, type Server } from 'node:http'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { renderRowHistory } from '../../../src/cli/commands/explain.ts'
 import { storeMalformedResponses } from '../../../src/store/complete-lookups.ts'
 import { onTerminal } from '../../unit/cli/terminal.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
-import { scalar } from './tables.ts'
+import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 const PAGE = `<html>\n  <body>Back\u0000 soon</body>${'x'.repeat(20_000)}`
 const REJECTION = '{"error":"mailbox of a role"}'
 
 let harness: Harness
-let service: Server
+let service: LoopbackService
 beforeAll(async () => {
   harness = await startHarness({
     config: { ...crmConfig, attempts: 1 },
     prepare: ({ pool }) => createCrm(pool, 3),
   })
-  service = createServer((request, response) => {
-    request.setEncoding('utf8').once('data', (body: string) => {
-      if (body.includes('person1@')) response.writeHead(422).end(REJECTION)
-      else if (body.includes('person2@')) response.writeHead(200).end(PAGE)
-      else response.writeHead(500).end('a plain fault')
-    })
-  }).listen(0, '127.0.0.1')
-  await once(service, 'listening')
+  service = await startLoopback(({ body }, response) => {
+    if (body.includes('person1@')) response.writeHead(422).end(REJECTION)
+    else if (body.includes('person2@')) response.writeHead(200).end(PAGE)
+    else response.writeHead(500).end('a plain fault')
+  })
 })
 afterAll(async () => {
-  service.closeAllConnections()
-  service.close()
+  await service.close()
   await harness.close()
 })
 
 test('a malformed response is stored, bounded, and explained; a plain server error is not', async () => {
-  const { port } = service.address() as AddressInfo
-  const app = await harness.open({ environment: { baseUrl: `http://127.0.0.1:${port}` } })
+  const app = await harness.open({ environment: { baseUrl: service.url } })
   const report = await app.run(runRequest({ route: 'sync' }))
   expect(report.rows).toMatchObject({ picked: 3, rejected: 1, failed: 2 })
 
@@ -62,8 +53,7 @@ test('the latest malformed responses stay, one per lookup, and are deleted with 
   await pool.query(
     `insert into fillrate.lookups (kind, key, input, state) select 'domain', n::text, '{}', 'pending' from generate_series(1, 1100) n`,
   )
-  const ids = await scalar<number[]>(
-    pool,
+  const ids = await harness.scalar<number[]>(
     `select json_agg(id order by id) from fillrate.lookups where kind = 'domain'`,
   )
   const answer = { status: 200, body: 'first' }
@@ -77,8 +67,7 @@ test('the latest malformed responses stay, one per lookup, and are deleted with 
     { lookup: 999_999, ...answer },
   ])
   const counts = () =>
-    scalar(
-      pool,
+    harness.scalar(
       `select json_build_array(count(*), count(*) filter (where body = 'second')) from fillrate.malformed_responses`,
     )
   expect(await counts()).toEqual([1_000, 950])
@@ -91,27 +80,16 @@ test('a lookup that is being erased gets no malformed response', async () => {
   await pool.query(
     `insert into fillrate.lookups (kind, key, input, state) values ('domain', 'erased', '{}', 'pending')`,
   )
-  const id = await scalar<number>(pool, `select id::int from fillrate.lookups where key = 'erased'`)
+  const id = await harness.scalar<number>(`select id::int from fillrate.lookups where key = 'erased'`)
   const erasing = await pool.connect()
   try {
     await erasing.query(`begin; delete from fillrate.lookups where id = ${id}`)
     const storing = storeMalformedResponses(db, [{ lookup: id, status: 200, body: 'late' }])
-    await untilBlocked(pool)
+    await harness.database.untilBlocked()
     await erasing.query('commit')
     await storing
   } finally {
     erasing.release()
   }
-  expect(
-    await scalar(pool, `select count(*)::int from fillrate.malformed_responses where body = 'late'`),
-  ).toBe(0)
+  expect(await harness.count(`fillrate.malformed_responses where body = 'late'`)).toBe(0)
 })
-
-async function untilBlocked(pool: pg.Pool): Promise<void> {
-  for (;;) {
-    const { rowCount } = await pool.query(
-      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0',
-    )
-    if (rowCount) return
-  }
-}

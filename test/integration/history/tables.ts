@@ -18,12 +18,6 @@ export async function states(pool: pg.Pool, source: string): Promise<Record<stri
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
 }
 
-/** A single numeric value. */
-export async function scalar<T>(pool: pg.Pool, text: string, values: unknown[] = []): Promise<T> {
-  const { rows } = await pool.query<{ value: T }>(`select (${text}) as value`, values)
-  return rows[0]?.value as T
-}
-
 /** The configuration of the small CRM with changes to its only source. */
 export const withContacts = (changes: object): object => ({
   ...crmConfig,

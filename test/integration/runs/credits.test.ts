@@ -1,12 +1,12 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { readRequest } from '../../../src/actions/case-messages.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
 
 /** A hit costs 2, a phone 5 more, a miss nothing. */
 const SERVICE: ServiceDefinition = defineService({
@@ -55,8 +55,7 @@ async function openStand(lost: ReadonlySet<number> = new Set()): Promise<Stand> 
         const id = `j${++jobs}`
         requested.push(...emails)
         billed += emails.reduce((sum, email) => sum + creditsOf(email), 0)
-        response.writeHead(202, { 'content-type': 'application/json' })
-        response.end(JSON.stringify({ job_id: id }))
+        answerJson(response, 202, { job_id: id })
         const results = emails.map((email) => ({ request_id: email, data: recordOf(email) }))
         const delivery = JSON.stringify({ event_id: id, job_id: id, status: 'completed', results })
         const signature = createHmac('sha256', 'secret').update(delivery).digest('hex')
@@ -68,17 +67,13 @@ async function openStand(lost: ReadonlySet<number> = new Set()): Promise<Stand> 
       billed += creditsOf(email)
       if (lost.has(requested.length)) return void request.socket.destroy()
       const record = recordOf(email)
-      response.writeHead(record === null ? 404 : 200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(record ?? { error: 'no match' }))
+      answerJson(response, record === null ? 404 : 200, record ?? { error: 'no match' })
     })
   })
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  const { url, close } = await listenOnLoopback(server)
+  onTestFinished(close)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     billed: () => billed,
     requested,
   }
@@ -157,7 +152,7 @@ test('a killed process leaves the most of its calls in doubt, and keeps their ch
   await fillrate.run({ budget: 42, route: 'sync', signal: stopped.signal }).catch(() => {})
   const { db, pool } = database
   const token = randomUUID()
-  const { rows } = await pool.query<{ id: number }>(
+  const rows = await database.query<{ id: number }>(
     `insert into fillrate.lookups (kind, key, input, state, run_id, source, credits_reserved, lease_token)
      select 'email', 'killed' || n, '{}', 'leased', (select max(id) from fillrate.runs), 'killed', 7, $1
        from generate_series(1, 4) n returning id`,

@@ -1,20 +1,13 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 const PEOPLE = 30
 
 let database: TestDatabase
-const requested: string[] = []
-const server = createServer((request, response) => {
-  requested.push(new URL(request.url ?? '', 'http://service').pathname)
-  request.resume()
-  response.writeHead(404, { 'content-type': 'application/json' })
-  response.end(JSON.stringify({ error: 'no match' }))
-})
+let service: LoopbackService
 beforeAll(async () => {
   database = await createTestDatabase()
   await database.pool.query(`
@@ -22,10 +15,10 @@ beforeAll(async () => {
     create table contacts (id int primary key, email text, title text);
     insert into accounts select n, 'https://company' || n || '.example' from generate_series(1, 500) n;
     insert into contacts select n, 'p' || n || '@x.example' from generate_series(1, ${PEOPLE}) n`)
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  service = await startLoopback((_, response) => answerJson(response, 404, { error: 'no match' }))
 })
 afterAll(async () => {
-  server.close()
+  await service.close()
   await database.drop()
 })
 
@@ -54,19 +47,16 @@ async function startLimited(
   latencyMs: Readonly<Record<'person' | 'company', number>> = { person: 10, company: 10 },
 ) {
   const counts = { person: 0, company: 0, refused: 0 }
-  const limited = createServer((request, response) => {
-    const endpoint = request.url?.startsWith('/company') === true ? 'company' : 'person'
-    request.resume()
+  const limited = await startLoopback((request, response) => {
+    const endpoint = request.url.startsWith('/company') ? 'company' : 'person'
     setTimeout(() => {
       const { isAccepted, headers } = windows[endpoint](Date.now())
       counts[isAccepted ? endpoint : 'refused']++
-      response.writeHead(isAccepted ? 404 : 429, { 'content-type': 'application/json', ...headers })
-      response.end(JSON.stringify({ error: isAccepted ? 'no match' : 'too many' }))
+      answerJson(response, isAccepted ? 404 : 429, { error: isAccepted ? 'no match' : 'too many' }, headers)
     }, latencyMs[endpoint])
   })
-  await new Promise<void>((resolve) => void limited.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => void limited.close())
-  return { counts, url: `http://127.0.0.1:${(limited.address() as AddressInfo).port}` }
+  onTestFinished(limited.close)
+  return { counts, url: limited.url }
 }
 
 /** Looks up the people and the companies of two tables. */
@@ -168,7 +158,7 @@ test('the next leader looks people up while companies wait for the limit that th
 
 /** The endpoints whose limits may be used up until later, or `all`. */
 async function listExhausted(): Promise<string[]> {
-  const { rows } = await database.pool.query<{ key: string }>(`
+  const rows = await database.query<{ key: string }>(`
     select key from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
      where value::timestamptz > now() + interval '1 minute'`)
   return rows.map(({ key }) => key)
@@ -205,16 +195,18 @@ test('people are looked up while companies wait for a limit of their own', async
     },
     env: {
       DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      FILLRATE_BASE_URL: service.url,
       FILLRATE_API_KEY: 'key',
     },
   })
   const plan = await fillrate.plan()
   expect(plan.time).toMatchObject({ limit: 1000, window_ms: 60_000, ms: 249 * 3_600_000 })
   const run = fillrate.run({ budget: 'unlimited', signal: stopping.signal })
-  await expect.poll(() => requested.filter((path) => path === '/person').length).toBe(PEOPLE)
-  await expect.poll(() => requested.filter((path) => path === '/company').length).toBe(2)
+  const countCalls = (path: string): number =>
+    service.received.filter(({ url }) => url.split('?')[0] === path).length
+  await expect.poll(() => countCalls('/person')).toBe(PEOPLE)
+  await expect.poll(() => countCalls('/company')).toBe(2)
   stopping.abort()
   expect(await run).toMatchObject({ status: 'interrupted' })
-  expect(requested).toHaveLength(PEOPLE + 2)
+  expect(service.received).toHaveLength(PEOPLE + 2)
 })

@@ -4,14 +4,13 @@ import { expect, onTestFinished, test } from 'vitest'
 import { LeaderElector } from '../../../src/runs/leader.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import { openDatabase } from '../../../src/store/open.ts'
-import { startProxy } from '../../chaos/proxy.ts'
+import { Cable } from '../../support/cable.ts'
 import { createTestDatabase } from '../../support/database.ts'
 
 test('a lease that is lost while Postgres is away is not logged above debug, and once in all', async () => {
   const database = await createTestDatabase()
-  const url = new URL(database.url)
-  const proxy = await startProxy(Number(url.port))
-  const db = openDatabase({ url: Object.assign(url, { host: `127.0.0.1:${proxy.port}` }).href, max: 2 })
+  const cable = await new Cable(database.url).plug()
+  const db = openDatabase({ url: cable.through(database.url), max: 2 })
   onTestFinished(async () => {
     await db.destroy()
     await database.drop()
@@ -27,7 +26,7 @@ test('a lease that is lost while Postgres is away is not logged above debug, and
     breaker: new Breaker(),
   })
   const leadership = await elector.acquire()
-  await proxy.close()
+  await cable.pull()
   await new Promise((resolve) => leadership?.lost.addEventListener('abort', resolve))
   // The calls on the wire end later than that, and the leadership with them.
   await sleep(5_000)

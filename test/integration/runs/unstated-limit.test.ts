@@ -1,10 +1,9 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
 import { createCounter } from '../../support/simulated-service/counters.ts'
 
 const PEOPLE = 160
@@ -15,28 +14,28 @@ let database: TestDatabase
 const counter = createCounter('first-request', LIMIT, WINDOW_MS)
 /** Of each window: calls that were refused in it. */
 const refused = new Map<number, number>()
-const server = createServer((request, response) => {
-  request.resume()
-  request.on('end', () => {
-    const now = Date.now()
-    const { accepted, window, retryAt } = counter.arrive(now)
-    if (!accepted) refused.set(window, (refused.get(window) ?? 0) + 1)
-    response.writeHead(accepted ? 404 : 429, {
-      'content-type': 'application/json',
-      ...(!accepted && { 'retry-after': String(Math.ceil((retryAt - now) / 1000)) }),
-    })
-    setTimeout(() => response.end(JSON.stringify({ error: accepted ? 'no match' : 'too many' })), 20)
-  })
-})
+let service: LoopbackService
 beforeAll(async () => {
   database = await createTestDatabase()
   await database.pool.query(`
     create table contacts (id int primary key, email text, title text);
     insert into contacts select n, 'p' || n || '@x.example' from generate_series(1, ${PEOPLE}) n`)
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  service = await startLoopback((_, response) => {
+    const now = Date.now()
+    const { accepted, window, retryAt } = counter.arrive(now)
+    if (!accepted) refused.set(window, (refused.get(window) ?? 0) + 1)
+    const wait = String(Math.ceil((retryAt - now) / 1000))
+    setTimeout(
+      () =>
+        accepted
+          ? answerJson(response, 404, { error: 'no match' })
+          : answerJson(response, 429, { error: 'too many' }, { 'retry-after': wait }),
+      20,
+    )
+  })
 })
 afterAll(async () => {
-  server.close()
+  await service.close()
   await database.drop()
 })
 
@@ -65,7 +64,7 @@ test('a documented limit that is too high is learnt from the refusals, and shown
     },
     env: {
       DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      FILLRATE_BASE_URL: service.url,
       FILLRATE_API_KEY: 'key',
     },
   })
@@ -73,7 +72,7 @@ test('a documented limit that is too high is learnt from the refusals, and shown
   // 30 before, because each window was tried anew.
   const [, ...later] = [...refused].toSorted(([a], [b]) => a - b)
   expect(later.reduce((sum, [, count]) => sum + count, 0)).toBeLessThanOrEqual(10)
-  const { rows } = await database.pool.query<{ limit: string }>('select "limit" from fillrate.rate_limits')
+  const rows = await database.query<{ limit: string }>('select "limit" from fillrate.rate_limits')
   // On a slow machine, the calls of two windows may be answered within a second.
   expect(Number(rows[0]?.limit)).toBeLessThanOrEqual(2 * LIMIT)
   const warnings = lines.filter((line) => line.includes('rate_limit_learnt'))

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createServer } from 'node:http'
-import { once } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import {
   bulk,
@@ -17,6 +16,7 @@ import {
 } from './support.ts'
 import type { Received } from './support.ts'
 import { freePort } from '../../support/free-port.ts'
+import { listenOnLoopback } from '../../support/loopback.ts'
 
 const signatureOf = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
 
@@ -91,10 +91,7 @@ describe('a delivery', () => {
     const { promise: isFreed, resolve: free } = Promise.withResolvers<boolean>()
     const port = await freePort()
     const silent = createServer((_, response) => response.on('close', () => free(true)))
-    silent.listen(port, '127.0.0.1')
-    onTestFinished(() => silent.closeAllConnections())
-    onTestFinished(() => void silent.close())
-    await once(silent, 'listening')
+    onTestFinished((await listenOnLoopback(silent, port)).close)
     const sandbox = await sandboxWith({ ackTimeoutMs: 20, retryDelaysMs: [] })
     const jobId = await submit(sandbox, ['a@acme.com'], `http://127.0.0.1:${port}/`)
     expect((await sandbox.delivered(jobId)).outcome).toBe('given_up')

@@ -1,11 +1,11 @@
 import { createServer } from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
-import { once } from 'node:events'
 import { request } from 'undici'
 import { onTestFinished } from 'vitest'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { startSandbox } from '../../../src/sandbox/server.ts'
 import type { Sandbox } from '../../../src/sandbox/server.ts'
+import { listenOnLoopback } from '../../support/loopback.ts'
 
 /** A sandbox that closes when the test ends. It delivers jobs at once and retries failed deliveries soon. */
 export async function sandboxWith(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
@@ -113,15 +113,9 @@ export async function startReceiver(
     const status = await answer(one, received.length - 1)
     if (status !== 'hang') response.writeHead(status).end()
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.close()
-    server.closeAllConnections()
-  })
-  const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('the receiver has no port')
-  return { url: `http://127.0.0.1:${address.port}/hook`, received }
+  const { url, close } = await listenOnLoopback(server)
+  onTestFinished(close)
+  return { url: `${url}/hook`, received }
 }
 
 export const emailsFrom = (count: number, domain = 'acme.com'): string[] =>

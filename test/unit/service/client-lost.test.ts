@@ -1,9 +1,9 @@
-import { getEventListeners, once } from 'node:events'
+import { getEventListeners } from 'node:events'
 import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AbortedError, ConnectionError, TimeoutError } from '../../../src/service/errors.ts'
+import { listenOnLoopback } from '../../support/loopback.ts'
 import { clientOf, recordingObserver, rejection, serve, serveAlways } from './loopback-service.ts'
 
 const input = { email: 'secret.person@x.example' }
@@ -54,13 +54,10 @@ describe('a lost call', () => {
   })
 
   test('a refused connection was not sent', async () => {
-    const closed = createServer().listen(0, '127.0.0.1')
-    await once(closed, 'listening')
-    const { port } = closed.address() as AddressInfo
-    closed.close()
-    await once(closed, 'close')
+    const { url, close } = await listenOnLoopback(createServer())
+    await close()
     const observer = recordingObserver()
-    const client = clientOf({ baseUrl: `http://127.0.0.1:${port}` })
+    const client = clientOf({ baseUrl: url })
     const error = await rejection(client.enrichPerson(input, { observer }), ConnectionError)
     expect(error).toMatchObject({ status: null, maybeSent: false, action: 'retry' })
     expect(error.message).toContain('ECONNREFUSED')
@@ -101,10 +98,10 @@ describe('a lost call', () => {
     const server = createServer((socket) => {
       socket.on('error', () => {})
       socket.end('secret.person@x.example\r\n\r\n')
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    onTestFinished(() => void server.close())
-    const client = clientOf({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` })
+    })
+    const { url, close } = await listenOnLoopback(server)
+    onTestFinished(close)
+    const client = clientOf({ baseUrl: url })
     const error = await rejection(client.enrichPerson(input), ConnectionError)
     expect(inspect(error, { depth: 10 })).not.toContain('secret.person')
   })

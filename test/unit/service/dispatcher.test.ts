@@ -1,35 +1,28 @@
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Listening, listenOnLoopback } from '../../support/loopback.ts'
 import { clientOf, serveAlways } from './loopback-service.ts'
 
 // A proxy that answers in place of the service, so that no traffic leaves the machine.
-let proxy: Server
-let address: string
+let proxy: Listening
 let seen: string[] = []
 beforeAll(async () => {
-  proxy = createServer((request, response) => {
+  const server = createServer((request, response) => {
     seen.push(`${request.method} ${request.url}`)
     request.resume()
     response.writeHead(404).end()
   })
-  proxy.on('connect', (request, socket) => {
+  server.on('connect', (request, socket) => {
     seen.push(`CONNECT ${request.url}`)
     socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n')
   })
-  proxy.listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  address = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+  proxy = await listenOnLoopback(server)
 })
-afterAll(() => {
-  proxy.closeAllConnections()
-  proxy.close()
-})
+afterAll(() => proxy.close())
 beforeEach(() => {
   seen = []
 })
-const proxies = (noProxy = '') => ({ http: address, https: address, noProxy })
+const proxies = (noProxy = '') => ({ http: proxy.url, https: proxy.url, noProxy })
 
 test('sends calls through the configured proxy', async () => {
   const client = clientOf({ baseUrl: 'http://service.test/eu' }, { proxies: proxies() })

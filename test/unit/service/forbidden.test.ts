@@ -6,7 +6,8 @@ import {
   UnauthorizedError,
 } from '../../../src/service/errors.ts'
 import { ForbiddenClassifier } from '../../../src/service/forbidden.ts'
-import { clientOf, rejection, serve, type ReceivedRequest } from './loopback-service.ts'
+import type { ReceivedRequest } from '../../support/loopback.ts'
+import { clientOf, rejection, serve } from './loopback-service.ts'
 
 const person = (name: string) => ({ email: `${name}@x.example` })
 

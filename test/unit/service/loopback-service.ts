@@ -1,44 +1,16 @@
-import { once } from 'node:events'
-import { type IncomingMessage, type RequestListener, type ServerResponse, createServer } from 'node:http'
-import { type AddressInfo, type Socket, createServer as createTcpServer } from 'node:net'
+import { createServer } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { RequestObserver } from '../../../src/service/exchange.ts'
 import { type ClientOptions, EnrichmentClient } from '../../../src/service/client.ts'
+import { type Answer, listenOnLoopback, type ReceivedRequest, startLoopback } from '../../support/loopback.ts'
 
-export type ReceivedRequest = {
-  method: string
-  url: string
-  headers: IncomingMessage['headers']
-  body: string
-  socket: Socket
-}
-
-export type Service = { baseUrl: string; received: ReceivedRequest[] }
+export type Service = { baseUrl: string; received: readonly ReceivedRequest[] }
 
 /** A service with the given listener, on its own port until the end of the test. */
-export async function serve(
-  answer: (request: ReceivedRequest, response: ServerResponse) => void,
-  listen: { port?: number } = {},
-): Promise<Service> {
-  const received: ReceivedRequest[] = []
-  const listener: RequestListener = (request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      const { method = '', url = '', headers, socket } = request
-      const all = { method, url, headers, body: Buffer.concat(chunks).toString(), socket }
-      received.push(all)
-      answer(all, response)
-    })
-  }
-  const server = createServer(listener).listen(listen.port ?? 0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(async () => {
-    server.closeAllConnections()
-    server.close()
-    await once(server, 'close')
-  })
-  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+export async function serve(answer: Answer, listen: { port?: number } = {}): Promise<Service> {
+  const { url, received, close } = await startLoopback(answer, listen.port)
+  onTestFinished(close)
+  return { baseUrl: url, received }
 }
 
 /** Bytes in place of a response, and what becomes of the connection then. Default: it stays open for the next request. */
@@ -65,12 +37,10 @@ export function rawStatus(
 export async function serveRaw(answer: (request: { path: string; body: string }) => RawAnswer): Promise<{
   baseUrl: string
 }> {
-  const sockets = new Set<Socket>()
-  const server = createTcpServer((socket) => {
-    sockets.add(socket.setNoDelay())
+  const server = createServer((socket) => {
+    socket.setNoDelay()
     let text = ''
     socket.on('error', () => {})
-    socket.on('close', () => sockets.delete(socket))
     socket.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk
       for (let end = text.indexOf('\r\n\r\n'); end >= 0; end = text.indexOf('\r\n\r\n')) {
@@ -85,14 +55,10 @@ export async function serveRaw(answer: (request: { path: string; body: string })
         if (connection === 'close') socket.destroySoon()
       }
     })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-    await once(server, 'close')
   })
-  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  const { url, close } = await listenOnLoopback(server)
+  onTestFinished(close)
+  return { baseUrl: url }
 }
 
 /** A service with one response to everything. */
