@@ -1,51 +1,66 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
+import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import { hasPendingLookups, prunePending } from '../../../src/store/pending-lookups.ts'
+import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
+
+// Pending lookups are leased or become jobs, each once, whatever else takes some of them at the same moment.
 
 let database: TestDatabase
 beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-beforeEach(async () => {
-  await database.pool.query(`
-    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs restart identity cascade;
+beforeEach(() =>
+  database.query(`
+    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows restart identity cascade;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-    values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour')`)
-})
+    select 'manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`),
+)
 
-const RUN = 1
+/** A transaction that ends with the test, however that ends. */
+const begin = async () => {
+  const tx = await database.db.startTransaction().setIsolationLevel('read committed').execute()
+  onTestFinished(async () => {
+    if (!tx.isCommitted && !tx.isRolledBack) await tx.rollback().execute()
+  })
+  return tx
+}
+
+const [RUN, OTHER] = [1, 2]
 const MINUTE = 60_000
 
-const want = (count: number, kind: 'email' | 'domain' = 'email') =>
-  database.db.transaction().execute((tx) =>
-    wantLookups(
-      tx,
-      Array.from({ length: count }, (_, n) => ({
-        kind,
-        key: `${n}.example`,
-        input: { email: `${n}@x.example` },
-      })),
-      's',
-      RUN,
-      [RUN],
-    ),
-  )
+const toLookups = (count: number, kind: 'email' | 'domain' = 'email') =>
+  Array.from({ length: count }, (_, n) => ({
+    kind,
+    key: `${n}@x.example`,
+    input: { email: `${n}@x.example` },
+  }))
+const wantIn = (tx: Tx, count: number, run = RUN, running: readonly number[] = [RUN, OTHER]) =>
+  wantLookups(tx, toLookups(count), 's', run, running)
+const want = (count: number, kind?: 'email' | 'domain') =>
+  inTransaction(database.db, (tx) => wantLookups(tx, toLookups(count, kind), 's', RUN, [RUN, OTHER]))
 
 const lease = async (limit: number, token = randomUUID()) =>
   (await leases.leaseLookups(database.db, { run: RUN, emails: true, limit, token, leaseMs: MINUTE })).map(
     ({ id }) => id,
   )
 
-const createJobs = (count: number, least = 1) =>
-  jobs.createJobs(database.db, {
-    run: RUN,
+const createJobs = ({
+  count = 5,
+  least = 1,
+  run = RUN,
+  db = database.db as Parameters<typeof jobs.createJobs>[0],
+} = {}) =>
+  jobs.createJobs(db, {
+    run,
     ids: Array.from({ length: count }, () => randomUUID()),
     least,
     token: randomUUID(),
@@ -53,11 +68,130 @@ const createJobs = (count: number, least = 1) =>
     deadlineMs: MINUTE,
   })
 
-/** The sizes of the entries, the oldest first. */
+const sizes = (made: readonly jobs.OutgoingJob[]): number[] => made.map((job) => job.emails.length)
+
+/** The sizes of the entries of the queue, the oldest first. */
 const entrySizes = async (): Promise<number[]> =>
   (await database.query<{ size: number }>('select size from fillrate.pending_lookups order by id')).map(
     ({ size }) => size,
   )
+
+const states = () =>
+  database.scalar(
+    `select json_object_agg(state, n) from (select state, count(*)::int as n from fillrate.lookups group by 1) as s`,
+  )
+
+/** Lets a row of the run wait for each lookup. */
+const addRows = (): Promise<unknown> =>
+  database.pool.query(`
+    insert into fillrate.rows (source, key, lookup_id, state, run_id)
+    select 's', id::text, id, 'waiting', ${RUN} from fillrate.lookups`)
+
+test('new emails become jobs of a hundred, and one of what is left over', async () => {
+  await want(250)
+  const made = await createJobs()
+  expect(sizes(made)).toEqual([100, 100, 50])
+  expect(new Set(made.flatMap((job) => job.emails)).size).toBe(250)
+  expect(await states()).toEqual({ submitted: 250 })
+  expect(await entrySizes()).toEqual([])
+  expect(await createJobs()).toEqual([])
+})
+
+test('a job has no lookup that is gone', async () => {
+  await want(100)
+  await database.pool.query('delete from fillrate.lookups where id = 7')
+  expect(sizes(await createJobs())).toEqual([99])
+  expect(await states()).toEqual({ submitted: 99 })
+})
+
+test('a lookup that was leased from a hundred, and came back, becomes a job with the others all the same', async () => {
+  await want(100)
+  const token = randomUUID()
+  const one = { run: RUN, emails: true, limit: 1, token, leaseMs: MINUTE }
+  expect(await leases.leaseLookups(database.db, one)).toHaveLength(1)
+  await leases.releaseByToken(database.db, token)
+  expect(sizes(await createJobs())).toEqual([100])
+  expect(await states()).toEqual({ submitted: 100 })
+})
+
+const takers: [string, (tx: Tx) => Promise<number>][] = [
+  [
+    'a run that picks its row',
+    async (tx) => (await wantIn(tx, 1, OTHER, [OTHER])).filter(({ claimed }) => claimed).length,
+  ],
+  [
+    'a run that adopts it',
+    async (tx) => {
+      await tx.updateTable('fillrate.rows').set({ run_id: OTHER }).where('key', '=', '1').execute()
+      return (await lookups.adoptLookups(tx, OTHER, [OTHER], { all: 10, bySource: {} })).adopted
+    },
+  ],
+  [
+    'the deletion of its row',
+    async (tx) => {
+      await markRowsDeleted(tx, 's', ['1'], { isKept: false, mayBeHidden: false })
+      const left = await tx.selectFrom('fillrate.lookups').where('id', '=', 1).execute()
+      return 1 - left.length
+    },
+  ],
+]
+
+test.each(takers)(
+  '%s takes a lookup from a hundred that wait, and the others are submitted',
+  async (_, take) => {
+    await want(100)
+    await addRows()
+    expect(await inTransaction(database.db, take)).toBe(1)
+    expect((await createJobs()).flatMap((job) => job.emails)).toHaveLength(99)
+  },
+)
+
+test.each(takers)('%s, before it commits, keeps its lookup from becoming part of a job', async (_, take) => {
+  await want(100)
+  await addRows()
+  const taking = await begin()
+  expect(await take(taking)).toBe(1)
+  expect(sizes(await createJobs())).toEqual([99])
+  await taking.commit().execute()
+  expect(await createJobs()).toEqual([])
+})
+
+test.each(takers)('%s waits for a hundred that become a job, and takes none of them', async (_, take) => {
+  await want(100)
+  await addRows()
+  const submitting = await begin()
+  expect(sizes(await createJobs({ db: submitting }))).toEqual([100])
+  const taken = inTransaction(database.db, take)
+  await database.untilBlocked()
+  await submitting.commit().execute()
+  expect(await taken).toBe(0)
+  expect(await states()).toEqual({ submitted: 100 })
+})
+
+test('a lookup that another transaction inserts at the same moment, beside one that is known, is requested once', async () => {
+  await inTransaction(database.db, async (tx) => wantLookups(tx, [known], 's', OTHER, [OTHER]))
+  const first = await begin()
+  await wantIn(first, 100)
+  const second = await begin()
+  const wanted = wantLookups(second, [...toLookups(8).slice(7), known], 's', OTHER, [OTHER])
+  await database.untilBlocked()
+  await first.commit().execute()
+  expect((await wanted).map(({ claimed }) => claimed)).toEqual([true, false])
+  expect(sizes(await createJobs())).toEqual([99])
+  await second.commit().execute()
+  expect(sizes(await createJobs({ run: OTHER }))).toEqual([2])
+})
+
+const known = { kind: 'email' as const, key: 'known@x.example', input: { email: 'known@x.example' } }
+
+test('an address that is being erased is in no job', async () => {
+  await want(100)
+  const erasing = await begin()
+  await eraseLookups(erasing, [7])
+  expect(sizes(await createJobs())).toEqual([99])
+  await erasing.commit().execute()
+  expect(await createJobs()).toEqual([])
+})
 
 test('pending lookups are queued by the hundred, and taken in their order; the others before emails', async () => {
   await want(250)
@@ -65,11 +199,11 @@ test('pending lookups are queued by the hundred, and taken in their order; the o
   expect(await entrySizes()).toEqual([100, 100, 50, 3])
   expect(await lease(5)).toEqual([1, 2, 251, 252, 253])
   expect(await entrySizes()).toEqual([98, 100, 50])
-  const made = await createJobs(2)
-  expect(made.map(({ emails }) => emails.length)).toEqual([100, 100])
+  const made = await createJobs({ count: 2 })
+  expect(sizes(made)).toEqual([100, 100])
   expect(await entrySizes()).toEqual([48])
   // Too few for a job: they stay queued.
-  expect(await createJobs(1, 50)).toEqual([])
+  expect(await createJobs({ count: 1, least: 50 })).toEqual([])
   expect(await lease(100)).toHaveLength(48)
   expect(await hasPendingLookups(database.db, RUN)).toBe(false)
 })
@@ -101,7 +235,7 @@ test('released, expired and requeued lookups are queued again, and lists that no
   await lookups.pruneLeases(database.db)
   expect(await database.count('fillrate.lookup_leases')).toBe(0)
 
-  const [job] = await createJobs(1)
+  const [job] = await createJobs({ count: 1 })
   expect(await hasPendingLookups(database.db, RUN)).toBe(false)
   expect(await lookups.requeueMembers(database.db, [job?.id ?? ''], 'rejected')).toBe(3)
   // Not those of another job since.
@@ -111,10 +245,10 @@ test('released, expired and requeued lookups are queued again, and lists that no
 
 test.each<[string, () => Promise<number>]>([
   ['leased', async () => (await lease(10)).length],
-  ['put into jobs', async () => (await createJobs(1)).flatMap(({ emails }) => emails).length],
+  ['put into jobs', async () => (await createJobs({ count: 1 })).flatMap(({ emails }) => emails).length],
 ])('a lookup that another transaction has locked is not %s, and stays queued', async (_, take) => {
   await want(3)
-  const other = await database.db.startTransaction().execute()
+  const other = await begin()
   await sql`select from fillrate.lookups where id = 2 for update`.execute(other)
   expect(await take()).toBe(2)
   expect(await take()).toBe(0)
@@ -126,13 +260,13 @@ test.each<[string, () => Promise<number>]>([
 
 test.each<[string, () => Promise<readonly string[]>]>([
   ['leased', async () => (await lease(10)).map((id) => `${id - 1}@x.example`)],
-  ['put into jobs', async () => (await createJobs(1)).flatMap(({ emails }) => emails)],
+  ['put into jobs', async () => (await createJobs({ count: 1 })).flatMap(({ emails }) => emails)],
 ])(
   'a lookup that changes after the statement began is %s once, by the next one if it is pending',
   async (_, take) => {
     await want(5)
     // Holds the entry, so that the statement below waits with the snapshot that it has taken.
-    const other = await database.db.startTransaction().execute()
+    const other = await begin()
     await sql`select from fillrate.pending_lookups for update`.execute(other)
     const taken = take()
     await database.untilBlocked()
@@ -151,10 +285,10 @@ test.each<[string, () => Promise<readonly string[]>]>([
 
 test('of two statements at once, the second takes what the first has left', async () => {
   await want(250)
-  const first = await database.db.startTransaction().execute()
+  const first = await begin()
   const options = { run: RUN, emails: true, limit: 120, leaseMs: MINUTE }
   const leased = await leases.leaseLookups(first, { ...options, token: randomUUID() })
-  const made = createJobs(2)
+  const made = createJobs({ count: 2 })
   await database.untilBlocked()
   await first.commit().execute()
   const emails = (await made).flatMap((job) => job.emails)
@@ -176,7 +310,7 @@ test('a lookup that two entries list is submitted once', async () => {
   await want(3)
   await database.pool.query(`
     insert into fillrate.pending_lookups (run_id, is_bulk, is_company, size, lookup_ids) values (1, true, false, 2, '{1,2}')`)
-  const [job] = await createJobs(1)
+  const [job] = await createJobs({ count: 1 })
   expect(job?.emails).toEqual(['0@x.example', '1@x.example', '2@x.example'])
   expect(await entrySizes()).toEqual([])
 })

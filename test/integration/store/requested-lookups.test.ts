@@ -1,11 +1,17 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
-import { adoptLookups } from '../../../src/store/lookups.ts'
-import { hasAnsweredLookups, readLookupTotals } from '../../../src/store/run-progress.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
+import * as jobs from '../../../src/store/jobs.ts'
+import { adoptLookups, requeueMembers } from '../../../src/store/lookups.ts'
+import { listLookupHistory } from '../../../src/store/row-history.ts'
+import { hasAnsweredLookups, readLookupTotals, readWaitingCounts } from '../../../src/store/run-progress.ts'
+import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { findUnlistedLookups } from '../../chaos/invariants.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
+
+// Which lookups a run requests, and for which run each of them counts.
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -24,17 +30,17 @@ const [RUN, OTHER] = [1, 2]
 
 /** A run picks these people, as many of them as it has to request. */
 const want = (from: number, to: number, run = RUN, running: readonly number[] = [RUN, OTHER]) =>
-  inTransaction(database.db, (tx) =>
-    wantLookups(
-      tx,
-      Array.from({ length: to - from + 1 }, (_, n) => {
-        const email = `${String(from + n).padStart(4, '0')}@x.example`
-        return { kind: 'email' as const, key: email, input: { email } }
-      }),
-      's',
-      run,
-      running,
-    ),
+  inTransaction(database.db, (tx) => wantIn(tx, from, to, run, running))
+const wantIn = (tx: Tx, from: number, to: number, run: number, running: readonly number[] = [RUN, OTHER]) =>
+  wantLookups(
+    tx,
+    Array.from({ length: to - from + 1 }, (_, n) => {
+      const email = `${String(from + n).padStart(4, '0')}@x.example`
+      return { kind: 'email' as const, key: email, input: { email } }
+    }),
+    's',
+    run,
+    running,
   )
 
 const answer = (ids: string, state = 'found'): Promise<unknown> =>
@@ -188,4 +194,49 @@ test('what a run that was deleted has left pending is requested by the next one'
   expect(await listed(OTHER)).toEqual([2, 3])
   await answer('2, 3')
   expect(await totals(OTHER)).toMatchObject({ distinct: 2, requested: 2, found: 2 })
+})
+
+test('a lookup that another transaction inserts at the same moment is waited for, and left to it', async () => {
+  const first = await database.db.startTransaction().execute()
+  try {
+    await wantIn(first, 1, 1, RUN)
+    const second = want(1, 2, OTHER)
+    await database.untilBlocked()
+    await first.commit().execute()
+    expect((await second).map(({ claimed }) => claimed)).toEqual([false, true])
+  } finally {
+    if (!first.isCommitted) await first.rollback().execute()
+  }
+})
+
+test('the members of a job count as submitted wherever that matters', async () => {
+  await want(1, 100)
+  await addRows(RUN, 'select id from fillrate.lookups')
+  const done = { id: RUN, isDryRun: false, cascading: [] }
+  const read = () => readWaitingCounts(database.db, done, ['s'], [OTHER])
+  const countSubmitted = () => database.count(`fillrate.lookups where state = 'submitted'`)
+  expect(await read()).toMatchObject({ mine: 100, forDelivery: 0, abandoned: 100 })
+  const job = randomUUID()
+  const term = { token: randomUUID(), leaseMs: 60_000, deadlineMs: 60_000 }
+  expect(await jobs.createJobs(database.db, { run: RUN, ids: [job], least: 1, ...term })).toHaveLength(1)
+  expect(await read()).toMatchObject({ mine: 100, forDelivery: 100, abandoned: 0 })
+  expect(await totals(RUN)).toMatchObject({ requested: 100 })
+  expect(await listLookupHistory(database.db, [1])).toMatchObject([{ state: 'submitted', job }])
+
+  // Its run is dead: no other one requests it again, and it is not withdrawn with its row.
+  expect((await want(1, 100, OTHER, [OTHER])).filter((one) => one.claimed)).toEqual([])
+  await database.query(`update fillrate.rows set run_id = ${OTHER}`)
+  const left = { all: 1_000, bySource: {} }
+  const { adopted } = await inTransaction(database.db, (tx) => adoptLookups(tx, OTHER, [OTHER], left))
+  expect(adopted).toBe(0)
+  await inTransaction(database.db, (tx) =>
+    markRowsDeleted(tx, 's', [`${RUN} 1`], { isKept: false, mayBeHidden: false }),
+  )
+  expect(await countSubmitted()).toBe(100)
+
+  // Rejected, they are queued again, and are submitted no more.
+  expect(await requeueMembers(database.db, [job], 'rejected')).toBe(100)
+  expect(await requeueMembers(database.db, [job], 'rejected')).toBe(0)
+  expect(await listLookupHistory(database.db, [1])).toMatchObject([{ state: 'pending', job: null }])
+  expect(await totals(RUN)).toMatchObject({ requested: 100 })
 })
