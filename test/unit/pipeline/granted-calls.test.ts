@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { withGrantedCalls } from '../../../src/pipeline/granted-calls.ts'
+import { allowedByBreaker } from '../../../src/pipeline/look-up/call-service.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
+import type { BreakerState } from '../../../src/service/breaker.ts'
 
 const { signal } = new AbortController()
 
@@ -68,4 +70,20 @@ describe('withGrantedCalls', () => {
     await expect(made).rejects.toThrow('broken')
     expect(slots.free('normal')).toBe(2)
   })
+})
+
+it('an open circuit allows no call, and one call when a probe is due', () => {
+  const client = { callsAllowedByKeys: Number.POSITIVE_INFINITY }
+  const at = (state: BreakerState, nextProbeAt: number | null, now: number) =>
+    allowedByBreaker({ breaker: { state, nextProbeAt }, client }, now)
+  expect(at('closed', null, 0)).toBe(Number.POSITIVE_INFINITY)
+  expect(at('open', 100, 99)).toBe(0)
+  expect(at('open', 100, 100)).toBe(1)
+  expect(at('half_open', 100, 100)).toBe(0)
+})
+
+it('no lookup is leased for rejected keys, and one for keys that are retried', () => {
+  const breaker = { state: 'closed', nextProbeAt: null } as const
+  expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 0 } }, 0)).toBe(0)
+  expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 1 } }, 0)).toBe(1)
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
-import { countPayable, estimateMatches } from '../../../src/actions/plan/plan.ts'
+import { describe, expect, test } from 'vitest'
+import { countPayable, estimateCalls, estimateMatches } from '../../../src/actions/plan/plan.ts'
 
 const soFar = fc
   .tuple(fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true }))
@@ -60,4 +60,29 @@ test('what a budget pays is shared over the sources, and adds up', () => {
       },
     ),
   )
+})
+
+describe('call estimates match the calls of a run', () => {
+  const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
+  const auto = { route: 'auto', bulkPossible: true, size: 100 } as const
+  test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
+    expect(estimateCalls(toRequest(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
+    expect(estimateCalls(toRequest(249), auto, 50)).toEqual({
+      person: 3 + 49,
+      company: 4,
+      bulk: 2,
+      total: 58,
+    })
+    expect(estimateCalls(toRequest(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
+  })
+  test('jobs of another size, and none below a minimum above it', () => {
+    const ten = { ...auto, size: 10 }
+    expect(estimateCalls(toRequest(42), ten, 2)).toMatchObject({ person: 3, bulk: 5 })
+    expect(estimateCalls(toRequest(41), ten, 2)).toMatchObject({ person: 4, bulk: 4 })
+    expect(estimateCalls(toRequest(42), ten, 50)).toMatchObject({ person: 45, bulk: 0 })
+  })
+  test('all single, or all in bulk, on request', () => {
+    expect(estimateCalls(toRequest(250), { ...auto, route: 'sync' }, 50).person).toBe(253)
+    expect(estimateCalls(toRequest(1), { ...auto, route: 'bulk' }, 50)).toMatchObject({ person: 3, bulk: 1 })
+  })
 })
