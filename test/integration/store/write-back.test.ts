@@ -6,11 +6,16 @@ import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
+// An answered lookup is queued until each row that waits for it is written, and a written row is finished with its change.
+
 let database: TestDatabase
 beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
+
+const enqueue = (ids: readonly number[]) =>
+  database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
 
 const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.example' } } as const
 
@@ -88,7 +93,7 @@ test('of two write-backs with rows of one entry, the last removes it', async () 
   await first.commit().execute()
   await second
 
-  expect((await pool.query('select from fillrate.write_back_queue')).rowCount).toBe(0)
+  expect(await database.count('fillrate.write_back_queue')).toBe(0)
 })
 
 test('a lookup stays queued, in its order, for waiting rows of other sources, and locked ones', async () => {
@@ -118,5 +123,70 @@ test('a lookup stays queued, in its order, for waiting rows of other sources, an
   expect(entries).toEqual([{ id: 1, lookups: [2, 3] }])
 })
 
-const enqueue = (ids: readonly number[]) =>
-  database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
+/** The places of rows 1 and 2, which wait; row 1 has been written before. */
+let places: Map<string, string>
+const insertRows = async () => {
+  await database.query('truncate fillrate.rows, fillrate.changes')
+  const rows = await database.query<{ key: string; ctid: string }>(`
+    insert into fillrate.rows (source, key, lookup_id, run_id, state, last_written)
+    values ('s', '1', 11, 5, 'waiting', '{"title": "Cook", "city": "Bonn"}'), ('s', '2', 12, 5, 'waiting', null)
+    returning key, ctid::text`)
+  places = new Map(rows.map(({ key, ctid }) => [key, ctid]))
+}
+
+const written = (key: string, ctid?: string): writeBackQueue.FinishedRow => ({
+  key,
+  ctid,
+  state: 'enriched',
+  reason: null,
+  change: {
+    before: { title: 'Cook' },
+    after: { title: 'Chef', enriched_at: '2026-01-01T00:00:00Z' },
+    writtenBefore: { title: 'Cook' },
+  },
+  notes: null,
+  nextAt: null,
+  cells: { written: 1, protected: 0, skipped: 0 },
+  skipped: [],
+})
+
+const finish = (...finished: writeBackQueue.FinishedRow[]) =>
+  database.db.transaction().execute((tx) => writeBackQueue.finishRows(tx, 's', finished, ['enriched_at']))
+
+const statesByKey = (): Promise<unknown> =>
+  database.query('select key, state, last_written from fillrate.rows order by key')
+
+test('a row is finished, by its place or by its key, and what was written to it recorded, without touched columns for later', async () => {
+  await insertRows()
+  await finish(written('1', places.get('1')), written('2'))
+
+  expect(await statesByKey()).toEqual([
+    { key: '1', state: 'enriched', last_written: { title: 'Chef', city: 'Bonn' } },
+    { key: '2', state: 'enriched', last_written: { title: 'Chef' } },
+  ])
+  const changes = await database.query(
+    'select key, run_id::int, lookup_id::int, before, after, last_written_before from fillrate.changes order by key',
+  )
+  expect(changes).toEqual(
+    ['1', '2'].map((key) => ({
+      key,
+      run_id: 5,
+      lookup_id: Number(key) + 10,
+      before: { title: 'Cook' },
+      after: { title: 'Chef', enriched_at: '2026-01-01T00:00:00Z' },
+      last_written_before: { title: 'Cook' },
+    })),
+  )
+})
+
+test('a place that has become that of another row finishes none, and a write whose change is not recorded is undone', async () => {
+  await insertRows()
+  await expect(finish(written('1', places.get('2')))).rejects.toThrow(
+    /1 rows .* written, and 0 of their changes/,
+  )
+  expect(await statesByKey()).toMatchObject([{ state: 'waiting' }, { state: 'waiting' }])
+
+  // Without a write, a row that no longer waits is skipped.
+  await finish({ ...written('1', places.get('2')), change: null })
+  expect(await statesByKey()).toMatchObject([{ state: 'waiting' }, { state: 'waiting' }])
+})

@@ -1,14 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { LeaderElector } from '../../../src/runs/leader.ts'
 import type { Leadership } from '../../../src/runs/leadership.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import { saveRateLimit, saveRateStatus } from '../../../src/store/rate-limits.ts'
+import { openDatabase } from '../../../src/store/open.ts'
+import { Cable } from '../../support/cable.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
-// What one leader has proven is not over because another one leads.
+// What one leader has proven is not over because another one leads, and an outage is one line of its log.
 
 const SCOPE = 'api.example.com 62af8704'
 let database: TestDatabase
@@ -18,10 +21,12 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 beforeEach(() => database.pool.query('truncate fillrate.rate_limits, fillrate.leases, fillrate.troubles'))
 
-async function lead(owner: string): Promise<Leadership> {
-  const log = pino({ level: 'silent' })
+async function lead(
+  owner: string,
+  { db = database.db, log = pino({ level: 'silent' }) } = {},
+): Promise<Leadership> {
   const elector = new LeaderElector({
-    db: database.db,
+    db,
     scope: () => SCOPE,
     owner,
     log,
@@ -70,4 +75,20 @@ test('another client that was seen an hour ago is not there because it was', asy
   expect(next.limiter.state().sharedKey).toBe(false)
   expect(await listCodes()).toEqual([])
   await next.end()
+})
+
+test('a lease that is lost while Postgres is away is not logged above debug, and once in all', async () => {
+  const cable = await new Cable(database.url).plug()
+  const db = openDatabase({ url: cable.through(database.url), max: 2 })
+  onTestFinished(() => db.destroy())
+  const lines: { readonly level: number; readonly event: string }[] = []
+  const log = pino({ level: 'debug' }, { write: (line) => lines.push(JSON.parse(line) as (typeof lines)[0]) })
+  const leadership = await lead('this process', { db, log })
+  await cable.pull()
+  await new Promise((resolve) => leadership.lost.addEventListener('abort', resolve))
+  // The calls on the wire end later than that, and the leadership with them.
+  await sleep(5_000)
+  await leadership.end()
+  expect(lines.filter(({ event }) => event === 'leader_lease_lost')).toHaveLength(1)
+  expect(lines.filter(({ level }) => level > 20)).toEqual([])
 })
