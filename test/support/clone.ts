@@ -14,6 +14,8 @@ export interface TestDatabase {
   scalar<Value = unknown>(expression: string, values?: unknown[]): Promise<Value>
   /** How many rows there are: `count("fillrate.rows where state = 'waiting'")`. */
   count(from: string): Promise<number>
+  /** Of a table's content, which changes with any byte of it. */
+  checksum(table: string): Promise<string>
   /** Until a statement waits for another transaction. */
   untilBlocked(): Promise<void>
   /** SQL texts sent through `db` since the last call. */
@@ -55,6 +57,10 @@ export async function cloneDatabase(server: string, template = TEMPLATE): Promis
     query,
     scalar,
     count: (from) => scalar<number>(`select count(*)::int from ${from}`),
+    checksum: (table) =>
+      scalar<string>(
+        `select md5(coalesce(string_agg(t::text, chr(10) order by t::text), '')) from ${table} t`,
+      ),
     untilBlocked: async () => {
       while (!(await scalar<boolean>(IS_BLOCKED))) await query('select pg_sleep(0.02)')
     },

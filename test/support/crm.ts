@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import type { TestDatabase } from './clone.ts'
 
 /** Creates a small CRM with predictable counts: every 10th row shares the address of the row before it. */
 export async function createCrm(pool: pg.Pool, people: number, companies = 0): Promise<void> {
@@ -52,6 +53,20 @@ export const withAccounts = {
     },
   },
 } as const
+
+/** The same with changes to its source. */
+export const withContacts = (changes: object): object => ({
+  ...crmConfig,
+  sources: { contacts: { ...crmConfig.sources.contacts, ...changes } },
+})
+
+/** How many of its rows have which state. */
+export async function countStates({ query }: Pick<TestDatabase, 'query'>): Promise<Record<string, number>> {
+  const rows = await query<{ state: string; count: number }>(
+    `select state, count(*)::int as count from fillrate.rows where source = 'contacts' group by state`,
+  )
+  return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
+}
 
 /** Counts the distinct addresses of incomplete rows with plain SQL. */
 export async function distinctEmails(pool: pg.Pool): Promise<number> {

@@ -13,7 +13,7 @@ import { environmentFor, runRequest } from './environment.ts'
 export { environmentFor, runRequest } from './environment.ts'
 
 /** Fillrate with its own database and sandbox, as a user runs it, but in this process. */
-export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'> {
+export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count' | 'checksum'> {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
   readonly config: Config
@@ -75,6 +75,7 @@ export async function startHarness(options: {
     query: database.query,
     scalar: database.scalar,
     count: database.count,
+    checksum: database.checksum,
     calls: () => {
       const { accepted, refused } = sandbox.stats().calls
       return accepted + refused

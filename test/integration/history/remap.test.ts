@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
-import { createCrm } from '../../support/crm.ts'
+import { countStates, createCrm, withContacts } from '../../support/crm.ts'
 import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
-import { checksum, states, withContacts } from './tables.ts'
 
 const outputs = {
   title: 'title',
@@ -47,8 +46,8 @@ test('stored records are written again under the changed mapping, without a call
     update crm.contacts set email = 'changed@example.com'
      where id = (select min(key::int) from fillrate.rows where state = 'enriched')`)
   const typed = (): Promise<string> =>
-    checksum(pool, `(select id, seniority from crm.contacts where seniority = 'Typed')`)
-  const before = { typed: await typed(), table: await checksum(pool, 'crm.contacts') }
+    harness.checksum(`(select id, seniority from crm.contacts where seniority = 'Typed')`)
+  const before = { typed: await typed(), table: await harness.checksum('crm.contacts') }
   const calls = harness.calls()
 
   const plan = await remap(second, true)
@@ -57,7 +56,7 @@ test('stored records are written again under the changed mapping, without a call
   expect(Object.values(fates).reduce((sum, n) => sum + n, 0)).toBe(rows)
   expect(plan.sample.length).toBe(10)
   expect(plan.columns.reduce((sum, { written }) => sum + written, 0)).toBe(plan.examined.cells)
-  expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
+  expect(await harness.checksum('crm.contacts')).toBe(before.table)
 
   const { examined, report } = await remap(second)
   expect(examined).toEqual(plan.examined)
@@ -67,7 +66,7 @@ test('stored records are written again under the changed mapping, without a call
   expect(report?.cells.written).toBe(examined.cells)
   expect(harness.calls()).toBe(calls)
   expect(await typed()).toBe(before.typed)
-  expect(await states(pool, 'contacts')).not.toHaveProperty('below_confidence')
+  expect(await countStates(harness)).not.toHaveProperty('below_confidence')
   expect(await harness.count(`crm.contacts where seniority = 'Sr'`)).toBe(0)
   expect(
     await harness.count(
@@ -83,7 +82,7 @@ test('stored records are written again under the changed mapping, without a call
   expect(again.report?.rows.picked).toBe(0)
   // It is a run like any other and can be undone.
   await harness.undo(report?.run ?? 0)
-  expect(await checksum(pool, 'crm.contacts')).toBe(before.table)
+  expect(await harness.checksum('crm.contacts')).toBe(before.table)
 })
 
 test('a row on which an expression fails does not stop the others, and says why', async () => {
@@ -103,17 +102,15 @@ test('a row on which an expression fails does not stop the others, and says why'
 })
 
 test('what was undone is written again, and counted', async () => {
-  const { pool } = harness.database
   const run = await harness.run({ limit: 300 })
-  const after = await checksum(pool, '(select id, title, seniority from crm.contacts)')
+  const after = await harness.checksum('(select id, title, seniority from crm.contacts)')
   await harness.undo(run.run)
   const { examined } = await remap(first)
   expect(examined).toMatchObject({ changed: run.rows.enriched, undone: run.rows.enriched })
-  expect(await checksum(pool, '(select id, title, seniority from crm.contacts)')).toBe(after)
+  expect(await harness.checksum('(select id, title, seniority from crm.contacts)')).toBe(after)
 })
 
 test('an interrupted remap finishes its page, and the next one continues', async () => {
-  const { pool } = harness.database
   await harness.run()
   const stop = new AbortController()
   const app = await harness.open({ config: second })
@@ -128,7 +125,7 @@ test('an interrupted remap finishes its page, and the next one continues', async
   const rest = await remap(second)
   expect(rest.report?.rows.enriched).toBeGreaterThan(0)
   expect((await remap(second, true)).examined.changed).toBe(0)
-  expect((await states(pool, 'contacts'))['waiting']).toBeUndefined()
+  expect((await countStates(harness))['waiting']).toBeUndefined()
 })
 
 test('two concurrent remaps write each row once', async () => {

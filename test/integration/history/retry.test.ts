@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RetryState } from '../../../src/domain/row.ts'
 import type { RetryOptions, RetryReport } from '../../../src/actions/retry.ts'
-import { createCrm, withAccounts } from '../../support/crm.ts'
+import { countStates, createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { states } from './tables.ts'
 
 const FAILED: readonly RetryState[] = ['failed', 'rejected', 'write_rejected']
 const isFifth = (email: string | undefined): boolean => /^person\d*[05]@/.test(email ?? '')
@@ -52,7 +51,7 @@ const due = (): Promise<number> => harness.count('fillrate.rows where due_at <= 
 
 test('only failed rows become due; stored records are written without a call', async () => {
   const { pool } = harness.database
-  const before = await states(pool, 'contacts')
+  const before = await countStates(harness)
   expect(before).toMatchObject({ write_rejected: 3, rejected: 3 })
   const failed = before['failed'] ?? 0
   expect(failed).toBeGreaterThan(3)
@@ -77,7 +76,7 @@ test('only failed rows become due; stored records are written without a call', a
   expect(run.rows).toMatchObject({ picked: plan.rows, enriched: plan.rows })
   expect(run.lookups.requested).toBe(plan.lookups)
   expect(harness.calls() - calls).toBe(plan.lookups)
-  expect(await states(pool, 'contacts')).toEqual({ enriched: 40 })
+  expect(await countStates(harness)).toEqual({ enriched: 40 })
 })
 
 test('filters by state and by a part of the reason: case-insensitive, not a pattern', async () => {

@@ -8,9 +8,8 @@ import type { SkippedGroup } from '../../../src/domain/skipped-cell.ts'
 import { deleteRecords } from '../../../src/store/retention.ts'
 import { groupSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createCrm } from '../../support/crm.ts'
+import { createCrm, withContacts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { withContacts } from './tables.ts'
 
 const outputs = {
   title: 'title',

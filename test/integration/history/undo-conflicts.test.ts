@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import { createCrm } from '../../support/crm.ts'
+import { createCrm, withContacts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { checksum, withContacts } from './tables.ts'
 
 const always = withContacts({
   outputs: { title: { field: 'title', policy: 'always' }, phone: 'phone', seniority: 'seniority' },
@@ -135,7 +134,7 @@ test('a restored value keeps its owner: one of a user stays, and so does one tha
 
 test('two concurrent undos revert each write once', async () => {
   const { pool } = harness.database
-  const before = await checksum(pool, '(select id, title, phone, seniority, enriched_at from crm.contacts)')
+  const before = await harness.checksum('(select id, title, phone, seniority, enriched_at from crm.contacts)')
   await pool.query(
     `insert into crm.contacts (email) select 'more' || n || '@example.com' from generate_series(1, 1500) n`,
   )
@@ -146,7 +145,7 @@ test('two concurrent undos revert each write once', async () => {
   expect(reports.reduce((sum, one) => sum + one.changes.restored, 0)).toBe(1_560)
   for (const report of reports) expect(report.changes.restored + report.changes.undone_before).toBe(1_560)
   await pool.query('delete from crm.contacts where id > 60')
-  expect(await checksum(pool, '(select id, title, phone, seniority, enriched_at from crm.contacts)')).toBe(
+  expect(await harness.checksum('(select id, title, phone, seniority, enriched_at from crm.contacts)')).toBe(
     before,
   )
   const twice = await harness.count(
@@ -176,7 +175,7 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
   await pool.query(
     `insert into crm.contacts (email) select 'more' || n || '@example.com' from generate_series(1, 1200) n`,
   )
-  const before = await checksum(pool, 'crm.contacts')
+  const before = await harness.checksum('crm.contacts')
   const run = await harness.run()
   const stop = new AbortController()
   const app = await harness.open()
@@ -194,7 +193,7 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
     changes: { restored: 760, undone_before: 500, remaining: 0 },
   })
   expect(second.undone_by).toEqual([first.run])
-  expect(await checksum(pool, 'crm.contacts')).toBe(before)
+  expect(await harness.checksum('crm.contacts')).toBe(before)
   // Both parts can be undone again.
   await harness.undo(second.run ?? 0)
   await harness.undo(first.run ?? 0)

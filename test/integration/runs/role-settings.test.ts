@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
-import { checksum } from '../history/tables.ts'
 
 /** Settings of a role or a database that change what statements read, write or mean. */
 const SETTINGS = {
@@ -91,7 +90,7 @@ const set = async (isOdd: boolean): Promise<void> => {
 
 test('a role may be set as it likes: a run writes the same cells, an undo restores them, whatever was set when', async () => {
   const { pool } = harness.database
-  const table = (): Promise<string> => checksum(pool, 'crm.people')
+  const table = (): Promise<string> => harness.checksum('crm.people')
   const undo = async (run: number): Promise<number> => {
     const undone = await harness.undo(run)
     expect(undone).toMatchObject({ kept: [], failed: [], changes: { restored: undone.changes.total } })

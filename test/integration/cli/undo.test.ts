@@ -1,16 +1,15 @@
 import { expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
-import { checksum, withContacts } from '../history/tables.ts'
+import { createCrm, crmConfig, withContacts } from '../../support/crm.ts'
 import { openCommandLine } from './command-line.ts'
 
 const { database, sandbox, cli, here } = await openCommandLine({
   prepare: (pool) => createCrm(pool, 40),
   service: { missingShare: 0, notFoundShare: 0 },
 })
-const before = await checksum(database.pool, 'crm.contacts')
+const before = await database.checksum('crm.contacts')
 
-const contacts = (): Promise<string> => checksum(database.pool, 'crm.contacts')
+const contacts = (): Promise<string> => database.checksum('crm.contacts')
 const calls = (): number => sandbox.stats().calls.accepted
 
 /** As a user types it, in a process of its own. */
