@@ -4,13 +4,12 @@ import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { keysQuery, pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
-import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
 import { restoreBatch } from '../../../src/sources/write/restore.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
-import { prepare, readPage, withInputs, type Writing } from './writing.ts'
+import { prepare, readPage, undo, withInputs, type Writing, type Written } from './writing.ts'
 
 let database: TestDatabase
 
@@ -53,13 +52,6 @@ async function write(
   const batch = await inTransaction(database.db, () => prepare(database, source, keys, record, options))
   return inTransaction(database.db, (tx) => writeBatch(tx, source, batch))
 }
-
-const undo = async (source: Source, rows: readonly Written[]): Promise<WriteResult[]> => {
-  const batch = await withInputs(database, source, rows)
-  return inTransaction(database.db, (tx) => restoreBatch(tx, source, batch))
-}
-
-type Written = Omit<UndoRow, 'inputHash'>
 
 const toUndo = ({ key, before, after }: WriteResult | WriteResult): Written[] =>
   before && after ? [{ key, before, after }] : []
@@ -152,7 +144,7 @@ describe('undo and its undo, to the byte', () => {
       expect(preview.map((one) => [one.outcome, one.protectedColumns])).toEqual(
         rows.map(() => ['written', []]),
       )
-      const results = await undo(source, rows)
+      const results = await undo(database, source, rows)
       expect(results.map((one) => [one.outcome, one.reason, one.protectedColumns])).toEqual(
         rows.map(() => ['written', null, []]),
       )
@@ -198,6 +190,7 @@ describe('undo and its undo, to the byte', () => {
     const [second] = await inOslo((tx) => writeBatch(tx, source, batch))
     expect(second).toMatchObject({ outcome: 'written', protectedColumns: [] })
     const [undone] = await undo(
+      database,
       source,
       [second].flatMap((one) => (one ? toUndo(one) : [])),
     )
@@ -226,7 +219,11 @@ describe('undo and its undo, to the byte', () => {
     await database.pool.query(
       'alter table people alter n type text, alter j type json using j::json, alter s type json using s::json',
     )
-    const results = await undo(await open(columns.map((column) => always(column))), written.flatMap(toUndo))
+    const results = await undo(
+      database,
+      await open(columns.map((column) => always(column))),
+      written.flatMap(toUndo),
+    )
     expect(results).toMatchObject([{ outcome: 'written', protectedColumns: [] }])
     expect(await bytes()).toEqual([String.raw`(1,a,12.50,"{""b"": 1}","""was""")`])
   })
@@ -245,7 +242,7 @@ describe('undo and its undo, to the byte', () => {
     const rows = written
       .flatMap(toUndo)
       .map((row) => (row.key === '7' ? { ...row, before: { h: 'not hstore' } } : row))
-    const outcomes = (await undo(source, rows)).map((one) => one.outcome)
+    const outcomes = (await undo(database, source, rows)).map((one) => one.outcome)
     expect(outcomes.filter((one) => one === 'written')).toHaveLength(19)
     expect(outcomes[6]).toBe('rejected')
   })
@@ -265,7 +262,7 @@ describe('undo and its undo, to the byte', () => {
     const again = await write(source, ['1'], { v: 'CEO' }, { written: written[0]?.after ?? {} })
     expect(again).toMatchObject([{ outcome: 'written', before: { v: 'CTO!' }, after: { v: 'CEO!' } }])
     for (const rows of [again, written])
-      expect(await undo(source, rows.flatMap(toUndo))).toMatchObject([{ outcome: 'written' }])
+      expect(await undo(database, source, rows.flatMap(toUndo))).toMatchObject([{ outcome: 'written' }])
     expect(await bytes()).toEqual(before)
   })
 })
@@ -421,7 +418,7 @@ describe('values', () => {
     const forced = await open([always('j')])
     const written = await write(forced, ['1', '2', '3'], { j: { k: 1 } })
     expect(written.map((one) => one.outcome)).toEqual(['written', 'written', 'written'])
-    await undo(forced, written.flatMap(toUndo))
+    await undo(database, forced, written.flatMap(toUndo))
     expect(await bytes()).toEqual(before)
   })
 

@@ -3,12 +3,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { WritePolicy } from '../../../src/domain/mapping.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
-import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
-import { restoreBatch } from '../../../src/sources/write/restore.ts'
-import type { WriteResult } from '../../../src/sources/write/write.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
-import { transact, withInputs, write } from './writing.ts'
+import { undo, write, type Written } from './writing.ts'
 
 let database: TestDatabase
 
@@ -53,12 +50,6 @@ const record = {
 
 const content = async (): Promise<string[]> =>
   (await database.query<{ row: string }>('select p::text as row from people p order by id')).map((r) => r.row)
-
-type Written = Omit<UndoRow, 'inputHash'>
-const undo = async (source: Source, rows: readonly Written[]): Promise<WriteResult[]> => {
-  const batch = await withInputs(database, source, rows)
-  return transact(database, (tx) => restoreBatch(tx, source, batch))
-}
 
 const isWritten = <T extends { before: unknown; after: unknown }>(result: T): boolean => result.after !== null
 
@@ -117,7 +108,7 @@ test('an undo restores the table to the byte, and can itself be undone, again an
         const after = await content()
         let changes = written.filter(isWritten) as Written[]
         for (const expected of [before, after, before, after]) {
-          const undone = await undo(source, changes)
+          const undone = await undo(database, source, changes)
           expect(undone.every((one) => one.outcome === 'written' && one.protectedColumns.length === 0)).toBe(
             true,
           )
@@ -137,7 +128,7 @@ test('a cell that was changed since stays, and is named', async () => {
   await database.pool.query(`
     update people set title = 'Typed', attributes = jsonb_set(attributes, '{b,typed}', '1') where id = 1;
     delete from people where id = 3`)
-  const results = await undo(source, written)
+  const results = await undo(database, source, written)
   expect(results.map(({ outcome, protectedColumns }) => [outcome, protectedColumns])).toEqual([
     ['written', ['title']],
     ['written', []],
@@ -157,7 +148,7 @@ test('an undo that the database rejects is reported row by row', async () => {
   const spoiled = written.map((row) =>
     row.key === '1' ? { ...row, before: { ...row.before, level: 100 } } : row,
   )
-  expect(await undo(source, spoiled)).toMatchObject([
+  expect(await undo(database, source, spoiled)).toMatchObject([
     { outcome: 'rejected', reason: 'check constraint small does not allow the value' },
     { outcome: 'written', before: { level: 5 }, after: { level: 2 } },
   ])
@@ -170,6 +161,6 @@ test('dropped columns are reported, the others restored', async () => {
   await database.pool.query(
     'alter table people drop column level; alter table people add column r0 int, add column m0 int',
   )
-  const results = await undo(await openSource(database.db, mapping()), written)
+  const results = await undo(database, await openSource(database.db, mapping()), written)
   expect(results).toMatchObject([{ outcome: 'written', protectedColumns: ['level'] }])
 })

@@ -2,11 +2,13 @@ import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import { filterCastableKeys, keysQuery, pageColumnsSql, type PageRow } from '../../../src/sources/page.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
+import { restoreBatch } from '../../../src/sources/write/restore.ts'
 import type { UndoRow } from '../../../src/sources/write/restore-update.ts'
 import type { WriteRow } from '../../../src/sources/write/write-update.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import type { Database } from '../../../src/store/open.ts'
 import type { Schema } from '../../../src/store/schema.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
 import type { TestDatabase } from '../../support/database.ts'
 
 export interface Writing {
@@ -54,11 +56,24 @@ export async function write(
   return await transact(database, (tx) => writeBatch(tx, source, batch))
 }
 
+/** A write to undo, made for the inputs that its row has now. */
+export type Written = Omit<UndoRow, 'inputHash'>
+
+/** Undoes writes. */
+export async function undo(
+  database: TestDatabase,
+  source: Source,
+  rows: readonly Written[],
+): Promise<WriteResult[]> {
+  const batch = await withInputs(database, source, rows)
+  return inTransaction(database.db, (tx) => restoreBatch(tx, source, batch))
+}
+
 /** Writes to undo, as if they were made for the inputs that the rows have now. */
 export async function withInputs(
   database: TestDatabase,
   source: Source,
-  rows: readonly Omit<UndoRow, 'inputHash'>[],
+  rows: readonly Written[],
 ): Promise<UndoRow[]> {
   const keys = rows.map(({ key }) => key)
   const page = keysQuery(source, await transact(database, (tx) => filterCastableKeys(tx, source, keys)))
