@@ -5,6 +5,7 @@ import pino from 'pino'
 import { expect } from 'vitest'
 import { setTriggers } from '../../src/actions/triggers.ts'
 import { openApp } from '../../src/app.ts'
+import { scheduleName } from '../../src/config/cron.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { runDaemon } from '../../src/daemon/daemon.ts'
 import { type FillrateNotification, notificationDelayMs } from '../../src/domain/notification.ts'
@@ -88,8 +89,8 @@ export class DayOnCall {
     return this.#target.url
   }
 
-  async query<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
-    return await this.database.query<Row>(text, values)
+  get query(): TestDatabase['query'] {
+    return this.database.query
   }
 
   environment(databaseUrl: string) {
@@ -311,6 +312,20 @@ export class DayOnCall {
   }
 }
 
+/** An hour far from now, so that a schedule fires only when a test asks for it. */
+export const FAR_HOUR = (new Date().getUTCHours() + 12) % 24
+
+/** Lets the last run of a schedule be three days ago: the nights since were missed. */
+export const missNights = (
+  { database }: DayOnCall,
+  entry: { readonly cron: string; readonly timezone: string; readonly sources: string[] },
+): Promise<unknown> =>
+  database.query(
+    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
+     values ($1, now() - interval '3 days', $2, 'done', now())`,
+    [scheduleName(entry), entry.sources],
+  )
+
 /** Installs the triggers of live sync on the contacts of a configuration. */
 export async function followContacts({ database }: DayOnCall, config: unknown): Promise<void> {
   const { contacts } = parseConfig(config, null).sources
@@ -327,9 +342,5 @@ export const insertContacts = (day: DayOnCall, from: number, to: number): Promis
   )
 
 /** How many of them were looked up. */
-export async function countAnswered(day: DayOnCall): Promise<number> {
-  const [row] = await day.query<{ count: number }>(
-    `select count(*)::int as count from fillrate.lookups where key like 'new%' and state in ('found', 'not_found')`,
-  )
-  return row?.count ?? 0
-}
+export const countAnswered = ({ database }: DayOnCall): Promise<number> =>
+  database.count(`fillrate.lookups where key like 'new%' and state in ('found', 'not_found')`)

@@ -3,6 +3,7 @@ import { openApp, type App, type AppOptions, type RunRequest } from '../../src/a
 import type { Config } from '../../src/config/config.ts'
 import type { Environment } from '../../src/config/environment.ts'
 import { parseConfig } from '../../src/config/parse.ts'
+import type { RemapReport } from '../../src/actions/remap.ts'
 import type { UndoReport } from '../../src/actions/undo/report.ts'
 import type { RunReport } from '../../src/runs/report.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
@@ -26,6 +27,11 @@ export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'
   run(request?: Partial<RunRequest>): Promise<RunReport>
   /** Opens, undoes, closes. */
   undo(run: number, options?: { readonly dryRun?: boolean }): Promise<UndoReport>
+  /** Opens, with a changed configuration if one is given, writes stored records again, closes. */
+  remap(
+    source: string,
+    options?: { readonly dryRun?: boolean; readonly config?: object },
+  ): Promise<RemapReport>
   /** The calls that the sandbox has received, refused ones included. */
   calls(): number
   close(): Promise<void>
@@ -54,8 +60,11 @@ export async function startHarness(options: {
     opened.add(app)
     return app
   }
-  const withApp = async <Result>(act: (app: App) => Promise<Result>): Promise<Result> => {
-    const app = await open()
+  const withApp = async <Result>(
+    act: (app: App) => Promise<Result>,
+    changes: { config?: object } = {},
+  ): Promise<Result> => {
+    const app = await open(changes)
     try {
       return await act(app)
     } finally {
@@ -72,6 +81,11 @@ export async function startHarness(options: {
     run: (request) => withApp((app) => app.run(runRequest(request))),
     undo: (run, { dryRun = false } = {}) =>
       withApp((app) => app.undo({ run, dryRun, signal: new AbortController().signal })),
+    remap: (source, { dryRun = false, ...changes } = {}) =>
+      withApp(
+        (app) => app.remap({ source, dryRun, sample: 10, signal: new AbortController().signal }),
+        changes,
+      ),
     query: database.query,
     scalar: database.scalar,
     count: database.count,

@@ -1,15 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { setTriggers } from '../../../src/actions/triggers.ts'
-import { scheduleName } from '../../../src/config/cron.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openSource } from '../../../src/sources/source.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { DayOnCall } from '../../support/day.ts'
+import { DayOnCall, FAR_HOUR, followContacts, missNights } from '../../support/day.ts'
 
 // A night in which the table of one of three sources breaks: the others are enriched, and it is one trouble with one end.
 
-const hour = (new Date().getUTCHours() + 12) % 24
-const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['contacts', 'accounts', 'leads'] }
+const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['contacts', 'accounts', 'leads'] }
 /** Not a superuser, to whom neither privileges nor policies apply. */
 const ROLE = 'fillrate_night'
 
@@ -34,7 +29,7 @@ beforeAll(async () => {
   await createCrm(database.pool, 20, 12)
   await day.query('create table crm.leads (id int primary key, email text, title text)')
   config = createConfig(day.notifyUrl)
-  await installTriggers()
+  await followContacts(day, config)
   await day.query(`
     do $$ begin create role ${ROLE} login password '${ROLE}'; exception when duplicate_object then null; end $$; alter role ${ROLE} password '${ROLE}';
     grant all on schema fillrate, crm to ${ROLE};
@@ -44,19 +39,9 @@ beforeAll(async () => {
 })
 afterAll(() => day.close())
 
-const installTriggers = async (): Promise<void> => {
-  const { db } = day.database
-  const { contacts } = parseConfig(config, null).sources
-  if (contacts === undefined) throw new Error('there is no such source')
-  await setTriggers(db, await openSource(db, contacts), 'install')
-}
 const missNight = async (): Promise<void> => {
   await day.query('delete from fillrate.scheduled_runs')
-  await day.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
-     values ($1, now() - interval '3 days', $2, 'done', now())`,
-    [scheduleName(nightly), nightly.sources],
-  )
+  await missNights(day, nightly)
 }
 const addAccounts = (name: string): Promise<unknown> =>
   day.query(
@@ -146,7 +131,7 @@ test.each(breakages)(
       // What is wrong with the new table is another trouble, with another mend.
       await day.see(mended, 'triggers_outdated')
       const installed = Date.now()
-      await installTriggers()
+      await followContacts(day, config)
       await day.over(installed, 'triggers_outdated')
       ended.push({ code: 'triggers_outdated', subject: 'contacts', ended: true })
     }

@@ -8,7 +8,14 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest } from '../../support/environment.ts'
-import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
+import {
+  countAnswered,
+  DayOnCall,
+  FAR_HOUR,
+  followContacts,
+  insertContacts,
+  missNights,
+} from '../../support/day.ts'
 
 // A day of two daemons with a schedule and live sync: what goes wrong is made once, and what an operator sees of it is
 // held to what happened. At its end, the money is what the service has counted. The faults of the rate and of a slow
@@ -16,10 +23,8 @@ import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../
 
 const BUDGET = 5
 const IMPORT_BUDGET = 10
-/** Far from now, so that none fires during the test. */
-const hour = (new Date().getUTCHours() + 12) % 24
-const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['accounts'], budget: BUDGET }
-const late = { cron: `30 ${hour} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 60 }
+const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['accounts'], budget: BUDGET }
+const late = { cron: `30 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 60 }
 const price = { currency: 'EUR', lookup: { person: 0.1, company: 0.02 } }
 
 let day: DayOnCall
@@ -41,11 +46,7 @@ beforeAll(async () => {
   config = createConfig(day.notifyUrl)
   await followContacts(day, config)
   // The nightly run was missed, and is caught up at once.
-  await day.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
-     values ($1, now() - interval '3 days', $2, 'done', now())`,
-    [scheduleName(nightly), nightly.sources],
-  )
+  await missNights(day, nightly)
   await day.start(config)
   await day.start(config)
 })

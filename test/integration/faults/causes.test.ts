@@ -1,16 +1,11 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { setTriggers } from '../../../src/actions/triggers.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openSource } from '../../../src/sources/source.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { DayOnCall, insertContacts } from '../../support/day.ts'
+import { DayOnCall, FAR_HOUR, followContacts, insertContacts } from '../../support/day.ts'
 
 // What one cause does to a scheduled run and to live sync is one trouble: one begin and one end on every channel.
 
-/** Far from now, so that it fires only when a test asks for it. */
-const hour = (new Date().getUTCHours() + 12) % 24
-const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 100 }
+const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 100 }
 
 let day: DayOnCall
 let config: ReturnType<typeof createConfig>
@@ -26,9 +21,7 @@ beforeEach(async () => {
   day = await DayOnCall.open({})
   await createCrm(day.database.pool, 20)
   config = createConfig(day.notifyUrl)
-  const { contacts } = parseConfig(config, null).sources
-  if (contacts === undefined) throw new Error('there is no such source')
-  await setTriggers(day.database.db, await openSource(day.database.db, contacts), 'install')
+  await followContacts(day, config)
   await day.start(config)
   await day.start(config)
 })
@@ -45,12 +38,7 @@ const listHistory = async () =>
   )
 const listFailedRuns = () =>
   day.query(`select failed_for from fillrate.runs where state = 'failed' and trigger = 'schedule'`)
-const answered = async () => {
-  const [row] = await day.query<{ count: number }>(
-    `select count(*)::int as count from fillrate.lookups where state in ('found', 'not_found')`,
-  )
-  return row?.count
-}
+const answered = () => day.database.count(`fillrate.lookups where state in ('found', 'not_found')`)
 
 test('a key that is refused in a scheduled run, and replaced by a restart, is one trouble', async () => {
   day.sandbox.configure({ keys: ['next-key'] })

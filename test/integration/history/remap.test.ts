@@ -32,10 +32,8 @@ beforeEach(async () => {
 })
 afterEach(() => harness.close())
 
-const remap = async (config: object, dryRun = false): Promise<RemapReport> => {
-  const app = await harness.open({ config })
-  return app.remap({ source: 'contacts', dryRun, sample: 10, signal: new AbortController().signal })
-}
+const remap = (config: object, dryRun = false): Promise<RemapReport> =>
+  harness.remap('contacts', { config, dryRun })
 
 test('stored records are written again under the changed mapping, without a call', async () => {
   const { pool } = harness.database

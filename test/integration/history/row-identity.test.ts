@@ -41,11 +41,8 @@ const run = async (config: object = crmConfig) => {
 /** Writes what a newer record has. @returns the run that has written it */
 async function remapNewer(): Promise<number> {
   await harness.query(`update fillrate.lookups set record = (record::jsonb || '{"title": "Newer"}')::json`)
-  const app = await harness.open({ config: tracked })
-  await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal: new AbortController().signal })
-  await app.close()
-  const [last] = await harness.query<{ id: number }>('select max(id)::int as id from fillrate.runs')
-  return last?.id ?? 0
+  await harness.remap('contacts', { config: tracked })
+  return harness.scalar<number>('select max(id)::int from fillrate.runs')
 }
 /** Uses the keys again for other people; `title` as given, everything else blank. */
 async function reuse(title: string, { isNoticed = false } = {}): Promise<void> {

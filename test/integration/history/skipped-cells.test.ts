@@ -151,10 +151,8 @@ test('a cell is no longer listed once it is written, and a remap lists what its 
       where l.record ->> 'seniority' = 'senior' order by r.key limit 1`,
   )
   await pool.query(`update crm.contacts set seniority = 'Typed' where id = ${typed}`)
-  const app = await harness.open({ config: widened })
-  const request = { source: 'contacts', sample: 0, signal: new AbortController().signal }
-  const plan = await app.remap({ ...request, dryRun: true })
-  const { skipped_cells: left } = await app.remap({ ...request, dryRun: false })
+  const plan = await harness.remap('contacts', { config: widened, dryRun: true })
+  const { skipped_cells: left } = await harness.remap('contacts', { config: widened })
   expect(plan.skipped_cells).toEqual(left)
   const entries = await expected('seniority', `l.record ->> 'seniority' = 'entry'`)
   expect(find(left, 'seniority')).toMatchObject({

@@ -51,13 +51,10 @@ test('the same source, after its mapping has grown', async () => {
   await start({ people: first })
   const before = await table()
   const one = await harness.run()
-  const app = await harness.open({
-    config: {
-      sources: { people: { ...first, outputs: { ...first.outputs, ...second.outputs } } },
-      budget: 'unlimited',
-    },
+  const outputs = { ...first.outputs, ...second.outputs }
+  await harness.remap('people', {
+    config: { sources: { people: { ...first, outputs } }, budget: 'unlimited' },
   })
-  await app.remap({ source: 'people', dryRun: false, sample: 0, signal: new AbortController().signal })
   await harness.undo(one.run)
   await harness.undo(one.run + 1)
   expect(await table()).toEqual(before)

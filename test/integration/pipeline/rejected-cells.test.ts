@@ -116,13 +116,7 @@ test('once a constraint is dropped, remap writes the cells that it had cost, wit
   await pool.query(
     'alter table contacts drop constraint contacts_phone_key, drop constraint nothing_for_the_fourth',
   )
-  const app = await harness.open()
-  const { report } = await app.remap({
-    source: 'contacts',
-    dryRun: false,
-    sample: 0,
-    signal: new AbortController().signal,
-  })
+  const { report } = await harness.remap('contacts')
   expect(report?.rows).toMatchObject({ write_rejected: 0 })
   expect(await harness.scalar('select count(phone)::int from contacts')).toBe(40)
   expect(await harness.scalar('select count(company)::int from contacts')).toBe(40)
@@ -135,9 +129,7 @@ test('a row that is enriched stays so when remap cannot write its other cell eit
   await harness.run()
   const cells = `select json_agg(c order by key, "column") from (select key, "column", reason from fillrate.skipped_cells where reason <> 'touch_failed') as c`
   const before = await harness.scalar(cells)
-  const app = await harness.open()
-  const signal = new AbortController().signal
-  const { report } = await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal })
+  const { report } = await harness.remap('contacts')
   expect(report?.rows).toMatchObject({ write_rejected: 0 })
   expect(await harness.scalar(cells)).toEqual(before)
 })

@@ -104,13 +104,6 @@ describe('a row that leaves the source by its own write', () => {
     await app.close()
     return counts
   }
-  const remap = async () => {
-    const app = await harness.open()
-    const signal = new AbortController().signal
-    const { examined, report } = await app.remap({ source: 'contacts', dryRun: false, sample: 0, signal })
-    await app.close()
-    return { examined, report }
-  }
   const clear = () => harness.query('update crm.contacts set phone = null, title = null')
   /** Rows into which a record would be written again. */
   const writable = () =>
@@ -134,11 +127,11 @@ describe('a row that leaves the source by its own write', () => {
     await run()
     const { length: changed } = await writable()
     await clear()
-    const { examined, report } = await remap()
+    const { examined, report } = await harness.remap('contacts')
     expect(examined).toMatchObject({ row_missing: 0, inputs_changed: 0, changed })
     expect(report).toMatchObject({ rows: { enriched: changed } })
     await clear()
-    expect((await remap()).examined).toMatchObject({ row_missing: 0, changed })
+    expect((await harness.remap('contacts')).examined).toMatchObject({ row_missing: 0, changed })
   })
 
   test('is refreshed when it is due', async () => {
@@ -161,7 +154,7 @@ describe('a row that leaves the source by its own write', () => {
     await clear()
     await harness.query(`update crm.contacts set first_name = 'Deleted' where id = ${first?.id}`)
     await harness.query(`update crm.contacts set enriched_at = now() where id = ${second?.id}`)
-    expect((await remap()).examined).toMatchObject({ row_missing: 2, changed: rest.length })
+    expect((await harness.remap('contacts')).examined).toMatchObject({ row_missing: 2, changed: rest.length })
     expect(await fillRate()).toMatchObject({ eligible: 18 })
   })
 

@@ -55,15 +55,6 @@ const requestedInputs = (): string[] => {
   return Object.keys(inputs.all ?? {}).toSorted()
 }
 
-async function remap(source: string, dryRun = false) {
-  const app = await harness.open()
-  try {
-    return await app.remap({ source, dryRun, sample: 10, signal: new AbortController().signal })
-  } finally {
-    await app.close()
-  }
-}
-
 const snapshot = async (): Promise<string> =>
   (
     await harness.query<{ all: string }>(
@@ -157,10 +148,10 @@ describe('an input that is also an output', () => {
     expect(await harness.query(`select 1 from crm.people where linkedin = '' or email is null`)).toEqual([])
     expect(await run()).toMatchObject(NOTHING)
 
-    expect(await remap('people', true)).toMatchObject({
+    expect(await harness.remap('people', { dryRun: true })).toMatchObject({
       examined: { rows: 30, unchanged: 30, inputs_changed: 0 },
     })
-    expect(await remap('people')).toMatchObject({
+    expect(await harness.remap('people')).toMatchObject({
       examined: { changed: 0 },
       report: { lookups: { requested: 0 } },
     })
@@ -169,7 +160,9 @@ describe('an input that is also an output', () => {
     expect(undone.changes).toMatchObject({ restored: 30, kept: 0 })
     expect(await snapshot()).toBe(before)
     expect(await run()).toMatchObject(NOTHING)
-    expect(await remap('people', true)).toMatchObject({ examined: { rows: 30, changed: 30, undone: 30 } })
+    expect(await harness.remap('people', { dryRun: true })).toMatchObject({
+      examined: { rows: 30, changed: 30, undone: 30 },
+    })
 
     const again = await harness.undo(undone.run ?? 0)
     expect(again.changes).toMatchObject({ restored: 30 })
