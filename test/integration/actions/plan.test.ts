@@ -70,7 +70,7 @@ test('after the run nothing is left to request', async () => {
 })
 
 test('a plan respects limit and budget', async () => {
-  await harness.database.pool.query(
+  await harness.query(
     `insert into crm.contacts (email) select 'later' || n || '@example.com' from generate_series(1, 100) n`,
   )
   const app = await harness.open()

@@ -95,7 +95,7 @@ test('a run whose process is dead is closed at once', async () => {
 
 test('a scheduled run that is cancelled is not started again', async () => {
   const name = `${SCHEDULED.cron} | contacts`
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
      values ($1, now() - interval '3 days', '{contacts}', 'done', now())`,
     [name],
@@ -131,7 +131,7 @@ test('a scheduled run is not taken over from a process that was killed before it
      returning id`,
     [randomUUID()],
   )
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state, attempts, run_id, owner, lease_token, leased_until)
      values ('nightly', now() - interval '1 hour', '{contacts}', 'running', 1, $1, 'gone', $2, now() - interval '1 minute')`,
     [rows[0]?.id, randomUUID()],
@@ -157,7 +157,7 @@ test('live sync leaves the rows of a cancelled run to the next run, and goes on 
   expect(await cli.run('follow', 'install', 'contacts')).toMatchObject({ code: 0 })
   const daemon = start('start', '--port', '0')
   await expect.poll(() => Promise.resolve(daemon.child.exitCode)).toBeNull()
-  await database.pool.query(
+  await database.query(
     `insert into crm.contacts (email) select 'sync' || n || '@example.com' from generate_series(1, 500) n`,
   )
   const run = await untilCalling('follow,backfill')
@@ -168,7 +168,7 @@ test('live sync leaves the rows of a cancelled run to the next run, and goes on 
   expect(closed).toMatchObject({ id: run, state: 'interrupted' })
   expect(closed?.waiting).toBeGreaterThan(0)
 
-  await database.pool.query(`insert into crm.contacts (email) values ('later@example.com')`)
+  await database.query(`insert into crm.contacts (email) values ('later@example.com')`)
   await expect
     .poll(
       async () =>

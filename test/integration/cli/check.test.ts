@@ -253,15 +253,15 @@ describe('privileges', () => {
     act: (role: string, env: NodeJS.ProcessEnv) => Promise<Result>,
   ): Promise<Result> {
     const role = `clerk_${name()}`
-    await database.pool.query(`create role ${role} login password 'x'`)
-    await database.pool.query(grants(role))
+    await database.query(`create role ${role} login password 'x'`)
+    await database.query(grants(role))
     const url = new URL(database.url)
     url.username = role
     url.password = 'x'
     try {
       return await act(role, { DATABASE_URL: url.href })
     } finally {
-      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+      await database.query(`drop owned by ${role}; drop role ${role}`)
     }
   }
 
@@ -300,7 +300,7 @@ describe('privileges', () => {
     ))
 
   test('the statements are enough: with them, check passes', async () => {
-    await database.pool.query(`
+    await database.query(`
       create schema "Side"; create table "Side"."order" (id int primary key, email text, "group" text);
       create table "Side".companies (id int primary key, name text);
       create function "Side".slug(text) returns text immutable language sql as 'select lower($1)';
@@ -329,11 +329,11 @@ describe('privileges', () => {
           `GRANT USAGE ON SEQUENCE "Side".numbers TO ${role};`,
           `GRANT EXECUTE ON FUNCTION "Side".slug(text) TO ${role};`,
         ])
-        for (const statement of wanted) await database.pool.query(statement)
+        for (const statement of wanted) await database.query(statement)
         expect(await check({ sources, env })).toMatchObject({ code: 0 })
       },
     )
-    await database.pool.query('drop schema "Side" cascade')
+    await database.query('drop schema "Side" cascade')
   })
 
   test('a run names them in the same way', () =>
@@ -427,16 +427,16 @@ describe('before the first migrate', () => {
     return url.href
   }
   beforeAll(async () => {
-    await database.pool.query(`create role ${role()} login password 'x'`)
-    await database.pool.query(`create database ${empty()} template template0`)
+    await database.query(`create role ${role()} login password 'x'`)
+    await database.query(`create database ${empty()} template template0`)
     await onServer(urlOf(null), (client) =>
       client.query(`create table people (id int primary key, email text, title text);
                     insert into people values (1, 'ada@example.com')`),
     )
   })
   afterAll(async () => {
-    await database.pool.query(`drop database ${empty()} with (force)`)
-    await database.pool.query(`drop role ${role()}`)
+    await database.query(`drop database ${empty()} with (force)`)
+    await database.query(`drop role ${role()}`)
   })
 
   test('check passes, and says what comes first', async () => {
@@ -488,16 +488,15 @@ describe('before the first migrate', () => {
 })
 
 test('results of another service in the database are reported, with the statement for a service that has moved', async () => {
-  const { pool } = database
-  await pool.query(`insert into fillrate.services (id, host) values (0, 'api.old.example')`)
+  await database.query(`insert into fillrate.services (id, host) values (0, 'api.old.example')`)
   const { host } = new URL(sandbox.url)
   const found = (await checks({})).get('scope')
   expect(found).toMatchObject({ verdict: 'warning' })
   expect(found?.text).toBe(`this database holds results of api.old.example, and none of ${host}`)
   const [statement = ''] = /update fillrate[^;]*/.exec(found?.todo ?? '') ?? []
-  await pool.query(statement)
+  await database.query(statement)
   expect((await checks({})).has('scope')).toBe(false)
-  await pool.query(`delete from fillrate.services`)
+  await database.query(`delete from fillrate.services`)
 })
 
 test('a run in progress with another service or key is named', async () => {
@@ -516,20 +515,19 @@ test('a run in progress with another service or key is named', async () => {
   expect(found?.text).toMatch(
     /^run \d+ \(api\.test\.example 0123abcd\) is in progress with another service or key$/,
   )
-  await pool.query(`delete from fillrate.runs`)
+  await database.query(`delete from fillrate.runs`)
 })
 
 test('a function that another role may execute is reported, with the statement that revokes it', async () => {
   // As a version before installed it, or of a source that is no longer in the configuration.
-  await database.pool
-    .query(`create function fillrate.follow_gone() returns trigger language plpgsql security definer
+  await database.query(`create function fillrate.follow_gone() returns trigger language plpgsql security definer
                                as 'begin return null; end'`)
   const before = (await checks({})).get('functions')
   expect(before).toMatchObject({
     verdict: 'error',
     problems: [{ place: 'fillrate.follow_gone()', found: 'PUBLIC may execute it' }],
   })
-  await database.pool.query(before?.problems[0]?.todo.split(';')[0] ?? '')
+  await database.query(before?.problems[0]?.todo.split(';')[0] ?? '')
   expect((await checks({})).get('functions')).toBeUndefined()
 })
 

@@ -205,7 +205,7 @@ describe('the process', () => {
 })
 
 test('--exit-zero-on turns the exit codes of a normal night into 0, and leaves the others', async () => {
-  await database.pool.query(`insert into crm.contacts (email) values ('exit.zero@example.com')`)
+  await database.query(`insert into crm.contacts (email) values ('exit.zero@example.com')`)
   const command = ['run', 'contacts', '--budget', '0', '--wait', '0']
   const codes = []
   for (const words of [[], ['3,4'], ['3'], ['1']])

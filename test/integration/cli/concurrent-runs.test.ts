@@ -35,7 +35,7 @@ test('two concurrent runs enrich every row, repeat no lookup, and call through o
 
 test('two concurrent runs do the same in bulk', async () => {
   sandbox.reset()
-  await database.pool.query(
+  await database.query(
     `insert into crm.contacts (email) select 'bulk' || (n / 2) || '@example.com' from generate_series(1, 2000) n`,
   )
   const reports = await runTwice('bulk')

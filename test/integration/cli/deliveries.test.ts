@@ -32,8 +32,8 @@ async function setUp(
   behaviour: BulkBehaviour,
   bulk: object = { grace: '0s' },
 ): Promise<{ service: BulkService; cli: CommandLine }> {
-  await database.pool.query(`create table ${table} (id int primary key, email text, title text, phone text)`)
-  await database.pool.query(
+  await database.query(`create table ${table} (id int primary key, email text, title text, phone text)`)
+  await database.query(
     `insert into ${table} (id, email) select n, 'p' || n || '@x.example' from generate_series(1, $1::int) n`,
     [people],
   )

@@ -64,7 +64,7 @@ async function startLossyPort(
 }
 
 test('a run that starts while Postgres crashes again and again waits for it, and loses nothing', async () => {
-  await database.pool.query(
+  await database.query(
     `insert into crm.contacts (email) select 'late' || n || '@example.com' from generate_series(1, 5) n`,
   )
   // From the first message of the first connection to the lookups: at the start of a run there are about sixty.

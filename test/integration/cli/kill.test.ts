@@ -56,7 +56,7 @@ test('rows that are filled while the next run picks them are reported as enriche
   const commands = await createCommandLine(own.url, sandbox, crmConfig)
   try {
     await createCrm(own.pool, 200)
-    await own.pool.query('update crm.contacts set title = null')
+    await own.query('update crm.contacts set title = null')
     await Promise.all([user.connect(), locker.connect()])
     // The answers are stored, and cannot be written before the process is killed.
     await user.query('begin; select from crm.contacts for update')
@@ -66,9 +66,7 @@ test('rows that are filled while the next run picks them are reported as enriche
     await killed.ended
     await user.query('rollback')
     // Its lease is over, and the rows that it has postponed are due.
-    await own.pool.query(
-      'update fillrate.runs set leased_until = now(); update fillrate.rows set due_at = null',
-    )
+    await own.query('update fillrate.runs set leased_until = now(); update fillrate.rows set due_at = null')
 
     // The next run has read the rows and waits to claim the first of them, while it fills the others.
     await locker.query(`begin; select from fillrate.rows where key = '1' for no key update`)

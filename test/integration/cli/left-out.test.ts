@@ -14,7 +14,7 @@ const { database, here } = await openCommandLine({
   config: withAccounts,
 })
 await here(['run', '--route', 'sync'])
-await database.pool.query(`alter table crm.contacts rename column seniority to seniority_level;
+await database.query(`alter table crm.contacts rename column seniority to seniority_level;
   insert into crm.accounts (website) values ('https://later.example')`)
 
 const LEFT_OUT = /contacts is left out: .*seniority.*seniority_level/
@@ -73,7 +73,7 @@ test('undo restores the others, and the rest after the mend', async () => {
   const first = await jsonOf<UndoReport>('undo 1 --yes', 3)
   expect(first.changes).toMatchObject({ total: 15, restored: 5, not_configured: 0, remaining: 10 })
   expect(first.left_out).toMatchObject([{ source: 'contacts' }])
-  await database.pool.query('alter table crm.contacts rename column seniority_level to seniority')
+  await database.query('alter table crm.contacts rename column seniority_level to seniority')
   const second = await jsonOf<UndoReport>('undo 1 --yes', 0)
   expect(second.changes).toMatchObject({ restored: 10, undone_before: 5, remaining: 0 })
   expect(second.left_out).toEqual([])
@@ -82,7 +82,7 @@ test('undo restores the others, and the rest after the mend', async () => {
 })
 
 test('where no source fits, a command is refused', async () => {
-  await database.pool.query('alter table crm.contacts rename to people; drop table crm.accounts')
+  await database.query('alter table crm.contacts rename to people; drop table crm.accounts')
   const said = await fillrate('run', 2)
   expect(said).toContain('crm.contacts')
   expect(said).toContain('crm.accounts')

@@ -24,7 +24,6 @@ const { database, sandbox, cli } = await openCommandLine({
 })
 
 test('what a trigger raises with the values of each row is one reason, and its rows are retried together', async () => {
-  const { pool } = database
   await cli.run('run', '--route', 'sync')
   const failures = async (): Promise<unknown> => JSON.parse((await cli.run('failures', '--json')).stdout)
   const reason = 'raised by a trigger or function: row … of … is closed for …'
@@ -32,7 +31,7 @@ test('what a trigger raises with the values of each row is one reason, and its r
     total: 89,
     reasons: [{ source: 'people', state: 'write_rejected', reason, rows: 89 }],
   })
-  await pool.query('drop trigger refuse on people')
+  await database.query('drop trigger refuse on people')
   const { accepted } = sandbox.stats().calls
   expect((await cli.run('retry', 'people', '--reason', reason)).stdout).toContain('89 rows')
   await cli.run('run', '--route', 'sync')

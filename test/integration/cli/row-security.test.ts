@@ -43,15 +43,15 @@ const { database, sandbox, here } = await openCommandLine({
   config: config(),
 })
 const url = Object.assign(new URL(database.url), { username: ROLE, password: 'secured' }).href
-afterAll(() => database.pool.query(`drop owned by ${ROLE} cascade; drop role ${ROLE}`))
+afterAll(() => database.query(`drop owned by ${ROLE} cascade; drop role ${ROLE}`))
 
 /** New rows, of which Fillrate knows nothing, without a policy. */
 beforeEach(async () => {
   const rows = await database.query<{ name: string; on: string }>(
     `select quote_ident(polname) as name, polrelid::regclass as "on" from pg_policy`,
   )
-  for (const { name, on } of rows) await database.pool.query(`drop policy ${name} on ${on}`)
-  await database.pool.query(`
+  for (const { name, on } of rows) await database.query(`drop policy ${name} on ${on}`)
+  await database.query(`
     truncate people, fillrate.rows, fillrate.changes, fillrate.lookups, fillrate.write_back_queue,
              fillrate.skipped_cells, fillrate.row_counts, fillrate.troubles;
     alter table people enable row level security;
@@ -103,7 +103,7 @@ test.each([
     'true',
   ],
 ])('%s: nothing is called, and the statements are printed', async (_, policies, commands, using) => {
-  await database.pool.query(policies)
+  await database.query(policies)
   const before = calls()
   const statements = commands.map(
     (command) =>
@@ -120,12 +120,12 @@ test.each([
   const proposal = await fillrate('init', 'people', '--yes', '--out', 'proposed.config.ts')
   for (const statement of statements) expect(proposal.stdout).toContain(statement)
   // What is printed is enough.
-  await database.pool.query(statements.join('\n'))
+  await database.query(statements.join('\n'))
   expect((await fillrate('check')).stdout).toContain('Ready to run')
 })
 
 test('a joined table of which no row may be read is reported, with its policy', async () => {
-  await database.pool.query(
+  await database.query(
     `create policy p on people to ${ROLE} using (true); alter table tenants enable row level security`,
   )
   const { code, stdout } = await fillrate('check')
@@ -137,7 +137,7 @@ test('a joined table of which no row may be read is reported, with its policy', 
 })
 
 test('rows that a restrictive policy hides are not taken for a condition that no row meets', async () => {
-  await database.pool.query(`create policy p on people to ${ROLE} using (true);
+  await database.query(`create policy p on people to ${ROLE} using (true);
     create policy r on people as restrictive for select to ${ROLE} using (id > 100)`)
   const { stdout } = await fillrate('check')
   expect(stdout).toContain('row-level security may hide them')
@@ -145,7 +145,7 @@ test('rows that a restrictive policy hides are not taken for a condition that no
 })
 
 test('row_security = off is reported, because Postgres refuses each statement', async () => {
-  await database.pool.query(
+  await database.query(
     `create policy p on people to ${ROLE} using (true); alter role ${ROLE} set row_security = off`,
   )
   try {
@@ -154,12 +154,12 @@ test('row_security = off is reported, because Postgres refuses each statement', 
     expect(stdout).toContain(`row_security is off for the role ${ROLE}`)
     expect(stdout).toContain(`alter role ${ROLE} reset row_security`)
   } finally {
-    await database.pool.query(`alter role ${ROLE} reset row_security`)
+    await database.query(`alter role ${ROLE} reset row_security`)
   }
 })
 
 test('rows that may be read and not updated are rejected once, and written after the policy', async () => {
-  await database.pool.query(`
+  await database.query(`
     create policy s on people for select to ${ROLE} using (true);
     create policy u on people for update to ${ROLE} using (true);
     create policy r on people as restrictive for update to ${ROLE} using (tenant = 1)`)
@@ -181,7 +181,7 @@ test('rows that may be read and not updated are rejected once, and written after
   expect(calls()).toBe(called)
 
   // The rows that were written are protected now, and those of the other tenant are not.
-  await database.pool.query(
+  await database.query(
     `drop policy r on people; create policy r on people as restrictive for update to ${ROLE} using (tenant = 2)`,
   )
   const undone = JSON.parse((await fillrate('undo', '1', '--json', '--yes')).stdout) as Record<
@@ -198,7 +198,7 @@ test('rows that may be read and not updated are rejected once, and written after
 })
 
 test('row-level security on a table of Fillrate itself is reported', async () => {
-  await database.pool.query(
+  await database.query(
     `create policy p on people to ${ROLE} using (true); alter table fillrate.rows enable row level security`,
   )
   try {
@@ -206,28 +206,27 @@ test('row-level security on a table of Fillrate itself is reported', async () =>
     expect(code).toBe(2)
     expect(stdout).toContain('alter table fillrate.rows disable row level security')
   } finally {
-    await database.pool.query('alter table fillrate.rows disable row level security')
+    await database.query('alter table fillrate.rows disable row level security')
   }
 })
 
 test('an owner needs policies where they are forced, and a role that bypasses them needs none', async () => {
   const isReady = async (): Promise<boolean> => (await fillrate('check')).stdout.includes('Ready to run')
-  const { pool } = database
   try {
-    await pool.query(`alter table people owner to ${ROLE}`)
+    await database.query(`alter table people owner to ${ROLE}`)
     expect(await isReady()).toBe(true)
-    await pool.query('alter table people force row level security')
+    await database.query('alter table people force row level security')
     expect(await isReady()).toBe(false)
-    await pool.query(`alter role ${ROLE} bypassrls`)
+    await database.query(`alter role ${ROLE} bypassrls`)
     expect(await isReady()).toBe(true)
   } finally {
-    await pool.query(`alter role ${ROLE} nobypassrls; alter table people no force row level security;
+    await database.query(`alter role ${ROLE} nobypassrls; alter table people no force row level security;
                       alter table people owner to current_user; ${GRANTS}`)
   }
 })
 
 test.skipIf(!hasPgBouncer())('behind PgBouncer in transaction mode, the policies hold as well', async () => {
-  await database.pool.query(`
+  await database.query(`
     create policy s on people for select to ${ROLE} using (id <= 10);
     create policy u on people for update to ${ROLE} using (tenant = 1)`)
   const pooler = await startPgBouncer(new URL(url))
@@ -245,7 +244,7 @@ test.skipIf(!hasPgBouncer())('behind PgBouncer in transaction mode, the policies
 })
 
 test('a row that another transaction has locked is none that a policy protects', async () => {
-  await database.pool.query(`
+  await database.query(`
     create policy s on people for select to ${ROLE} using (true);
     create policy u on people for update to ${ROLE} using (tenant = 1)`)
   const { people } = parseConfig(config(), null).sources
@@ -275,7 +274,7 @@ test('a row that another transaction has locked is none that a policy protects',
 })
 
 test('a row whose new values fail WITH CHECK is rejected, and the others are written', async () => {
-  await database.pool.query(`
+  await database.query(`
     create policy s on people for select to ${ROLE} using (true);
     create policy u on people for update to ${ROLE} using (true) with check (id <> 4)`)
   expect((await run()).code).toBe(3)
@@ -290,12 +289,12 @@ test('a row whose new values fail WITH CHECK is rejected, and the others are wri
 })
 
 test('rows that a policy begins to hide are not erased as deleted', async () => {
-  await database.pool.query(`create policy p on people to ${ROLE} using (true)`)
+  await database.query(`create policy p on people to ${ROLE} using (true)`)
   await run()
-  await database.pool.query(`drop policy p on people; create policy p on people to ${ROLE} using (id <> 5)`)
+  await database.query(`drop policy p on people; create policy p on people to ${ROLE} using (id <> 5)`)
   const erase = async (): Promise<string> => {
     await run()
-    await database.pool.query(`update fillrate.rows set deleted_at = deleted_at - interval '2 hours'`)
+    await database.query(`update fillrate.rows set deleted_at = deleted_at - interval '2 hours'`)
     return (await fillrate('run', '--route', 'sync')).stdout
   }
   expect(await erase()).toContain('row-level security may hide its rows')
@@ -305,7 +304,7 @@ test('rows that a policy begins to hide are not erased as deleted', async () => 
   expect(await kept()).toEqual([{ key: '5' }])
 
   // Once all rows can be seen, one that is missing is deleted.
-  await database.pool.query(`
+  await database.query(`
     drop policy p on people; create policy p on people to ${ROLE} using (true); delete from people where id = 5`)
   await erase()
   expect(await kept()).toEqual([])

@@ -21,7 +21,7 @@ afterAll(() => sandbox.close())
 beforeEach(async () => {
   database = await createTestDatabase()
   await createCrm(database.pool, PEOPLE, 10)
-  await database.pool.query(`update crm.contacts set email = 'nobody' where id = 1`)
+  await database.query(`update crm.contacts set email = 'nobody' where id = 1`)
   cli = await createCommandLine(database.url, sandbox, before)
   return async () => {
     await cli.remove()
@@ -67,9 +67,9 @@ async function listMentions(name: string): Promise<string[]> {
 async function leaveTraces(): Promise<void> {
   await enrich('old_people', 'accounts', '--budget', '40')
   await done('follow', 'install', 'old_people')
-  await database.pool.query(`update crm.contacts set email = 'new@example.com' where id = 2`)
+  await database.query(`update crm.contacts set email = 'new@example.com' where id = 2`)
   await done('pause', 'old_people', '--because', 'import')
-  await database.pool.query(`
+  await database.query(`
     insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
     values ('0 2 * * * | old_people,accounts', now(), '{old_people,accounts}', 'done', now());
     insert into fillrate.budgets (name, lookups_spent, spent_by_source) values ('day', 3, '{"old_people": 2, "accounts": 1}');
@@ -148,17 +148,17 @@ describe('rename', () => {
     await refuse(['rename', 'old_peple', 'people'], /nothing is kept of it[\s\S]*Did you mean 'old_people'\?/)
     await refuse(['rename', 'old_people'], /expected the old name and the new one/)
     await refuse(['retire', 'people', '--yes'], /configuration has[\s\S]*fillrate pause people/)
-    await database.pool.query(
+    await database.query(
       `update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 hour' where id = 1`,
     )
     await refuse(['rename', 'old_people', 'people'], /run 1 is working on it[\s\S]*fillrate cancel 1/)
     await refuse(['retire', 'old_people', '--yes'], /run 1 is working on it/)
-    await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now() where id = 1`)
-    await database.pool.query(`
+    await database.query(`update fillrate.runs set state = 'failed', finished_at = now() where id = 1`)
+    await database.query(`
       insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
       values ('x', 'start', 'box', 7, '1', '24', '{"sources": {"old_people": {}}}', now())`)
     await refuse(['rename', 'old_people', 'people'], /fillrate start on box \(process 7\) still has it/)
-    await database.pool.query(`delete from fillrate.processes`)
+    await database.query(`delete from fillrate.processes`)
     await enrich('people', '--budget', '1')
     await refuse(['rename', 'old_people', 'people'], /rows? of its own[\s\S]*fillrate source retire people/)
   })
@@ -168,7 +168,7 @@ describe('retire', () => {
   test('forgets what the work on the source needs, and nothing that explains, undoes or was paid', async () => {
     await leaveTraces()
     // A row that waits for a lookup that no run has requested.
-    await database.pool.query(`
+    await database.query(`
       with lookup as (
         insert into fillrate.lookups (kind, key, input, source, state) values ('email', 'x@y.example', '{}', 'old_people', 'pending') returning id
       ) insert into fillrate.rows (source, key, state, lookup_id) select 'old_people', '8888', 'waiting', id from lookup`)
@@ -251,7 +251,7 @@ test('follow takes several sources, and a name that is wrong changes none', asyn
 
 test('undo takes several runs, undoes the newest first, and a number that is wrong undoes none', async () => {
   await enrich('old_people', '--budget', '10')
-  await database.pool.query(
+  await database.query(
     `update crm.contacts set title = null, phone = null where phone is not null and id % 2 = 0`,
   )
   await enrich('old_people')

@@ -46,11 +46,11 @@ test('a run is undone, redone, and undone again except for values changed since'
   expect(again).toMatch(/^Run 3 undid undo run 2 in /)
   expect(await contacts()).toBe(after)
 
-  await database.pool.query(`update crm.contacts set title = 'Chief' where id = 8`)
+  await database.query(`update crm.contacts set title = 'Chief' where id = 8`)
   const back = await fillrate('undo 3 --yes')
   expect(back).toMatch(/contacts +8 +title/)
   expect(await database.scalar('select title from crm.contacts where id = 8')).toBe('Chief')
-  await database.pool.query('update crm.contacts set title = null where id = 8')
+  await database.query('update crm.contacts set title = null where id = 8')
   expect(await contacts()).toBe(before)
 })
 
@@ -66,8 +66,7 @@ test('retry --state undone writes undone rows again without a call', async () =>
 })
 
 test('after a change of the outputs, remap previews, writes without a call, and can be undone', async () => {
-  const { pool } = database
-  await pool.query('alter table crm.contacts add department text')
+  await database.query('alter table crm.contacts add department text')
   const { outputs } = crmConfig.sources.contacts
   await cli.configure(withContacts({ outputs: { ...outputs, department: 'department' } }))
   const was = await contacts()

@@ -39,7 +39,7 @@ beforeEach(async () => {
   received = []
   answers = []
   lines.length = 0
-  await database.pool.query('truncate fillrate.troubles, fillrate.notifications')
+  await database.query('truncate fillrate.troubles, fillrate.notifications')
 })
 
 const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
@@ -168,7 +168,7 @@ test('what comes and goes is reported once, and again only if it has come back t
   await notifier.send()
   expect(events()).toEqual(['trouble_began', 'trouble_ended', 'trouble_began', 'trouble_ended'])
   // Later it is news.
-  await database.pool.query(
+  await database.query(
     `update fillrate.troubles set began_at = began_at - interval '11 min', ended_at = ended_at - interval '11 min'`,
   )
   await see(notifier, ['key_refused'], ['key_refused'])
@@ -195,7 +195,7 @@ test('a notification has the figures of when it is sent, and an end none of befo
       notifier.queueTroubles,
     )
   await report(0)
-  await database.pool.query(
+  await database.query(
     `update fillrate.troubles set seen_at = seen_at - interval '1 s', began_at = began_at - interval '1 s'`,
   )
   await report(40)
@@ -268,11 +268,11 @@ test('a process that dies between the answer and its record leaves a second atte
   const notifier = open({})
   await see(notifier, ['key_refused'], ['key_refused'])
   // What a killed process leaves behind.
-  await database.pool.query(
+  await database.query(
     `update fillrate.notifications set attempts = 1, lease_token = gen_random_uuid(), leased_until = now() + interval '30 s'`,
   )
   expect(await notifier.send()).toBe(0)
-  await database.pool.query(`update fillrate.notifications set leased_until = now() - interval '1 s'`)
+  await database.query(`update fillrate.notifications set leased_until = now() - interval '1 s'`)
   expect(await notifier.send()).toBe(1)
   expect(await notifier.send()).toBe(0)
 })
@@ -281,7 +281,7 @@ test('after a day it is given up: in the log, in the list, and as a failing targ
   const notifier = open({})
   answers = [503]
   await see(notifier, ['key_refused'], ['key_refused'])
-  await database.pool.query(`update fillrate.notifications set created_at = now() - interval '25 h'`)
+  await database.query(`update fillrate.notifications set created_at = now() - interval '25 h'`)
   await notifier.send()
   expect(await states()).toEqual(['given_up'])
   expect(lines.map(({ event }) => event)).toContain('notification_given_up')
@@ -290,7 +290,7 @@ test('after a day it is given up: in the log, in the list, and as a failing targ
   ])
 
   await see(open({ url: 'http://127.0.0.1:1/gone' }), ['schedule_late'], ['schedule_late'])
-  await database.pool.query(
+  await database.query(
     `update fillrate.notifications set created_at = now() - interval '27 h' where state = 'pending'`,
   )
   await notifier.maintain('test')

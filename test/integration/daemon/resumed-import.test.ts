@@ -10,8 +10,8 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 test('an import is read on where another process has left it, without what it has picked', async () => {
-  const { db, pool } = database
-  await pool.query(
+  const { db } = database
+  await database.query(
     `insert into fillrate.changed_rows (source, keys, is_import)
      select 'people', array_agg(n::text order by n), true from generate_series(1, 2500) n`,
   )

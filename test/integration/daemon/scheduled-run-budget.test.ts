@@ -25,7 +25,7 @@ beforeAll(async () => {
   })
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
   // The daemon knew the schedule before, so that it catches up the last night at once.
-  await harness.database.pool.query(
+  await harness.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
      values ($1, now() - interval '3 days', $2, 'done', now())`,
     [scheduleName(entry), entry.sources],
@@ -43,7 +43,7 @@ const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.di
 /** Expires the leases of the dead process, and starts another one. */
 async function continueElsewhere(): Promise<void> {
   for (const table of ['runs', 'scheduled_runs', 'lookup_leases', 'leases'])
-    await harness.database.pool.query(
+    await harness.query(
       `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
     )
   const app = await harness.open({ environment: { webhookSecrets: [] } })

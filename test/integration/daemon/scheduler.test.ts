@@ -43,7 +43,7 @@ const ticks = () =>
   }>('select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule')
 
 test('two daemons run each scheduled run once, even if either dies', async () => {
-  await database.pool.query('truncate fillrate.scheduled_runs')
+  await database.query('truncate fillrate.scheduled_runs')
   clock = START
   const entries = [entry('*/5 * * * *', 'a'), entry('*/15 * * * *', 'b')]
   let daemons = [openDaemon('one', entries), openDaemon('two', entries)]
@@ -93,7 +93,7 @@ test('two daemons run each scheduled run once, even if either dies', async () =>
 })
 
 test('runs of one source queue up; one still queued when the next is due is skipped', async () => {
-  await database.pool.query('truncate fillrate.scheduled_runs')
+  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
   const daemon = openDaemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
   await daemon.schedule.startDue()
@@ -119,7 +119,7 @@ test('runs of one source queue up; one still queued when the next is due is skip
 })
 
 test('after an outage of Postgres a run is taken over only if its process does not come back', async () => {
-  await database.pool.query('truncate fillrate.scheduled_runs')
+  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
   const entries = [entry('*/10 * * * *', 'a'), entry('*/20 * * * *', 'a')]
   const [holder, other] = [openDaemon('holder', entries), openDaemon('other', entries)]
@@ -127,7 +127,7 @@ test('after an outage of Postgres a run is taken over only if its process does n
   await other.schedule.startDue()
   expect([holder.begun.length, other.begun.length]).toEqual([1, 0])
   // Postgres was away for an hour: each lease has expired, and the other process is the first to come back.
-  await database.pool.query(`update fillrate.scheduled_runs set leased_until = now() - interval '1 s'
+  await database.query(`update fillrate.scheduled_runs set leased_until = now() - interval '1 s'
     where state = 'running'`)
   const awayFor = async (ms: number): Promise<void> => {
     const now = performance.now()
@@ -153,7 +153,7 @@ test('after an outage of Postgres a run is taken over only if its process does n
 })
 
 test('missed runs are caught up once; a restart finishes started ones', async () => {
-  await database.pool.query('truncate fillrate.scheduled_runs')
+  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
   const before = openDaemon('before', entries)
@@ -179,11 +179,11 @@ test('missed runs are caught up once; a restart finishes started ones', async ()
 })
 
 test('runs recorded in the future by a wrong clock are deleted', async () => {
-  await database.pool.query('truncate fillrate.scheduled_runs')
+  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const nightly = entry('0 2 * * *', 'a')
   // A machine resumed with a clock 400 days ahead, ran what was due there, and died while starting the next runs.
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at, lease_token, leased_until) values
        ($1, $2, '{a}', 'done', now(), null, null),
        ($1, now() + interval '400 days', '{a}', 'done', now(), null, null),
@@ -213,10 +213,10 @@ test('runs recorded in the future by a wrong clock are deleted', async () => {
 })
 
 test('a run slightly in the future is kept, after a small clock correction', async () => {
-  await database.pool.query('truncate fillrate.scheduled_runs')
+  await database.query('truncate fillrate.scheduled_runs')
   const nightly = entry('0 2 * * *', 'a')
   const name = scheduleName(nightly)
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, now() + interval '30 s', '{a}', 'waiting')`,
     [name],
   )

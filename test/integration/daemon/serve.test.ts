@@ -32,7 +32,6 @@ afterAll(async () => {
 })
 
 test('a failed task restarts while the others and the receiver continue', async () => {
-  const { pool } = harness.database
   const state = async (): Promise<string | undefined> =>
     (await harness.query<{ state: string }>('select state from fillrate.deliveries'))[0]?.state
   let ended = false
@@ -41,7 +40,7 @@ test('a failed task restarts while the others and the receiver continue', async 
     () => (ended = true),
   )
   // A table that only the write-back reads is missing for a while.
-  await pool.query('alter table fillrate.write_back_queue rename to elsewhere')
+  await harness.query('alter table fillrate.write_back_queue rename to elsewhere')
   await expect.poll(() => errors.map((error) => error.task)).toContain('write back contacts')
   const body = JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [] })
   const { status } = await fetch(`${at}/webhooks/enrichment`, {
@@ -51,6 +50,6 @@ test('a failed task restarts while the others and the receiver continue', async 
   })
   expect(status).toBe(200)
   await expect.poll(state).toBe('orphaned')
-  await pool.query('alter table fillrate.elsewhere rename to write_back_queue')
+  await harness.query('alter table fillrate.elsewhere rename to write_back_queue')
   expect(ended).toBe(false)
 })

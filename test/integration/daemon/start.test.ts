@@ -31,7 +31,7 @@ let ready: () => Promise<{ status: number; reason?: string }>
 beforeAll(async () => {
   database = await createTestDatabase()
   await createCrm(database.pool, 10)
-  await database.pool.query('drop schema fillrate cascade')
+  await database.query('drop schema fillrate cascade')
   sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
 
   // A port on which Postgres does not listen yet.

@@ -133,7 +133,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
   })
 
   test('what is stored of deleted rows is held, and erased after its preview', async () => {
-    await harness.database.pool.query(
+    await harness.query(
       `with gone as (select key from fillrate.rows where source = 'contacts' order by key limit 15)
        delete from crm.contacts where id::text in (select key from gone)`,
     )
@@ -177,7 +177,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
   })
 
   test('a run is cancelled', async () => {
-    await harness.database.pool.query(
+    await harness.query(
       `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
        values ('manual', '{contacts}', 'running', 'a process', gen_random_uuid(), now() + interval '1 hour')`,
     )

@@ -461,7 +461,7 @@ test('a single run has no dashboard: it would be open to every user of the machi
       statuses[path] = (await send(at + path)).status
     return statuses
   }
-  await harness.database.pool.query(`insert into crm.contacts (email) values ('beside-a-run@example.com')`)
+  await harness.query(`insert into crm.contacts (email) values ('beside-a-run@example.com')`)
   harness.sandbox.configure({ latencyAfterMs: 500 })
   await app.run(runRequest({ onProgress: () => void (looked ??= look().catch(() => ({}))) }))
   harness.sandbox.configure({ latencyAfterMs: 0 })

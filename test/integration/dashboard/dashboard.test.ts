@@ -267,16 +267,15 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   })
 
   test('without the schema a page says so, and loads again when it is there', async () => {
-    const { pool } = harness.database
     const page = await open('/runs')
     await page.clock.install()
-    await pool.query('alter schema fillrate rename to gone')
+    await harness.query('alter schema fillrate rename to gone')
     try {
       expect((await page.goto(`${at}/runs`))?.status()).toBe(503)
       expect(await page.locator('h1').innerText()).toContain('The schema "fillrate" does not fit')
       expect(await page.locator('main').innerText()).toContain('fillrate migrate')
     } finally {
-      await pool.query('alter schema gone rename to fillrate')
+      await harness.query('alter schema gone rename to fillrate')
     }
     await page.clock.fastForward(10_000)
     await page.locator('h1', { hasText: 'Runs' }).waitFor()

@@ -156,7 +156,7 @@ describe.skipIf(browserProgram() === null)('the dashboard, by keyboard alone', (
 
   test('erases what is stored of deleted rows', async () => {
     const { database } = dashboard.harness
-    await database.pool.query(
+    await database.query(
       `with gone as (select key from fillrate.rows where source = 'contacts' order by key limit 15)
        delete from crm.contacts where id::text in (select key from gone)`,
     )
@@ -170,7 +170,7 @@ describe.skipIf(browserProgram() === null)('the dashboard, by keyboard alone', (
   })
 
   test('cancels a run, and signs out', async () => {
-    await dashboard.harness.database.pool.query(
+    await dashboard.harness.query(
       `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
        values ('manual', '{contacts}', 'running', 'a process', gen_random_uuid(), now() + interval '1 hour')`,
     )

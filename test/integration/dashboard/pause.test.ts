@@ -36,7 +36,7 @@ test('a paused source is left out by every run, which says so, until it is resum
   expect(named).toMatchObject({ status: 'completed', rows: { picked: 0 }, requests: { person: 0 } })
 
   // Its time is up: the pause is over, although nothing resumed it.
-  await harness.database.pool.query(
+  await harness.query(
     `update fillrate.paused_sources set resume_at = now() where resume_at > now() + interval '110 minutes'`,
   )
   expect((await command('resume', 'contacts')).stdout).toBe('contacts was not paused.\n')
@@ -46,7 +46,7 @@ test('a paused source is left out by every run, which says so, until it is resum
 })
 
 test('a source that is paused while it is picked is picked no further, and nothing of it is lost', async () => {
-  await harness.database.pool.query(
+  await harness.query(
     `insert into crm.contacts (email) select 'late' || n || '@example.com' from generate_series(1, 2500) n`,
   )
   const app = await harness.open()

@@ -116,10 +116,10 @@ test('the commands of getting-started.md work in order', async () => {
 test('the grants in operations.md are sufficient', async () => {
   const grants =
     blocks.find((block) => block.file === 'docs/operations.md' && block.language === 'sql')?.code ?? ''
-  const { pool, url } = harness.database
-  await pool.query('drop schema fillrate cascade')
-  await pool.query('drop role if exists fillrate')
-  await pool.query(grants.replace('database crm', `database ${new URL(url).pathname.slice(1)}`))
+  const { url } = harness.database
+  await harness.query('drop schema fillrate cascade')
+  await harness.query('drop role if exists fillrate')
+  await harness.query(grants.replace('database crm', `database ${new URL(url).pathname.slice(1)}`))
   const address = new URL(url)
   address.username = 'fillrate'
   address.password = 'change me'
@@ -139,7 +139,7 @@ test('the grants in operations.md are sufficient', async () => {
     const ended = await runProgram(own, 'run', '--json', '--route', 'sync')
     expect(JSON.parse(ended.stdout)).toMatchObject({ status: 'completed', rows: { write_rejected: 0 } })
   } finally {
-    await pool.query('drop owned by fillrate')
-    await pool.query('drop role fillrate')
+    await harness.query('drop owned by fillrate')
+    await harness.query('drop role fillrate')
   }
 })

@@ -34,7 +34,6 @@ beforeAll(async () => {
     config: crmConfig,
     prepare: async ({ pool }) => void (await pool.query(crm)),
   })
-  const { pool } = harness.database
   // What psql does, and the names of this test.
   const name = (await harness.query<{ name: string }>('select current_database() as name'))[0]?.name
   const roles = (await readFile('deploy/compose/roles.sql', 'utf8'))
@@ -42,7 +41,7 @@ beforeAll(async () => {
     .replaceAll(`:'password'`, `'compose'`)
     .replaceAll('database crm', `database ${name}`)
     .replaceAll(/fillrate_(?=owner|app)/g, 'fillrate_compose_')
-  await pool.query(`drop schema fillrate cascade; ${roles}`)
+  await harness.query(`drop schema fillrate cascade; ${roles}`)
   cli = await createCommandLine(urlFor(APP), harness.sandbox, {})
 })
 afterAll(async () => {

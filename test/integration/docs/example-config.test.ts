@@ -58,7 +58,7 @@ let sandbox: Sandbox
 let folder: string
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(SCHEMA)
+  await database.query(SCHEMA)
   sandbox = await startSandbox()
   folder = await mkdtemp(join(tmpdir(), 'fillrate-example-'))
 })

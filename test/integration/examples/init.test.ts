@@ -31,7 +31,7 @@ describe.each(proposable)('init on %s', (name) => {
   beforeAll(async () => {
     database = await createTestDatabase()
     await load(database, name)
-    await database.pool.query('drop schema expected cascade')
+    await database.query('drop schema expected cascade')
     before = await readTables(database.pool)
     prompt = await createPrompt(database.url)
     ended = await prompt.run(['--yes'])

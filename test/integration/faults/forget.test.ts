@@ -147,12 +147,11 @@ test('forget removes the address from all tables, stores a tombstone and leaves 
 })
 
 test('later runs request nothing for erased rows, even after their inputs changed', async () => {
-  const { pool } = harness.database
   harness.sandbox.reset()
-  await pool.query(
+  await harness.query(
     `update crm.contacts set linkedin = 'https://www.linkedin.com/in/other', phone = null where id = 19`,
   )
-  await pool.query(`insert into crm.contacts (email) values (' ${ERASED.toUpperCase()}')`)
+  await harness.query(`insert into crm.contacts (email) values (' ${ERASED.toUpperCase()}')`)
   const report = await harness.run({ route: 'sync' })
   // Row 20 too, once: what Fillrate wrote into its input is forgotten, so the profile counts as the user's.
   expect(report.rows).toMatchObject({ picked: 3, suppressed: 3, waiting: 0 })
@@ -182,9 +181,7 @@ test('a suppression can be taken back: the rows are looked up again', async () =
   const allowed = await cli.run('forget', '--email', 'person23@example.com', '--allow-again')
   expect(allowed.stdout).toBe('None of these identifiers is suppressed.\n')
   await erase('email', 'person23@example.com')
-  await harness.database.pool.query(
-    `update crm.contacts set title = null where email = 'person23@example.com'`,
-  )
+  await harness.query(`update crm.contacts set title = null where email = 'person23@example.com'`)
   expect((await cli.run('forget', '--email', 'person23@example.com', '--allow-again')).stdout).toContain(
     '1 suppression taken back',
   )
@@ -208,7 +205,6 @@ test('suppressions are listed, as hashes with their kind and time', async () => 
 })
 
 test('a person requested by another identifier is erased when the answer identifies them', async () => {
-  const { pool } = harness.database
   const rows = await harness.query<{ email: string }>(
     `select record ->> 'email' as email from fillrate.lookups where kind = 'linkedin_url'`,
   )
@@ -218,9 +214,9 @@ test('a person requested by another identifier is erased when the answer identif
   expect(await mentions('/in/zzunlike')).toEqual({})
 
   // Resets the lookup by profile: only the address is known to be erased.
-  await pool.query(`delete from fillrate.suppressions where kind = 'linkedin_url'`)
-  await pool.query(`delete from fillrate.rows where key = '81'`)
-  await pool.query(`update crm.contacts set title = null where id = 81`)
+  await harness.query(`delete from fillrate.suppressions where kind = 'linkedin_url'`)
+  await harness.query(`delete from fillrate.rows where key = '81'`)
+  await harness.query(`update crm.contacts set title = null where id = 81`)
   harness.sandbox.reset()
   const report = await harness.run({ route: 'sync' })
   expect(report.rows).toMatchObject({ suppressed: 1, waiting: 0 })
@@ -240,10 +236,10 @@ test('a company is erased by its domain, and others are not', async () => {
 })
 
 test('a key that is the domain of an erased company stays, and is not reported', async () => {
-  await harness.database.pool.query(`
+  await harness.query(`
     insert into fillrate.rows (source, key, state, settled_at, due_at) values ('domains', 'company3.example', 'not_found', now(), now())`)
   expect(await erase('domain', 'company3.example')).toMatchObject({ remaining: [] })
-  await harness.database.pool.query(`delete from fillrate.rows where source = 'domains'`)
+  await harness.query(`delete from fillrate.rows where source = 'domains'`)
 })
 
 test('a call without an identifier, or with an invalid one, changes nothing', async () => {
@@ -287,7 +283,6 @@ test('a long search holds no lock on rows already found: they are picked and wri
 test.each(['deliveries', 'rows', 'changes', 'lookups'])(
   'an erasure that fails at %s says that it did not finish, and the same command erases what is left',
   async (table) => {
-    const { pool } = harness.database
     const id = { deliveries: 51, rows: 52, changes: 53, lookups: 54 }[table]
     const email = `person${id}@example.com`
     await harness.run({ route: 'sync' })
@@ -296,7 +291,7 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
       [email],
     )) as [{ phone: string }]
     expect(await mentions(phone)).not.toEqual({})
-    await pool.query(`
+    await harness.query(`
       create or replace function public.fail() returns trigger language plpgsql as $$ begin raise exception 'no space'; end $$;
       create trigger fail before update or delete on fillrate.${table} for each row execute function public.fail()`)
     const failed = await cli.run('forget', '--email', email, '--yes', '--json')
@@ -313,10 +308,10 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
     expect(await harness.query(audited)).toMatchObject([
       { outcome: 'failed', detail: expect.stringContaining('did not finish') as string },
     ])
-    await pool.query(`drop trigger fail on fillrate.${table}`)
+    await harness.query(`drop trigger fail on fillrate.${table}`)
 
     // A run meets the row meanwhile: it requests nothing, and the row is not shown as erased.
-    await pool.query(
+    await harness.query(
       `update crm.contacts set linkedin = 'https://www.linkedin.com/in/moved' || id where email = $1`,
       [email],
     )
@@ -327,7 +322,7 @@ test.each(['deliveries', 'rows', 'changes', 'lookups'])(
       { state: 'suppressed', reason: 'suppressed by forget: not looked up again' },
     ])
     // Only what is stored leads to the row now.
-    await pool.query(`update crm.contacts set email = null where id = ${id}`)
+    await harness.query(`update crm.contacts set email = null where id = ${id}`)
     expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
     expect([await mentions(email), await mentions(phone)]).toEqual([{}, {}])
     const rows = await harness.query(
@@ -385,7 +380,7 @@ test('what was written is erased after its record has expired', async () => {
     [email],
   )) as [{ profile: string }]
   expect(Object.keys(await mentions(profile))).toContain('changes')
-  await pool.query(
+  await harness.query(
     `update fillrate.lookups set requested_at = now() - interval '100 days', resolved_at = now() - interval '100 days',
             refresh_at = now() - interval '10 days' where key = $1`,
     [email],
@@ -405,7 +400,7 @@ test('what was written is erased after its record has expired', async () => {
 
 test('an erasure neither waits for a pg_dump that runs, nor do the runs beside it', async ({ skip }) => {
   const { database } = harness
-  await database.pool.query(
+  await database.query(
     `create table crm.large as select n, repeat(md5(n::text), 40) as text from generate_series(1, 5000) n`,
   )
   // Nobody reads what it writes: it stays in its transaction, with its locks.
@@ -421,7 +416,7 @@ test('an erasure neither waits for a pg_dump that runs, nor do the runs beside i
       .poll(async () => (dump.exitCode === null ? isDumping() : 'older than the server'))
       .not.toBe(false)
     if (dump.exitCode !== null) skip()
-    await database.pool.query(
+    await database.query(
       `update crm.contacts set email = 'moved' || id || '@example.com' where id between 70 and 75`,
     )
     const [ran, erased] = await Promise.all([

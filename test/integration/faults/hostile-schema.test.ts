@@ -161,8 +161,9 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  const { pool } = harness.database
-  await pool.query(`drop owned by mallory_${process.pid} cascade; drop role mallory_${process.pid}, ${ROLE}`)
+  await harness.query(
+    `drop owned by mallory_${process.pid} cascade; drop role mallory_${process.pid}, ${ROLE}`,
+  )
   await harness.close()
 })
 

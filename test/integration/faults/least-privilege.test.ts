@@ -33,18 +33,17 @@ beforeAll(async () => {
     config: withAccounts,
     prepare: ({ pool }) => createCrm(pool, 120, 10),
   })
-  const { pool } = harness.database
   for (const role of [ROLE, OWNER])
     await onServer(inject('postgresUrl'), (client) =>
       client.query(`drop role if exists ${role}`).catch(() => {}),
     )
   // The privileges of the role that migrates.
-  await pool.query(`create role ${OWNER} login password 'least'; grant usage, create on schema fillrate to ${OWNER};
+  await harness.query(`create role ${OWNER} login password 'least'; grant usage, create on schema fillrate to ${OWNER};
                     grant all on all tables in schema fillrate to ${OWNER}`)
-  await pool.query((await grants(0)).replaceAll('fillrate_app', ROLE).replaceAll(/'…'/g, `'least'`))
-  await pool.query((await grants(1)).replaceAll('fillrate_owner', OWNER).replaceAll('fillrate_app', ROLE))
-  await pool.query('alter table crm.contacts enable row level security')
-  await pool.query((await grants(2)).replaceAll('fillrate_app', ROLE))
+  await harness.query((await grants(0)).replaceAll('fillrate_app', ROLE).replaceAll(/'…'/g, `'least'`))
+  await harness.query((await grants(1)).replaceAll('fillrate_owner', OWNER).replaceAll('fillrate_app', ROLE))
+  await harness.query('alter table crm.contacts enable row level security')
+  await harness.query((await grants(2)).replaceAll('fillrate_app', ROLE))
   url = urlOf(ROLE)
 })
 afterAll(async () => {
@@ -59,7 +58,7 @@ test('the whole pipeline runs as the role of docs/security.md, which has no othe
     const report = await app.run(runRequest({ route }))
     expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, write_rejected: 0 } })
     if (route === 'bulk')
-      await harness.database.pool.query(
+      await harness.query(
         `insert into crm.contacts (email) select 'later' || n || '@example.com' from generate_series(1, 30) n`,
       )
   }
@@ -92,14 +91,13 @@ test('the role of docs/security.md installs, reinstalls and removes triggers', a
     await app.follow('install', 'contacts')
     expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
   }
-  await harness.database.pool.query('alter table crm.contacts disable trigger user')
+  await harness.query('alter table crm.contacts disable trigger user')
   await app.follow('install', 'contacts')
   expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
-  await harness.database.pool.query(`update crm.contacts set email = 'followed@example.com' where id = 1`)
+  await harness.query(`update crm.contacts set email = 'followed@example.com' where id = 1`)
   expect(await harness.query('select keys from fillrate.changed_rows')).toEqual([{ keys: ['1'] }])
   // As after an upgrade with new tables, before the grants are repeated: no change would be recorded.
-  const { pool } = harness.database
-  await pool.query(`revoke insert on fillrate.changed_rows_spare from ${OWNER}, ${ROLE}`)
+  await harness.query(`revoke insert on fillrate.changed_rows_spare from ${OWNER}, ${ROLE}`)
   expect(await readTriggerState(app.db, source)).toMatchObject({
     state: 'wrong',
     why: expect.stringContaining(`${OWNER}, which installed them, may not INSERT`),
@@ -107,7 +105,7 @@ test('the role of docs/security.md installs, reinstalls and removes triggers', a
   await expect(app.follow('install', 'contacts')).rejects.toThrow(
     'permission denied for table changed_rows_spare',
   )
-  await pool.query(`grant insert on fillrate.changed_rows_spare to ${OWNER}, ${ROLE}`)
+  await harness.query(`grant insert on fillrate.changed_rows_spare to ${OWNER}, ${ROLE}`)
   expect(await app.follow('remove', 'contacts')).toMatchObject({ changed: true })
   expect(await readTriggerState(app.db, source)).toEqual({ state: 'missing' })
 })
@@ -124,7 +122,6 @@ test('another role gets an error that names the role which installed the trigger
 test('no role gains the privileges of the role that installed the triggers', async () => {
   const app = await harness.open()
   await app.follow('install', 'contacts')
-  const { pool } = harness.database
   const before = await harness.count('crm.contacts')
   // A type owned by the role, whose cast to text would run with the privileges of the function's owner.
   await onServer(url, async (client) => {
@@ -148,7 +145,7 @@ test('no role gains the privileges of the role that installed the triggers', asy
     ['public', 'PUBLIC'],
     [ROLE, ROLE],
   ] as const) {
-    await pool.query(`grant execute on function fillrate.follow_contacts to ${grantee}`)
+    await harness.query(`grant execute on function fillrate.follow_contacts to ${grantee}`)
     expect(await readTriggerState(app.db, source)).toMatchObject({
       state: 'wrong',
       why: expect.stringContaining(`${named} may execute`),
@@ -156,7 +153,7 @@ test('no role gains the privileges of the role that installed the triggers', asy
     await app.follow('install', 'contacts')
     expect(await readTriggerState(app.db, source)).toEqual({ state: 'right' })
   }
-  await pool.query('alter function fillrate.follow_contacts reset search_path')
+  await harness.query('alter function fillrate.follow_contacts reset search_path')
   expect(await readTriggerState(app.db, source)).toMatchObject({ state: 'wrong' })
   await app.follow('install', 'contacts')
 })

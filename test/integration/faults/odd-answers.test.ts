@@ -33,7 +33,7 @@ async function run(rows: number, answer: (email: string, call: number) => RawAns
     const record = { body: JSON.stringify({ email, title: 'CTO', confidence: 0.9 }) }
     return answer(email, ++total) ?? rawStatus(200, record)
   })
-  await database.pool.query(
+  await database.query(
     `create table contacts (id int primary key, email text, title text);
      insert into contacts select n, 'p' || n || '@company.example' from generate_series(1, ${rows}) n`,
   )

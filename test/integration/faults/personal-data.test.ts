@@ -78,21 +78,21 @@ function answer({ method, url, body, socket }: ReceivedRequest, response: Server
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create schema crm;
     create table crm.seen (email text, title text, primary key (title));
     create table crm.short_titles (title text check (title !~ 'title'));
     insert into crm.seen values ('', '${VALUE} title')`)
   for (const [name, guard] of Object.entries(TABLES)) {
-    await database.pool.query(`
+    await database.query(`
       create table crm.${name} (key text primary key, email text, note text, title text, phone text);
       insert into crm.${name} select '${KEY}' || n, '${ADDRESS}' || n || '@${hostOf(name)}', '${VALUE} note' from generate_series(1, 3) n`)
     if (guard !== '')
-      await database.pool.query(`
+      await database.query(`
         create function crm.guard_${name}() returns trigger language plpgsql as $$ begin ${guard} return new; end $$;
         create trigger guard before update on crm.${name} for each row execute function crm.guard_${name}()`)
   }
-  await database.pool.query(`
+  await database.query(`
     create unique index on crm.unique_title (title);
     insert into crm.plain (key, email) select '${KEY}' || s, s || '${ADDRESS}@plain.example'
       from unnest('{s400,s422,s404,s500,s418,malformed,cut}'::text[]) s;

@@ -111,7 +111,7 @@ test('unsigned or unacceptable requests are rejected at once and not stored', as
 })
 
 test('a replayed body with a new event_id is signed and accepted, and changes nothing', async () => {
-  await database.pool.query(`
+  await database.query(`
     with l as (insert into fillrate.lookups (kind, key, input, state, job_key) values ('email', 'a@example.com', '{"email":"a@example.com"}', 'pending', null) returning id)
     insert into fillrate.jobs (key, job_id, state, size, lookup_ids, deadline_at) select gen_random_uuid(), 'replayed', 'submitted', 1, array[id], now() + interval '1 h' from l;
     update fillrate.lookups set state = 'submitted', job_key = (select key from fillrate.jobs where job_id = 'replayed')`)

@@ -19,7 +19,7 @@ let cli: CommandLine
 beforeAll(async () => {
   database = await createTestDatabase()
   await createCrm(database.pool, 60)
-  await database.pool.query(`
+  await database.query(`
     insert into crm.contacts (email) values ('unreachable person');
     alter table crm.contacts add constraint short check (id > 3 or phone is null);
     create unique index on crm.contacts (phone)`)
@@ -108,7 +108,7 @@ test('no secret is in any output at any level, and no personal data above debug'
 
 test('a rejected key stops the run and is not printed', async () => {
   sandbox.configure({ keys: ['another-key-altogether'] })
-  await database.pool.query(`insert into crm.contacts (email) values ('later@example.com')`)
+  await database.query(`insert into crm.contacts (email) values ('later@example.com')`)
   const refused = await run('trace', 'run', '--route', 'sync')
   expect(refused.code).toBe(2)
   expectClean(refused, false)

@@ -116,8 +116,7 @@ test('an enriched row in full: lookup, job, delivery, record, change and next st
 })
 
 test('a manual edit and an undo are shown cell by cell', async () => {
-  const { pool } = harness.database
-  await pool.query(`update crm.contacts set title = 'Typed' where id = 18`)
+  await harness.query(`update crm.contacts set title = 'Typed' where id = 18`)
   expect((await explain('contacts', '18')).row.columns[0]).toMatchObject({
     value: 'Typed',
     written_by_fillrate: false,
@@ -153,36 +152,34 @@ describe('rows with less history', () => {
   })
 
   test('excluded by where, deleted since, never picked, inputs changed', async () => {
-    const { pool } = harness.database
     expect(await explain('contacts', '4')).toMatchObject({ state: null, row: { excluded_by: 'where' } })
-    await pool.query('delete from crm.contacts where id = 5')
+    await harness.query('delete from crm.contacts where id = 5')
     expect(await explain('contacts', '5')).toMatchObject({
       row: { exists: false, columns: [] },
       state: { state: 'enriched' },
       changes: [{ run: 3 }, { run: 2 }, { run: 1 }],
     })
-    await pool.query(`insert into crm.contacts (id, email) values (100, 'New@Example.com')`)
+    await harness.query(`insert into crm.contacts (id, email) values (100, 'New@Example.com')`)
     expect(await explain('contacts', '100')).toMatchObject({
       state: null,
       row: { lookup_request: { kind: 'email', input: { email: 'new@example.com' } } },
       next: { what: 'the next run picks it, and looks it up by email' },
     })
-    await pool.query(`update crm.contacts set email = 'moved@example.com', title = null where id = 6`)
+    await harness.query(`update crm.contacts set email = 'moved@example.com', title = null where id = 6`)
     expect((await explain('contacts', '6')).next.what).toContain('because its inputs have changed')
   })
 
   test('joins that return two rows, and a failing expression', async () => {
-    const { pool } = harness.database
-    await pool.query(`insert into crm.owners values (7, 'a'), (7, 'b')`)
+    await harness.query(`insert into crm.owners values (7, 'a'), (7, 'b')`)
     expect(await explain('contacts', '7')).toMatchObject({
       row: { join_count: 2 },
       next: { what: expect.stringMatching(/one row/) },
     })
-    await pool.query(`update crm.stock set site = 'bad.example'`)
+    await harness.query(`update crm.stock set site = 'bad.example'`)
     expect(await explain('stock', TENANT)).toMatchObject({
       row: { problem: expect.stringMatching(/division by zero/) },
     })
-    await pool.query(`update crm.stock set site = 'good.example'`)
+    await harness.query(`update crm.stock set site = 'good.example'`)
   })
 })
 

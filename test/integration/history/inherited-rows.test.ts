@@ -10,7 +10,7 @@ let sandbox: Sandbox
 let cli: CommandLine
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create schema crm;
     create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
     create table crm.archive (primary key (id)) inherits (crm.people);
@@ -70,6 +70,6 @@ test('`check` refuses a table whose keys are repeated in one that inherits from 
   )
   expect(check.code).toBe(2)
 
-  await database.pool.query('update crm.archive set id = 3')
+  await database.query('update crm.archive set id = 3')
   expect((await fillrate('check')).stdout).not.toMatch(/inherit/)
 })

@@ -49,8 +49,8 @@ test('a malformed response is stored, bounded, and explained; a plain server err
 })
 
 test('the latest malformed responses stay, one per lookup, and are deleted with their lookups', async () => {
-  const { pool, db } = harness.database
-  await pool.query(
+  const { db } = harness.database
+  await harness.query(
     `insert into fillrate.lookups (kind, key, input, state) select 'domain', n::text, '{}', 'pending' from generate_series(1, 1100) n`,
   )
   const ids = await harness.scalar<number[]>(
@@ -71,13 +71,13 @@ test('the latest malformed responses stay, one per lookup, and are deleted with 
       `select json_build_array(count(*), count(*) filter (where body = 'second')) from fillrate.malformed_responses`,
     )
   expect(await counts()).toEqual([1_000, 950])
-  await pool.query(`delete from fillrate.lookups where kind = 'domain'`)
+  await harness.query(`delete from fillrate.lookups where kind = 'domain'`)
   expect(await counts()).toEqual([0, 0])
 })
 
 test('a lookup that is being erased gets no malformed response', async () => {
   const { pool, db } = harness.database
-  await pool.query(
+  await harness.query(
     `insert into fillrate.lookups (kind, key, input, state) values ('domain', 'erased', '{}', 'pending')`,
   )
   const id = await harness.scalar<number>(`select id::int from fillrate.lookups where key = 'erased'`)

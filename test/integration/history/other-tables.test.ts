@@ -28,7 +28,7 @@ let cli: CommandLine
 beforeAll(async () => {
   database = await createTestDatabase()
   sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
-  await database.pool.query(`
+  await database.query(`
     create schema crm;
     create table fillrate.people (id int primary key, email text, title text);
     create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
@@ -107,16 +107,14 @@ test('`forget` changes no table of the user in the schema of Fillrate, and names
       where relnamespace = 'fillrate'::regnamespace and relkind in ('r', 'p') and relname !~ '^(migrations|people$)' order by 1`,
   )
   expect(tables.rows.map(({ name }) => name)).toEqual([...OWN_TABLES].sort())
-  await database.pool.query(
-    `insert into fillrate.people values (1, 'named@example.com', 'of named@example.com')`,
-  )
+  await database.query(`insert into fillrate.people values (1, 'named@example.com', 'of named@example.com')`)
   const { code, stdout, stderr } = await fillrate('forget --email named@example.com --yes')
   expect(await database.query('select email, title from fillrate.people')).toEqual([
     { email: 'named@example.com', title: 'of named@example.com' },
   ])
   expect(stdout + stderr).toMatch(/people\.email/)
   expect(code).toBe(1)
-  await database.pool.query('truncate fillrate.people')
+  await database.query('truncate fillrate.people')
 })
 
 test('of a partitioned table and of one that others inherit from, only the row that was looked up is written, restored and written again', async () => {
@@ -139,7 +137,7 @@ test('a role with rights to columns alone needs SELECT on a table that others in
   await cli.configure({ sources, budget: 'unlimited' })
   const role = `columns_${Date.now()}`
   const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
-  await database.pool.query(`
+  await database.query(`
     create role ${role} login password 'x'; grant usage on schema crm, fillrate to ${role};
     grant select, insert, update, delete on all tables in schema fillrate to ${role};
     grant usage on all sequences in schema fillrate to ${role};
@@ -151,9 +149,9 @@ test('a role with rights to columns alone needs SELECT on a table that others in
     expect(await check()).toMatch(
       /✗ source people 1 problem table found 'crm.people', of which this role may read single columns only.*✓ source parts/,
     )
-    await database.pool.query(`grant select on crm.people to ${role}`)
+    await database.query(`grant select on crm.people to ${role}`)
     expect(await check()).not.toMatch(/single columns/)
   } finally {
-    await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+    await database.query(`drop owned by ${role}; drop role ${role}`)
   }
 })

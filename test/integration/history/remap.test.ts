@@ -36,11 +36,10 @@ const remap = (config: object, dryRun = false): Promise<RemapReport> =>
   harness.remap('contacts', { config, dryRun })
 
 test('stored records are written again under the changed mapping, without a call', async () => {
-  const { pool } = harness.database
   const run = await harness.run()
   expect(run.rows.below_confidence).toBeGreaterThan(0)
-  await pool.query(`update crm.contacts set seniority = 'Typed' where seniority = 'Sr' and id % 2 = 0`)
-  await pool.query(`
+  await harness.query(`update crm.contacts set seniority = 'Typed' where seniority = 'Sr' and id % 2 = 0`)
+  await harness.query(`
     update crm.contacts set email = 'changed@example.com'
      where id = (select min(key::int) from fillrate.rows where state = 'enriched')`)
   const typed = (): Promise<string> =>
@@ -138,7 +137,7 @@ test('a remap takes no row that another has written since it read the row', asyn
   const { pool } = harness.database
   await harness.run({ limit: 900 })
   // The slow remap waits with its page read and nothing queued; the other writes it, up to one row that a user has locked.
-  await pool.query(`
+  await harness.query(`
     create table crm.gate as select;
     create function crm.wait(value text) returns text language plpgsql as $$
       begin while exists (select from crm.gate) loop perform pg_sleep(0.1); end loop; return value; end $$`)
@@ -160,7 +159,7 @@ test('a remap takes no row that another has written since it read the row', asyn
     other = remap(withPhone({ field: 'phone' }))
     await isTrue(`(
       select count(*) = 1 and bool_and(due_at is not null) from fillrate.rows where state = 'waiting')`)
-    await pool.query('delete from crm.gate')
+    await harness.query('delete from crm.gate')
     late = await slow
   } finally {
     user.release(true)

@@ -26,7 +26,7 @@ beforeEach(async () => {
   })
   await harness.run({ route: 'sync' })
   // The service rejects inputs for its own reasons: here those of three rows.
-  await harness.database.pool.query(`
+  await harness.query(`
     with refused as (
       update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', due_at = null, last_written = null
        where source = 'contacts' and key in ('11', '12', '13') returning lookup_id
@@ -50,13 +50,12 @@ const retry = async (options: Partial<RetryOptions> & { sources?: never } = {}):
 const due = (): Promise<number> => harness.count('fillrate.rows where due_at <= now()')
 
 test('only failed rows become due; stored records are written without a call', async () => {
-  const { pool } = harness.database
   const before = await countStates(harness)
   expect(before).toMatchObject({ write_rejected: 3, rejected: 3 })
   const failed = before['failed'] ?? 0
   expect(failed).toBeGreaterThan(3)
   expect((await harness.run({ route: 'sync' })).rows.picked).toBe(0)
-  await pool.query('alter table crm.contacts drop constraint short')
+  await harness.query('alter table crm.contacts drop constraint short')
 
   const plan = await retry({ dryRun: true })
   expect(await due()).toBe(0)
@@ -92,12 +91,11 @@ test('filters by state and by a part of the reason: case-insensitive, not a patt
 })
 
 test('missing or complete rows are left alone, and reported', async () => {
-  const { pool } = harness.database
-  await pool.query('alter table crm.contacts drop constraint short; delete from crm.contacts where id = 1')
-  await pool.query(
+  await harness.query('alter table crm.contacts drop constraint short; delete from crm.contacts where id = 1')
+  await harness.query(
     `update crm.contacts set title = 'a', phone = null, seniority = 'c', company = 'd' where id = 2`,
   )
-  await pool.query(`update crm.contacts set phone = 'e' where id = 2`)
+  await harness.query(`update crm.contacts set phone = 'e' where id = 2`)
   expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, row_missing: 1, complete: 1 })
   expect(await due()).toBe(1)
 })

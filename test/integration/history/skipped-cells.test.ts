@@ -114,9 +114,8 @@ test('a dry run reports what would be skipped, and stores nothing', async () => 
 })
 
 test('explain says of every output why it was or was not written', async () => {
-  const { pool } = harness.database
   await harness.run()
-  await pool.query(`update crm.contacts set seniority = 'Typed' where id = 1`)
+  await harness.query(`update crm.contacts set seniority = 'Typed' where id = 1`)
   const key = await harness.scalar<string>(
     `select key from fillrate.skipped_cells where "column" = 'seniority' and key <> '1' order by key limit 1`,
   )
@@ -132,7 +131,7 @@ test('explain says of every output why it was or was not written', async () => {
   expect(state?.reason).toContain('seniority: `map` has no entry for the value')
 
   // Written and then emptied, undone, typed: each has words of its own.
-  await pool.query(`update crm.contacts set title = null where id = ${key}`)
+  await harness.query(`update crm.contacts set title = null where id = ${key}`)
   const emptied = (await app.explain('contacts', key)).fields[0]
   expect(emptied).toMatchObject({ skipped: null, result: 'written by run 1, and emptied since' })
   const text = (await cli.run('explain', 'contacts', key)).stdout
@@ -141,7 +140,6 @@ test('explain says of every output why it was or was not written', async () => {
 })
 
 test('a cell is no longer listed once it is written, and a remap lists what its mapping leaves', async () => {
-  const { pool } = harness.database
   await harness.run()
   const all = { c_suite: 'C', vp: 'VP', director: 'Director', manager: 'M', senior: 'S' }
   const widened = withContacts({ outputs: { ...outputs, seniority: { field: 'seniority', map: all } } })
@@ -150,7 +148,7 @@ test('a cell is no longer listed once it is written, and a remap lists what its 
     `select r.key from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
       where l.record ->> 'seniority' = 'senior' order by r.key limit 1`,
   )
-  await pool.query(`update crm.contacts set seniority = 'Typed' where id = ${typed}`)
+  await harness.query(`update crm.contacts set seniority = 'Typed' where id = ${typed}`)
   const plan = await harness.remap('contacts', { config: widened, dryRun: true })
   const { skipped_cells: left } = await harness.remap('contacts', { config: widened })
   expect(plan.skipped_cells).toEqual(left)
@@ -166,10 +164,9 @@ test('a cell is no longer listed once it is written, and a remap lists what its 
 })
 
 test('a row that is picked again and not looked up has no skipped cells any more', async () => {
-  const { pool } = harness.database
   await harness.run()
   const key = await harness.scalar<string>('select min(key) from fillrate.skipped_cells')
-  await pool.query(`update crm.contacts set email = 'no address' where id = ${key}`)
+  await harness.query(`update crm.contacts set email = 'no address' where id = ${key}`)
   expect((await harness.run()).rows.invalid_input).toBe(1)
   expect(await harness.count(`fillrate.skipped_cells where key = '${key}'`)).toBe(0)
 })
@@ -186,7 +183,7 @@ test('an undo leaves the skipped cells listed: their values are not written', as
 })
 
 test('a forgotten person and an expired record leave no skipped cell', async () => {
-  const { pool, db } = harness.database
+  const { db } = harness.database
   await harness.run()
   const [{ key, phone }] = (await harness.query(
     `select key, value #>> '{}' as phone from fillrate.skipped_cells where "column" = 'phone' order by key limit 1`,
@@ -209,14 +206,14 @@ test('a forgotten person and an expired record leave no skipped cell', async () 
   expect(text).toMatch(/^ +suppressed, /m)
 
   expect(await harness.count('fillrate.skipped_cells')).toBeGreaterThan(0)
-  await pool.query(`update fillrate.lookups set resolved_at = now() - interval '2 days'`)
+  await harness.query(`update fillrate.lookups set resolved_at = now() - interval '2 days'`)
   await deleteRecords(db, 86_400_000, 0, 1_000)
   expect(await harness.count('fillrate.skipped_cells')).toBe(0)
 })
 
 test('an error text of a trigger is stored without values, so that rows share a reason', async () => {
-  const { pool, db } = harness.database
-  await pool.query(`
+  const { db } = harness.database
+  await harness.query(`
     create function crm.guard() returns trigger language plpgsql as $$
     begin
       raise exception 'contact % (%) "%" may not become %', new.id, new.email, new.phone, new.title;

@@ -29,10 +29,9 @@ const row = async (id: number): Promise<Record<string, unknown>> =>
 const EMPTY = { title: null, phone: null, seniority: null }
 
 test('cells changed since stay and are reported, as are missing and rejected rows', async () => {
-  const { pool } = harness.database
   const run = await harness.run()
   expect(run.rows.enriched).toBe(60)
-  await pool.query(`
+  await harness.query(`
     update crm.contacts set title = 'Chief' where id in (1, 2);
     update crm.contacts set title = 'x', phone = 'y', seniority = 'z', enriched_at = '2020-01-01' where id = 3;
     delete from crm.contacts where id = 4;
@@ -87,18 +86,17 @@ test('cells changed since stay and are reported, as are missing and rejected row
   expect(await row(7)).toEqual({ ...EMPTY, title: 'typed by hand' })
 
   // Once it can be restored, the same undo restores it.
-  await pool.query('alter table crm.contacts drop constraint has_phone')
+  await harness.query('alter table crm.contacts drop constraint has_phone')
   const again = await harness.undo(run.run)
   expect(again).toMatchObject({ changes: { restored: 1, kept: 2, row_missing: 1, undone_before: 56 } })
   expect(await row(5)).toEqual(EMPTY)
 })
 
 test('a restored value keeps its owner: one of a user stays, and so does one that was written for other inputs', async () => {
-  const { pool } = harness.database
   await harness.run()
   const first = await row(7)
-  await pool.query(`update crm.contacts set email = 'other' || id || '@example.com' where id in (7, 8)`)
-  await pool.query(`update crm.contacts set title = 'typed again' where id = 8`)
+  await harness.query(`update crm.contacts set email = 'other' || id || '@example.com' where id in (7, 8)`)
+  await harness.query(`update crm.contacts set title = 'typed again' where id = 8`)
   const second = await harness.run()
   expect(second.rows.enriched).toBe(2)
   const written = await row(7)
@@ -110,8 +108,8 @@ test('a restored value keeps its owner: one of a user stays, and so does one tha
   const taken = await harness.scalar<string>(
     `select before ->> 'title' from fillrate.changes where key = '8' order by id desc limit 1`,
   )
-  await pool.query('update crm.contacts set title = $1 where id = 8', [taken])
-  await pool.query(`update fillrate.lookups set record = jsonb_set(record::jsonb, '{title}', '"Newest"')`)
+  await harness.query('update crm.contacts set title = $1 where id = 8', [taken])
+  await harness.query(`update fillrate.lookups set record = jsonb_set(record::jsonb, '{title}', '"Newest"')`)
 
   const app = await harness.open({ config: tracked })
   await app.retry({
@@ -133,9 +131,8 @@ test('a restored value keeps its owner: one of a user stays, and so does one tha
 })
 
 test('two concurrent undos revert each write once', async () => {
-  const { pool } = harness.database
   const before = await harness.checksum('(select id, title, phone, seniority, enriched_at from crm.contacts)')
-  await pool.query(
+  await harness.query(
     `insert into crm.contacts (email) select 'more' || n || '@example.com' from generate_series(1, 1500) n`,
   )
   const run = await harness.run()
@@ -144,7 +141,7 @@ test('two concurrent undos revert each write once', async () => {
   expect(reports.map((one) => one.status)).toEqual(['completed', 'completed'])
   expect(reports.reduce((sum, one) => sum + one.changes.restored, 0)).toBe(1_560)
   for (const report of reports) expect(report.changes.restored + report.changes.undone_before).toBe(1_560)
-  await pool.query('delete from crm.contacts where id > 60')
+  await harness.query('delete from crm.contacts where id > 60')
   expect(await harness.checksum('(select id, title, phone, seniority, enriched_at from crm.contacts)')).toBe(
     before,
   )
@@ -171,8 +168,7 @@ test('an undo retries a locked row, and sees what the other transaction wrote', 
 })
 
 test('an interrupted undo reports what is left, and the next one finishes', async () => {
-  const { pool } = harness.database
-  await pool.query(
+  await harness.query(
     `insert into crm.contacts (email) select 'more' || n || '@example.com' from generate_series(1, 1200) n`,
   )
   const before = await harness.checksum('crm.contacts')
@@ -201,9 +197,8 @@ test('an interrupted undo reports what is left, and the next one finishes', asyn
 })
 
 test('changes of a source that is no longer configured are counted, and the others reverted', async () => {
-  const { pool } = harness.database
   const run = await harness.run()
-  await pool.query(`update fillrate.changes set source = 'people' where key in ('1', '2')`)
+  await harness.query(`update fillrate.changes set source = 'people' where key in ('1', '2')`)
   const report = await harness.undo(run.run)
   expect(report.changes).toMatchObject({ restored: 58, not_configured: 2 })
   expect(await row(3)).toEqual(EMPTY)
@@ -219,7 +214,7 @@ test('a missing run, a running run, and a run that has written nothing', async (
     run: null,
     changes: { total: 60, undone_before: 60, restored: 0 },
   })
-  await harness.database.pool.query(
+  await harness.query(
     `update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 minute' where id = $1`,
     [run.run],
   )

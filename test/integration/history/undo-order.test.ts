@@ -95,7 +95,7 @@ test('what a user typed between two writes is restored, also oldest first', asyn
     two: source({ 'attributes.seniority': 'seniority' }, { touch }),
   })
   const first = await harness.run({ sources: ['one'] })
-  await harness.database.pool.query(`update people set enriched_at = '2020-01-01'`)
+  await harness.query(`update people set enriched_at = '2020-01-01'`)
   const second = await harness.run({ sources: ['two'] })
   await harness.undo(first.run)
   await harness.undo(second.run)

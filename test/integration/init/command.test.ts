@@ -10,7 +10,7 @@ let prompt: Prompt
 beforeAll(async () => {
   database = await createTestDatabase()
   empty = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create schema crm;
     create table crm.accounts (id int primary key, name text, website text, industry text);
     create table crm.contacts (id int primary key, account_id int references crm.accounts, first_name text, last_name text,

@@ -13,7 +13,7 @@ afterEach(() => database.drop())
 
 /** The source of a table, and the keys of the rows that it reads. */
 async function propose(sql: string, table: string): Promise<{ source: ProposedSource; keys: number[] }> {
-  await database.pool.query(sql)
+  await database.query(sql)
   const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { wanted: null })
   const source = sources.find((one) => one.table === table)
   if (!source) throw new Error(`no source of ${table}`)

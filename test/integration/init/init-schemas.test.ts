@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterEach(() => database.drop())
 
 async function proposeFor(sql: string, wanted: string[] | null = null): Promise<Proposal> {
-  await database.pool.query(sql)
+  await database.query(sql)
   const proposal = await proposeSources((act, timeoutMs) => inTransaction(database.db, act, timeoutMs), {
     wanted: wanted && ((table) => wanted.includes(table.name)),
   })
@@ -167,11 +167,11 @@ describe('columns', () => {
   })
 
   test('that this role may not update or read are skipped', async () => {
-    await database.pool.query(`
+    await database.query(`
       create table contacts (id int primary key, email text, title text, phone text, department text, salary text);
       insert into contacts select n, 'c' || n || '@c.example' from generate_series(1, 9) n`)
     const role = `clerk_${database.url.slice(-12)}`
-    await database.pool.query(`
+    await database.query(`
       create role ${role};
       grant select (id, email, title, phone), update (title) on contacts to ${role}`)
     try {
@@ -197,7 +197,7 @@ describe('columns', () => {
         { column: 'phone', reason: 'may not be updated by this role' },
       ])
     } finally {
-      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+      await database.query(`drop owned by ${role}; drop role ${role}`)
     }
   })
 

@@ -34,7 +34,7 @@ describe('a page', () => {
   }
 
   test('a page has its candidates in key order, and counts of the other rows', async () => {
-    await database.pool.query(`
+    await database.query(`
     insert into people select 'k' || n, n || '@example.com', case when n = 5 then 'CTO' end from generate_series(9, 1, -1) n;
     insert into fillrate.runs (id, trigger, sources, state, owner, lease_token, leased_until)
     overriding system value
@@ -63,9 +63,7 @@ describe('a page', () => {
   })
 
   test('the counts of a page are sent once, not with each candidate', async () => {
-    await database.pool.query(
-      `insert into people select n, n || '@example.com' from generate_series(1, 500) n`,
-    )
+    await database.query(`insert into people select n, n || '@example.com' from generate_series(1, 500) n`)
     const { candidates } = await read(null, 500)
     expect(candidates).toHaveLength(500)
     // 500 copies of some hundred characters, and each searched for its last key.
@@ -114,7 +112,7 @@ describe('several pages at once', () => {
   async function settle(source: Source): Promise<void> {
     const { candidates } = await readCandidates(database.db, source, { ...PAGE, size: 1_000 })
     for (const { key, input_hash } of candidates)
-      await database.pool.query(
+      await database.query(
         `insert into fillrate.rows (source, key, input_hash, state, settled_at) values ($1, $2, $3, 'unchanged', now())`,
         [source.name, key, input_hash],
       )
@@ -148,9 +146,7 @@ describe('several pages at once', () => {
   ])('finds each changed row once, with %s', async (_, given) => {
     const source = await openSource(database.db, mapping(given as object))
     await settle(source)
-    await database.pool.query(
-      `update people set email = 'new' || email where b in (4, 8, 13) and title is null`,
-    )
+    await database.query(`update people set email = 'new' || email where b in (4, 8, 13) and title is null`)
     const whole = await readCandidates(database.db, source, { ...PAGE, size: 1_000 })
     expect(whole.candidates.length).toBeGreaterThan(10)
     for (const size of [1, 3, 10, 99, 100, 101]) {

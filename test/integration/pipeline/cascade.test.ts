@@ -166,9 +166,7 @@ test('a row whose inputs change within a cascade starts again', async () => {
   const [waits] = await harness.query<{ key: string }>(
     `select key from fillrate.rows where state = 'waiting' and missed_lookup_ids is not null order by key::int limit 1`,
   )
-  await harness.database.pool.query(`update people set email = 'other.person@example.com' where id = $1`, [
-    waits?.key,
-  ])
+  await harness.query(`update people set email = 'other.person@example.com' where id = $1`, [waits?.key])
   await harness.run({ route: 'sync' })
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.all).toHaveProperty(['other.person@example.com'])

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people;
     truncate fillrate.rows, fillrate.lookups, fillrate.pending_lookups, fillrate.runs restart identity cascade;
     create table people (id int primary key, email text, title text, phone text);
@@ -95,7 +95,7 @@ test('a page of new rows reads in one statement what it has to know of them, and
 })
 
 test('rows and lookups of which some are known are claimed at the first attempt', async () => {
-  await database.pool.query(`
+  await database.query(`
     insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', email, '{}', 'pending', ${OTHER} from people where id <= 20;
     insert into fillrate.rows (source, key, input_hash, state, run_id, settled_at)

@@ -36,11 +36,11 @@ test.each([
 ])(
   'of a key of type %s, with the keys %j, those that are not in the table are marked as deleted',
   async (type, known, there, deleted) => {
-    await database.pool.query(`
+    await database.query(`
     drop table if exists people; truncate fillrate.rows;
     create table people (id ${type} primary key, email text, title text)`)
-    await database.pool.query(`insert into people (id) select unnest($1::text[])::${type}`, [there])
-    await database.pool.query(
+    await database.query(`insert into people (id) select unnest($1::text[])::${type}`, [there])
+    await database.query(
       `insert into fillrate.rows (source, key, state, settled_at) select 'people', unnest($1::text[]), 'enriched', now()`,
       [known],
     )
@@ -57,7 +57,7 @@ test.each([
 )
 
 test.each(['integer', 'text'])('keys of type %s are compared to the end, range by range', async (type) => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people; truncate fillrate.rows;
     create table people (id ${type} primary key, email text, title text);
     insert into people (id) select n::text::${type} from generate_series(1, 25000) n where n % 5000 <> 0;
@@ -68,12 +68,12 @@ test.each(['integer', 'text'])('keys of type %s are compared to the end, range b
   >[0]
   expect(await markAllDeleted(deps, source, AbortSignal.any([]))).toBe(5)
   expect(await markAllDeleted(deps, source, AbortSignal.any([]))).toBe(0)
-  await database.pool.query(`insert into people (id) values ('5000'), ('25000')`)
+  await database.query(`insert into people (id) values ('5000'), ('25000')`)
   expect(await restoreAllReturned(deps, source, AbortSignal.any([]))).toBe(2)
 })
 
 test('two rows of a key, in a table and in one that inherits from it, do not stand for one that is gone', async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people; truncate fillrate.rows;
     create table people (id integer primary key, email text, title text);
     create table more_people () inherits (people);
@@ -90,12 +90,12 @@ test('two rows of a key, in a table and in one that inherits from it, do not sta
 test('a row that was deleted when its answer came is written by the same run, once it is inserted again', async () => {
   const { deps, source, run } = await answeredPeople(database, 3)
   const { signal } = new AbortController()
-  await database.pool.query('delete from people where id > 1')
+  await database.query('delete from people where id > 1')
   expect(await markAllDeleted(deps, source, signal)).toBe(2)
   while ((await writeBackBatch(deps, source)).rows > 0);
   expect(await database.query('select from fillrate.write_back_queue')).toEqual([])
 
-  await database.pool.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
+  await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
   expect(await restoreAllReturned(deps, source, signal)).toBe(2)
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
   const picking = { id: run, budget, isDryRun: false, service: 0 }
@@ -115,9 +115,9 @@ test('a pass picks a deleted row that it meets in its table, if no one has resto
   const { deps, source, run } = await answeredPeople(database, 3)
   const { signal } = new AbortController()
   while ((await writeBackBatch(deps, source)).rows > 0);
-  await database.pool.query('delete from people where id > 1')
+  await database.query('delete from people where id > 1')
   expect(await markAllDeleted(deps, source, signal)).toBe(2)
-  await database.pool.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
+  await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
   const pass = await createPass(deps, source, { limit: null, where: null })
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
   const picking = { id: run, budget, isDryRun: false, service: 0 }

@@ -114,7 +114,7 @@ test('what is leased is in doubt until it is answered or released, also what was
 })
 
 const expireLeases = (): Promise<unknown> =>
-  database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
+  database.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
 
 test('a lookup is released under its own token only, not under that of another in the same batch', async () => {
   await want('a@example.com', 'b@example.com')
@@ -220,7 +220,7 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   expect(
     await jobs.leaseJobsForRetry(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
   ).toEqual([])
-  await database.pool.query(`update fillrate.jobs set deadline_at = now()`)
+  await database.query(`update fillrate.jobs set deadline_at = now()`)
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
   ).toMatchObject({
@@ -273,7 +273,7 @@ test('a job that was certainly not accepted is cancelled when its run is dead, a
     leaseMs: MINUTE,
     deadlineMs: MINUTE,
   })
-  await database.pool.query(
+  await database.query(
     `update fillrate.jobs set lease_token = null, leased_until = null, not_before = now(), reason = 'unauthorized (401)'`,
   )
   expect(
@@ -281,7 +281,7 @@ test('a job that was certainly not accepted is cancelled when its run is dead, a
   ).toMatchObject({
     dissolvedJobs: 0,
   })
-  await database.pool.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
+  await database.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
   expect(
     await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, null),
   ).toMatchObject({

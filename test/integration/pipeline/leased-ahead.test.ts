@@ -28,11 +28,11 @@ beforeEach(async () => {
     token: randomUUID(),
     leaseMs: 60_000,
   })
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', 'p' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${LOOKUPS}) n`,
   )
-  await database.pool.query(QUEUE_PENDING)
+  await database.query(QUEUE_PENDING)
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   leases = new LeaseKeeper({ db: database.db, log: pino({ level: 'silent' }) })
@@ -123,7 +123,7 @@ test('lookups that were leased ahead and not called wait again, and are not in d
 })
 
 test('an outage is probed with a lookup that has not failed yet, as long as there is one', async () => {
-  await database.pool.query(
+  await database.query(
     `update fillrate.lookups set reason = 'server (500)', not_before = now() - interval '1 s' where key <> 'p7@example.com'`,
   )
   breaker.state = 'open'
@@ -167,7 +167,7 @@ test('what was leased by a statement that Postgres kept for long waits again, an
   await queue.close()
   expect(await findUnleased(leased)).toEqual(leased.map(({ id }) => id))
   expect(await findUnleased(called)).toEqual([])
-  await database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
+  await database.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
   expect(await releaseExpiredLookups(database.db, LOOKUPS)).toBe(20)
 })
 

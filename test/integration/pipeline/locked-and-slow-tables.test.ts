@@ -30,9 +30,7 @@ async function writeAll(
 
 /** Make deferred rows due now. */
 const passTime = (): Promise<unknown> =>
-  database.pool.query(
-    `update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`,
-  )
+  database.query(`update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`)
 
 const titles = async (where = 'true'): Promise<unknown[]> =>
   (await database.query<{ title: string | null }>(`select title from people where ${where} order by id`)).map(
@@ -49,12 +47,12 @@ const stateOf = async (key: string): Promise<unknown> =>
 
 /** Runs a statement for each updated row of the table. */
 const trigger = (body: string): Promise<unknown> =>
-  database.pool.query(`
+  database.query(`
     create function act() returns trigger language plpgsql as $$ begin ${body} return new; end $$;
     create trigger act before update on people for each row execute function act();`)
 
 const dropTrigger = (): Promise<unknown> =>
-  database.pool.query('drop trigger if exists act on people; drop function if exists act()')
+  database.query('drop trigger if exists act on people; drop function if exists act()')
 
 describe('a row that another transaction has locked', () => {
   test('keeps no other row waiting, where whole batches are of locked rows', async () => {
@@ -109,7 +107,7 @@ describe('a row that another transaction has locked', () => {
     await whileOpen(database, 'delete from people where id = 2; savepoint s', async () => {
       expect(await writeOnce(people)).toMatchObject({ rows: 2, deferred: 1 })
     })
-    await database.pool.query('delete from people where id = 2')
+    await database.query('delete from people where id = 2')
     await passTime()
     await writeAll(people)
     expect(await stateOf('2')).toMatchObject({ state: 'unchanged' })
@@ -173,7 +171,7 @@ describe('a slow table', () => {
     const move = async (): Promise<void> => {
       while (!over.signal.aborted) {
         // Waits for the batch, and then gives the row another place.
-        await database.pool.query(`update fillrate.rows set notes = notes where state = 'waiting'`)
+        await database.query(`update fillrate.rows set notes = notes where state = 'waiting'`)
         await sleep(100)
       }
     }
@@ -204,7 +202,7 @@ describe('a trigger that raises a conflict code', () => {
 
   test('because of a row of a side table: its row is deferred, and the others are written in one batch', async () => {
     const people = await answeredPeople(database, 200)
-    await database.pool.query(`
+    await database.query(`
       create table employers (id int primary key, people int not null default 0);
       insert into employers select n from generate_series(0, 1) n`)
     await trigger('update employers set people = people + 1 where id = (old.id = 77)::int;')
@@ -230,12 +228,12 @@ describe('a trigger that raises a conflict code', () => {
     })
     await passTime()
     expect(await writeAll(waiting)).toEqual({ rows: 1_000, deferred: 0 })
-    await database.pool.query('drop table employers cascade')
+    await database.query('drop table employers cascade')
   })
 
   test('because of its own lock wait: its row is deferred', async () => {
     const people = await answeredPeople(database, 10)
-    await database.pool.query('create table counters (id int primary key); insert into counters values (1)')
+    await database.query('create table counters (id int primary key); insert into counters values (1)')
     await trigger('if new.id = 4 then perform from counters for update nowait; end if;')
     await whileOpen(database, 'select from counters for update', async () => {
       expect(await writeAll(people)).toEqual({ rows: 9, deferred: 1 })
@@ -243,7 +241,7 @@ describe('a trigger that raises a conflict code', () => {
     })
     await passTime()
     expect(await writeAll(people)).toEqual({ rows: 1, deferred: 0 })
-    await database.pool.query('drop table counters')
+    await database.query('drop table counters')
   })
 })
 
@@ -266,7 +264,7 @@ test('a disk that is full for a row’s trigger costs no row: it is deferred, an
 
 describe('an undo', () => {
   const undoPeople = async ({ deps }: AnsweredPeople) => {
-    await database.pool.query(
+    await database.query(
       `update fillrate.runs set leased_until = now() - interval '1 s', state = 'completed', finished_at = now() where id = 1`,
     )
     return undoRun(

@@ -40,8 +40,7 @@ test('joins that return two rows for a key stop plan and run before any request,
 })
 
 test('a due row on which an expression fails is named', async () => {
-  const { pool } = harness.database
-  await pool.query(`delete from crm.mails; insert into crm.mails select id, email from crm.contacts`)
+  await harness.query(`delete from crm.mails; insert into crm.mails select id, email from crm.contacts`)
   const app = await harness.open({
     config: {
       ...crmConfig,
@@ -55,7 +54,7 @@ test('a due row on which an expression fails is named', async () => {
     },
   })
   await app.run(runRequest({ route: 'sync' }))
-  await pool.query(`
+  await harness.query(`
     update fillrate.rows set due_at = now();
     update fillrate.source_cursors set changed_until = now() + interval '1 day';
     update crm.contacts set company = 'broken' where id = 13`)

@@ -24,7 +24,7 @@ const RESULTS: JobReading = {
 /** Inserts a job that was submitted an hour ago, has its deadline in five, and is due. */
 async function insertJob(jobId: string, scope = 'a scope'): Promise<string> {
   const key = randomUUID()
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.jobs (key, job_id, scope, state, size, lookup_ids, submitted_at, deadline_at, poll_at)
      values ($1, $2, $3, 'submitted', 1, '{1}', now() - interval '1 hour', now() + interval '5 hours', now())`,
     [key, jobId, scope],
@@ -95,12 +95,12 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
     leaseMs: 600_000,
     scope: 'a scope',
   })
-  await database.pool.query('update fillrate.jobs set run_id = $1 where key = $2', [run, rotated])
+  await database.query('update fillrate.jobs set run_id = $1 where key = $2', [run, rotated])
   const fetched: string[] = []
   const result = await poll(async (jobId) => {
     fetched.push(jobId)
     if (jobId === 'delivered')
-      await database.pool.query(
+      await database.query(
         `insert into fillrate.deliveries (event_id, job_key, state, body) values ('e1', $1, 'received', '{}')`,
         [delivered],
       )
@@ -117,7 +117,7 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
     [lost],
   )
   expect(rows).toEqual([{ state: 'received', status: 'completed' }])
-  await database.pool.query('delete from fillrate.jobs')
+  await database.query('delete from fillrate.jobs')
 })
 
 test('what is not ready, or fails, is fetched again later each time, and once more before the deadline', async () => {
@@ -131,19 +131,17 @@ test('what is not ready, or fails, is fetched again later each time, and once mo
   for (const _ of [1, 2, 3]) {
     await poll(answer)
     waits.push([(await readJob(slow))?.seconds, (await readJob(broken))?.seconds])
-    await database.pool.query('update fillrate.jobs set poll_at = now()')
+    await database.query('update fillrate.jobs set poll_at = now()')
   }
   expect(waits).toEqual([
     [20, 600],
     [40, 600],
     [80, 600],
   ])
-  await database.pool.query(`update fillrate.jobs set polls = 20, deadline_at = now() + interval '3 minutes'`)
+  await database.query(`update fillrate.jobs set polls = 20, deadline_at = now() + interval '3 minutes'`)
   await poll(answer)
   expect(await readJob(slow)).toMatchObject({ state: 'submitted', beforeDeadline: 60 })
-  await database.pool.query(
-    `update fillrate.jobs set poll_at = now(), deadline_at = now() + interval '1 second'`,
-  )
+  await database.query(`update fillrate.jobs set poll_at = now(), deadline_at = now() + interval '1 second'`)
   await poll(answer)
   expect(await readJob(slow)).toMatchObject({ seconds: null })
   expect(await poll(answer)).toMatchObject({ polled: 0 })

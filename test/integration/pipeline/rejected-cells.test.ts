@@ -90,8 +90,7 @@ test('each bad cell is skipped, listed and counted, and no other cell is lost', 
 
 test('a row of which every cell is rejected is write_rejected, with its cells', async () => {
   await startWithContacts()
-  const { pool } = harness.database
-  await pool.query(`
+  await harness.query(`
     create function refuse() returns trigger language plpgsql as $$ begin raise 'closed'; end $$;
     create trigger refuse before update on contacts for each row when (old.id = 8) execute function refuse()`)
   const report = await harness.run()
@@ -110,10 +109,9 @@ test('a row of which every cell is rejected is write_rejected, with its cells', 
 
 test('once a constraint is dropped, remap writes the cells that it had cost, without a call', async () => {
   await startWithContacts()
-  const { pool } = harness.database
   await harness.run()
   const calls = harness.calls()
-  await pool.query(
+  await harness.query(
     'alter table contacts drop constraint contacts_phone_key, drop constraint nothing_for_the_fourth',
   )
   const { report } = await harness.remap('contacts')

@@ -31,14 +31,14 @@ beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-beforeEach(() => database.pool.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs cascade'))
+beforeEach(() => database.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs cascade'))
 
 const EMAILS = ['a@x.example', 'b@x.example', 'c@x.example']
 
 /** A job that the service has accepted. */
 async function submittedJob(jobId: string | null, emails: readonly string[] = EMAILS): Promise<string> {
   const id = randomUUID()
-  await database.pool.query(
+  await database.query(
     `with made as (
        insert into fillrate.lookups (kind, key, input, state)
        select 'email', email, jsonb_build_object('email', email), 'pending' from unnest($2::text[]) email
@@ -48,7 +48,7 @@ async function submittedJob(jobId: string | null, emails: readonly string[] = EM
      select $1, $3, 'submitted', count(*), array_agg(id order by id), now(), now() + interval '6 h' from made`,
     [id, emails, jobId],
   )
-  await database.pool.query(
+  await database.query(
     `update fillrate.lookups set state = 'submitted', job_key = $1 where key = any($2::text[])`,
     [id, emails],
   )
@@ -197,7 +197,7 @@ test('a failed delivery without a match is quarantined, and ends its job neverth
 test('a delivery that Postgres rejects is quarantined alone, and later ones are settled', async () => {
   const id = await submittedJob('j')
   // Stands for any property of a record that makes a statement fail.
-  await database.pool.query(
+  await database.query(
     `alter table fillrate.lookups add constraint poison check (record ->> 'title' is distinct from 'poison')`,
   )
   try {
@@ -206,7 +206,7 @@ test('a delivery that Postgres rejects is quarantined alone, and later ones are 
     await deliver({ status: 'processing', results: resultsFor(['b@x.example']) }, id)
     await settleAll()
   } finally {
-    await database.pool.query('alter table fillrate.lookups drop constraint poison')
+    await database.query('alter table fillrate.lookups drop constraint poison')
   }
   expect(await deliveries()).toMatchObject([
     { state: 'quarantined', reason: 'settling failed: SQLSTATE 23514' },
@@ -288,7 +288,7 @@ test('a lookup accepted as a job is settled by its only result, parsed by its ki
 
 test('a lookup accepted as a job that is never delivered uses up its attempts', async () => {
   await acceptedSingles()
-  await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
+  await database.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
   await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 1 } }, [])
   const rows = await database.query('select state, reason, attempts from fillrate.lookups')
   const failed = { state: 'failed', reason: 'its job was not delivered in time, 1 attempt', attempts: 1 }
@@ -312,6 +312,6 @@ test('where no job is to be recovered, no transaction is begun', async () => {
   database.statements()
   await recoverOnce()
   expect(database.statements().filter((text) => text.startsWith('begin'))).toEqual([])
-  await database.pool.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
+  await database.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
   expect(await recoverOnce()).toMatchObject({ expiredJobs: 1 })
 })

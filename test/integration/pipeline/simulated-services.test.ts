@@ -134,7 +134,7 @@ class Batch {
   async round(number: number): Promise<void> {
     // Longer than the longest Retry-After.
     vi.advanceTimersByTime(25 * HOUR)
-    await database.pool.query(`
+    await database.query(`
       update fillrate.lookups set not_before = null where not_before is not null;
       update fillrate.pending_lookups set not_before = null where not_before is not null;
       update fillrate.jobs set not_before = now() - interval '1 s' where not_before is not null;
@@ -145,7 +145,7 @@ class Batch {
     await this.#deliver()
     while ((await settleReceived(this.#deps)).deliveries > 0);
     if (number % 4 === 3)
-      await database.pool.query(
+      await database.query(
         `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('submitted', 'in_doubt')`,
       )
     await recoverAbandoned(this.#deps, [this.#run])
@@ -303,7 +303,7 @@ async function simulate(worlds: readonly World[], baseUrl: string): Promise<stri
     leaseMs: 1_000 * HOUR,
     scope: 'simulated',
   })
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id, source, sync_only)
      select 'email', email, jsonb_build_object('email', email), 'pending', $1, split_part(email, '-', 1), is_single
        from unnest($2::text[], $3::boolean[]) as v (email, is_single)`,
@@ -313,7 +313,7 @@ async function simulate(worlds: readonly World[], baseUrl: string): Promise<stri
       worlds.flatMap(({ emails, mode }) => emails.map(() => mode === 'single')),
     ],
   )
-  await database.pool.query(QUEUE_PENDING.replace('where state', `where run_id = ${run} and state`))
+  await database.query(QUEUE_PENDING.replace('where state', `where run_id = ${run} and state`))
   const batch = new Batch(worlds, baseUrl, run)
   try {
     for (let round = 0; round < ROUNDS && !(await batch.isDone()); round++) await batch.round(round)

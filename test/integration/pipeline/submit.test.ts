@@ -26,7 +26,7 @@ async function openRun(
   readonly run: runs.RunningRun
   readonly calls: { posted: number; maxInFlight: number }
 }> {
-  const { db, pool } = database
+  const { db } = database
   await runs.insertRun(db, {
     trigger: 'manual',
     sources: ['contacts'],
@@ -35,12 +35,12 @@ async function openRun(
     token: randomUUID(),
     leaseMs: 600_000,
   })
-  await pool.query(
+  await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', e, jsonb_build_object('email', e), 'pending', 1
        from generate_series(1, 500) n, lateral (select 'p' || n || '@example.com' as e) named`,
   )
-  await pool.query(QUEUE_PENDING)
+  await database.query(QUEUE_PENDING)
   const [run] = await runs.listRunning(db)
   if (!run) throw new Error('the run should be live')
   const calls = { posted: 0, maxInFlight: 0 }

@@ -27,12 +27,12 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 test('a delivery is settled only by the service that received it, in its own reading', async () => {
-  const { db, pool } = database
+  const { db } = database
   const numbers: number[] = []
   for (const host of ['ready.example', 'ordered.example']) numbers.push(await insertService(db, host, []))
   const [ready = -1, ordered = -1] = numbers
   const key = randomUUID()
-  await pool.query(
+  await database.query(
     `with made as (
        insert into fillrate.lookups (kind, key, service_id, input, state, job_key)
        select 'email', email, $3, jsonb_build_object('email', email), 'submitted', $1 from unnest($2::text[]) email

@@ -10,7 +10,7 @@ const NEW = 1_000
 let harness: Harness
 beforeAll(async () => {
   harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, SETTLED) })
-  await harness.database.pool.query(`
+  await harness.query(`
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at)
     values ('manual', '{contacts}', 'completed', 'test', gen_random_uuid(), now(), now());
     insert into fillrate.lookups (kind, key, input, state, run_id, requested_at, resolved_at, refresh_at)
@@ -48,7 +48,7 @@ test.each(['sync', 'bulk'] as const)(
   'what a run reads, one by one or in bulk (%s), grows with its own rows and not with their square',
   async (route) => {
     const before = await rowsRead()
-    await harness.database.pool.query(
+    await harness.query(
       `insert into crm.contacts (email) select '${route}' || n || '@example.com' from generate_series(1, $1::int) n`,
       [NEW],
     )

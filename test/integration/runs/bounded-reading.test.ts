@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 beforeEach(async () => {
-  await harness.database.pool.query(`
+  await harness.query(`
     truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.write_back_queue, fillrate.runs,
              fillrate.fill_rate_samples, crm.contacts, crm.accounts restart identity cascade;
     insert into crm.contacts (email) select 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)

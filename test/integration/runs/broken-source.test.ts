@@ -26,7 +26,7 @@ test.each([
     onTestFinished(() => app.close())
     const { pool } = harness.database
     // The process has checked it before: as a daemon has at its start.
-    await pool.query(breakIt)
+    await harness.query(breakIt)
     const report = await app.run(runRequest({ route: 'sync' }))
     expect(report).toMatchObject({ status: 'completed', rows: { enriched: 20 } })
     const [left] = report.left_out ?? []
@@ -71,12 +71,12 @@ test.each([
   const { pool } = harness.database
   const open = async (): Promise<boolean> =>
     (await pool.query('select from fillrate.troubles where ended_at is null')).rowCount === 1
-  await pool.query('alter table crm.contacts rename to contacts_away')
+  await harness.query('alter table crm.contacts rename to contacts_away')
   const app = await harness.open()
   const deps = { db: app.db, log: pino({ level: 'silent' }), brokenSources: app.brokenSources }
   const watch = new SourceWatch(deps, [...app.sources.values()], canReopen)
   expect([await watch.check(), await open()]).toEqual([false, true])
-  await pool.query('alter table crm.contacts_away rename to contacts')
+  await harness.query('alter table crm.contacts_away rename to contacts')
   expect([await watch.check(), await open()]).toEqual([true, canReopen])
   const next = await harness.open()
   await new SourceWatch(
@@ -99,12 +99,11 @@ test('triggers of a table that is gone are part of its trouble, and those of a n
   const deps = { db: app.db, log: pino({ level: 'silent' }), now: Date.now, service: 0 }
   const check = (): Promise<ReadonlyMap<string, string> | null> =>
     new Polling(deps, [...app.sources.values()]).checkTriggers()
-  const { pool } = harness.database
-  await pool.query('alter table crm.contacts rename to contacts_away')
+  await harness.query('alter table crm.contacts rename to contacts_away')
   expect(await check()).toEqual(new Map())
   const rows = await harness.query('select code, subject from fillrate.troubles')
   expect(rows).toEqual([{ code: 'source_broken', subject: 'contacts' }])
-  await pool.query('create table crm.contacts (like crm.contacts_away including all)')
+  await harness.query('create table crm.contacts (like crm.contacts_away including all)')
   expect(await check()).toEqual(new Map())
   // Once the mend is seen.
   await app.run(runRequest({ route: 'sync' }))
@@ -131,7 +130,7 @@ test('a receiver that was started without a broken source opens it after the men
   const stop = new AbortController()
   const served = app.serve({ signal: stop.signal })
   await expect.poll(() => harness.count(`fillrate.processes where role = 'serve'`)).toBe(1)
-  await pool.query('alter table crm.contacts rename column job_title to title')
+  await harness.query('alter table crm.contacts rename column job_title to title')
   await expect.poll(() => harness.count('crm.contacts where title is null')).toBe(0)
   await expect.poll(() => harness.count('fillrate.troubles where ended_at is null')).toBe(0)
   stop.abort()

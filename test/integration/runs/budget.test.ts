@@ -48,9 +48,7 @@ test('a run stops exactly at its budget, and the next one continues', async () =
 })
 
 test('rows that cost nothing are picked with a budget of zero', async () => {
-  await harness.database.pool.query(
-    `insert into crm.contacts (email) values ('person3@example.com'), ('new@example.com')`,
-  )
+  await harness.query(`insert into crm.contacts (email) values ('person3@example.com'), ('new@example.com')`)
   const report = await harness.run({ budget: 0 })
   expect(report).toMatchObject({
     status: 'budget_reached',
@@ -61,7 +59,7 @@ test('rows that cost nothing are picked with a budget of zero', async () => {
 })
 
 test('a page whose COMMIT got no response is charged once', async () => {
-  await harness.database.pool.query(
+  await harness.query(
     `insert into crm.contacts (email) select 'lost' || n || '@example.com' from generate_series(1, 3000) n`,
   )
   const before = harness.calls()
@@ -75,9 +73,8 @@ test('a page whose COMMIT got no response is charged once', async () => {
 })
 
 test('lookups taken over from a dead run are charged once if the COMMIT gets no response', async () => {
-  const { pool } = harness.database
   // A run of another process holds the lookups of these rows, not yet due, and dies while this one waits.
-  await pool.query(
+  await harness.query(
     `insert into crm.contacts (email) select 'left' || n || '@example.com' from generate_series(1, 40) n`,
   )
   const rows = await harness.query<{ id: number }>(
@@ -85,7 +82,7 @@ test('lookups taken over from a dead run are charged once if the COMMIT gets no 
      values ('manual', '{elsewhere}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour') returning id`,
   )
   const dead = rows[0]?.id
-  await pool.query(
+  await harness.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
      select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
        from (select 'left' || n || '@example.com' as e from generate_series(1, 40) n) emails`,
@@ -105,7 +102,7 @@ test('lookups taken over from a dead run are charged once if the COMMIT gets no 
     })
     .toBe(40)
   // In one statement: the run does not wait for late lookups once no other run holds them.
-  await pool.query(
+  await harness.query(
     `with due as (update fillrate.lookups set not_before = null where run_id = $1 and state = 'pending')
      update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`,
     [dead],

@@ -74,12 +74,12 @@ async function createFixture(
     leaseMs: 10 * 60_000,
     scope: SCOPE,
   })
-  await database.pool.query(
+  await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', email, jsonb_build_object('email', email), 'pending', $2 from unnest($1::text[]) email`,
     [emails, run],
   )
-  await database.pool.query(QUEUE_PENDING)
+  await database.query(QUEUE_PENDING)
   const deps = {
     db: database.db,
     sources: new Map(),
@@ -156,7 +156,7 @@ test('an error within a tick ends it, is thrown and logged, and loses no other r
   const fixture = await createFixture([...people(6), 'poison@example.com', ...people(30).slice(6)])
   const { deps, database, logged } = fixture
   // A response that the database rejects.
-  await database.pool.query(
+  await database.query(
     `alter table fillrate.lookups add constraint poison check (key <> 'poison@example.com' or state not in ('found', 'not_found'))`,
   )
   const limiter = new Limiter({})
@@ -175,7 +175,7 @@ test('an error within a tick ends it, is thrown and logged, and loses no other r
   const answered = fixture.sandbox.stats().calls.accepted - 1
   const after = await states(fixture)
   expect((after['found'] ?? 0) + (after['not_found'] ?? 0)).toBe(answered)
-  await database.pool.query(
+  await database.query(
     `update fillrate.lookups set not_before = now() + interval '1 day' where not_before is not null`,
   )
   // One tick: it does not end while lookups that it prepared are being marked.
@@ -245,7 +245,7 @@ test('the last answers are reported as such, also if it is not known yet that th
 
 test('emails that do not fill a job are submitted as soon as all rows are picked', async () => {
   const { deps, database } = await createFixture(people(10))
-  await database.pool.query(`update fillrate.runs set options = options || '{"route": "bulk"}'`)
+  await database.query(`update fillrate.runs set options = options || '{"route": "bulk"}'`)
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   const ending = new AbortController()
@@ -286,7 +286,7 @@ test('emails that do not fill a job are submitted as soon as all rows are picked
   // The runs are listed a moment before the last row is picked, and that list is kept for some looks.
   sent.length = 0
   await expect.poll(() => read().some(isList), { interval: 5 }).toBe(true)
-  await database.pool.query('update fillrate.runs set picking_finished_at = now()')
+  await database.query('update fillrate.runs set picking_finished_at = now()')
   isPicking = false
   read()
   sent.length = 0

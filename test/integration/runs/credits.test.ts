@@ -80,7 +80,7 @@ async function openStand(lost: ReadonlySet<number> = new Set()): Promise<Stand> 
 }
 
 async function open(table: string, rows: number, stand: Stand) {
-  await database.pool.query(`
+  await database.query(`
     create table ${table} (id int primary key, email text, title text, phone text);
     insert into ${table} select n, '${table}' || n || '@x.example' from generate_series(1, ${rows}) n`)
   return createFillrate({
@@ -159,7 +159,7 @@ test('a killed process leaves the most of its calls in doubt, and keeps their ch
     [token],
   )
   const ids = rows.map(({ id }) => id)
-  await pool.query(
+  await database.query(
     `insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids) values ($1, now() - interval '1 s', $2)`,
     [token, ids],
   )

@@ -228,7 +228,7 @@ test('what a dead run had leased is requested, also if the leases expire while i
   await dryRun({ route: 'sync' })
   // As a process leaves it that is killed during its last five calls.
   const token = '5f0b9c0e-8d6e-4c59-9d0a-6b1f6b2f7a11'
-  await harness.database.pool.query(`
+  await harness.query(`
     update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '3 s';
     update fillrate.lookups
        set state = 'leased', lease_token = '${token}', record = null, resolved_at = null, refresh_at = null

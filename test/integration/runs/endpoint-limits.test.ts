@@ -10,7 +10,7 @@ let database: TestDatabase
 let service: LoopbackService
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create table accounts (id int primary key, website text, industry text);
     create table contacts (id int primary key, email text, title text);
     insert into accounts select n, 'https://company' || n || '.example' from generate_series(1, 500) n;
@@ -94,7 +94,7 @@ test('limits of endpoints are learnt from their headers, and no call is refused'
     person: createWindows(50, 5000),
     company: createWindows(5, 5000),
   })
-  await database.pool.query(`
+  await database.query(`
     create table firms (id int primary key, website text, industry text);
     create table people (id int primary key, email text, title text);
     insert into firms select n, 'https://firm' || n || '.example' from generate_series(1, 15) n;
@@ -110,7 +110,7 @@ test('people are looked up although the only company states a smaller limit and 
     { person: createWindows(100, 1000), company: createWindows(5, 3_600_000) },
     { person: 10, company: 700 },
   )
-  await database.pool.query(`
+  await database.query(`
     create table works (id int primary key, website text, industry text);
     create table staff (id int primary key, email text, title text);
     insert into works select 1, 'https://works.example';
@@ -129,13 +129,13 @@ test('the next leader looks people up while companies wait for the limit that th
     person: createWindows(100, 1000),
     company: createWindows(80, 3_600_000),
   })
-  await database.pool.query(`
+  await database.query(`
     create table shops (id int primary key, website text, industry text);
     create table buyers (id int primary key, email text, title text);
     insert into shops select n, 'https://shop' || n || '.example' from generate_series(1, 200) n`)
   /** How many companies a leader looks up that ends without a word once these people are looked up too. */
   const lead = async (people: number): Promise<number> => {
-    await database.pool.query(`
+    await database.query(`
       insert into buyers select n, 'b' || n || '@x.example' from generate_series(1, ${people}) n
           on conflict do nothing`)
     const stopping = new AbortController()
@@ -143,12 +143,12 @@ test('the next leader looks people up while companies wait for the limit that th
     const run = fillrate.run({ budget: 'unlimited', signal: stopping.signal })
     await expect.poll(() => counts.person).toBe(people)
     await expect.poll(listExhausted).toContain('company')
-    await database.pool.query(
+    await database.query(
       `update fillrate.leases set lease_token = gen_random_uuid(), leased_until = now() + interval '1 hour'`,
     )
     stopping.abort()
     expect(await run).toMatchObject({ status: 'interrupted' })
-    await database.pool.query('delete from fillrate.leases')
+    await database.query('delete from fillrate.leases')
     return counts.company
   }
   const companies = await lead(300)

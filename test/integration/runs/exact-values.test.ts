@@ -21,7 +21,7 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   service.records.clear()
-  await database.pool.query(
+  await database.query(
     'drop table if exists people; truncate fillrate.runs, fillrate.lookups, fillrate.rows, fillrate.changes cascade',
   )
 })
@@ -65,7 +65,7 @@ const rows = async (): Promise<string[]> =>
 
 /** Makes every row and lookup due, so that the next run requests them again. */
 const makeDue = (): Promise<unknown> =>
-  database.pool.query(
+  database.query(
     `update fillrate.lookups set refresh_at = now() - interval '1 s'; update fillrate.rows set due_at = now() - interval '1 s'`,
   )
 
@@ -73,7 +73,7 @@ test.each(['SQL, DMY', 'German', 'Postgres, MDY'])(
   'DateStyle %s: run, rerun, undo and redo',
   async (style) => {
     const name = new URL(database.url).pathname.slice(1)
-    await database.pool.query(`
+    await database.query(`
       create table people (id date primary key, email text, at timestamptz, span text, title text);
       insert into people values ('2020-12-03', 'a@x.no', '2020-01-02 03:04:05+00'), ('2020-03-12', 'b@x.no', null);
       alter database "${name}" set DateStyle = '${style}'`)
@@ -102,7 +102,7 @@ test.each(['SQL, DMY', 'German', 'Postgres, MDY'])(
         last = undone.run ?? 0
       }
     } finally {
-      await database.pool.query(`alter database "${name}" reset DateStyle`)
+      await database.query(`alter database "${name}" reset DateStyle`)
     }
   },
 )
@@ -114,7 +114,7 @@ test.skipIf(!hasPgBouncer())('the same behind PgBouncer in transaction mode', as
   url.password ||= 'password'
   const pooler = await startPgBouncer(url)
   url.port = String(pooler.port)
-  await database.pool.query(`
+  await database.query(`
     create table people (id int primary key, email text, at timestamptz, length float8);
     insert into people values (1, 'a@x.no', '2020-01-02 03:04:05+00', 0.1 + 0.2::float8);
     alter database "${pathname.slice(1)}" set DateStyle = 'German'; alter database "${pathname.slice(1)}" set extra_float_digits = 0`)
@@ -132,12 +132,12 @@ test.skipIf(!hasPgBouncer())('the same behind PgBouncer in transaction mode', as
     expect(restored).toEqual([{ same: true, at: '1577934245.000000' }])
   } finally {
     await pooler.stop()
-    await database.pool.query(`alter database "${pathname.slice(1)}" reset all`)
+    await database.query(`alter database "${pathname.slice(1)}" reset all`)
   }
 })
 
 test('numbers are stored and written as the service sent them', async () => {
-  await database.pool.query(`
+  await database.query(`
     create table people (id int primary key, email text, n numeric(30,2), m numeric, t text, j jsonb, a jsonb[], list numeric[]);
     insert into people values (1, 'a@x.no')`)
   const outputs = Object.fromEntries(
@@ -156,7 +156,7 @@ test('numbers are stored and written as the service sent them', async () => {
 })
 
 test('tracked arrays with long numbers are updated by the next record', async () => {
-  await database.pool.query(`
+  await database.query(`
     create table people (id int primary key, email text, list numeric[], ids bigint[]);
     insert into people values (1, 'a@x.no')`)
   const outputs = { list: field('list', 'tracked'), ids: field('ids', 'tracked') }
@@ -172,13 +172,13 @@ test('tracked arrays with long numbers are updated by the next record', async ()
 })
 
 test("rows whose key no longer fits the column's type count as missing, and block no run", async () => {
-  await database.pool.query(`
+  await database.query(`
     create table people (id int primary key, email text, title text);
     insert into people select n, 'p' || n || '@x.no' from generate_series(1, 5) n`)
   for (let n = 1; n <= 5; n++) answer(`p${n}@x.no`, '"title": "CTO"')
   const outputs = { title: 'title' }
   await run(outputs)
-  await database.pool.query(`
+  await database.query(`
     update fillrate.rows set state = 'waiting', lookup_id = null, settled_at = null, run_id = null where key <> '1';
     update people set title = null;
     alter table people alter id type uuid using md5(id::text)::uuid`)
@@ -192,7 +192,7 @@ test("rows whose key no longer fits the column's type count as missing, and bloc
 })
 
 test('undoing an older run leaves what a newer run has written, also if both wrote the same', async () => {
-  await database.pool.query(`
+  await database.query(`
     create table people (id int primary key, email text, flag boolean, title text);
     insert into people values (1, 'a@x.no')`)
   const outputs = { flag: field('flag', 'always'), title: field('title', 'always') }

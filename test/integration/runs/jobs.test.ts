@@ -41,7 +41,7 @@ test('a job without a delivery expires, and its inputs are requested one by one'
   const running = harness.run({ route: 'bulk' })
   // Its deadline passes after all others are delivered, however long that takes.
   await expect.poll(jobStates).toEqual({ submitted: 1, completed: 3 })
-  await harness.database.pool.query(`update fillrate.jobs set deadline_at = now() where state = 'submitted'`)
+  await harness.query(`update fillrate.jobs set deadline_at = now() where state = 'submitted'`)
   const report = await running
   expect(report).toMatchObject({
     status: 'completed',

@@ -19,7 +19,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-beforeEach(() => database.pool.query('truncate fillrate.rate_limits, fillrate.leases, fillrate.troubles'))
+beforeEach(() => database.query('truncate fillrate.rate_limits, fillrate.leases, fillrate.troubles'))
 
 async function lead(
   owner: string,

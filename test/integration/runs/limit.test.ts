@@ -13,13 +13,12 @@ afterAll(() => harness.close())
 
 /** A run of another process, alive until `die`, that holds rows of `contacts` with lookups that are not yet due. */
 async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held(): Promise<number> }> {
-  const { pool } = harness.database
   const runs = await harness.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{contacts}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour') returning id`,
   )
   const id = runs[0]?.id
-  await pool.query(
+  await harness.query(
     `with inserted as (
        insert into fillrate.lookups (kind, key, input, state, run_id, not_before)
        select 'email', e, jsonb_build_object('email', e), 'pending', $1, 'infinity'
@@ -32,7 +31,9 @@ async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held():
   )
   return {
     die: async () => {
-      await pool.query(`update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`, [id])
+      await harness.query(`update fillrate.runs set leased_until = now() - interval '1 s' where id = $1`, [
+        id,
+      ])
     },
     held: async () => {
       const left = await harness.query(`select from fillrate.rows where run_id = $1`, [id])
@@ -88,8 +89,7 @@ test('a run takes over no rows of a source paused meanwhile', async () => {
 })
 
 test('a run shows only the jobs that its own rows wait for', async () => {
-  const { pool } = harness.database
-  await pool.query(
+  await harness.query(
     `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
      values (gen_random_uuid(), 'another', 'submitted', 1, '{1}', now(), now() + interval '1 hour')`,
   )

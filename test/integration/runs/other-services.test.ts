@@ -31,7 +31,7 @@ beforeAll(async () => {
   await createCrm(client, SIZE)
   await client.end()
   for (const schema of ['pdl', 'apollo', 'fullenrich'])
-    await database.pool.query(`
+    await database.query(`
       create schema ${schema};
       create table ${schema}.accounts (like crm.accounts including all);
       create table ${schema}.contacts (like crm.contacts including all);
@@ -133,7 +133,7 @@ test('Apollo: ten people in a call, in the order of the inputs', async () => {
 })
 
 test('an answer that was on the way when the process died is counted, and its people are requested again, singly', async () => {
-  await database.pool.query(
+  await database.query(
     `create schema killed;
      create table killed.contacts (id int primary key, account_id bigint, deleted_at date, email text, title text);
      create table killed.accounts (id bigint, name text);
@@ -182,7 +182,7 @@ test('FullEnrich: a lost delivery is fetched; a repeated one counts once', async
 })
 
 test('without a webhook, jobs are fetched, of one person too; one that the service has no more is given up', async () => {
-  await database.pool.query(`
+  await database.query(`
     create schema polled;
     create table polled.accounts (id bigint, name text);
     create table polled.contacts (id int primary key, account_id bigint, deleted_at date, email text, title text);

@@ -61,7 +61,7 @@ test('inputs that always fail neither open the circuit nor hold up a run: it lea
   expect(rows).toEqual([{ held: true, counted: true }])
 
   // The next run takes them, and their times stay, however long the first one took.
-  await database.pool.query(
+  await database.query(
     `update fillrate.lookups set not_before = not_before + interval '1 day' where state = 'pending'`,
   )
   const again = await harness.run({ route: 'sync' })

@@ -14,14 +14,14 @@ beforeAll(async () => {
     },
     prepare: ({ pool }) => createCrm(pool, 60),
   })
-  await harness.database.pool.query('create publication everything for all tables')
+  await harness.query('create publication everything for all tables')
 })
 afterAll(() => harness.close())
 
 test('the pipeline runs in a database that publishes all its tables', async () => {
   const app = await harness.open()
   for (const route of ['sync', 'bulk'] as const) {
-    await harness.database.pool.query(
+    await harness.query(
       `insert into crm.contacts (email) select '${route}' || n || '@example.com' from generate_series(1, 150) n`,
     )
     const report = await app.run(runRequest({ route }))
@@ -40,7 +40,7 @@ test('every table has a replica identity', async () => {
 })
 
 test('a source that is published without a replica identity is reported before anything is paid for', async () => {
-  await harness.database.pool.query(`
+  await harness.query(`
     alter table crm.contacts drop constraint contacts_pkey cascade;
     alter table crm.contacts add constraint contacts_id_unique unique (id);
     insert into crm.contacts (email) values ('last@example.com')`)

@@ -77,11 +77,10 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 const set = async (isOdd: boolean): Promise<void> => {
-  const { pool } = harness.database
   const rows = await harness.query<{ name: string }>('select current_database() as name')
   const database = rows[0]?.name ?? ''
   for (const [setting, value] of Object.entries(SETTINGS))
-    await pool.query(
+    await harness.query(
       isOdd
         ? `alter database "${database}" set ${setting} = ${value}`
         : `alter database "${database}" reset ${setting}`,
@@ -89,7 +88,6 @@ const set = async (isOdd: boolean): Promise<void> => {
 }
 
 test('a role may be set as it likes: a run writes the same cells, an undo restores them, whatever was set when', async () => {
-  const { pool } = harness.database
   const table = (): Promise<string> => harness.checksum('crm.people')
   const undo = async (run: number): Promise<number> => {
     const undone = await harness.undo(run)
@@ -109,8 +107,8 @@ test('a role may be set as it likes: a run writes the same cells, an undo restor
   expect(await table()).toBe(before)
   const again = await undo(redo)
   expect(await table()).toBe(written)
-  await pool.query('truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade')
-  await pool.query(
+  await harness.query('truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade')
+  await harness.query(
     'update crm.people set title = null, score = null, exact = null, spans = null, times = null, doc = null',
   )
   const base = await table()
@@ -128,9 +126,8 @@ test('a role may be set as it likes: a run writes the same cells, an undo restor
 })
 
 test('an error that a setting of the role has raised names it', async () => {
-  const { pool } = harness.database
   // Each answer of this table takes its time.
-  await pool.query(`
+  await harness.query(`
     create function crm.slow() returns boolean language plpgsql volatile as $$ begin perform pg_sleep(0.05); return true; end $$;
     create policy slow on fillrate.runs using (crm.slow());
     create role slow_${process.pid} login password 'x';
@@ -158,15 +155,14 @@ test('an error that a setting of the role has raised names it', async () => {
     expect(text).toContain(`alter role slow_${process.pid} set statement_timeout =`)
   } finally {
     await rm(folder, { recursive: true })
-    await pool.query(`
+    await harness.query(`
       drop policy slow on fillrate.runs; drop function crm.slow; alter table fillrate.runs disable row level security;
       drop owned by slow_${process.pid}; drop role slow_${process.pid}`)
   }
 })
 
 test('a role that may not write is told so at once', { timeout: 40_000 }, async () => {
-  const { pool } = harness.database
-  await pool.query(`
+  await harness.query(`
     create role reader_${process.pid} superuser login password 'x';
     alter role reader_${process.pid} set default_transaction_read_only = on`)
   const url = new URL(harness.database.url)
@@ -193,6 +189,6 @@ test('a role that may not write is told so at once', { timeout: 40_000 }, async 
     }
   } finally {
     await rm(folder, { recursive: true })
-    await pool.query(`drop role reader_${process.pid}`)
+    await harness.query(`drop role reader_${process.pid}`)
   }
 })

@@ -72,13 +72,13 @@ async function titles(): Promise<string[]> {
 
 /** What the contacts would hold if there had never been another service. */
 async function titlesOf(sandbox: Sandbox): Promise<string[]> {
-  const { pool } = live.database
   const app = await live.open({
     environment: { ...environmentFor(live.database.url, sandbox), apiKeys: ['live-1'] },
   })
   await app.run(runRequest({ sources: ['contacts'], route: 'sync' }))
   const expected = await titles()
-  await pool.query(`delete from fillrate.changes; delete from fillrate.rows; delete from fillrate.lookups;
+  await live.database
+    .query(`delete from fillrate.changes; delete from fillrate.rows; delete from fillrate.lookups;
     update crm.contacts set title = case when id % 7 = 0 then title end, phone = null, seniority = null, company = null`)
   return expected
 }

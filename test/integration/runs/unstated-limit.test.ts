@@ -17,7 +17,7 @@ const refused = new Map<number, number>()
 let service: LoopbackService
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create table contacts (id int primary key, email text, title text);
     insert into contacts select n, 'p' || n || '@x.example' from generate_series(1, ${PEOPLE}) n`)
   service = await startLoopback((_, response) => {

@@ -21,8 +21,8 @@ const SETTINGS = `
 beforeAll(async () => {
   database = await createTestDatabase()
   const name = new URL(database.url).pathname.slice(1)
-  await database.pool.query(SETTINGS.replaceAll('%', name))
-  await database.pool.query(`
+  await database.query(SETTINGS.replaceAll('%', name))
+  await database.query(`
     create schema ext; create extension citext schema ext; create extension hstore schema ext; create extension ltree schema ext;
     create type pair as (word text, n int)`)
 })
@@ -32,7 +32,7 @@ afterAll(async () => {
 
 /** Creates a table `people` with these columns, a key and an email. */
 async function table(columns: string, rows: string): Promise<void> {
-  await database.pool.query(
+  await database.query(
     `drop table if exists people cascade; create table people (id int primary key, email text, ${columns}); ${rows}`,
   )
 }
@@ -163,7 +163,7 @@ describe('undo and its undo, to the byte', () => {
     })
     const inOslo = <T>(act: (tx: Parameters<typeof writeBatch>[0]) => Promise<T>): Promise<T> =>
       inTransaction(database.db, async (tx) => {
-        await database.pool.query('select')
+        await database.query('select')
         await tx
           .selectNoFrom((eb) =>
             eb.fn('set_config', [eb.val('TimeZone'), eb.val('Europe/Oslo'), eb.val(true)]).as('zone'),
@@ -216,7 +216,7 @@ describe('undo and its undo, to the byte', () => {
       j: { k: [1] },
       s: 'x',
     })
-    await database.pool.query(
+    await database.query(
       'alter table people alter n type text, alter j type json using j::json, alter s type json using s::json',
     )
     const results = await undo(
@@ -289,14 +289,14 @@ describe('an error of one cell rejects only that cell', () => {
   test('an error that occurs without any row ends the batch', async () => {
     await table('v text', `insert into people values (1, 'a');`)
     const source = await open([always('v')])
-    await database.pool.query('alter table people rename v to w')
+    await database.query('alter table people rename v to w')
     await expect(write(source, ['1'], { v: 'x' })).rejects.toMatchObject({ code: '42703' })
   })
 })
 
 describe('keys', () => {
   test('are compared with the operators of their index, whatever schema their extension is in', async () => {
-    await database.pool.query(`
+    await database.query(`
       create table places (k ext.citext primary key, email text, v text);
       insert into places select case when g % 2 = 0 then upper('k' || md5(g::text)) else 'k' || md5(g::text) end, 'cs' || g
         from generate_series(1, 1300) g;
@@ -327,7 +327,7 @@ describe('keys', () => {
   test.each(['real', 'double precision', 'tstzrange', 'timestamp with time zone[]'])(
     'of type %s are refused: two of them may look alike',
     async (type) => {
-      await database.pool.query(
+      await database.query(
         `drop table if exists keyed; create table keyed (k ${type} primary key, email text, v text)`,
       )
       await expect(
@@ -343,7 +343,7 @@ describe('keys', () => {
     const old = await open([always('v')])
     const batch = await prepare(database, old, ['1', '2'], { v: 'x' })
     const [one] = await write(old, ['1'], { v: 'y' })
-    await database.pool.query('alter table people alter id type uuid using md5(id::text)::uuid')
+    await database.query('alter table people alter id type uuid using md5(id::text)::uuid')
     const source = await open([always('v')])
     expect(await inTransaction(database.db, (tx) => writeBatch(tx, source, batch))).toMatchObject([
       { outcome: 'row_missing' },
@@ -434,10 +434,10 @@ describe('values', () => {
     await table(names.map((name) => `${name} text`).join(', '), `insert into people values (1, 'a');`)
     const source = await open(names.map((name) => output(name, name, { policy: 'tracked' })))
     const [written] = await write(source, ['1'], Object.fromEntries(names.map((name) => [name, 'x'])))
-    await database.pool.query(`
+    await database.query(`
       create table if not exists was (key text, input_hash bigint, written jsonb); truncate was`)
     const [row] = await readPage(database.db, source, keysQuery(source, ['1']))
-    await database.pool.query('insert into was values ($1, $2, $3)', [
+    await database.query('insert into was values ($1, $2, $3)', [
       '1',
       row?.input_hash,
       JSON.stringify(written?.after),
@@ -451,7 +451,7 @@ describe('values', () => {
       lastWritten: sql<{ key: string; input_hash: unknown; written: unknown }>`select * from was`,
     }
     expect((await pageQuery(source, options).execute(database.db)).rows).toMatchObject([{ lacks: true }])
-    await database.pool.query(`update people set ${names.map((name) => `${name} = 'typed'`).join(', ')}`)
+    await database.query(`update people set ${names.map((name) => `${name} = 'typed'`).join(', ')}`)
     expect((await pageQuery(source, options).execute(database.db)).rows).toMatchObject([{ lacks: false }])
   })
 })

@@ -16,7 +16,7 @@ let database: TestDatabase
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create type stage as enum ('new', 'old');
     create table people (
       id int primary key, email text, title text, code varchar(3), small smallint, big bigint, price numeric, ratio double precision,

@@ -12,7 +12,7 @@ let database: TestDatabase
 beforeAll(async () => {
   database = await createTestDatabase()
   const name = new URL(database.url).pathname.slice(1)
-  await database.pool.query(
+  await database.query(
     `alter database "${name}" set DateStyle = 'SQL, DMY'; alter database "${name}" set TimeZone = 'Asia/Kolkata';
      create type stage as enum ('new', 'it''s "old"'); create type pair as (word text, n int);
      create domain score as numeric check (value > -2); create domain tag as char(5)`,
@@ -72,7 +72,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 
 describe('a cell as text is read as the value that it has in JSON', () => {
   test.each(Object.entries(VALUES))('%s', async (type, values) => {
-    await database.pool.query(
+    await database.query(
       `drop table if exists people; create table people (id int primary key, email text, x ${type});
        insert into people values ${[...values, 'null'].map((value, n) => `(${n}, 'a', ${value})`).join(', ')}`,
     )
@@ -93,7 +93,7 @@ describe('a cell as text is read as the value that it has in JSON', () => {
   })
 
   test('keys in jsonb', async () => {
-    await database.pool.query(
+    await database.query(
       `drop table if exists people; create table people (id int primary key, email text, x jsonb);
        insert into people values (0, 'a', '{"k": 1.50}'), (1, 'a', '{"k": null}'), (2, 'a', '{}'), (3, 'a', null), (4, 'a', '{"k": "1"}')`,
     )

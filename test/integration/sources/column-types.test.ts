@@ -8,7 +8,7 @@ let database: TestDatabase
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create type mood as enum ('Good', 'so so');
     create domain short as varchar(5) check (value <> 'bad');
     create domain shorter as short;
@@ -31,7 +31,7 @@ let next = 1
 /** Writes one value to a column of a new row. Returns what the column then holds, as text, or why it was rejected. */
 async function writeTo(column: string, value: unknown, options = {}) {
   const key = String(next++)
-  await database.pool.query(`insert into typed (id, email) values ($1, 'a')`, [key])
+  await database.query(`insert into typed (id, email) values ($1, 'a')`, [key])
   const result = await writeAgain(key, column, value, options)
   const rows = await database.query<{ value: string | null }>(
     `select ${column}::text as value from typed where id = $1`,

@@ -16,7 +16,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people, accounts;
     create table accounts (id int primary key, name text);
     create table people (id int primary key, email text, title text, phone text, account_id int references accounts,
@@ -98,7 +98,7 @@ test('a row that is deleted or leaves the source meanwhile is missing', async ()
 })
 
 test('a row that changes after the statement began, and before it is locked, is read as it is then', async () => {
-  await database.pool.query(`insert into people select n, n || '@x.no' from generate_series(3, 6) as n`)
+  await database.query(`insert into people select n, n || '@x.no' from generate_series(3, 6) as n`)
   source = await openSource(
     database.db,
     mapping({
@@ -120,7 +120,7 @@ test('a row that changes after the statement began, and before it is locked, is 
       return rows.length
     })
     .toBe(1)
-  await database.pool.query(`
+  await database.query(`
     update people set title = 'Typed' where id = 2; update people set email = 'c@x.no' where id = 3;
     delete from people where id = 4; update people set account_id = 2 where id = 5; update people set id = 7 where id = 6`)
   expect(await writing).toMatchObject([
@@ -143,7 +143,7 @@ test('a row that changes after the statement began, and before it is locked, is 
 })
 
 test('a row that references a locked one can be inserted meanwhile', async () => {
-  await database.pool.query(
+  await database.query(
     `drop table if exists notes; create table notes (person int references people, note text)`,
   )
   const batch = await prepare(database, source, ['1'], record)
@@ -152,7 +152,7 @@ test('a row that references a locked one can be inserted meanwhile', async () =>
     const inserted = await database.pool.query(`insert into notes values (1, 'x')`)
     expect(inserted.rowCount).toBe(1)
   })
-  await database.pool.query('drop table notes')
+  await database.query('drop table notes')
 })
 
 test('of two writers of the same rows the first one wins, and neither waits for the other', async () => {

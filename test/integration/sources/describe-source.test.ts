@@ -12,7 +12,7 @@ let database: TestDatabase
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create type stage as enum ('Lead', 'Customer');
     create table accounts (id int primary key, person int, code text);
     create table people (id int primary key, email text, title text, stage stage, updated_at timestamptz, seen_at timestamptz);
@@ -79,9 +79,9 @@ describe('describeSource', () => {
     expect(await places({ outputs: unique(['seen_at']) })).toEqual([
       expect.stringContaining(`${todo} ("seen_at", "title")`),
     ])
-    await database.pool.query('create index unique_title on people (title)')
+    await database.query('create index unique_title on people (title)')
     expect(await places({ outputs: unique(['seen_at']) })).toEqual([])
-    await database.pool.query('drop index unique_title')
+    await database.query('drop index unique_title')
   })
 
   test('reports nothing for a sound source', async () => {

@@ -22,7 +22,7 @@ async function fill(
   options: Partial<OutputMapping>,
   more: Parameters<typeof mapping>[0] = {},
 ): Promise<unknown[]> {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people, teams;
     create table teams (id int primary key, name text);
     create table people (id int primary key, email text, team_id int, filled text, attributes jsonb);

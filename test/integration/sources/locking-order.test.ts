@@ -17,7 +17,7 @@ const PEOPLE = `
   analyze people`
 
 test('all rows are locked and evaluated before the first is updated', async () => {
-  await database.pool.query(`${PEOPLE};
+  await database.query(`${PEOPLE};
     create function next_row() returns trigger language plpgsql as $$ begin
       if pg_trigger_depth() = 1 then update people set n = 9 where id = new.id + 1; end if;
       return new;

@@ -15,7 +15,7 @@ let database: TestDatabase
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create schema crm;
     create type crm.stage as enum ('Lead', 'Customer');
     create domain crm.short as varchar(5) check (value <> 'bad');
@@ -102,7 +102,7 @@ describe('a table', () => {
 
 test('a database that cannot store every character is rejected', async () => {
   const name = `latin_${database.url.slice(-12)}`
-  await database.pool.query(`create database ${name} encoding 'LATIN1' template template0 locale 'C'`)
+  await database.query(`create database ${name} encoding 'LATIN1' template template0 locale 'C'`)
   const url = new URL(database.url)
   url.pathname = `/${name}`
   const db = openDatabase({ url: url.href, max: 1 })
@@ -111,7 +111,7 @@ test('a database that cannot store every character is rejected', async () => {
     await expect(openSource(db, mapping())).rejects.toThrow('a database in LATIN1')
   } finally {
     await db.destroy()
-    await database.pool.query(`drop database ${name} with (force)`)
+    await database.query(`drop database ${name} with (force)`)
   }
 })
 
@@ -356,7 +356,7 @@ describe('an expression that the database rejects is shown with a caret', () => 
 describe('privileges', () => {
   test('that are missing are named; the required ones are enough', async () => {
     const role = `clerk_${database.url.slice(-12)}`
-    await database.pool.query(`
+    await database.query(`
       create role ${role} login password 'x';
       grant usage on schema crm to ${role};
       grant select (id, email, plain), update (plain) on crm."Contacts" to ${role}`)
@@ -365,7 +365,7 @@ describe('privileges', () => {
     url.password = 'x'
     const db = openDatabase({ url: url.href, max: 1 })
     try {
-      await database.pool.query(`insert into crm."Contacts" (email) values ('a@x.no')`)
+      await database.query(`insert into crm."Contacts" (email) values ('a@x.no')`)
       const source = await openSource(db, contacts())
       const page = pageQuery(source, { after: null, limit: 5, where: null, changedSince: null })
       const rows = await readPage(db, source, page)
@@ -399,7 +399,7 @@ describe('privileges', () => {
       )
     } finally {
       await db.destroy()
-      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+      await database.query(`drop owned by ${role}; drop role ${role}`)
     }
   })
 })

@@ -27,7 +27,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people, accounts;
     create table accounts (id int primary key, name text, domain text);
     create table people (id int primary key, email text, title text, phone text, attributes jsonb,
@@ -136,7 +136,7 @@ describe('a page', () => {
       ['', ''],
       [null, null],
     ]) {
-      await database.pool.query('update people set email = $1, phone = $2', [email, phone])
+      await database.query('update people set email = $1, phone = $2', [email, phone])
       hashes.add((await page(source))[0]?.input_hash)
     }
     expect(hashes.size).toBe(13)

@@ -16,7 +16,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people, countries, regions, offices, log cascade;
     drop domain if exists extension_number cascade;
     create domain extension_number as text constraint is_short check (value is null or length(value) < 5) default null;
@@ -250,7 +250,7 @@ const FUNCTIONS = `
 
 describe('a cell that the database rejects costs no other cell', () => {
   test.each(misfits)('$name', async ({ outputs, bad, skipped, before = '', touch = {} }) => {
-    await database.pool.query(FUNCTIONS + before)
+    await database.query(FUNCTIONS + before)
     const source = await open(outputs, { touch })
     const results = await write(database, source, ['1', '2', '3'], (key: string) =>
       key === '2' ? { title: 'CTO', ...bad } : { title: 'CTO' },
@@ -299,7 +299,7 @@ test('a skipped cell has the value that its expression gave, if a constraint rej
 })
 
 test('a cell that the policy protects is protected, whatever its value', async () => {
-  await database.pool.query(`update people set country = 'NO', score = 1 where id = 1`)
+  await database.query(`update people set country = 'NO', score = 1 where id = 1`)
   const source = await open(outputsWithMisfits)
   const batch = await prepare(database, source, ['1'], {
     title: 'CTO',
@@ -331,7 +331,7 @@ test('a cell left out with another of its group is skipped too', async () => {
     { column: 'region', reason: 'group_incomplete' },
     { column: 'region_country', reason: 'no_value' },
   ])
-  await database.pool.query(`
+  await database.query(`
     insert into regions values ('SE', '03'); update people set region_country = 'SE' where id = 2`)
   const [typed] = await write(database, source, ['2'], { title: 'CTO', country: 'NO', region: '03' })
   expect(typed).toMatchObject({
@@ -342,7 +342,7 @@ test('a cell left out with another of its group is skipped too', async () => {
 })
 
 test('a trigger may need the time that a deferred constraint gives it', async () => {
-  await database.pool.query(`
+  await database.query(`
     create table visits (person int, office int references offices deferrable initially deferred);
     create or replace function visit() returns trigger language plpgsql as $$
       begin
@@ -368,14 +368,12 @@ test('a trigger may need the time that a deferred constraint gives it', async ()
     ])
     expect(results[1]?.skipped).toMatchObject([{ column: 'title', reason: 'foreign_key' }])
   } finally {
-    await database.pool.query('drop table visits')
+    await database.query('drop table visits')
   }
 })
 
 test('600 rows with bad cells among 1,000 take fewer than 20 statements, and lose nothing else', async () => {
-  await database.pool.query(
-    `insert into people (id, email) select n, 'p' || n from generate_series(1001, 2000) n`,
-  )
+  await database.query(`insert into people (id, email) select n, 'p' || n from generate_series(1001, 2000) n`)
   const source = await open(outputsWithMisfits, { touch: { touched_at: 'now()', low: '1 / (t.id % 3)' } })
   const keys = Array.from({ length: 1000 }, (_, n) => String(n + 1001))
   const record = (key: string): object => ({
@@ -403,7 +401,7 @@ test('600 rows with bad cells among 1,000 take fewer than 20 statements, and los
 })
 
 test('a cell of a partition is found by the constraint of the partition', async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists parts;
     create table parts (id int primary key, email text, title text, level int) partition by range (id);
     create table low_parts partition of parts for values from (1) to (10);
@@ -421,7 +419,7 @@ test('a cell of a partition is found by the constraint of the partition', async 
 
 test('a row level policy costs the cell that it does not allow', async () => {
   const source = await open([output('note', 'note'), output('country', 'country')])
-  await database.pool.query(`
+  await database.query(`
     drop role if exists clerk_of_cells; create role clerk_of_cells; grant all on people to clerk_of_cells; grant select on countries to clerk_of_cells;
     alter table people enable row level security;
     create policy everything on people using (true) with check (note is distinct from 'theirs')`)
@@ -433,7 +431,7 @@ test('a row level policy costs the cell that it does not allow', async () => {
   expect(results).toMatchObject([
     { outcome: 'written', after: { title: 'CTO', country: 'NO' }, skipped: [{ column: 'note' }] },
   ])
-  await database.pool.query('drop owned by clerk_of_cells; drop role clerk_of_cells')
+  await database.query('drop owned by clerk_of_cells; drop role clerk_of_cells')
 })
 
 describe('unique', () => {
@@ -446,7 +444,7 @@ describe('unique', () => {
       }),
     )
   const accounts = (text: string): Promise<unknown> =>
-    database.pool.query(`update people set rank = case ${text} end where id <= 20`)
+    database.query(`update people set rank = case ${text} end where id <= 20`)
   const noteOf = async (): Promise<unknown[]> =>
     (await database.query<{ id: number }>('select id from people where note is not null order by id')).map(
       ({ id }) => id,
@@ -467,7 +465,7 @@ describe('unique', () => {
   })
 
   test('sees the rows of the table, also those outside the source', async () => {
-    await database.pool.query(`update people set note = 'x', rank = 1 where id = 20`)
+    await database.query(`update people set note = 'x', rank = 1 where id = 20`)
     await accounts('when id in (1, 20) then 1 else 2')
     const source = await within(['rank'])
     const results = await write(database, source, ['1', '2'], { note: 'x' })
@@ -516,7 +514,7 @@ describe('unique', () => {
   })
 
   test('lets a row keep or change its own value', async () => {
-    await database.pool.query(`update people set note = 'x' where id = 1`)
+    await database.query(`update people set note = 'x' where id = 1`)
     const source = await within([], { policy: 'always' })
     expect(await write(database, source, ['1'], { note: 'x' })).toMatchObject([
       { outcome: 'unchanged', skipped: [] },
@@ -527,7 +525,7 @@ describe('unique', () => {
   })
 
   test('holds when the batch is tried apart, too', async () => {
-    await database.pool.query(`alter table people add constraint short_title check (length(title) < 10)`)
+    await database.query(`alter table people add constraint short_title check (length(title) < 10)`)
     const results = await write(database, await within([]), ['3', '1', '2'], (key: string) => ({
       title: key === '1' ? 'Chief Technology Officer' : 'CTO',
       note: 'x',
@@ -559,7 +557,7 @@ describe('unique', () => {
 
   test('holds within a column that is filled with it', async () => {
     const source = await open([output('region', 'region'), output('note', 'note', { unique: ['region'] })])
-    await database.pool.query(`alter table people drop constraint a_region`)
+    await database.query(`alter table people drop constraint a_region`)
     const results = await write(database, source, ['1', '2', '3'], (key: string) => ({
       note: '5',
       region: key === '3' ? 'B' : 'A',

@@ -15,7 +15,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people, countries cascade;
     create table countries (code text primary key);
     insert into countries values ('NO');
@@ -158,6 +158,6 @@ test('the transaction continues after a rejected row, and its earlier work stays
 test('an error that concerns no row is thrown: a dropped column', async () => {
   const source = await open()
   const batch = await prepare(database, source, ['1', '2'], { title: 'x', level: 1 })
-  await database.pool.query('alter table people rename column level to rank')
+  await database.query('alter table people rename column level to rank')
   await expect(transact(database, (tx) => writeBatch(tx, source, batch))).rejects.toThrow(/level/)
 })

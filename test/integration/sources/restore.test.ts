@@ -16,7 +16,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people;
     create table people (
       id int primary key, email text, title varchar(20), tags text[], amount numeric(12,4), seen timestamptz,
@@ -88,8 +88,8 @@ test('an undo restores the table to the byte, and can itself be undone, again an
       fc.array(person, { minLength: 1, maxLength: 12 }),
       fc.constantFrom<WritePolicy>('blank', 'always'),
       async (people, policy) => {
-        await database.pool.query('truncate people')
-        await database.pool.query(
+        await database.query('truncate people')
+        await database.query(
           `insert into people (id, email, title, tags, amount, seen, attributes, more, level, updated_at)
            select n, 'a', title, tags, amount, seen, attributes::jsonb, more::jsonb, level, updated_at
              from rows from (jsonb_to_recordset($1) as (title text, tags text[], amount numeric, seen timestamptz,
@@ -122,10 +122,10 @@ test('an undo restores the table to the byte, and can itself be undone, again an
 })
 
 test('a cell that was changed since stays, and is named', async () => {
-  await database.pool.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
+  await database.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
   const source = await open()
   const written = (await write(database, source, ['1', '2', '3'], { title: 'CTO', level: 5 })) as Written[]
-  await database.pool.query(`
+  await database.query(`
     update people set title = 'Typed', attributes = jsonb_set(attributes, '{b,typed}', '1') where id = 1;
     delete from people where id = 3`)
   const results = await undo(database, source, written)
@@ -142,7 +142,7 @@ test('a cell that was changed since stays, and is named', async () => {
 })
 
 test('an undo that the database rejects is reported row by row', async () => {
-  await database.pool.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 2)`)
+  await database.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 2)`)
   const source = await open('always')
   const written = (await write(database, source, ['1', '2'], { level: 5 })) as Written[]
   const spoiled = written.map((row) =>
@@ -155,10 +155,10 @@ test('an undo that the database rejects is reported row by row', async () => {
 })
 
 test('dropped columns are reported, the others restored', async () => {
-  await database.pool.query(`insert into people (id, email) values (1, 'a')`)
+  await database.query(`insert into people (id, email) values (1, 'a')`)
   const source = await open()
   const written = (await write(database, source, ['1'], { title: 'CTO', level: 5 })) as Written[]
-  await database.pool.query(
+  await database.query(
     'alter table people drop column level; alter table people add column r0 int, add column m0 int',
   )
   const results = await undo(database, await openSource(database.db, mapping()), written)

@@ -15,7 +15,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await database.pool.query(`
+  await database.query(`
     drop table if exists people;
     create table people (
       id int primary key, email text, title text, phone varchar(12), country text, attributes jsonb, tags text[],
@@ -140,7 +140,7 @@ describe('a batch', () => {
 
   test('shows touched columns as the write leaves them, whatever the type of their expression', async () => {
     const own = await createTestDatabase()
-    await own.pool.query(`
+    await own.query(`
       create table people (id int primary key, email text, title text, a text, b text, c text, d numeric);
       insert into people (id, email) values (1, 'a@x.no')`)
     const touch = { a: `interval '1 day'`, b: `point '(1,2)'`, c: `date '2026-11-23'`, d: '1e20::float8' }

@@ -8,7 +8,7 @@ import { mapping, output } from './mapping.ts'
 let database: TestDatabase
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     create table blocked (email text, title text);
     create table people (id int primary key, email text, title text, phone text, attributes jsonb, status text,
                          enriched_at timestamptz, deleted_at timestamptz, changed_at timestamptz);

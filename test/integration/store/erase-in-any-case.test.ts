@@ -22,7 +22,7 @@ test('a person is found in any case where the database knows the letters', async
     await database.drop()
     context.skip()
   }
-  await database.pool.query(
+  await database.query(
     `create database ${name} template template0 locale 'C' locale_provider builtin builtin_locale 'C.UTF-8'`,
   )
   const url = new URL(database.url)
@@ -62,7 +62,7 @@ test('a person is found in any case where the database knows the letters', async
     })
   } finally {
     await db.destroy()
-    await database.pool.query(`drop database ${name} with (force)`)
+    await database.query(`drop database ${name} with (force)`)
     await database.drop()
   }
 })

@@ -17,7 +17,7 @@ let database: TestDatabase
 let source: Source
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query('create table people (id int primary key, email text, title text)')
+  await database.query('create table people (id int primary key, email text, title text)')
   const inputs = { email: 't.email' }
   const people = { kind: 'person', table: 'people', inputs, outputs: { title: 'title' } }
   const [mapping] = Object.values(parseConfig({ sources: { people } }, null).sources)
@@ -25,7 +25,7 @@ beforeAll(async () => {
   source = await openSource(database.db, mapping)
 })
 beforeEach(() =>
-  database.pool.query(`
+  database.query(`
     truncate people, fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.suppressions,
              fillrate.spend, fillrate.skipped_cells, fillrate.deliveries`),
 )

@@ -8,7 +8,7 @@ let database: TestDatabase
 const all = { source: null, states: null }
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.pool.query(`
+  await database.query(`
     insert into fillrate.rows (source, key, state, reason, settled_at)
     select case when n % 2 = 0 then 'accounts' else 'contacts' end, n::text,
            (array['enriched', 'not_found', 'rejected', 'below_confidence', 'failed'])[1 + n % 5],
@@ -55,7 +55,7 @@ test('pages have each failed row once, in order, up to the limit', async () => {
 })
 
 test('counts skipped cells by column and reason, the most frequent first, with their values', async () => {
-  await database.pool.query(`
+  await database.query(`
     insert into fillrate.skipped_cells (source, key, "column", reason, detail, value)
     select source, key, 'phone', 'too_long', null, to_jsonb('+47 ' || key::int % 3) from fillrate.rows where state = 'enriched'
     union all

@@ -23,7 +23,7 @@ const withPassword = (url: string): URL => {
 
 beforeAll(async () => {
   harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 60) })
-  const { pool, url } = harness.database
+  const { url } = harness.database
   const rows = await harness.query<{ jit: boolean; name: string }>(
     'select pg_jit_available() as jit, quote_ident(current_database()) as name',
   )
@@ -36,7 +36,7 @@ beforeAll(async () => {
     'jit = on',
     'jit_above_cost = 0.1',
   ])
-    await pool.query(`alter database ${rows[0]?.name} set ${setting}`)
+    await harness.query(`alter database ${rows[0]?.name} set ${setting}`)
   pg.Client.prototype.emit = function report(this: pg.Client, event: string, ...args: unknown[]): boolean {
     const { message = '' } = event === 'notice' ? (args[0] as { message?: string }) : {}
     if (message.includes('Query Text:')) {

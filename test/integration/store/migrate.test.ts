@@ -50,9 +50,7 @@ test('no index depends on a collation that an upgrade of the operating system ca
 test('the command corrects counts of rows that a restore has doubled', async () => {
   const cwd = await mkdtemp(join(tmpdir(), 'fillrate-'))
   const migrateNow = () => runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'migrate')
-  await database.pool.query(
-    `insert into fillrate.row_counts (source, state, rows) values ('a', 'waiting', 5)`,
-  )
+  await database.query(`insert into fillrate.row_counts (source, state, rows) values ('a', 'waiting', 5)`)
   expect(await migrateNow()).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^Corrected 1 count of rows/),
@@ -62,7 +60,7 @@ test('the command corrects counts of rows that a restore has doubled', async () 
 })
 
 test('several processes that migrate at once create one schema', async () => {
-  await database.pool.query('drop schema fillrate cascade')
+  await database.query('drop schema fillrate cascade')
   const others = Array.from({ length: 4 }, () => openDatabase({ url: database.url, max: 1 }))
   try {
     const applied = await Promise.all(others.map((db) => migrate(db)))
@@ -74,7 +72,7 @@ test('several processes that migrate at once create one schema', async () => {
 })
 
 test('migrating neither waits for a lock on a user table nor takes one', async () => {
-  await database.pool.query('drop schema fillrate cascade; create table contacts (id int primary key)')
+  await database.query('drop schema fillrate cascade; create table contacts (id int primary key)')
   const other = await database.pool.connect()
   try {
     await other.query('begin; lock table contacts in access exclusive mode')
@@ -88,12 +86,12 @@ test('migrating neither waits for a lock on a user table nor takes one', async (
 describe('with a newer schema', () => {
   const NEWER = ['0000_of_a_branch', '9999_of_a_newer_version']
   beforeAll(() =>
-    database.pool.query(
+    database.query(
       `insert into fillrate.migrations (name, timestamp) select name, now()::text from unnest($1::text[]) name`,
       [NEWER],
     ),
   )
-  afterAll(() => database.pool.query('delete from fillrate.migrations where name = any($1)', [NEWER]))
+  afterAll(() => database.query('delete from fillrate.migrations where name = any($1)', [NEWER]))
 
   test('an older version finds nothing to migrate and nothing missing', async () => {
     expect(await migrate(database.db)).toEqual([])
@@ -106,7 +104,7 @@ describe('with a newer schema', () => {
       '9998_lacking': { up: async () => {} },
     })
     expect(await migrate(database.db, { migrations })).toEqual(['9998_lacking'])
-    await database.pool.query(`delete from fillrate.migrations where name = '9998_lacking'`)
+    await database.query(`delete from fillrate.migrations where name = '9998_lacking'`)
   })
 
   test('a program that migrates on start opens', async () => {
@@ -149,7 +147,7 @@ describe('a migration that must lock a table in use', () => {
     expect((await database.pool.query('select count(*) from fillrate.lookups')).rowCount).toBe(1)
     await holder.query('rollback')
     expect(await migrated).toEqual(['9998_locks'])
-    await database.pool.query(`
+    await database.query(`
       alter table fillrate.lookups drop column probe;
       delete from fillrate.migrations where name = '9998_locks'`)
   })
@@ -167,21 +165,21 @@ describe('a migration that must lock a table in use', () => {
 
 test('a role that cannot create a schema migrates an existing one', async () => {
   const role = `migrates_${randomUUID().slice(0, 8)}`
-  await database.pool.query(`drop schema fillrate cascade; create role ${role} login password 'x'`)
-  await database.pool.query(`create schema fillrate authorization ${role}`)
+  await database.query(`drop schema fillrate cascade; create role ${role} login password 'x'`)
+  await database.query(`create schema fillrate authorization ${role}`)
   const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
   const db = openDatabase({ url: url.href, max: 1 })
   try {
     expect(await migrate(db)).toEqual(ALL)
   } finally {
     await db.destroy()
-    await database.pool.query(`drop owned by ${role} cascade; drop role ${role}`)
+    await database.query(`drop owned by ${role} cascade; drop role ${role}`)
     await migrate(database.db)
   }
 })
 
 test('a schema from before the first release is left alone, with a remedy and exit code 2', async () => {
-  await database.pool.query(`
+  await database.query(`
     drop schema fillrate cascade;
     create schema fillrate;
     create table fillrate.migrations (name text primary key, timestamp text not null);
@@ -202,7 +200,7 @@ test('a schema from before the first release is left alone, with a remedy and ex
     )
     expect(rows).toEqual([{ relname: 'migrations' }])
   } finally {
-    await database.pool.query('drop schema fillrate cascade')
+    await database.query('drop schema fillrate cascade')
     await migrate(database.db)
   }
 })
@@ -212,7 +210,7 @@ test('an earlier schema of the same name is left alone, and no process starts on
   const earlier = `comment on table fillrate.migrations is 'another'; alter table fillrate.rows drop may_be_hidden`
   const cwd = await mkdtemp(join(tmpdir(), 'fillrate-earlier-'))
   try {
-    await database.pool.query(earlier)
+    await database.query(earlier)
     const message =
       /before the first release, and cannot be upgraded\. Nothing was changed\..*drop schema fillrate cascade/s
     await expect(migrate(database.db)).rejects.toThrow(message)
@@ -229,7 +227,7 @@ test('an earlier schema of the same name is left alone, and no process starts on
     }
   } finally {
     await rm(cwd, { recursive: true })
-    await database.pool.query('drop schema fillrate cascade')
+    await database.query('drop schema fillrate cascade')
     await migrate(database.db)
   }
 })

@@ -17,16 +17,16 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 test('durations of calls add up over processes and flushes, also one that failed', async () => {
-  const { db, pool } = database
+  const { db } = database
   const at = Date.now()
   for (const durations of [[3, 60, 60], [70_000], [60]]) {
     const metrics = new MetricsRecorder(db, log, () => at)
-    await pool.query('alter table fillrate.metric_counters rename to away')
+    await database.query('alter table fillrate.metric_counters rename to away')
     for (const ms of durations) {
       metrics.recordCall({ endpoint: 'GET /v1/person/enrich', status: 200, durationMs: ms })
       await metrics.flush()
     }
-    await pool.query('alter table fillrate.away rename to metric_counters')
+    await database.query('alter table fillrate.away rename to metric_counters')
     await metrics.close()
   }
   const [counted, ...others] = await listRequestCounts(db, 60_000)
@@ -55,25 +55,27 @@ test('durations of calls add up over processes and flushes, also one that failed
 })
 
 test('the history of a limit holds its changes, one a minute at most', async () => {
-  const { db, pool } = database
+  const { db } = database
   const save = (limit: number, windowMs: number | null) =>
     saveRateLimit(db, 'api.example 1a2b', { limit, windowMs, observedAt: Date.now() })
   await save(60, null)
   await save(60, 3_000)
   await save(60, null)
   expect(await listLimitChanges(db, 10)).toMatchObject([{ limit: 60, windowMs: 3_000 }])
-  await pool.query(`update fillrate.rate_limit_history set at = at - interval '5 minutes'`)
+  await database.query(`update fillrate.rate_limit_history set at = at - interval '5 minutes'`)
   await save(60, 3_000)
   expect(await listLimitChanges(db, 10)).toHaveLength(1)
   await save(120, 3_000)
   expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([120, 60])
-  await pool.query(`update fillrate.rate_limit_history set at = at - interval '91 days' where "limit" = 60`)
+  await database.query(
+    `update fillrate.rate_limit_history set at = at - interval '91 days' where "limit" = 60`,
+  )
   await save(90, 3_000)
   expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([90])
 })
 
 test('a process is listed with its leases and configuration until it ends, and no secret is stored', async () => {
-  const { db, pool } = database
+  const { db } = database
   const config = parseConfig(
     {
       sources: {
@@ -102,7 +104,7 @@ test('a process is listed with its leases and configuration until it ends, and n
   })
   expect(JSON.stringify(self?.config)).toContain('hooks.slack.com')
   expect(JSON.stringify(self?.config)).not.toContain('secret')
-  await pool.query(`update fillrate.processes set seen_at = now() - interval '31 seconds'`)
+  await database.query(`update fillrate.processes set seen_at = now() - interval '31 seconds'`)
   expect(await listProcesses(db)).toMatchObject([{ isAlive: false }])
   await reports.stop()
   expect(await listProcesses(db)).toEqual([])

@@ -83,7 +83,7 @@ const states = () =>
 
 /** Lets a row of the run wait for each lookup. */
 const addRows = (): Promise<unknown> =>
-  database.pool.query(`
+  database.query(`
     insert into fillrate.rows (source, key, lookup_id, state, run_id)
     select 's', id::text, id, 'waiting', ${RUN} from fillrate.lookups`)
 
@@ -99,7 +99,7 @@ test('new emails become jobs of a hundred, and one of what is left over', async 
 
 test('a job has no lookup that is gone', async () => {
   await want(100)
-  await database.pool.query('delete from fillrate.lookups where id = 7')
+  await database.query('delete from fillrate.lookups where id = 7')
   expect(sizes(await createJobs())).toEqual([99])
   expect(await states()).toEqual({ submitted: 99 })
 })
@@ -210,14 +210,14 @@ test('pending lookups are queued by the hundred, and taken in their order; the o
 
 test('what is queued and no longer pending is dropped, and what is not due yet stays', async () => {
   await want(6)
-  await database.pool.query(`
+  await database.query(`
     update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
     update fillrate.lookups set run_id = null where id = 2;
     delete from fillrate.lookups where id = 3;
     update fillrate.lookups set not_before = now() + interval '1 hour' where id = 4`)
   expect(await lease(10)).toEqual([5, 6])
   expect(await entrySizes()).toEqual([1])
-  await database.pool.query('update fillrate.lookups set not_before = null')
+  await database.query('update fillrate.lookups set not_before = null')
   expect(await lease(10)).toEqual([4])
   expect(await entrySizes()).toEqual([])
 })
@@ -230,7 +230,7 @@ test('released, expired and requeued lookups are queued again, and lists that no
   expect(await lease(3)).toEqual([1, 2, 3])
   await lookups.pruneLeases(database.db)
   expect(await database.count('fillrate.lookup_leases')).toBe(1)
-  await database.pool.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
+  await database.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
   expect(await lookups.releaseExpiredLookups(database.db, 10)).toBe(3)
   await lookups.pruneLeases(database.db)
   expect(await database.count('fillrate.lookup_leases')).toBe(0)
@@ -270,7 +270,7 @@ test.each<[string, () => Promise<readonly string[]>]>([
     await sql`select from fillrate.pending_lookups for update`.execute(other)
     const taken = take()
     await database.untilBlocked()
-    await database.pool.query(`
+    await database.query(`
       update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
       update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid() where id = 2;
       update fillrate.lookups set attempts = 1 where id = 3;
@@ -301,14 +301,14 @@ test('the queue of a run that is over is deleted', async () => {
   await want(2)
   await prunePending(database.db)
   expect(await entrySizes()).toEqual([2])
-  await database.pool.query(`update fillrate.runs set state = 'interrupted', finished_at = now()`)
+  await database.query(`update fillrate.runs set state = 'interrupted', finished_at = now()`)
   await prunePending(database.db)
   expect(await entrySizes()).toEqual([])
 })
 
 test('a lookup that two entries list is submitted once', async () => {
   await want(3)
-  await database.pool.query(`
+  await database.query(`
     insert into fillrate.pending_lookups (run_id, is_bulk, is_company, size, lookup_ids) values (1, true, false, 2, '{1,2}')`)
   const [job] = await createJobs({ count: 1 })
   expect(job?.emails).toEqual(['0@x.example', '1@x.example', '2@x.example'])

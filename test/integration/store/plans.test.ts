@@ -66,7 +66,7 @@ const insertChanges = (run: number, from: number, to: number): string => `
 async function createTables(analyzedBefore: readonly string[]): Promise<void> {
   database = await createTestDatabase()
   const analyze = analyzedBefore.map((table) => `analyze fillrate.${table};`).join(' ')
-  await database.pool.query(`
+  await database.query(`
     insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until)
     select 'follow', '{contacts}', '{"follow": true}', 'running', 'test', gen_random_uuid(), now() - interval '1 hour' from generate_series(1, ${RUN});
     ${insertFound(1, 1, WRITTEN)};
@@ -85,7 +85,7 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     select array_agg(n) from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', 'q' || n || '@example.com', '{"email": "q@example.com"}', 'pending', ${RUN} from generate_series(1, ${PENDING}) n`)
-  await database.pool.query(`${QUEUE_PENDING}; ${LIST_FOR_RUNS}`)
+  await database.query(`${QUEUE_PENDING}; ${LIST_FOR_RUNS}`)
 }
 
 /** The number of rows of our tables that a step reads. It is rolled back. */
@@ -137,7 +137,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
 ])('in tables that are %s, no step reads more than it works on', (_, analyzed) => {
   beforeAll(async () => {
     await createTables(analyzed.before)
-    for (const table of analyzed.after) await database.pool.query(`analyze fillrate.${table}`)
+    for (const table of analyzed.after) await database.query(`analyze fillrate.${table}`)
   })
   afterAll(() => database.drop())
 

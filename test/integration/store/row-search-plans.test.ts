@@ -23,7 +23,7 @@ test('a search for waiting rows reads none of the finished ones', async (context
   try {
     const hasFlush = await database.scalar<boolean>(`current_setting('server_version_num')::int >= 150000`)
     if (!hasFlush) context.skip()
-    await database.pool.query(`
+    await database.query(`
       insert into fillrate.rows (source, key, state, settled_at, run_id)
       select 'a', n, 'enriched', now(), 1 from generate_series(1, ${FINISHED}) n;
       insert into fillrate.rows (source, key, state, run_id) select 'a', 'w' || n, 'waiting', 2 from generate_series(1, ${WAITING}) n;

@@ -13,7 +13,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-beforeEach(() => database.pool.query('truncate fillrate.troubles'))
+beforeEach(() => database.query('truncate fillrate.troubles'))
 
 const SCOPE = 'api.example.com 62af8704'
 const agoMs = (ms: number) => new Date(Date.now() - ms)
@@ -82,7 +82,7 @@ test('what only one process knows is ended by that process, or when it is not se
   await reportOwn('a', [refused('a')])
   expect(codesOf(await reportOwn('b', [refused('b')]))).toEqual({ begun: ['reload_refused'], ended: [] })
   expect((await reportOwn('b', [])).ended).toMatchObject([{ subject: 'b' }])
-  await database.pool.query(
+  await database.query(
     `update fillrate.troubles set seen_at = now() - interval '61 seconds', began_at = now() - interval '2 minutes'`,
   )
   expect((await reportOwn('b', [])).ended).toMatchObject([{ subject: 'a' }])
@@ -117,7 +117,7 @@ test('what comes and goes is one trouble, and ends when it was not seen for a wh
     reportTroubles(database.db, { reporter: 'a', codes: ['service_slow'] }, observed)
   await reportSlow([observe({ code: 'service_slow' })])
   expect(codesOf(await reportSlow([]))).toEqual(NOTHING)
-  await database.pool.query(
+  await database.query(
     `update fillrate.troubles set seen_at = now() - interval '61 seconds', began_at = now() - interval '2 minutes'`,
   )
   expect(codesOf(await reportSlow([]))).toEqual({ begun: [], ended: ['service_slow'] })

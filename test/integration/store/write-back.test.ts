@@ -20,7 +20,7 @@ const enqueue = (ids: readonly number[]) =>
 const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.example' } } as const
 
 test('a lookup stays queued for a row that is picked while its other rows are written', async () => {
-  const { db, pool } = database
+  const { db } = database
   const runs = await database.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
@@ -28,7 +28,7 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
   const run = runs[0]?.id ?? 0
   const [lookup] = await db.transaction().execute((tx) => wantLookups(tx, [question], 's', run, [run]))
   const id = lookup?.id ?? 0
-  await pool.query(
+  await database.query(
     `update fillrate.lookups set state = 'found', record = '{}', resolved_at = now(), refresh_at = now() + interval '90 days'
       where id = $1`,
     [id],
@@ -69,8 +69,8 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
 })
 
 test('of two write-backs with rows of one entry, the last removes it', async () => {
-  const { db, pool } = database
-  await pool.query(`
+  const { db } = database
+  await database.query(`
     truncate fillrate.rows, fillrate.write_back_queue restart identity;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 2) n;
@@ -97,8 +97,8 @@ test('of two write-backs with rows of one entry, the last removes it', async () 
 })
 
 test('a lookup stays queued, in its order, for waiting rows of other sources, and locked ones', async () => {
-  const { db, pool } = database
-  await pool.query(`
+  const { db } = database
+  await database.query(`
     truncate fillrate.rows, fillrate.lookups, fillrate.write_back_queue restart identity cascade;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
