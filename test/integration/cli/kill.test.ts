@@ -69,7 +69,9 @@ test('rows that are filled while the next run picks them are reported as enriche
     await own.query('update fillrate.runs set leased_until = now(); update fillrate.rows set due_at = null')
 
     // The next run has read the rows and waits to claim the first of them, while it fills the others.
-    await locker.query(`begin; select from fillrate.rows where key = '1' for no key update`)
+    await locker.query(
+      `begin; select from fillrate.rows where state = 'waiting' order by key limit 1 for no key update`,
+    )
     const next = commands.start('run', '--route', 'sync', '--json')
     await expect
       .poll(() =>
