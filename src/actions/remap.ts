@@ -172,7 +172,7 @@ function remapPage(
 
 /** Includes unchanged rows whose state is no longer true. */
 const needsWrite = ({ row, outcome }: PreviewedRemap): boolean =>
-  outcome === 'changed' || (outcome === 'unchanged' && ROW_STATE_FACTS[row.state].isApplied !== true)
+  outcome === 'changed' || (outcome === 'unchanged' && !ROW_STATE_FACTS[row.state].isApplied)
 
 /** Rows that keep their state: what is skipped of them may have changed with the mapping. */
 const keepsState = (one: PreviewedRemap): boolean =>

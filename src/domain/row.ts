@@ -32,31 +32,37 @@ interface RowStateFacts {
   readonly meaning: string
   /** The first step that they miss; null: none. */
   readonly missedStep: (typeof ROW_STEPS)[number] | null
-  /** Their record is in the table as far as it may be: `remap` has nothing to write where no cell changes. Default: false. */
-  readonly isApplied?: boolean
+  /** Their record is in the table as far as it may be: `remap` has nothing to write where no cell changes. */
+  readonly isApplied: boolean
 }
 
 export const ROW_STATE_FACTS: Readonly<Record<RowState, RowStateFacts>> = {
-  waiting: { meaning: 'rows picked, and without a result yet', missedStep: 'answered' },
+  waiting: { meaning: 'rows picked, and without a result yet', missedStep: 'answered', isApplied: false },
   enriched: { meaning: 'rows with at least one written cell', missedStep: null, isApplied: true },
   unchanged: {
     meaning: 'rows with a record that had nothing to write',
     missedStep: 'enriched',
     isApplied: true,
   },
-  not_found: { meaning: 'rows that the service knows nothing about', missedStep: 'found' },
+  not_found: { meaning: 'rows that the service knows nothing about', missedStep: 'found', isApplied: false },
   below_confidence: {
     meaning: 'rows whose record is below `minConfidence`',
     missedStep: 'above confidence threshold',
+    isApplied: false,
   },
-  invalid_input: { meaning: 'rows without a usable input', missedStep: 'valid input' },
-  rejected: { meaning: 'rows whose input the service rejects', missedStep: 'answered' },
+  invalid_input: { meaning: 'rows without a usable input', missedStep: 'valid input', isApplied: false },
+  rejected: { meaning: 'rows whose input the service rejects', missedStep: 'answered', isApplied: false },
   suppressed: {
     meaning: 'rows about an erased person or company: never looked up',
     missedStep: 'valid input',
+    isApplied: false,
   },
-  write_rejected: { meaning: 'rows that the database does not let Fillrate write', missedStep: 'enriched' },
-  failed: { meaning: 'rows whose lookup failed at every attempt', missedStep: 'answered' },
+  write_rejected: {
+    meaning: 'rows that the database does not let Fillrate write',
+    missedStep: 'enriched',
+    isApplied: false,
+  },
+  failed: { meaning: 'rows whose lookup failed at every attempt', missedStep: 'answered', isApplied: false },
 }
 
 /** States of rows that could not be enriched, the most actionable first. A miss is not one. */
