@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
+import { toDescriptionForm } from '../domain/service/description-form.ts'
 import { configuredAddress, firstPollMs, toPolicy } from '../pipeline/deps.ts'
 import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
@@ -136,6 +137,9 @@ export class Actions implements OpenedSources {
     options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string },
   ): Promise<RemapReport> {
     const deps = await this.deps()
+    // What is written from now on is of this form: `check` then asks for no second remap.
+    if (!options.dryRun && this.address !== null)
+      await services.recordForm(this.db, deps.service, toDescriptionForm(deps.adapter))
     return remapSource(deps, {
       ...options,
       source: chooseSource(this, options.source),

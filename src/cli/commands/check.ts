@@ -99,7 +99,10 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   const { compareClocks } = await import('../check/clock.ts')
   const withoutDatabase = needs('database', 'DATABASE_URL')
   if (withoutDatabase !== null) yield withoutDatabase
-  const inDatabase = withoutDatabase === null ? yield* checkDatabase(environment, config, { env, now }) : null
+  const inDatabase =
+    withoutDatabase === null
+      ? yield* checkDatabase(environment, config, { env, now, hasInvalidService })
+      : null
   const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
   if (withoutService !== null) yield withoutService
   const inService = withoutService === null ? yield* checkService(environment, now) : null
