@@ -1,3 +1,4 @@
+import { isAsyncFunction } from 'node:util/types'
 import { z } from 'zod'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
@@ -13,10 +14,20 @@ import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
 import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
 
-const EXPECTED_FUNCTION = 'a function'
-const aFunction = z.custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
-  error: EXPECTED_FUNCTION,
-})
+const EXPECTED_FUNCTION = 'a function that returns the value itself'
+const aFunction = z
+  .custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
+    error: EXPECTED_FUNCTION,
+  })
+  .superRefine((value, context) => {
+    if (!isAsyncFunction(value)) return
+    const todo = 'Leave out `async`: every function of a description is pure, and waits for nothing.'
+    context.addIssue({
+      code: 'custom',
+      message: EXPECTED_FUNCTION,
+      params: { found: 'an async function, which returns a promise', todo },
+    })
+  })
 
 /** What a placeholder may stand for, by endpoint. */
 const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']
@@ -177,6 +188,19 @@ export const serviceSchema = z
           oneOfStrings(STATUS_MEANINGS),
           { error: objectLike("{ 402: 'unauthorized' }") },
         )
+        .superRefine((statuses, context) => {
+          for (const status of ['200', '201']) {
+            const meaning = statuses[status]
+            // Some services answer each lookup with a job and a 200.
+            if (meaning === undefined || meaning === 'accepted') continue
+            context.addIssue({
+              code: 'custom',
+              path: [status],
+              message: "'accepted', or nothing: what the body says decides, in `read`",
+              params: { found: `'${meaning}', for every answer with a record, too` },
+            })
+          }
+        })
         .optional(),
       webhook: z
         .strictObject(

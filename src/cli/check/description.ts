@@ -35,7 +35,7 @@ export async function checkDescription(
   if (isOfFields && open.length === 0) return null
   const stored = records === 'unknown' ? 'stored records' : pluralize(records, 'stored record')
   return createFinding(
-    'description',
+    'stored records',
     'warning',
     `${stored} of ${host} ${records === 1 ? 'is' : 'are'} of an earlier form of the description: ${listNames(changed)} ${changed.length === 1 ? 'differs' : 'differ'}`,
     { todo: [...remapAdvice(open, isOfFields), ...requestAdvice(changed, id, older.before)].join('\n') },

@@ -153,7 +153,7 @@ async function findService(
 ): Promise<{ readonly service: Service; readonly given: GivenService; readonly module: string } | null> {
   const { findServiceModule, loadService } = await import('../../config/load.ts')
   const { parseService } = await import('../../config/service.ts')
-  const path = module === null ? await findServiceModule(cwd) : resolve(cwd, module)
+  const path = module === null ? await findServiceModule({ cwd }) : resolve(cwd, module)
   if (path === null) return null
   const given = await loadService(path)
   const { service, problems } = parseService(given)

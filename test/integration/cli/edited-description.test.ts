@@ -54,7 +54,7 @@ interface Checked {
 
 async function checkDescription(): Promise<Checked | undefined> {
   const { checks } = JSON.parse((await run('check', '--json')).stdout) as { checks: Checked[] }
-  return checks.find(({ name }) => name === 'description')
+  return checks.find(({ name }) => name === 'stored records')
 }
 
 const person = `person: { path: '/people', record: { confidence: 'score', confidenceMax: 100 } }`
@@ -78,7 +78,7 @@ test('check says how many stored records are of an earlier form, what differs, a
     todo: '`fillrate remap contacts` writes them again by the new one, without a call.',
   })
   // A run under the new form notes it, and the older records stay older.
-  expect((await run('run', '--limit', '0')).code).toBeLessThan(4)
+  expect((await run('run')).code).toBe(0)
   expect((await checkDescription())?.text).toMatch(/^3 stored records/)
   expect((await run('remap', 'contacts')).code).toBe(0)
   expect(await checkDescription()).toBeUndefined()
