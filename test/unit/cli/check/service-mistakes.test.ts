@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest'
+import * as apollo from '../../../../examples/services/apollo.ts'
+import * as fullEnrich from '../../../../examples/services/fullenrich.ts'
+import * as peopleDataLabs from '../../../../examples/services/people-data-labs.ts'
 import template, { cases as templateCases } from '../../../../examples/services/template.ts'
 import type { ServiceCase } from '../../../../src/actions/service-cases.ts'
 import { checkDescribed } from '../../../../src/cli/check/cases.ts'
@@ -41,14 +44,27 @@ async function findProblems(
   return (await checkDescribed(service!, { baseUrl: 'https://api.acme.example' }, cases)).problems
 }
 
-test.each([
+const RIGHT: readonly (readonly [
+  name: string,
+  definition: ServiceDefinition,
+  cases: readonly unknown[],
+  outputs?: Record<string, string>,
+])[] = [
+  ['People Data Labs', peopleDataLabs.default, peopleDataLabs.cases, { title: 'job_title' }],
+  ['FullEnrich', fullEnrich.default, fullEnrich.cases, { title: 'headline' }],
+  ['Apollo', apollo.default, apollo.cases, { title: 'title' }],
   ['the template', template, templateCases],
   ['with a company', good, templateCases],
   ['with polls', polled, []],
   ['with webhooks', { ...good, bulk: { path: '/v1/jobs' }, webhook }, []],
-])('a description without a mistake has no problem: %s', async (_, definition, cases) => {
-  expect(await findProblems(definition, cases)).toEqual([])
-})
+]
+
+test.each(RIGHT.map((one) => [one[0], one] as const))(
+  'a description without a mistake has no problem: %s',
+  async (_, [, definition, cases, outputs]) => {
+    expect(await findProblems(definition, cases, outputs)).toEqual([])
+  },
+)
 
 type Input = { email?: string; linkedinUrl?: string; name?: string; company?: string }
 const withPerson = (change: object): object => ({ ...good, person: { ...person, ...change } })
