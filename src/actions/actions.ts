@@ -137,7 +137,7 @@ export class Actions implements OpenedSources {
     options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string },
   ): Promise<RemapReport> {
     const deps = await this.deps()
-    // What is written from now on is of this form: `check` then asks for no second remap.
+    // What is written from now on is of this form: `check` then names no second remap.
     if (!options.dryRun && this.address !== null)
       await services.recordForm(this.db, deps.service, toDescriptionForm(deps.adapter))
     return remapSource(deps, {

@@ -1,4 +1,3 @@
-import { isAsyncFunction } from 'node:util/types'
 import { z } from 'zod'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
@@ -12,22 +11,7 @@ import {
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
-import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
-
-const EXPECTED_FUNCTION = 'a function that returns the value itself'
-const aFunction = z
-  .custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
-    error: EXPECTED_FUNCTION,
-  })
-  .superRefine((value, context) => {
-    if (!isAsyncFunction(value)) return
-    const todo = 'Leave out `async`: every function of a description is pure, and waits for nothing.'
-    context.addIssue({
-      code: 'custom',
-      message: EXPECTED_FUNCTION,
-      params: { found: 'an async function, which returns a promise', todo },
-    })
-  })
+import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
 
 /** What a placeholder may stand for, by endpoint. */
 const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']

@@ -105,7 +105,7 @@ function adaptSource(source: ProposedSource, service: Service): ProposedSource |
   }
 }
 
-/** What a field of this name is about cannot be told from it alone. */
+/** What a field of this name is about does not follow from it alone. */
 const VAGUE_NAMES = toWordSet(
   'id name email type status state source score confidence tags data created updated',
 )

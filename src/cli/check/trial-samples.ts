@@ -17,7 +17,7 @@ interface SampleHeaders {
   readonly misread: () => string[]
 }
 
-/** Headers that have every name that is asked for. */
+/** Headers that have every name that is read. */
 export function createSampleHeaders(): SampleHeaders {
   const misread: string[] = []
   const values = new Proxy<Record<string, string>>(

@@ -1,11 +1,12 @@
 import { isPromise } from 'node:util/types'
 import { isObject } from '../../domain/json.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
-import type {
-  CompanyInput,
-  LookupEndpoint,
-  PersonInput,
-  ServiceDefinition,
+import {
+  type CompanyInput,
+  type LookupEndpoint,
+  type PersonInput,
+  type ServiceDefinition,
+  STATUS_MEANINGS,
 } from '../../domain/service/adapter.ts'
 import { createService, type RequestParts } from '../../domain/service/service.ts'
 import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
@@ -22,11 +23,8 @@ export const SAMPLE_INPUTS = {
 const SAMPLE_EMAILS = ['ada@example.com', 'bob@example.com']
 const SAMPLE_JOB = 'JOB-1'
 
-const LOOKUP_OUTCOMES = [
-  ...['found', 'not_found', 'accepted', 'unreadable', 'rejected', 'transient', 'unauthorized'],
-  ...['rate_limited', 'banned', 'out_of_credits'],
-]
-const JOB_OUTCOMES = ['pending', 'results', 'gone', ...LOOKUP_OUTCOMES.slice(3)]
+const LOOKUP_OUTCOMES = ['found', 'unreadable', ...STATUS_MEANINGS]
+const JOB_OUTCOMES = ['pending', 'results', 'gone']
 
 const USUAL_RATE_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after']
 

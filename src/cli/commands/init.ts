@@ -80,7 +80,7 @@ export const initCommand = defineCommand(
         const all = [...proposal.skippedTables, ...skippedTables]
         if (!flags.json && proposal.sources.length > 0 && all.length > 0)
           stdout.lines([...renderSkippedTables(all, stdout), ''])
-        // Whoever has named a service and declined nothing gets a file to complete.
+        // With a service, and nothing declined, there is always a file to complete.
         const isSkeleton =
           adapter !== null && accepted.length === 0 && (!isAsked || proposal.sources.length === 0)
         const written = isSkeleton

@@ -128,7 +128,14 @@ async function propose(
   ...tables: string[]
 ): Promise<{ readonly config: Written; readonly stdout: string }> {
   const ended = await run(
-    ...['init', ...tables, '--yes', '--force', '--out', 'own.json', '--service', await writeService(parts)],
+    'init',
+    ...tables,
+    '--yes',
+    '--force',
+    '--out',
+    'own.json',
+    '--service',
+    await writeService(parts),
   )
   expect(ended).toMatchObject({ code: 0, stderr: '' })
   const config = JSON.parse(await readFile(join(cli.folder, 'own.json'), 'utf8')) as Written
