@@ -7,7 +7,6 @@ import type { RequestedRun } from '../domain/requested-run.ts'
 import type { RowState } from '../domain/row.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
-import type { StoredForm } from '../domain/service/description-form.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
@@ -46,7 +45,8 @@ export interface Schema extends ObservationTables {
     id: number
     /** The host, with the path in front of `/v1` if there is one. */
     host: string
-    forms: DefaultJson<readonly StoredForm[]>
+    /** A list of `StoredForm`. */
+    forms: DefaultJson
     first_seen_at: Generated<Date>
   }
   'fillrate.budgets': {

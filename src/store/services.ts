@@ -57,7 +57,7 @@ export async function recordForm(db: Database, id: number, form: DescriptionForm
 /** The forms of a service's description, the latest last. */
 export async function listForms(db: Database, id: number): Promise<readonly StoredForm[]> {
   const found = db.selectFrom('fillrate.services').select('forms').where('id', '=', id)
-  return (await found.executeTakeFirst())?.forms ?? []
+  return ((await found.executeTakeFirst())?.forms ?? []) as readonly StoredForm[]
 }
 
 interface RecordsOfForm {

@@ -24,11 +24,11 @@ export async function checkDescribed(
   cases: readonly unknown[],
 ): Promise<Finding> {
   const { definition } = service
-  const problems = [
-    ...findMistakes(definition, baseUrl),
-    ...tryFunctions(definition),
-    ...(await tryCases(service, cases as readonly (ServiceCase | DeliveryCase)[])),
-  ]
+  const problems = [...findMistakes(definition, baseUrl), ...tryFunctions(definition)]
+  for (const one of cases as readonly (ServiceCase | DeliveryCase)[]) {
+    const wrong = await tryCase(service, one)
+    if (wrong !== null) problems.push(wrong)
+  }
   const text = `${service.name}, ${cases.length === 0 ? 'without cases' : `${pluralize(cases.length, 'case')} as expected`}`
   const isWarning = ({ verdict }: CheckedProblem): boolean => verdict === 'warning'
   return createMixedFinding(
@@ -39,34 +39,23 @@ export async function checkDescribed(
   )
 }
 
-async function tryCases(
-  service: Service,
-  cases: readonly (ServiceCase | DeliveryCase)[],
-): Promise<CheckedProblem[]> {
+/** What is wrong with a case; null: it comes out as it says. */
+async function tryCase(service: Service, one: ServiceCase | DeliveryCase): Promise<CheckedProblem | null> {
+  const place = `cases: ${one.name}`
+  const expected = 'what the case expects'
   try {
-    const reports = await runServiceCases(service.definition, cases)
-    return reports.flatMap(({ name, mismatches, understood }, n) => {
-      const one = cases[n]
-      if (mismatches.length === 0 || one === undefined) return []
-      const missing =
-        'answer' in one && understood['outcome'] === 'not_found' && !('domain' in one.input)
-          ? findMissingConfidence(service, one.answer.body)
-          : null
-      const place = `cases: ${name}`
-      return [
-        missing === null
-          ? {
-              place,
-              found: mismatches.join('; ').replaceAll(PLACEHOLDER_KEY, '•••'),
-              expected: 'what the case expects',
-              todo: null,
-            }
-          : { ...missing, found: `${missing.found}, in the case ${quoteText(name)}` },
-      ]
-    })
+    const [report] = await runServiceCases(service.definition, [one])
+    if (report === undefined || report.mismatches.length === 0) return null
+    const { mismatches, understood } = report
+    const missing =
+      'answer' in one && understood['outcome'] === 'not_found' && !('domain' in one.input)
+        ? findMissingConfidence(service, one.answer.body)
+        : null
+    if (missing !== null) return { ...missing, found: `${missing.found}, in the case ${quoteText(one.name)}` }
+    return { place, found: mismatches.join('; ').replaceAll(PLACEHOLDER_KEY, '•••'), expected, todo: null }
   } catch (error) {
-    const found = error instanceof Error ? error.message : String(error)
-    return [{ place: 'cases', found, expected: 'a list of ServiceCase and DeliveryCase', todo: null }]
+    const found = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+    return { place, found, expected, todo: null }
   }
 }
 

@@ -192,6 +192,65 @@ test('init writes a file to complete where it recognises no column, or no table,
   expect(JSON.stringify(await check('own.json'))).toContain("'people', which this database does not have")
 })
 
+test.each([
+  ['whose jobs are fetched', `poll: { path: '/jobs/{job_id}' }, bulk: { path: '/jobs', size: 20 }`, true],
+  ['that answers at once', `bulk: { path: '/jobs', size: 20, results: 'answer' }`, false],
+])('plan counts the polls of a service %s', async (_, parts, isFetched) => {
+  const module = await writeService(
+    `person: { path: '/people', inputs: ['email'] }, fields: { person: { title: 'text' } }, ${parts}`,
+  )
+  const outputs = { job_title: 'title' }
+  const source = { kind: 'person', table: 'contacts', inputs: { email: 't.email' }, outputs }
+  await writeFile(
+    join(cli.folder, 'polled.json'),
+    JSON.stringify({ service: { adapter: module }, sources: { contacts: source } }),
+  )
+  await run('migrate')
+  const { calls } = JSON.parse((await run('plan', '--json', '--config', 'polled.json')).stdout) as {
+    calls: object
+  }
+  const polls = isFetched ? 3 : 0
+  expect(calls).toEqual({ person: 0, company: 0, bulk: 3, polls, total: 3 + polls })
+})
+
+test('check names a function that throws, with its place, and a case that comes out differently', async () => {
+  const module = await writeService(
+    `auth: 'bearer', headers: { 'x-app-key': 'not-to-be-shown' },
+     person: { path: '/people', body: ({ email }) => ({ mail: email.toLowerCase() }) } })
+export const cases = [{ name: 'a match', input: { linkedinUrl: 'https://x.example/in/ada' },
+  answer: { body: { title: 'CEO' } }, expect: { outcome: 'found' } }]
+Object({`,
+  )
+  const source = {
+    kind: 'person',
+    table: 'contacts',
+    inputs: { email: 't.email' },
+    outputs: { job_title: 'title' },
+  }
+  await writeFile(
+    join(cli.folder, 'throws.json'),
+    JSON.stringify({ service: { adapter: module }, sources: { contacts: source } }),
+  )
+  const ended = await run('check', '--service', '--json', '--config', 'throws.json')
+  expect(ended.code).toBe(2)
+  const { checks } = JSON.parse(ended.stdout) as {
+    checks: { name: string; verdict: string; problems: { place: string; found: string }[] }[]
+  }
+  const found = checks.find(({ name }) => name === 'description')
+  expect(found?.problems.map(({ place }) => place)).toEqual([
+    'service.headers.x-app-key',
+    'service.person.body',
+    'cases: a match',
+  ])
+  expect(found?.problems[1]?.found).toContain('it throws for {"linkedinUrl"')
+  expect(checks.filter(({ name }) => name.startsWith('by ')).map(({ verdict }) => verdict)).toEqual([
+    'ok',
+    'skipped',
+    'skipped',
+  ])
+  expect(ended.stdout).not.toContain('not-to-be-shown')
+})
+
 test('check names a signature in another encoding, with the nearest one', async () => {
   const module = await copyExample('fullenrich', ["encoding: 'hex'", "encoding: 'hexx'"])
   await writeFile(join(cli.folder, 'signature.json'), JSON.stringify({ service: module, sources: {} }))
