@@ -29,7 +29,8 @@ export async function checkDescribed(
     const wrong = await tryCase(service, one)
     if (wrong !== null) problems.push(wrong)
   }
-  const text = `${service.name}, ${cases.length === 0 ? 'without cases' : `${pluralize(cases.length, 'case')} as expected`}`
+  const tried = cases.length === 0 ? '' : `, and ${pluralize(cases.length, 'case')}`
+  const text = `${service.name}, tried with made-up inputs${tried}`
   const isWarning = ({ verdict }: CheckedProblem): boolean => verdict === 'warning'
   return createMixedFinding(
     'description',

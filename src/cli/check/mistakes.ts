@@ -8,12 +8,16 @@ const SECRET_HEADER =
   /^(?:proxy-)?authorization$|^cookie$|(?:^|[-_])(?:api[-_]?key|key|token|secret|password|auth)$/i
 /** `Bearer …`, `sk_live_…`: how keys begin. */
 const SECRET_START = /^(?:(?:bearer|basic|token) |(?:sk|pk|rk|key)[-_])/i
-/** One word of letters and digits, too long to be a name, a type or a version. */
-const RANDOM_WORD = /^(?=(?:\D*\d){3})(?=.*[a-z])[\w+=-]{20,}$/i
+/** Letters and digits without a word in them, longer than a name, a type or a version. A dash may part them, as in a UUID. */
+const RANDOM_PART = /^(?=(?:\D*\d){3})(?=.*[a-z])[a-z\d+/=]{16,}$/i
+const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 /** Whether a header of a description looks like a credential. */
 export const isSecretHeader = (name: string, value: string): boolean =>
-  SECRET_HEADER.test(name) || SECRET_START.test(value) || RANDOM_WORD.test(value)
+  SECRET_HEADER.test(name) ||
+  SECRET_START.test(value) ||
+  UUID.test(value) ||
+  value.split(/[-_.:]/).some((part) => RANDOM_PART.test(part))
 
 /**
  * Parts of a description that are valid, and contradict each other or do nothing. Pure.

@@ -20,7 +20,8 @@ export const SAMPLE_INPUTS = {
   name_company: { name: 'Ada Lovelace', company: 'Analytical Engines' },
   domain: { domain: 'example.com' },
 } as const satisfies Record<string, PersonInput | CompanyInput>
-const SAMPLE_EMAILS = ['ada@example.com', 'bob@example.com']
+/** A function that sorts them in their place would mix up results that come in their order. */
+const SAMPLE_EMAILS = Object.freeze(['ada@example.com', 'bob@example.com'])
 const SAMPLE_JOB = 'JOB-1'
 
 const LOOKUP_OUTCOMES = ['found', 'unreadable', ...STATUS_MEANINGS]

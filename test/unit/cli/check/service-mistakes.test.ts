@@ -5,6 +5,7 @@ import * as peopleDataLabs from '../../../../examples/services/people-data-labs.
 import template, { cases as templateCases } from '../../../../examples/services/template.ts'
 import type { ServiceCase } from '../../../../src/actions/service-cases.ts'
 import { checkDescribed } from '../../../../src/cli/check/cases.ts'
+import { isSecretHeader } from '../../../../src/cli/check/mistakes.ts'
 import type { CheckedProblem } from '../../../../src/cli/check/finding.ts'
 import { parseConfig } from '../../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../../src/config/problems.ts'
@@ -338,6 +339,20 @@ test('the compiler finds those that are of another type', () => {
     () => defineService({ name: 'a', person: { path }, bulk: { path, size: '25' } }),
   ]
   expect(compiled).toHaveLength(12)
+})
+
+test.each([
+  ['x-client', 'acme-crm-enrichment-v2-2026-11', false],
+  ['accept', 'application/vnd.acme.v2026+json', false],
+  ['x-api-version', '2026-11-26', false],
+  ['user-agent', 'fillrate/0.1.0 (+https://acme.example)', false],
+  ['x-client', '5f0c1b0e-7d0a-4a51-9a3e-1f6a0d2b9c77', true],
+  ['x-client', 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjEyMzQ1Njc4OTAxfQ.c2lnbmF0dXJlMTIzNDU2', true],
+  ['x-client', 'sk_live_51', true],
+  ['x-api-key', 'short', true],
+  ['Cookie', 'a=b', true],
+])('%s: %s looks like a secret: %s', (name, value, isSecret) => {
+  expect(isSecretHeader(name, value)).toBe(isSecret)
 })
 
 test('a message names no secret and no real person', async () => {
