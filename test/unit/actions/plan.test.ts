@@ -68,7 +68,13 @@ describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
   const auto = { route: 'auto', bulkPossible: true, firstPollMs: null, size: 100 } as const
   test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
-    expect(estimateCalls(toRequest(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, polls: 0, total: 10 })
+    expect(estimateCalls(toRequest(250), auto, 50)).toEqual({
+      person: 3,
+      company: 4,
+      bulk: 3,
+      polls: 0,
+      total: 10,
+    })
     expect(estimateCalls(toRequest(249), auto, 50)).toEqual({
       person: 3 + 49,
       company: 4,
@@ -76,7 +82,13 @@ describe('call estimates match the calls of a run', () => {
       polls: 0,
       total: 58,
     })
-    expect(estimateCalls(toRequest(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, polls: 0, total: 56 })
+    expect(estimateCalls(toRequest(49), auto, 50)).toEqual({
+      person: 52,
+      company: 4,
+      bulk: 0,
+      polls: 0,
+      total: 56,
+    })
   })
   test('jobs of another size, and none below a minimum above it', () => {
     const ten = { ...auto, size: 10 }
