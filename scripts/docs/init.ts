@@ -25,6 +25,10 @@ with the reason. It writes nothing to the database and keeps no value.
 - **Rows to leave out**: deleted, archived and inactive ones, those who must not be contacted, staff among the customers.
 - **Freshness**: a column that holds the time of the last enrichment.
 
+With \`--service ./my-service.ts\` the [service of your own](services.md) decides: only inputs that it takes, and its fields, found by
+their names or the last parts of their paths. A column that has the name of a field and no other meaning is a comment. Where nothing
+is recognised, the file has what the service takes, to be completed.
+
 Name tables to propose them in any case: \`fillrate init crm.contacts\`. Then run \`fillrate check\` and \`fillrate plan\`, which
 are free, and a \`fillrate run --dry-run\`.
 

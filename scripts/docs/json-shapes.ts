@@ -502,6 +502,7 @@ export const JSON_SHAPES = {
       person: 'single calls about people',
       company: 'single calls about companies',
       bulk: 'bulk calls',
+      polls: 'calls that fetch the results of bulk jobs, at least: one a job; 0 where results come otherwise',
       total: 'the sum',
     }).describe('calls within the budget'),
     cost: object({
@@ -523,7 +524,11 @@ export const JSON_SHAPES = {
     time: object({
       limit: orNull(count('calls in a window; null: not known yet')),
       window_ms: orNull(number('length of the window in milliseconds; null: not known yet')),
-      ms: orNull(number('how long the calls take at this limit, in milliseconds; null: unknown')),
+      ms: orNull(
+        number(
+          'how long the calls take at this limit, and until the first poll of a job, in milliseconds; null: unknown',
+        ),
+      ),
       max_ms: orNull(number('the same for `max_lookups`; null: unknown')),
     }).describe('how long a run would take'),
     sample: list('rows whose records are stored already, before and after', diffRow).optional(),

@@ -1,7 +1,8 @@
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { configuredAddress, toPolicy } from '../pipeline/deps.ts'
+import { toDescriptionForm } from '../domain/service/description-form.ts'
+import { configuredAddress, firstPollMs, toPolicy } from '../pipeline/deps.ts'
 import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import { listLeftOut } from '../runs/source-health.ts'
@@ -76,6 +77,12 @@ export class Actions implements OpenedSources {
     this.base = { db, log, sources, brokenSources, adapter, policy, metrics, owner, random, now: Date.now }
   }
 
+  /** Whether the results of bulk jobs are fetched, and neither answered nor delivered. */
+  get #isFetched(): boolean {
+    const { bulk, poll } = this.config.adapter
+    return poll !== null && bulk?.results !== 'answer' && this.bulk.usesWebhook === false
+  }
+
   /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
   get scope(): string | null {
     const { address, config } = this
@@ -103,6 +110,7 @@ export class Actions implements OpenedSources {
       budget: toBudgetLimit(request.budget ?? this.config.budget),
       isBoundedByBudget: request.budget !== undefined,
       bulkPossible: this.bulk.isPossible,
+      firstPollMs: this.#isFetched ? firstPollMs({ adapter: this.config.adapter, webhookUrl: null }) : null,
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
     })
   }
@@ -129,6 +137,9 @@ export class Actions implements OpenedSources {
     options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string },
   ): Promise<RemapReport> {
     const deps = await this.deps()
+    // What is written from now on is of this form: `check` then names no second remap.
+    if (!options.dryRun && this.address !== null)
+      await services.recordForm(this.db, deps.service, toDescriptionForm(deps.adapter))
     return remapSource(deps, {
       ...options,
       source: chooseSource(this, options.source),

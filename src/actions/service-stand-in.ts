@@ -1,9 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
-import { isObject } from '../domain/json.ts'
 import type { PollCall, Service } from '../domain/service/service.ts'
+import { parseBulkResponse } from '../service/bulk-response.ts'
 import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
+import { findEmails, fitAnswer, mentionsJob, renameJob } from './fit-answer.ts'
 import type { DeliveryCase, ServiceCase } from './service-cases.ts'
 
 /** A stand-in of a service: it answers the requests of the cases, and says of others that it has no case. */
@@ -19,8 +20,9 @@ type PlayedCase = ServiceCase & {
 
 /**
  * Plays a service from its cases, so that it can be tried without a key. A request that no case makes gets the answer
- * of a case without a match at the same path, or a 404. A bulk call of any emails, and the poll of its job, get the answer
- * of a case, adapted to these emails; too many emails for the service are refused. Rejects if the port is in use.
+ * of a case without a match at the same path, or of one that is answered with a job, or a 404. A bulk call of any emails
+ * gets the answer of a case, adapted to these emails; too many emails for the service are refused. The polls of each job get
+ * the answers of the cases about its identifier, one after another. Rejects if the port is in use.
  */
 export async function openServiceStandIn(
   service: Service,
@@ -35,13 +37,17 @@ export async function openServiceStandIn(
   const choose = (request: SentRequest): CannedAnswer => {
     const polled = jobs.poll(request)
     if (polled !== null) return polled
-    const isAsked = ({ sent }: PlayedCase): boolean => sent !== null && isSame(sent, request)
-    const exact = played.find(isAsked)
-    if (exact !== undefined) return exact.answer
+    const exact = played.find(({ sent }) => sent !== null && isSame(sent, request))
+    if (exact !== undefined) return jobs.accept(exact, exact.input)
     if (request.path === bulkPath) return jobs.submit(request)
-    const isMiss = ({ sent, expect }: PlayedCase): boolean =>
-      sent?.path === request.path && expect.outcome === 'not_found'
-    return played.find(isMiss)?.answer ?? NO_CASE
+    const findOther = (outcome: PlayedCase['expect']['outcome']): PlayedCase | undefined =>
+      played.find(({ sent, expect }) => sent?.path === request.path && expect.outcome === outcome)
+    const accepted = findOther('accepted')
+    return (
+      findOther('not_found')?.answer ??
+      (accepted && jobs.accept(accepted, findEmails([request.body, request.query]))) ??
+      NO_CASE
+    )
   }
   const server = createServer((request, response) => {
     void readRequest(request).then((read) => writeCaseAnswer(response, choose(read)))
@@ -64,21 +70,28 @@ export async function openServiceStandIn(
 const NO_CASE: CannedAnswer = { status: 404, body: { error: 'no case makes this request' } }
 
 interface PlayedJob {
-  /** The identifier that the case has. */
+  /** The identifier that the cases have. */
   readonly of: string
-  readonly emails: readonly string[]
+  /** What names each input of the case that was answered with the job, and of the job. */
+  readonly from: readonly (readonly string[])[]
+  readonly to: readonly (readonly string[])[]
   polls: number
 }
 
-/** The bulk calls that a stand-in has answered. */
+/** The calls that a stand-in has answered with a job. */
 class PlayedJobs {
   readonly #service: Service
   readonly #cases: readonly PlayedCase[]
   readonly #jobs = new Map<string, PlayedJob>()
+  /** The identifiers in cases about jobs. */
+  readonly #ids: ReadonlySet<string>
 
   constructor(service: Service, cases: readonly PlayedCase[]) {
     this.#service = service
     this.#cases = cases
+    this.#ids = new Set(cases.flatMap(({ input }) => ('jobId' in input ? [input.jobId] : [])))
+    // As the cases have them, they can be polled without a submission.
+    for (const id of this.#ids) this.#jobs.set(id, { of: id, from: [], to: [], polls: 0 })
   }
 
   submit(request: SentRequest): CannedAnswer {
@@ -91,14 +104,35 @@ class PlayedJobs {
     const isExact = ({ input }: PlayedCase): boolean =>
       'emails' in input && isDeepStrictEqual(input.emails, emails)
     const played = this.#cases.find(isExact) ?? this.#cases.find(isBulk)
-    if (played === undefined) return NO_CASE
-    const { input, answer, expect } = played
-    const from = 'emails' in input ? input.emails : []
-    const { jobId } = expect
-    if (typeof jobId !== 'string') return { ...answer, body: fitToEmails(answer.body, from, emails) }
-    const id = `${jobId}-${this.#jobs.size + 1}`
-    this.#jobs.set(id, { of: jobId, emails, polls: 0 })
-    return { ...answer, body: replaceText(fitToEmails(answer.body, from, emails), jobId, id) }
+    return played === undefined ? NO_CASE : this.accept(played, emails)
+  }
+
+  /**
+   * The answer of a case for other inputs. A job in it becomes a new one, with identifiers of its own.
+   * @param to emails, or the input of the case itself
+   */
+  accept(played: PlayedCase, to: readonly string[] | ServiceCase['input']): CannedAnswer {
+    const { answer, input, expect } = played
+    const from = 'emails' in input ? input.emails : findEmails(input)
+    const emails = Array.isArray(to) ? (to as readonly string[]) : from
+    const of =
+      expect.outcome === 'accepted' &&
+      (expect.jobId ?? [...this.#ids].find((id) => mentionsJob(answer.body, id)))
+    if (typeof of !== 'string')
+      return { ...answer, body: fitAnswer(answer.body, from.map(toList), emails.map(toList)) }
+    const id = this.#createId(of)
+    const requestIds = this.#readRequestIds(answer.body, from)
+    const job = {
+      of,
+      from: from.map((email, n) => [email, ...(requestIds[n] ?? [])]),
+      to: emails.map((email, n) => [
+        email,
+        ...(requestIds[n % from.length] ?? []).map((one) => `${one}-${id}-${n + 1}`),
+      ]),
+      polls: 0,
+    }
+    this.#jobs.set(id, job)
+    return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to), of, id) }
   }
 
   /** The answer of the first case about the job, then of the second, and so on. Null: the request is no poll of a job. */
@@ -110,40 +144,33 @@ class PlayedJobs {
       const played = this.#cases.filter(({ input }) => 'jobId' in input && input.jobId === job.of)
       const answer = played[Math.min(job.polls++, played.length - 1)]?.answer
       if (answer === undefined) return NO_CASE
-      const from = findEmails(answer.body)
-      return { ...answer, body: replaceText(fitToEmails(answer.body, from, job.emails), job.of, id) }
+      return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to), job.of, id) }
     }
     return null
   }
+
+  /** A new identifier, a whole number where the one of the cases is. */
+  #createId(of: string): string {
+    const isNumber = /^\d{1,15}$/.test(of)
+    for (let n = 1; ; n++) {
+      const id = isNumber ? String(Number(of) + n) : `${of}-${n}`
+      if (!this.#jobs.has(id)) return id
+    }
+  }
+
+  /** The identifier of each input, in the order of the inputs; none of an acceptance without. */
+  #readRequestIds(body: unknown, emails: readonly string[]): readonly (readonly string[])[] {
+    const { requestIds } = (this.#service.bulk?.readAcceptance ?? parseBulkResponse)(body)
+    if (requestIds === null) return []
+    return emails.map((email, n) => toList(Array.isArray(requestIds) ? requestIds[n] : requestIds[email]))
+  }
 }
 
-/** The distinct addresses in a text of JSON, in their order. */
-const findEmails = (value: unknown): string[] => [
-  ...new Set(
-    [...JSON.stringify(value ?? null).matchAll(/"([^"\\\s]+@[^"\\\s]+)"/g)].map(([, email = '']) => email),
-  ),
-]
+const toList = (name: string | undefined): readonly string[] => (name === undefined ? [] : [name])
 
-/** An answer for other emails: a list with an item for each email of the case gets one for each of these. */
-function fitToEmails(body: unknown, from: readonly string[], to: readonly string[]): unknown {
-  if (Array.isArray(body) && from.length > 0 && body.length === from.length)
-    return to.map((email, n) => replaceText(body[n % from.length], from[n % from.length] ?? '', email))
-  if (!isObject(body)) return body
-  return Object.fromEntries(
-    Object.entries(body).map(([field, value]) => [field, fitToEmails(value, from, to)]),
-  )
-}
-
-/** A value in which each text that is `from` is `to`. */
-const replaceText = (value: unknown, from: string, to: string): unknown =>
-  value === undefined
-    ? value
-    : JSON.parse(JSON.stringify(value).replaceAll(JSON.stringify(from), () => JSON.stringify(to)))
-
-/** What the client sends for an input; null for a job, whose webhook address is another each time. */
+/** What the client sends for an input; null for a job: its webhook address is another each time, and its polls have an order. */
 function buildRequest(service: Service, input: ServiceCase['input']): PlayedCase['sent'] {
-  if ('emails' in input) return null
-  if ('jobId' in input) return service.poll && toSent(service.poll, input.jobId)
+  if ('emails' in input || 'jobId' in input) return null
   if ('domain' in input) return service.company && toSent(service.company, input)
   return service.person && toSent(service.person, input)
 }

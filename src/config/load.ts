@@ -37,10 +37,10 @@ async function readValue(path: string): Promise<unknown> {
   return extname(path) === '.json' ? readJson(source, path) : readModule(source, path)
 }
 
-/** The module of the service that the configuration in a folder names; null: there is none, or it cannot be read. */
-export async function findServiceModule(cwd: string): Promise<string | null> {
+/** The module of the service that a configuration names; null: there is none, or it cannot be read. */
+export async function findServiceModule(options: { cwd: string; path?: string }): Promise<string | null> {
   try {
-    const path = await findConfig({ cwd })
+    const path = await findConfig(options)
     const { module } = splitService(await readValue(path))
     return module === null ? null : resolve(dirname(path), module)
   } catch (error) {

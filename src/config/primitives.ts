@@ -1,4 +1,4 @@
-import { isRegExp } from 'node:util/types'
+import { isAsyncFunction, isRegExp } from 'node:util/types'
 import { z } from 'zod'
 import { didYouMean, oneOf, quoteText } from '../util/text.ts'
 import { Cron, CronPattern } from 'croner'
@@ -24,6 +24,22 @@ export const fraction = (maximum: number) => {
   const error = `a number from 0 to ${maximum}`
   return z.number({ error }).min(0, { error }).max(maximum, { error })
 }
+
+const EXPECTED_FUNCTION = 'a function that returns the value itself'
+/** A function of a service's description. */
+export const aFunction = z
+  .custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
+    error: EXPECTED_FUNCTION,
+  })
+  .superRefine((value, context) => {
+    if (!isAsyncFunction(value)) return
+    const todo = 'Leave out `async`: every function of a description is pure, and waits for nothing.'
+    context.addIssue({
+      code: 'custom',
+      message: EXPECTED_FUNCTION,
+      params: { found: 'an async function, which returns a promise', todo },
+    })
+  })
 
 const EXPECTED_SHARE = "a whole number of lookups, such as 2000, or a share such as '30%'"
 const isShare = (text: string): boolean => Number.parseFloat(text) >= 0 && Number.parseFloat(text) <= 100

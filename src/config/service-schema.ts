@@ -11,12 +11,7 @@ import {
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
-import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
-
-const EXPECTED_FUNCTION = 'a function'
-const aFunction = z.custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
-  error: EXPECTED_FUNCTION,
-})
+import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
 
 /** What a placeholder may stand for, by endpoint. */
 const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']
@@ -177,6 +172,19 @@ export const serviceSchema = z
           oneOfStrings(STATUS_MEANINGS),
           { error: objectLike("{ 402: 'unauthorized' }") },
         )
+        .superRefine((statuses, context) => {
+          for (const status of ['200', '201']) {
+            const meaning = statuses[status]
+            // Some services answer each lookup with a job and a 200.
+            if (meaning === undefined || meaning === 'accepted') continue
+            context.addIssue({
+              code: 'custom',
+              path: [status],
+              message: "'accepted', or nothing: what the body says decides, in `read`",
+              params: { found: `'${meaning}', for every answer with a record, too` },
+            })
+          }
+        })
         .optional(),
       webhook: z
         .strictObject(

@@ -239,11 +239,11 @@ export const TROUBLES = {
   jobs_overdue: {
     severity: 'warning',
     describe: ({ details }) => ({
-      title: `${details.waiting === undefined ? 'Jobs are' : `${pluralize(details.waiting, 'job')} ${details.waiting === 1 ? 'is' : 'are'}`} past the deadline without a delivery`,
+      title: `${details.waiting === undefined ? 'Jobs are' : `${pluralize(details.waiting, 'job')} ${details.waiting === 1 ? 'is' : 'are'}`} past the deadline without results`,
       meaning:
         'The service accepted the lookups and sent no results. They are looked up again, and may be billed again.',
       action:
-        'Check that the service reaches FILLRATE_PUBLIC_URL (`fillrate check`), and the webhook secret. `fillrate jobs` lists them.',
+        'Run `fillrate check`: it says how their results arrive, and tests the way. `fillrate jobs` lists them.',
     }),
   },
   schedule_late: {

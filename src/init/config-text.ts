@@ -109,7 +109,7 @@ const IDENTIFIER_LABELS: Readonly<Record<string, string>> = {
 
 /** How many sampled rows each identifier would look up. */
 function describeIdentifiers({ sample, kind }: ProposedSource): string {
-  if (sample.rows === 0) return 'The table has no rows to sample.'
+  if (sample.rows === 0) return 'No row was sampled.'
   const parts = Object.keys(IDENTIFIER_LABELS).flatMap((name) => {
     const n = sample.identifiedBy[name] ?? 0
     return n === 0 ? [] : [`${formatCount(n)} by ${IDENTIFIER_LABELS[name] ?? name}`]

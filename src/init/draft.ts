@@ -8,13 +8,13 @@ import { outputField, outputRoles, proposeOutput } from './outputs.ts'
 import { phoneOutputs } from './phone.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { tenantCondition } from './tenants.ts'
-import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
+import type { OtherColumn, ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
 
 /** A source before its inputs are chosen. Its candidate inputs are measured on sampled rows. */
 export interface Draft {
-  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'skippedColumns' | 'sample'>
+  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'skippedColumns' | 'otherColumns' | 'sample'>
   readonly table: ClassifiedTable
   readonly roleFields: RoleFields
   /** Expressions that are always inputs. */
@@ -127,12 +127,27 @@ export function proposeOutputs(
   return { outputs: onePlace(outputs, table), skippedColumns }
 }
 
+/** The columns that nothing is proposed for, and that could be filled. Pure. */
+export function listOtherColumns(
+  { table, base, roleFields }: Pick<Draft, 'table' | 'roleFields' | 'base'>,
+  taken: ReadonlySet<string>,
+): OtherColumn[] {
+  const known = new Set([...roleFields.values()].map((field) => field.column.name))
+  return table.table.columns.flatMap((column) => {
+    const { name } = column
+    const isOpen = !taken.has(name) && !known.has(name)
+    return isOpen && writeObstacle({ column, path: [] }, table, base.key) === null
+      ? [{ column: name, type: column.type.name }]
+      : []
+  })
+}
+
 /** An input that is filled where it is blank: it is then not looked up by what Fillrate wrote. */
 const INPUT_AND_OUTPUT: ReadonlySet<ColumnRole> = new Set(['profile', 'company_name'])
 
 /** Why the column cannot be written, whatever it holds; null if it can. */
 function writeObstacle(
-  { column, path }: CandidateField,
+  { column, path }: Pick<CandidateField, 'column' | 'path'>,
   classified: ClassifiedTable,
   key: readonly string[] | null,
 ): string | null {

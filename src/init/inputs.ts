@@ -1,5 +1,5 @@
 import type { InputName, SourceKind } from '../domain/mapping.ts'
-import { type Draft, proposeOutputs } from './draft.ts'
+import { type Draft, listOtherColumns, proposeOutputs } from './draft.ts'
 import type { InputSample, ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
 import { holdsAny } from './assign-roles.ts'
@@ -27,12 +27,16 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
   if (rows.length > 0 && Object.keys(sample.identifiedBy).length === 0)
     return `none of ${rows.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
   const { outputs, skippedColumns } = proposeOutputs(draft, chosen.fields)
-  if (outputs.length === 0)
-    return skippedColumns.length === 0
-      ? 'it has no column to fill'
-      : `it has no column to fill: ${skippedColumns.map(({ column, reason }) => `${column} ${reason}`).join(', ')}`
-  return { ...draft.base, joins: chosen.joins, inputs, outputs, skippedColumns, sample }
+  const taken = new Set([...outputs, ...skippedColumns].map(({ column }) => column))
+  const otherColumns = listOtherColumns(draft, taken)
+  return { ...draft.base, joins: chosen.joins, inputs, outputs, skippedColumns, otherColumns, sample }
 }
+
+/** Why a source without outputs is none. */
+export const describeUnfilled = ({ skippedColumns }: Pick<ProposedSource, 'skippedColumns'>): string =>
+  ['it has no column to fill', skippedColumns.map(({ column, reason }) => `${column} ${reason}`).join(', ')]
+    .filter((text) => text !== '')
+    .join(': ')
 
 /** A fillable column becomes an input if it identifies at least this share of the sampled rows. */
 const MIN_COVERAGE = 0.05

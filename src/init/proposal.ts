@@ -28,6 +28,12 @@ export interface SkippedColumn {
   readonly output?: ProposedOutput
 }
 
+export interface OtherColumn {
+  readonly column: string
+  /** As the database names it. */
+  readonly type: string
+}
+
 export interface ProposedSource {
   readonly name: string
   readonly kind: SourceKind
@@ -47,6 +53,8 @@ export interface ProposedSource {
   readonly inputs: readonly ProposedInput[]
   readonly outputs: readonly ProposedOutput[]
   readonly skippedColumns: readonly SkippedColumn[]
+  /** Columns that may be written and mean nothing by their names: a service of its own may have fields for them. */
+  readonly otherColumns: readonly OtherColumn[]
   /** Advice for the user. */
   readonly notes: readonly string[]
   /** How many sampled rows each identifier would look up, in the order in which identifiers are tried. */
@@ -67,6 +75,8 @@ export interface SkippedTable {
 
 export interface Proposal {
   readonly sources: readonly ProposedSource[]
+  /** Sources with inputs and without a column to fill, which are among the skipped tables. */
+  readonly unfilled: readonly ProposedSource[]
   readonly skippedTables: readonly SkippedTable[]
   /** The number of tables examined, and their schemas. */
   readonly examined: { readonly tables: number; readonly schemas: readonly string[] }

@@ -2,7 +2,7 @@ import type { Db } from '../sources/db.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import { draftSources, isAddressList } from './drafts.ts'
 import { listCandidateFields } from './fields.ts'
-import { chooseInputs, measureInputs } from './inputs.ts'
+import { chooseInputs, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
 import { type LookupColumn, findLookupColumns, suggestedTextLookups } from './lookup-tables.ts'
@@ -79,19 +79,25 @@ export async function proposeSources(
   })
 
   const sources: ProposedSource[] = []
+  const unfilled: ProposedSource[] = []
   const skippedTables: SkippedTable[] = []
   for (const draft of draftSources(schema)) {
     if (!isWanted(draft.table)) continue
     const rows = await withTimeoutFallback(read, (db) => measureInputs(db, draft), [])
     const source = chooseInputs(draft, rows)
     if (typeof source === 'string') skippedTables.push({ table: draft.base.table, reason: source })
-    else sources.push(source)
+    else if (source.outputs.length > 0) sources.push(source)
+    else {
+      unfilled.push(source)
+      skippedTables.push({ table: draft.base.table, reason: describeUnfilled(source) })
+    }
   }
   const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
   })
   return {
     sources,
+    unfilled,
     skippedTables: [...skippedTables, ...nearest],
     examined: { tables: all.length, schemas: [...new Set(all.map((one) => one.schema))] },
   }

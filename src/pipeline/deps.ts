@@ -4,6 +4,7 @@ import type { Environment } from '../config/environment.ts'
 import { JOB_SIZE, nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
 import { routeEmails } from '../domain/route.ts'
+import { toDescriptionForm } from '../domain/service/description-form.ts'
 import type { Service } from '../domain/service/service.ts'
 import type { Price } from '../domain/spend.ts'
 import type { Breaker } from '../service/breaker.ts'
@@ -137,11 +138,11 @@ export const configuredAddress = ({ baseUrl }: Pick<Environment, 'baseUrl'>): st
   baseUrl === null ? null : toServiceAddress(baseUrl)
 
 /**
- * Registers the configured service and returns its number. Warns if another service was used before: none of its
- * responses count, and everything is paid again.
+ * Registers the configured service, with the form of its description, and returns its number. Warns if another service was
+ * used before: none of its responses count, and everything is paid again.
  */
 export async function registerService(
-  { db, log }: Pick<Deps, 'db' | 'log'>,
+  { db, log, adapter }: Pick<Deps, 'db' | 'log' | 'adapter'>,
   address: string | null,
 ): Promise<number> {
   if (address === null) return services.findService(db, null)
@@ -152,5 +153,7 @@ export async function registerService(
       { event: 'other_service', service: address, before: knownHosts },
       'another service was used before; none of its responses are used',
     )
-  return services.insertService(db, address, known)
+  const id = await services.insertService(db, address, known)
+  await services.recordForm(db, id, toDescriptionForm(adapter))
+  return id
 }

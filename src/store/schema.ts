@@ -45,6 +45,8 @@ export interface Schema extends ObservationTables {
     id: number
     /** The host, with the path in front of `/v1` if there is one. */
     host: string
+    /** A list of `StoredForm`. */
+    forms: DefaultJson
     first_seen_at: Generated<Date>
   }
   'fillrate.budgets': {

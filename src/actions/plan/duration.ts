@@ -6,6 +6,8 @@ export interface CallCounts {
   readonly person: number
   readonly company: number
   readonly bulk: number
+  /** Calls that fetch the results of bulk jobs, at least: one a job, more for one that is not ready. */
+  readonly polls: number
   readonly total: number
 }
 
@@ -26,19 +28,31 @@ function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number
 }
 
 /**
- * How long calls take by the strictest limit that is known.
+ * How long calls take by the strictest limit that is known, and until the last job can be fetched.
  * @param fallbacks further calls after a miss, at most: single ones, to people
  */
 export function estimateTime(
   calls: CallCounts,
   fallbacks: number,
-  knownLimit: KnownLimit | null,
-  documented: readonly DocumentedLimit[],
+  {
+    knownLimit,
+    documented,
+    firstPollMs,
+  }: {
+    readonly knownLimit: KnownLimit | null
+    readonly documented: readonly DocumentedLimit[]
+    readonly firstPollMs: number | null
+  },
 ): PlannedTime {
+  const untilPoll = calls.polls === 0 ? 0 : (firstPollMs ?? 0)
   const estimate = (more: number): number | null => {
     const learnt = estimateDurationMs(calls.total + more, knownLimit)
-    if (documented.length === 0) return learnt
-    return Math.max(learnt ?? 0, leastDurationMs(documented, { ...calls, person: calls.person + more }))
+    if (documented.length === 0) return learnt === null ? null : Math.max(learnt, untilPoll)
+    return Math.max(
+      learnt ?? 0,
+      untilPoll,
+      leastDurationMs(documented, { ...calls, person: calls.person + more }),
+    )
   }
   const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
   return {

@@ -22,6 +22,8 @@ interface PlanOptions extends Omit<FunnelOptions, 'sample'>, Pick<RunSpec, 'rout
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
   readonly bulkPossible: boolean
+  /** From the submission of a bulk job to its first poll. Null: jobs are not fetched. */
+  readonly firstPollMs: number | null
   readonly knownLimit: KnownLimit | null
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
@@ -148,7 +150,11 @@ export async function createPlan(
       expected_found: matchRate === null ? null : Math.round(cost * matchRate),
       found_range: estimateMatches(cost, history),
     },
-    time: estimateTime(calls, maxCost - cost, knownLimit, deps.adapter.rateLimits),
+    time: estimateTime(calls, maxCost - cost, {
+      knownLimit,
+      documented: deps.adapter.rateLimits,
+      firstPollMs: options.firstPollMs,
+    }),
     ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
@@ -229,7 +235,7 @@ export function countPayable(
 /** Estimates calls by route, as a run would make them. Pure. */
 export function estimateCalls(
   toAsk: Readonly<Record<LookupKind, number>>,
-  options: Pick<PlanOptions, 'route' | 'bulkPossible'> & { readonly size: number },
+  options: Pick<PlanOptions, 'route' | 'bulkPossible' | 'firstPollMs'> & { readonly size: number },
   minimum: number,
 ): CallCounts {
   const { size } = options
@@ -246,7 +252,14 @@ export function estimateCalls(
   const inBulk = isBulk ? full + (remainder >= Math.min(bulkFrom, size) ? 1 : 0) : 0
   const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * size)
   const person = toAsk.linkedin_url + toAsk.name_company + (singly === 'never' ? 0 : emails)
-  return { person, company: toAsk.domain, bulk: inBulk, total: person + toAsk.domain + inBulk }
+  const polls = options.firstPollMs === null ? 0 : inBulk
+  return {
+    person,
+    company: toAsk.domain,
+    bulk: inBulk,
+    polls,
+    total: person + toAsk.domain + inBulk + polls,
+  }
 }
 
 interface CountRange {

@@ -17,7 +17,8 @@ import {
 export async function checkBulkSetup(environment: Environment, service: Service, log: Log): Promise<Finding> {
   const bulk = checkBulkAvailability(environment, service)
   if (!bulk.isPossible)
-    return createFinding('bulk', 'warning', `off: ${bulk.reason}`, {
+    // A service that has none misses nothing.
+    return createFinding('bulk', bulk.todo === null ? 'ok' : 'warning', `off: ${bulk.reason}`, {
       todo: bulk.todo && `To enable it, ${bulk.todo}.`,
     })
   if (bulk.usesWebhook !== true) {

@@ -11,6 +11,7 @@ import { type Database, openDatabase } from '../../store/open.ts'
 import { readOne } from '../../store/sql.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
+import { checkDescription } from './description.ts'
 import { checkSchema } from './schema.ts'
 import { checkSource, checkTriggerFunctions, checkTriggers, type ReadMapping, readMapping } from './source.ts'
 import { type Finding, createFailedFinding, createFinding, createUnsetFinding, toFinding } from './finding.ts'
@@ -24,7 +25,15 @@ import { toKeyId } from '../../service/api-keys.ts'
 export async function* checkDatabase(
   environment: Pick<Environment, 'databaseUrl' | 'baseUrl' | 'apiKeys'>,
   config: Config | null,
-  { env, now }: { readonly env: NodeJS.ProcessEnv; readonly now: () => number },
+  {
+    env,
+    now,
+    hasInvalidService,
+  }: {
+    readonly env: NodeJS.ProcessEnv
+    readonly now: () => number
+    readonly hasInvalidService: boolean
+  },
 ): AsyncGenerator<Finding, ClockReading | null> {
   const { databaseUrl: url } = environment
   if (url === null) {
@@ -52,7 +61,7 @@ export async function* checkDatabase(
     const clock = await readClock(db, now)
     const schema = await checkSchema(db, env)
     yield schema
-    if (schema.verdict === 'ok') yield* checkScope(db, environment)
+    if (schema.verdict === 'ok') yield* checkScope(db, environment, hasInvalidService ? null : config)
     const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
     const found = [schema]
@@ -116,14 +125,19 @@ async function readClock(db: Database, now: () => number): Promise<ClockReading>
   return { whose: 'Postgres', timeMs: time.getTime(), resolutionMs: 1, sentAt, receivedAt: now() }
 }
 
-/** Warns if the database holds results of another service, or a run with another key is in progress. */
+/**
+ * Warns if the database holds results of another service, or of another form of its description, or a run with another key is
+ * in progress.
+ */
 async function* checkScope(
   db: Database,
   { baseUrl, apiKeys }: Pick<Environment, 'baseUrl' | 'apiKeys'>,
+  config: Config | null,
 ): AsyncGenerator<Finding> {
   if (baseUrl === null || apiKeys.length === 0) return
   const address = toServiceAddress(baseUrl)
-  const known = (await services.listServices(db)).map(({ host }) => host)
+  const listed = await services.listServices(db)
+  const known = listed.map(({ host }) => host)
   if (known.length > 0 && !known.includes(address))
     yield createFinding(
       'scope',
@@ -135,6 +149,9 @@ async function* checkScope(
           `update fillrate.services set host = '${address}' where host = '${known[0]}';`,
       },
     )
+  const service = listed.find(({ host }) => host === address)
+  const earlier = service && config && (await checkDescription(db, service, config))
+  if (earlier) yield earlier
   const own = new Set(apiKeys.map((key) => `${address} ${toKeyId(key)}`))
   const others = (await runs.listRunning(db)).filter(({ scope }) => scope !== null && !own.has(scope))
   if (others.length > 0)

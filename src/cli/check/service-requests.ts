@@ -1,24 +1,21 @@
 import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { Environment } from '../../config/environment.ts'
+import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
-import type { LookupCall, Service } from '../../domain/service/service.ts'
+import type { LookupCall, RequestParts, Service } from '../../domain/service/service.ts'
 import { EnrichmentClient } from '../../service/client.ts'
 import { authOfStyle, credentialFor, toKeyId } from '../../service/api-keys.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
 import { describeTrouble } from '../../domain/trouble.ts'
+import { findMissingConfidence } from './cases.ts'
+import { isSecretHeader } from './mistakes.ts'
+import { SAMPLE_INPUTS } from './trial.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
-
-const SAMPLE_PERSONS: readonly (readonly [kind: string, input: PersonInput])[] = [
-  ['email', { email: 'ada@example.com' }],
-  ['linkedin_url', { linkedinUrl: 'https://www.linkedin.com/in/ada' }],
-  ['name_company', { name: 'Ada Lovelace', company: 'Analytical Engines' }],
-]
-const SAMPLE_DOMAIN: CompanyInput = { domain: 'example.com' }
 
 /** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
 export function* describeRequests(service: Service, environment: Environment): Generator<Finding> {
@@ -26,15 +23,17 @@ export function* describeRequests(service: Service, environment: Environment): G
   const credential = credentialFor(service.auth ?? authOfStyle(environment.auth), PLACEHOLDER_KEY)
   const header =
     credential.header === null ? [] : [`${credential.header[0]}: ${maskKey(credential.header[1])}`]
-  const own = Array.from(
-    { length: service.headers.length / 2 },
-    (_, index) => `${service.headers[2 * index]}: ${service.headers[2 * index + 1]}`,
-  )
-  const describe = (
-    name: string,
-    endpoint: string,
-    parts: ReturnType<LookupCall<never>['build']>,
-  ): Finding => {
+  const own = Array.from({ length: service.headers.length / 2 }, (_, index) => {
+    const [name = '', value = ''] = service.headers.slice(2 * index, 2 * index + 2)
+    return `${name}: ${isSecretHeader(name, value) ? '•••' : value}`
+  })
+  const describe = (name: string, endpoint: string, build: LookupCall<never>['build']): Finding => {
+    let parts: RequestParts
+    try {
+      parts = build(undefined as never)
+    } catch {
+      return createFinding(name, 'skipped', 'a function of the description fails, as said above')
+    }
     const [method = '', path = ''] = endpoint.split(' ')
     const query = [parts.query, credential.query && maskKey(credential.query)].filter(Boolean).join('&')
     const lines = [
@@ -46,20 +45,26 @@ export function* describeRequests(service: Service, environment: Environment): G
     return createFinding(name, 'ok', lines[0] ?? '', { todo: lines.slice(1).join('\n') || null })
   }
   const { person, company, bulk, poll } = service
-  for (const [kind, input] of SAMPLE_PERSONS)
-    if (person?.inputs.has(kind) === true) yield describe(`by ${kind}`, person.endpoint, person.build(input))
-  if (company) yield describe('by domain', company.endpoint, company.build(SAMPLE_DOMAIN))
+  for (const kind of LOOKUP_KINDS.person) {
+    const input = SAMPLE_INPUTS[kind]
+    if (person?.inputs.has(kind) === true)
+      yield describe(`by ${kind}`, person.endpoint, () => person.build(input))
+  }
+  if (company) yield describe('by domain', company.endpoint, () => company.build(SAMPLE_INPUTS.domain))
   if (bulk) {
     const isDelivered = bulk.results === 'webhook'
     const webhookUrl = isDelivered ? 'https://fillrate.example/webhooks/enrichment/JOB' : null
-    const body = JSON.stringify(bulk.body({ emails: ['ada@example.com', 'bob@example.com'], webhookUrl }))
-    yield describe('bulk', bulk.endpoint, { body })
-    if (webhookUrl !== null && !body.includes(webhookUrl))
+    const emails = ['ada@example.com', 'bob@example.com']
+    let body: string | null = null
+    yield describe('bulk', bulk.endpoint, () => ({
+      body: (body = JSON.stringify(bulk.body({ emails, webhookUrl }))),
+    }))
+    if (webhookUrl !== null && body !== null && !(body as string).includes(webhookUrl))
       yield createFinding('bulk', 'warning', '`bulk.body` leaves out the address of the webhook', {
         todo: 'Add `webhookUrl` to it, unless the address is registered with the service.',
       })
   }
-  if (poll) yield describe('a job', poll.endpoint, poll.build('JOB'))
+  if (poll) yield describe('a job', poll.endpoint, () => poll.build('JOB'))
 }
 
 const maskKey = (text: string): string =>
@@ -94,13 +99,23 @@ export async function* makeOneCall(
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKey === undefined)
     return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
-  const client = new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service })
+  let answered: unknown
+  const client = new EnrichmentClient({
+    baseUrl,
+    apiKey,
+    auth,
+    proxies,
+    service: watchPerson(service, (body) => (answered = body)),
+  })
   try {
     const { outcome, record, ...rest } = await understand(service, client, input)
     const parts = Object.entries(rest).filter(([, value]) => value !== undefined)
     yield createFinding('call', VERDICTS[outcome as CaseOutcome], String(outcome).replaceAll('_', ' '), {
       todo: parts.map(([name, value]) => `${name}: ${String(value)}`).join('\n') || null,
     })
+    const missing =
+      outcome === 'not_found' && !('domain' in input) && findMissingConfidence(service, answered)
+    if (missing) yield createFailedFinding('confidence', missing)
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
@@ -113,6 +128,18 @@ export async function* makeOneCall(
     await client.close()
   }
 }
+
+/** The service, with a look at the body of each answer about a person. */
+const watchPerson = (service: Service, onBody: (body: unknown) => void): Service => ({
+  ...service,
+  person: service.person && {
+    ...service.person,
+    read: (answer) => {
+      onBody(answer.body)
+      return service.person?.read?.(answer)
+    },
+  },
+})
 
 /** A process that has nothing to look up would find out only with its next lookup. */
 async function* endKeyTroubles({ databaseUrl, baseUrl, apiKeys }: Environment): AsyncGenerator<Finding> {

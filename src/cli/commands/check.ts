@@ -96,10 +96,14 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   const { checkDatabase } = await import('../check/database.ts')
   const { checkApiKey, checkService, createRateFinding } = await import('../check/service.ts')
   const { checkBulkSetup } = await import('../check/bulk.ts')
+  const { checkDescribed } = await import('../check/cases.ts')
   const { compareClocks } = await import('../check/clock.ts')
   const withoutDatabase = needs('database', 'DATABASE_URL')
   if (withoutDatabase !== null) yield withoutDatabase
-  const inDatabase = withoutDatabase === null ? yield* checkDatabase(environment, config, { env, now }) : null
+  const inDatabase =
+    withoutDatabase === null
+      ? yield* checkDatabase(environment, config, { env, now, hasInvalidService })
+      : null
   const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
   if (withoutService !== null) yield withoutService
   const inService = withoutService === null ? yield* checkService(environment, now) : null
@@ -107,6 +111,7 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
   else {
     yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment, service)
+    if (service !== BUILT_IN_SERVICE) yield await checkDescribed(service, environment, await readCases(call))
     if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
     yield (
       needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
@@ -116,6 +121,13 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     if (callInput !== null) yield* makeOneCall(service, environment, callInput)
   }
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
+}
+
+/** The cases of the module that the configuration names as its service. */
+async function readCases({ cwd, flags }: CliCallOf<typeof checkParser>): Promise<readonly unknown[]> {
+  const { findServiceModule, loadServiceCases } = await import('../../config/load.ts')
+  const path = await findServiceModule({ cwd, ...(flags.config !== null && { path: flags.config }) })
+  return path === null ? [] : loadServiceCases(path)
 }
 
 /** The environment without its invalid variables, which are reported beside. */

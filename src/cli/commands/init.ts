@@ -17,7 +17,7 @@ import {
   renderSkippedTables,
 } from '../views/init.ts'
 import { renderCommands } from '../views/layout.ts'
-import type { Output } from '../terminal.ts'
+import { type Output, wrapText } from '../terminal.ts'
 import { pluralize } from '../../util/format.ts'
 
 export const initCommand = defineCommand(
@@ -53,6 +53,7 @@ export const initCommand = defineCommand(
       const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
       const { adaptProposal } = await import('../../init/service-fields.ts')
+      const { createSkeleton } = await import('../../init/skeleton.ts')
       const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
       const { CONFIG_FILES } = await import('../../config/load.ts')
       const { flags, args, cwd, stdin, stdout, stderr, signal } = call
@@ -79,17 +80,26 @@ export const initCommand = defineCommand(
         const all = [...proposal.skippedTables, ...skippedTables]
         if (!flags.json && proposal.sources.length > 0 && all.length > 0)
           stdout.lines([...renderSkippedTables(all, stdout), ''])
-        if (accepted.length > 0)
-          await writeConfig(target, await formatConfig(accepted, target, adapter?.module ?? null))
+        // With a service, and nothing declined, there is always a file to complete.
+        const isSkeleton =
+          adapter !== null && accepted.length === 0 && (!isAsked || proposal.sources.length === 0)
+        const written = isSkeleton
+          ? createSkeleton(adapter.service, proposal.unfilled).map((source) => ({ source, coverage: null }))
+          : accepted
+        if (written.length > 0)
+          await writeConfig(target, await formatConfig(written, target, adapter?.module ?? null))
         return {
           json: {
-            written: accepted.length > 0 ? target.path : null,
+            written: written.length > 0 ? target.path : null,
             examined: proposal.examined,
             sources: accepted.map(toProposedSourceJson),
             skipped_tables: all,
           },
-          text: () => renderNextSteps(accepted, proposal, target, CONFIG_FILES, stdout),
-          exit: accepted.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed,
+          text: () =>
+            isSkeleton
+              ? renderSkeletonSteps(written, target, stdout)
+              : renderNextSteps(accepted, proposal, target, CONFIG_FILES, stdout),
+          exit: written.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed,
         }
       } catch (error) {
         if (!(error instanceof PromptClosedError)) throw error
@@ -104,7 +114,7 @@ export const initCommand = defineCommand(
 
 /** All names in JSON are snake_case. */
 function toProposedSourceJson({ source, coverage }: AcceptedSource) {
-  const { changedAt, skippedColumns, sample, ...same } = source
+  const { changedAt, skippedColumns, otherColumns: _, sample, ...same } = source
   return {
     ...same,
     changed_at: changedAt,
@@ -153,7 +163,7 @@ async function findService(
 ): Promise<{ readonly service: Service; readonly given: GivenService; readonly module: string } | null> {
   const { findServiceModule, loadService } = await import('../../config/load.ts')
   const { parseService } = await import('../../config/service.ts')
-  const path = module === null ? await findServiceModule(cwd) : resolve(cwd, module)
+  const path = module === null ? await findServiceModule({ cwd }) : resolve(cwd, module)
   if (path === null) return null
   const given = await loadService(path)
   const { service, problems } = parseService(given)
@@ -180,6 +190,21 @@ export const FIRST_STEPS = [
   ['migrate', 'once: creates the schema "fillrate"'],
   ['plan', 'estimates lookups and cost, without a call'],
 ] as const
+
+function renderSkeletonSteps(
+  written: readonly AcceptedSource[],
+  { displayPath }: ConfigTarget,
+  output: Output,
+): string[] {
+  const sources = written.map(({ source }) => source.name).join(', ')
+  return [
+    ...wrapText(
+      `${output.paint('warn', '!')} Wrote ${displayPath} to be completed (${sources}): put in what its comments say, then`,
+      output.textColumns,
+    ),
+    ...renderCommands(output, [['fillrate check', 'says what does not fit yet']]),
+  ]
+}
 
 function renderNextSteps(
   accepted: readonly AcceptedSource[],

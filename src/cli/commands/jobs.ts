@@ -35,7 +35,7 @@ type JobsCall = CliCallOf<typeof jobsParser>
 export const jobsCommand = defineCommand(jobsParser, {
   group: 'inspect',
   examples: [
-    ['fillrate jobs --state submitted', 'jobs waiting for their webhook'],
+    ['fillrate jobs --state submitted', 'jobs waiting for their results'],
     ['fillrate jobs expire job_4711', 'gives a job up, and reports lookups that may be billed'],
   ],
 
@@ -110,12 +110,12 @@ async function act(call: JobsCall): Promise<Answer> {
 /** The look of each state, and the reason shown if a job has none of its own. */
 const STATES: Readonly<Record<JobState, readonly [style: TextStyle, reason: string]>> = {
   [Job.submitting]: ['type', 'being submitted'],
-  [Job.submitted]: ['type', 'waiting for its webhook'],
+  [Job.submitted]: ['type', 'waiting for its results'],
   [Job.completed]: ['good', 'all results received'],
   [Job.failed]: ['bad', 'the service reported the job as failed'],
   [Job.inDoubt]: ['warn', 'unknown whether the service accepted it'],
   [Job.rejected]: ['bad', 'rejected by the service'],
-  [Job.expired]: ['bad', 'no webhook before the deadline'],
+  [Job.expired]: ['bad', 'no results before the deadline'],
 }
 
 const describeState = ({ state, poll_at: pollAt }: StoredJob, now: number): string =>

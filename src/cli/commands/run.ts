@@ -40,7 +40,7 @@ export const runCommand = defineCommand(
     .addOption(routeOption)
     .option(
       '--wait <30m|0>',
-      'how long to wait for webhooks once everything else is done; default: 30m',
+      'how long to wait for the results of bulk jobs once everything else is done; default: 30m',
       parseMs,
       30 * MINUTE,
     )

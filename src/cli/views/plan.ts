@@ -155,7 +155,18 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Fiel
       `${lookups.is_estimate ? 'about ' : ''}${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
       formatCounts(lookups.to_request, BY),
     ],
-    ['Calls', formatSum(calls, { person: 'person', company: 'company', bulk: 'bulk' }) ?? 'none'],
+    [
+      'Calls',
+      formatSum(calls, {
+        person: 'person',
+        company: 'company',
+        bulk: 'bulk',
+        polls: calls.polls === 1 ? 'poll' : 'polls',
+      }) ?? 'none',
+      calls.polls === 0
+        ? ''
+        : 'polls at least: a job that is not ready is fetched again, each time after twice as long',
+    ],
     bulkOff !== null && ['Bulk', `off: ${bulkOff}`],
   ]
 }

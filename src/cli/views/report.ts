@@ -220,7 +220,10 @@ export function suggestAfterRun(
         'fillrate run',
         'writes the changes from the stored records, without repeating a lookup',
       ],
-    open > 0 && ['fillrate jobs', `${pluralize(open, 'job')} waiting for a webhook`],
+    open > 0 && [
+      'fillrate jobs',
+      `${pluralize(open, 'job')} waiting for ${open === 1 ? 'its' : 'their'} results`,
+    ],
     rows.waiting > 0 && [
       'fillrate run',
       `continues with ${pluralize(rows.waiting, 'waiting row')}, and repeats no lookup`,

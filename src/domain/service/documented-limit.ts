@@ -50,13 +50,13 @@ const isList = (value: object): value is readonly string[] => Array.isArray(valu
 
 /**
  * How long calls take at the least within these limits, in milliseconds: each window is used up at its start.
- * @param calls by endpoint
+ * @param calls by endpoint; polls count against the limits of all calls alone
  */
 export function leastDurationMs(
   limits: readonly DocumentedLimit[],
-  calls: Readonly<Record<CalledEndpoint, number>>,
+  calls: Readonly<Record<CalledEndpoint | 'polls', number>>,
 ): number {
-  const total = calls.person + calls.company + calls.bulk
+  const total = calls.person + calls.company + calls.bulk + calls.polls
   const durations = limits.map((limit) => {
     const counted = limit.endpoint === null ? total : calls[limit.endpoint]
     return Math.max(0, Math.ceil(counted / limit.calls) - 1) * limit.windowMs

@@ -71,6 +71,8 @@ export type SignatureScheme = Required<Omit<WebhookSignature, 'payload'>> & Pick
 /** An enrichment service, ready to be called: what `ServiceDefinition` means with every default. */
 export interface Service {
   readonly name: string
+  /** As it was described. */
+  readonly definition: ServiceDefinition
   /** Null: FILLRATE_AUTH decides. */
   readonly auth: ServiceAuth | null
   /** Names and values in turn. */
@@ -114,6 +116,7 @@ export function createService(definition: ServiceDefinition): Service {
   const { personByEmail = person } = definition
   return {
     name: definition.name,
+    definition,
     auth: definition.auth ?? null,
     headers: Object.entries(definition.headers ?? {}).flat(),
     person: person ? call(person, 'person') : null,

@@ -12,7 +12,7 @@ const { cli, here } = await openCommandLine({
     pool.query(`
     create table contacts (
       id int primary key, email text, linkedin_url text, first_name text, last_name text, company_name text,
-      job_title text, seniority text, mobile_phone text);
+      job_title text, seniority text, mobile_phone text, shoe_size int);
     create table accounts (
       id int primary key, website text, industry text, number_of_employees int, city text, country text);
     insert into contacts (id, email, linkedin_url, first_name, last_name, company_name)
@@ -108,6 +108,147 @@ describe.each([
     expect(JSON.stringify(field)).toContain('sources.contacts.outputs.job_title')
     expect(JSON.stringify(field)).toContain("'jobtitel'")
   })
+})
+
+/** A description in the folder of a user. */
+async function writeService(parts: string): Promise<string> {
+  const file = `own-${Math.random().toString(36).slice(2)}.ts`
+  const text = `import { defineService } from '${LIBRARY}'
+export default defineService({ name: 'Own', ${parts} })`
+  await writeFile(join(cli.folder, file), text)
+  return `./${file}`
+}
+
+interface Written {
+  readonly sources: Record<string, { table: string; inputs: object; outputs: object }>
+}
+
+async function propose(
+  parts: string,
+  ...tables: string[]
+): Promise<{ readonly config: Written; readonly stdout: string }> {
+  const ended = await run(
+    'init',
+    ...tables,
+    '--yes',
+    '--force',
+    '--out',
+    'own.json',
+    '--service',
+    await writeService(parts),
+  )
+  expect(ended).toMatchObject({ code: 0, stderr: '' })
+  const config = JSON.parse(await readFile(join(cli.folder, 'own.json'), 'utf8')) as Written
+  return { config, stdout: ended.stdout }
+}
+
+test('init finds a field by the last parts of its path, in any convention, and takes no other person for this one', async () => {
+  const { config } = await propose(
+    `person: { path: '/people' },
+     company: { path: '/companies' },
+     fields: {
+       person: { 'manager.title': 'text', 'person.jobTitle': 'text', 'currentEmployer.name': 'text', 'company.phone': 'text' },
+       company: { 'company.details.industry': 'text', 'hq.city': 'text' },
+     }`,
+  )
+  expect(config.sources['contacts']?.outputs).toEqual({
+    job_title: 'person.jobTitle',
+    company_name: 'currentEmployer.name',
+  })
+  expect(config.sources['accounts']?.outputs).toMatchObject({
+    industry: 'company.details.industry',
+    city: 'hq.city',
+  })
+})
+
+test('a column that has the name of a field and no other meaning becomes a comment', async () => {
+  const service = await writeService(
+    `person: { path: '/people' }, fields: { person: { job_title: 'text', 'attributes.shoeSize': 'number' } }`,
+  )
+  await run('init', 'contacts', '--yes', '--force', '--out', 'own.config.ts', '--service', service)
+  const text = await readFile(join(cli.folder, 'own.config.ts'), 'utf8')
+  expect(text).toMatch(/\/\/ shoe_size: 'attributes\.shoeSize',/)
+  expect(text).toMatch(/^ +job_title: 'job_title'/m)
+})
+
+test('init writes a file to complete where it recognises no column, or no table, and check says what is not there', async () => {
+  const unknown = `person: { path: '/people', inputs: ['email'] }, fields: { person: { 'x.favourite_colour': 'text' } }`
+  const noColumn = await propose(unknown)
+  expect(noColumn.config.sources).toMatchObject({
+    contacts: {
+      table: 'contacts',
+      inputs: { email: 't.email' },
+      outputs: { x_favourite_colour: 'x.favourite_colour' },
+    },
+  })
+  expect(noColumn.stdout).toContain('to be completed')
+  expect(JSON.stringify(await check('own.json'))).toContain('x_favourite_colour')
+
+  const noTable = await propose(unknown, 'accounts')
+  expect(noTable.config.sources).toMatchObject({
+    people: { table: 'people', inputs: { email: 't.email' } },
+  })
+  expect(Object.keys(noTable.config.sources['people']?.inputs ?? {})).toEqual(['email'])
+  expect(JSON.stringify(await check('own.json'))).toContain("'people', which this database does not have")
+})
+
+test.each([
+  ['whose jobs are fetched', `poll: { path: '/jobs/{job_id}' }, bulk: { path: '/jobs', size: 20 }`, true],
+  ['that answers at once', `bulk: { path: '/jobs', size: 20, results: 'answer' }`, false],
+])('plan counts the polls of a service %s', async (_, parts, isFetched) => {
+  const module = await writeService(
+    `person: { path: '/people', inputs: ['email'] }, fields: { person: { title: 'text' } }, ${parts}`,
+  )
+  const outputs = { job_title: 'title' }
+  const source = { kind: 'person', table: 'contacts', inputs: { email: 't.email' }, outputs }
+  await writeFile(
+    join(cli.folder, 'polled.json'),
+    JSON.stringify({ service: { adapter: module }, sources: { contacts: source } }),
+  )
+  await run('migrate')
+  const { calls } = JSON.parse((await run('plan', '--json', '--config', 'polled.json')).stdout) as {
+    calls: object
+  }
+  const polls = isFetched ? 3 : 0
+  expect(calls).toEqual({ person: 0, company: 0, bulk: 3, polls, total: 3 + polls })
+})
+
+test('check names a function that throws, with its place, and a case that comes out differently', async () => {
+  const module = await writeService(
+    `auth: 'bearer', headers: { 'x-app-key': 'not-to-be-shown' },
+     person: { path: '/people', body: ({ email }) => ({ mail: email.toLowerCase() }) } })
+export const cases = [{ name: 'a match', input: { linkedinUrl: 'https://x.example/in/ada' },
+  answer: { body: { title: 'CEO' } }, expect: { outcome: 'found' } }]
+Object({`,
+  )
+  const source = {
+    kind: 'person',
+    table: 'contacts',
+    inputs: { email: 't.email' },
+    outputs: { job_title: 'title' },
+  }
+  await writeFile(
+    join(cli.folder, 'throws.json'),
+    JSON.stringify({ service: { adapter: module }, sources: { contacts: source } }),
+  )
+  const ended = await run('check', '--service', '--json', '--config', 'throws.json')
+  expect(ended.code).toBe(2)
+  const { checks } = JSON.parse(ended.stdout) as {
+    checks: { name: string; verdict: string; problems: { place: string; found: string }[] }[]
+  }
+  const found = checks.find(({ name }) => name === 'description')
+  expect(found?.problems.map(({ place }) => place)).toEqual([
+    'service.headers.x-app-key',
+    'service.person.body',
+    'cases: a match',
+  ])
+  expect(found?.problems[1]?.found).toContain('it throws for {"linkedinUrl"')
+  expect(checks.filter(({ name }) => name.startsWith('by ')).map(({ verdict }) => verdict)).toEqual([
+    'ok',
+    'skipped',
+    'skipped',
+  ])
+  expect(ended.stdout).not.toContain('not-to-be-shown')
 })
 
 test('check names a signature in another encoding, with the nearest one', async () => {

@@ -276,6 +276,7 @@ describe('skipped tables and the reasons', () => {
 test('an empty database has nothing', async () => {
   expect(await proposeFor('select 1')).toEqual({
     sources: [],
+    unfilled: [],
     skippedTables: [],
     examined: { tables: 0, schemas: [] },
   })

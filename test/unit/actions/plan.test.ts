@@ -1,5 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { estimateTime } from '../../../src/actions/plan/duration.ts'
+import { readDocumentedLimits } from '../../../src/domain/service/documented-limit.ts'
 import { countPayable, estimateCalls, estimateMatches } from '../../../src/actions/plan/plan.ts'
 
 const soFar = fc
@@ -64,22 +66,50 @@ test('what a budget pays is shared over the sources, and adds up', () => {
 
 describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
-  const auto = { route: 'auto', bulkPossible: true, size: 100 } as const
+  const auto = { route: 'auto', bulkPossible: true, firstPollMs: null, size: 100 } as const
   test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
-    expect(estimateCalls(toRequest(250), auto, 50)).toEqual({ person: 3, company: 4, bulk: 3, total: 10 })
+    expect(estimateCalls(toRequest(250), auto, 50)).toEqual({
+      person: 3,
+      company: 4,
+      bulk: 3,
+      polls: 0,
+      total: 10,
+    })
     expect(estimateCalls(toRequest(249), auto, 50)).toEqual({
       person: 3 + 49,
       company: 4,
       bulk: 2,
+      polls: 0,
       total: 58,
     })
-    expect(estimateCalls(toRequest(49), auto, 50)).toEqual({ person: 52, company: 4, bulk: 0, total: 56 })
+    expect(estimateCalls(toRequest(49), auto, 50)).toEqual({
+      person: 52,
+      company: 4,
+      bulk: 0,
+      polls: 0,
+      total: 56,
+    })
   })
   test('jobs of another size, and none below a minimum above it', () => {
     const ten = { ...auto, size: 10 }
     expect(estimateCalls(toRequest(42), ten, 2)).toMatchObject({ person: 3, bulk: 5 })
     expect(estimateCalls(toRequest(41), ten, 2)).toMatchObject({ person: 4, bulk: 4 })
     expect(estimateCalls(toRequest(42), ten, 50)).toMatchObject({ person: 45, bulk: 0 })
+  })
+  test('jobs that are fetched, once each at least', () => {
+    const fetched = { ...auto, firstPollMs: 10_000 }
+    expect(estimateCalls(toRequest(250), fetched, 50)).toMatchObject({ bulk: 3, polls: 3, total: 13 })
+    expect(estimateCalls(toRequest(49), fetched, 50)).toMatchObject({ bulk: 0, polls: 0 })
+  })
+  test('polls take their share of a limit of all calls, and the last job its time', () => {
+    const calls = { person: 0, company: 0, bulk: 90, polls: 90, total: 180 }
+    const limits = { knownLimit: null, documented: readDocumentedLimits('60 per minute') }
+    expect(estimateTime(calls, 0, { ...limits, firstPollMs: 10_000 }).ms).toBe(120_000)
+    expect(estimateTime(calls, 0, { ...limits, firstPollMs: 600_000 }).ms).toBe(600_000)
+    const ofBulk = { ...limits, documented: readDocumentedLimits({ bulk: '60 per minute' }) }
+    expect(estimateTime(calls, 0, { ...ofBulk, firstPollMs: 10_000 }).ms).toBe(60_000)
+    const none = { knownLimit: null, documented: [], firstPollMs: 10_000 }
+    expect(estimateTime(calls, 0, none).ms).toBeNull()
   })
   test('all single, or all in bulk, on request', () => {
     expect(estimateCalls(toRequest(250), { ...auto, route: 'sync' }, 50).person).toBe(253)

@@ -59,6 +59,28 @@ test('makes one call and says how each part of the answer is understood', async 
   ])
 })
 
+test('a call whose record has no confidence says so, with the nearest field', async () => {
+  const server = createServer((_, response) => {
+    response.end(JSON.stringify({ title: 'CEO', likelihood: 8 }))
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const found: Finding[] = []
+  for await (const one of makeOneCall(service!, environmentFor(`http://127.0.0.1:${port}`), {
+    email: 'a@x.example',
+  }))
+    found.push(one)
+  expect(found.map(({ name, text }) => `${name}: ${text}`)).toEqual([
+    'call: not found',
+    'confidence: 1 problem',
+  ])
+  expect(found[1]?.problems[0]).toMatchObject({
+    place: 'service.person.record.confidence',
+    todo: "Did you mean 'likelihood'?",
+  })
+})
+
 test('reads an input in the words of a lookup', () => {
   expect(parseCallInput(['name=Ada Lovelace', 'company=Engines'])).toEqual({
     name: 'Ada Lovelace',

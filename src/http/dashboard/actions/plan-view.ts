@@ -16,6 +16,7 @@ function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
     [calls.person, `${formatCount(calls.person)} for people`],
     [calls.company, `${formatCount(calls.company)} for companies`],
     [calls.bulk, pluralize(calls.bulk, 'bulk job')],
+    [calls.polls, `at least ${pluralize(calls.polls, 'poll')} of jobs`],
   ] as const
   return [
     ['Lookups', html`<b class="figure">${about}${formatRange(cost.lookups, cost.max_lookups)}</b>`],

@@ -60,8 +60,8 @@ function groupsSection({ groups, readAt }: JobsPageData): Html {
       ],
       groups,
       {
-        none: html`No bulk jobs yet. A run submits emails in jobs of up to 100 where the service can reach
-          <code>FILLRATE_PUBLIC_URL</code> and enough of them wait.`,
+        none: html`No bulk jobs yet. A run submits emails in jobs where the service takes them in bulk and
+          enough of them wait; <code>fillrate check</code> says whether it does.`,
       },
     ),
   )

@@ -34,7 +34,7 @@ const plan: Plan = {
     requested: 3_204,
     is_estimate: false,
   },
-  calls: { person: 304, company: 0, bulk: 29, total: 333 },
+  calls: { person: 304, company: 0, bulk: 29, polls: 0, total: 333 },
   cost: {
     lookups: 3_000,
     max_lookups: 3_000,
@@ -67,6 +67,13 @@ test('a price turns lookups into money', () => {
   expect(textOf({ cost: { ...plan.cost, max_lookups: 3_400, amount, max_amount: max } })).toMatch(
     /Cost +3,000 to 3,400 lookups, 61\.70 EUR to 70\.00 EUR/,
   )
+})
+
+test('polls are counted beside the calls whose results they fetch', () => {
+  const calls = { person: 304, company: 0, bulk: 29, polls: 29, total: 362 }
+  expect(textOf({ calls })).toMatch(/Calls +362 = 304 person \+ 29 bulk \+ 29 polls\s+\(?polls at least/)
+  expect(planCards({ ...plan, calls }).join('')).toContain('at least 29 polls of jobs')
+  expect(textOf()).not.toContain('poll')
 })
 
 test('each source is a funnel whose numbers add up', () => {

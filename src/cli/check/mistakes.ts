@@ -1,0 +1,177 @@
+import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
+import type { LookupEndpoint, ServiceDefinition } from '../../domain/service/adapter.ts'
+import { listNames, quoteText } from '../../util/text.ts'
+import type { CheckedProblem } from './finding.ts'
+
+/** Headers that are credentials, whatever their value. */
+const SECRET_HEADER =
+  /^(?:proxy-)?authorization$|^cookie$|(?:^|[-_])(?:api[-_]?key|key|token|secret|password|auth)$/i
+/** `Bearer …`, `sk_live_…`: how keys begin. */
+const SECRET_START = /^(?:(?:bearer|basic|token) |(?:sk|pk|rk|key)[-_])/i
+/** Letters and digits without a word in them, longer than a name, a type or a version. A dash may part them, as in a UUID. */
+const RANDOM_PART = /^(?=(?:\D*\d){3})(?=.*[a-z])[a-z\d+/=]{16,}$/i
+const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+/** Whether a header of a description looks like a credential. */
+export const isSecretHeader = (name: string, value: string): boolean =>
+  SECRET_HEADER.test(name) ||
+  SECRET_START.test(value) ||
+  UUID.test(value) ||
+  value.split(/[-_.:]/).some((part) => RANDOM_PART.test(part))
+
+/**
+ * Parts of a description that are valid, and contradict each other or do nothing. Pure.
+ * @param baseUrl the configured address, if there is one
+ */
+export function findMistakes(definition: ServiceDefinition, baseUrl: string | null): CheckedProblem[] {
+  const { person, company } = definition
+  return [
+    ...findSecrets(definition),
+    ...(person ? findInEndpoint('person', person as LookupEndpoint<never>, baseUrl) : []),
+    ...(company ? findInEndpoint('company', company as LookupEndpoint<never>, baseUrl) : []),
+    ...findInRecords(definition),
+    ...findUnusedParts(definition),
+  ]
+}
+
+const warning = (
+  place: string,
+  found: string,
+  expected: string,
+  todo: string | null = null,
+): CheckedProblem => ({
+  place: `service.${place}`,
+  found,
+  expected,
+  todo,
+  verdict: 'warning',
+})
+
+const error = (...parts: Parameters<typeof warning>): CheckedProblem => ({
+  ...warning(...parts),
+  verdict: 'error',
+})
+
+/** The value is not quoted. */
+const findSecrets = ({ headers = {} }: ServiceDefinition): CheckedProblem[] =>
+  Object.entries(headers).flatMap(([name, value]) =>
+    isSecretHeader(name, value)
+      ? [
+          error(
+            `headers.${name}`,
+            'what looks like a key',
+            'no secret: a description is code, and is shown',
+            `Set the key as FILLRATE_API_KEY, with \`auth: { header: '${name.toLowerCase()}' }\`.`,
+          ),
+        ]
+      : [],
+  )
+
+/** The inputs that fill a placeholder. */
+const FILLED_BY: Readonly<Record<string, string>> = {
+  email: 'email',
+  linkedin_url: 'linkedin_url',
+  name: 'name_company',
+  company: 'name_company',
+  domain: 'domain',
+}
+
+function findInEndpoint(
+  name: 'person' | 'company',
+  { method = name === 'person' ? 'POST' : 'GET', path, body, inputs }: LookupEndpoint<never>,
+  baseUrl: string | null,
+): CheckedProblem[] {
+  const problems: CheckedProblem[] = []
+  const taken: readonly string[] = inputs ?? LOOKUP_KINDS[name]
+  const placeholders = [...path.matchAll(/\{(\w+)\}/g)].map(([, placeholder = '']) => placeholder)
+  for (const placeholder of placeholders) {
+    const empty = taken.filter((kind) => FILLED_BY[placeholder] !== kind)
+    if (empty.length === 0) continue
+    problems.push(
+      error(
+        `${name}.path`,
+        `the placeholder {${placeholder}}, which is empty for ${listNames(empty)}`,
+        `inputs that fill it: \`inputs: ['${FILLED_BY[placeholder] ?? placeholder}']\``,
+      ),
+    )
+    break
+  }
+  if (method === 'GET' && body !== undefined)
+    problems.push(
+      warning(
+        `${name}.body`,
+        'a body of a GET',
+        "`query`, or `method: 'POST'`: most services read no body of a GET",
+      ),
+    )
+  const prefix = baseUrl === null ? '/' : new URL(baseUrl).pathname.replace(/\/+$/, '')
+  if (prefix.length > 1 && `${path}/`.startsWith(`${prefix}/`))
+    problems.push(
+      warning(
+        `${name}.path`,
+        `${quoteText(prefix)}, which FILLRATE_BASE_URL ends with, too`,
+        'the path once: it is put after the address',
+      ),
+    )
+  return problems
+}
+
+function findInRecords({ person, company, fields, credits }: ServiceDefinition): CheckedProblem[] {
+  const problems: CheckedProblem[] = []
+  for (const [name, endpoint] of Object.entries({ person, company })) {
+    const described = Object.keys(fields?.[name as 'person' | 'company'] ?? {})
+    const { confidence, confidenceMax } = endpoint?.record ?? {}
+    if (confidence === null && confidenceMax !== undefined)
+      problems.push(
+        warning(
+          `${name}.record.confidenceMax`,
+          'the greatest value of no field',
+          'the field of the confidence in `confidence`',
+        ),
+      )
+    if (name === 'person' && confidence === null && endpoint?.read === undefined && described.length === 0)
+      problems.push(
+        error(
+          'fields.person',
+          'no field, where no record has a confidence',
+          'the fields of its records: a record without a confidence is known by them alone',
+        ),
+      )
+    if (endpoint === undefined && described.length > 0)
+      problems.push(warning(`fields.${name}`, `fields of a ${name}`, `an endpoint \`${name}\`, or nothing`))
+  }
+  const { hit = 1, miss = 1 } = credits ?? {}
+  if (typeof hit === 'number' && typeof miss === 'number' && miss > hit)
+    problems.push(
+      warning('credits.miss', `${miss}, more than a record costs`, 'what a lookup without a match costs'),
+    )
+  return problems
+}
+
+function findUnusedParts({ bulk, rate, company, person }: ServiceDefinition): CheckedProblem[] {
+  const problems: CheckedProblem[] = []
+  const isAnswered = bulk?.results === 'answer'
+  if (bulk?.readResults !== undefined && !isAnswered)
+    problems.push(
+      warning(
+        'bulk.readResults',
+        'a reader of answers with results',
+        "`results: 'answer'`; a delivery is read by `webhook.read`, a poll by `poll.read`",
+      ),
+    )
+  if (bulk?.readAcceptance !== undefined && isAnswered)
+    problems.push(
+      warning('bulk.readAcceptance', 'a reader of acceptances', "`readResults`, as `results` is 'answer'"),
+    )
+  const limits = typeof rate?.limit === 'object' && !Array.isArray(rate.limit) ? rate.limit : {}
+  for (const name of Object.keys(limits))
+    if ({ person, company, bulk }[name] === undefined)
+      problems.push(
+        warning(
+          `rate.limit.${name}`,
+          'a limit of an endpoint that is not described',
+          `an endpoint \`${name}\`, or nothing`,
+        ),
+      )
+  return problems
+}

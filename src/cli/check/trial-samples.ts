@@ -1,0 +1,69 @@
+import type { ServiceDefinition } from '../../domain/service/adapter.ts'
+import type { ServiceAnswer } from '../../domain/service/messages.ts'
+import { createService } from '../../domain/service/service.ts'
+
+/** What a function is tried with. */
+export interface Sample {
+  /** For a message: made up, as all of it. */
+  readonly text: string
+  readonly arguments: readonly unknown[]
+  /** The headers among the arguments. */
+  readonly headers?: SampleHeaders
+}
+
+interface SampleHeaders {
+  readonly values: ServiceAnswer['headers']
+  /** Names that were read and are not in lower case, as all names of headers are. */
+  readonly misread: () => string[]
+}
+
+/** Headers that have every name that is read. */
+export function createSampleHeaders(): SampleHeaders {
+  const misread: string[] = []
+  const values = new Proxy<Record<string, string>>(
+    {},
+    {
+      get: (_, name) => {
+        if (typeof name !== 'string') return undefined
+        if (name === name.toLowerCase()) return '60'
+        misread.push(name)
+        return undefined
+      },
+    },
+  )
+  return { values, misread: () => misread }
+}
+
+/** A record with the first example of each field, and a confidence beside them. */
+export function sampleRecord(definition: ServiceDefinition, kind: 'person' | 'company'): object {
+  const shapes = createService(definition).shapes[kind]
+  const place = definition[kind]?.record
+  const confidence = place?.confidence === undefined ? 'confidence' : place.confidence
+  const record: Record<string, unknown> = {}
+  for (const [path, { examples }] of Object.entries(shapes)) {
+    const steps = path.split('.')
+    let at = record
+    for (const step of steps.slice(0, -1)) at = at[step] = (at[step] ?? {}) as Record<string, unknown>
+    at[steps.at(-1) ?? path] = examples[0]
+  }
+  const [wrapper] = place?.wrappers ?? []
+  const wrapped = wrapper === undefined ? record : { [wrapper]: record }
+  return confidence === null ? wrapped : { ...wrapped, [confidence]: place?.confidenceMax ?? 1 }
+}
+
+/** Answers to a lookup or a poll: an outage's page, nothing, an error, and a record. */
+export function sampleAnswers(definition: ServiceDefinition, kind: 'person' | 'company'): Sample[] {
+  const answer = (text: string, status: number, body: unknown): Sample => {
+    const headers = createSampleHeaders()
+    return { text, arguments: [{ status, headers: headers.values, body }], headers }
+  }
+  return [
+    answer('an empty body', 200, undefined),
+    answer('the body null', 200, null),
+    answer('the body {}', 200, {}),
+    answer('the body []', 200, []),
+    answer('a 404 without a body', 404, undefined),
+    answer('a 502 with a page', 502, undefined),
+    answer('a record of its fields', 200, sampleRecord(definition, kind)),
+  ]
+}
