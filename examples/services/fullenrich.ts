@@ -51,7 +51,7 @@ export default defineService({
       ...(webhookUrl !== null && { webhook_url: webhookUrl }),
       data: toData(emails),
     }),
-    readAcceptance: (body) => ({ jobId: readId(body), requestIds: null }),
+    read: ({ status, body }) => (status === 200 ? { outcome: 'accepted', jobId: readId(body) } : undefined),
   },
   webhook: {
     signature: { header: 'x-signature-sha1', algorithm: 'sha1', encoding: 'hex' },

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { ConfigProblems } from '../config/problems.ts'
 import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
-import type { BulkAcceptance } from '../domain/service/messages.ts'
+import type { BulkAcceptance, JobInputs } from '../domain/service/messages.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { Service } from '../domain/service/service.ts'
 import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
@@ -15,7 +15,13 @@ import {
   ServiceError,
   UnauthorizedError,
 } from '../service/errors.ts'
-import { normalizeDelivery, parseEvent, parseResult, writeDelivery } from '../webhook/event.ts'
+import {
+  normalizeDelivery,
+  parseEvent,
+  parseResult,
+  readOwnDelivery,
+  writeDelivery,
+} from '../webhook/event.ts'
 import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
 import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
 
@@ -50,12 +56,12 @@ export type CaseOutcome =
  */
 export interface ServiceCase {
   readonly name: string
-  /** `emails`: a bulk job. `jobId`: a job is fetched. */
+  /** `emails`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`. */
   readonly input:
     | PersonInput
     | CompanyInput
     | { readonly emails: readonly string[] }
-    | { readonly jobId: string }
+    | { readonly jobId: string; readonly inputs?: JobInputs }
   readonly request?: Partial<SentRequest>
   readonly answer: CannedAnswer
   readonly expect: {
@@ -75,6 +81,8 @@ export interface DeliveryCase {
   readonly name: string
   readonly delivery: { readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
   readonly secret?: string
+  /** Those of its job. Default: the job is not known. */
+  readonly inputs?: JobInputs
   readonly expect:
     | { readonly signature: 'invalid' }
     | {
@@ -179,7 +187,7 @@ export async function understand(
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
     if ('jobId' in input) {
-      const reading = await client.fetchJob(input.jobId)
+      const reading = await client.fetchJob({ jobId: input.jobId, emails: input.inputs?.emails ?? [] })
       if (reading.outcome !== 'results') return reading
       const { delivery, outcome } = reading
       return {
@@ -231,7 +239,7 @@ function outcomeOf(error: ServiceError): CaseOutcome {
 
 function runDelivery(
   service: Service,
-  { name, delivery, secret = PLACEHOLDER_KEY, expect }: DeliveryCase,
+  { name, delivery, secret = PLACEHOLDER_KEY, inputs, expect }: DeliveryCase,
 ): CaseReport {
   const bytes = Buffer.from(typeof delivery.body === 'string' ? delivery.body : JSON.stringify(delivery.body))
   const headers = Object.fromEntries(
@@ -241,13 +249,17 @@ function runDelivery(
   const { signature } = service
   const signed = headers[signature.header] ?? signWebhook(bytes, secret, signature, header)
   const understood = verifyWebhook(bytes, signed, [secret], signature, header)
-    ? readDelivery(service, bytes)
+    ? readDelivery(service, bytes, inputs ?? null)
     : { signature: 'invalid' }
   return { name, request: null, understood, mismatches: compare('', understood, expect) }
 }
 
-function readDelivery(service: Service, bytes: Buffer): Readonly<Record<string, unknown>> {
-  const body = normalizeDelivery(bytes, service.readDelivery)
+function readDelivery(
+  service: Service,
+  bytes: Buffer,
+  job: JobInputs | null,
+): Readonly<Record<string, unknown>> {
+  const body = normalizeDelivery(bytes, readOwnDelivery(bytes, service.readDelivery, job))
   const parsed = parseEvent(body)
   if (!parsed.ok) return { unreadable: parsed.reason }
   const { jobId, status } = parsed.event

@@ -112,7 +112,8 @@ function matchDistinct(
         return false
       // A member without an address (erased, or looked up by another identifier) cannot be contradicted.
       if (emails[place] === '') return true
-      return isKnownOrNone(requestId) && isKnownOrNone(email)
+      // The address in a record may be another one of the same person: a declared order is as good as a name.
+      return isKnownOrNone(requestId) && (job.isOrdered === true || isKnownOrNone(email))
     })
   if (isOrderTrue) claims.claim(order)
 

@@ -1,5 +1,5 @@
 import { nextPollAt } from '../domain/job.ts'
-import type { JobReading, ServiceDelivery } from '../domain/service/messages.ts'
+import type { JobProgress, ServiceDelivery } from '../domain/service/messages.ts'
 import { MalformedResponseError, ServiceError, UnauthorizedError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { insertDeliveries } from '../store/deliveries.ts'
@@ -51,7 +51,7 @@ export async function pollJobs(
 
 interface Poll {
   readonly job: jobs.PolledJob
-  readonly reading: JobReading
+  readonly reading: JobProgress
   readonly retryAfterMs: number | null
   readonly stop: ServiceError | null
 }
@@ -65,7 +65,7 @@ export async function pollJob(
   try {
     const reading = await deps.breaker.execute(() =>
       traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, (span) =>
-        deps.client.fetchJob(job.jobId, {
+        deps.client.fetchJob(job, {
           observer,
           onEnd: (call) => {
             span.setAttributes(toCallAttributes(call))
