@@ -66,7 +66,7 @@ export default defineService({
   },
   // The body of a delivery, with a status such as IN_PROGRESS until the job is over.
   poll: { path: '/api/v2/contact/reverse/email/bulk/{job_id}' },
-  statuses: { 402: 'unauthorized' },
+  statuses: { 402: 'out_of_credits' },
   // "60 API calls per minute" for the account and all endpoints; no header tells what is left.
   rate: { limit: '60 per minute' },
   // One credit if somebody is found behind the address.

@@ -85,7 +85,7 @@ export default defineService({
     },
   },
   // 402: the credits of the account are used up.
-  statuses: { 402: 'unauthorized' },
+  statuses: { 402: 'out_of_credits' },
   rate: {
     headers: (headers: ServiceAnswer['headers']) => ({
       'x-ratelimit-limit': readMinute(headers['x-ratelimit-limit']),

@@ -49,7 +49,7 @@ export default defineService({
   // poll: …
 
   // What a status means, where it is not what HTTP says.
-  statuses: { 402: 'unauthorized' },
+  statuses: { 402: 'out_of_credits' },
 
   // Default: X-RateLimit-Limit, -Remaining and -Reset, or RateLimit-*, in any of the usual forms.
   rate: { headers: { limit: 'x-quota', remaining: 'x-quota-left', reset: 'x-quota-reset' } },

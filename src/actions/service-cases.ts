@@ -11,6 +11,7 @@ import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
 import {
   BannedError,
   MalformedResponseError,
+  OutOfCreditsError,
   RateLimitedError,
   ServiceError,
   UnauthorizedError,
@@ -35,6 +36,7 @@ export type CaseOutcome =
   | 'unauthorized'
   | 'rate_limited'
   | 'banned'
+  | 'out_of_credits'
   | 'unreadable'
   /** Of a job that is fetched: not ready, or not there any more. */
   | 'pending'
@@ -233,6 +235,7 @@ function outcomeOf(error: ServiceError): CaseOutcome {
   if (error instanceof BannedError) return 'banned'
   if (error instanceof RateLimitedError) return 'rate_limited'
   if (error instanceof UnauthorizedError) return 'unauthorized'
+  if (error instanceof OutOfCreditsError) return 'out_of_credits'
   if (error instanceof MalformedResponseError) return 'unreadable'
   return error.action === 'reject' ? 'rejected' : 'transient'
 }

@@ -187,7 +187,7 @@ export const serviceSchema = z
             ],
             { error: EXPECTED_MEANING },
           ),
-          { error: objectLike("{ 402: 'unauthorized' }") },
+          { error: objectLike("{ 402: 'out_of_credits' }") },
         )
         .optional(),
       webhook: z

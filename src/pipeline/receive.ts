@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { Delivery, toJobId } from '../domain/job.ts'
 import type { JobInputs, ServiceDelivery } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
+import { MalformedResponseError, type ServiceError } from '../service/errors.ts'
 import * as deliveries from '../store/deliveries.ts'
 import { findJobInputs } from '../store/job-deliveries.ts'
 import type { Database } from '../store/open.ts'
@@ -99,12 +100,15 @@ export function toFetchedDelivery(
   }
 }
 
-/** What a call brought in place of results, kept for inspection. */
-export const toUnreadableDelivery = (
+/** What a call brought in place of results, which may be paid for, kept for inspection. Null: nothing. */
+export function toKeptAnswer(
   eventId: string,
   job: string,
-  { received, reason }: { readonly received: Buffer; readonly reason: string },
-): deliveries.ReceivedDelivery => ({ ...describeDelivery(null, { job, received, failure: reason }), eventId })
+  error: ServiceError,
+): deliveries.ReceivedDelivery | null {
+  if (!(error instanceof MalformedResponseError) || error.body.length === 0) return null
+  return { ...describeDelivery(null, { job, received: error.body, failure: error.message }), eventId }
+}
 
 /** Null: what the adapter's reader made of the results is no JSON. */
 function writeFetched({ jobId, status, results }: ServiceDelivery, eventId: string): Buffer | null {

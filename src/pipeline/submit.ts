@@ -2,7 +2,7 @@ import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import { afterSubmit, Job, JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
 import { toPriority } from '../domain/run.ts'
-import { MalformedResponseError, RateLimitedError, ServiceError } from '../service/errors.ts'
+import { RateLimitedError, ServiceError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
 import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
@@ -15,7 +15,7 @@ import { traceCall } from '../util/trace.ts'
 import { awaitResults, jobSizeOf, LEASE_MS, routeRun, type CallDeps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, logCall, toCallAttributes } from './look-up/call-service.ts'
-import { toFetchedDelivery, toUnreadableDelivery } from './receive.ts'
+import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
 import { classifySubmitError } from './submit-error.ts'
 
 /** Jobs posted per tick. */
@@ -249,14 +249,15 @@ export async function postJob(
       event: { type: 'accepted', jobId: accepted.jobId, requestIds: accepted.requestIds },
       stop: null,
       cost: 'unbilled',
-      delivery: delivery === undefined ? null : toFetchedDelivery(`fetched:${job.id}`, job.id, { delivery, raw }),
+      delivery:
+        delivery === undefined ? null : toFetchedDelivery(`fetched:${job.id}`, job.id, { delivery, raw }),
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     const event = classifySubmitError(error, deps.breaker.state !== 'closed')
     return {
       event,
-      delivery: toKeptAnswer(job, error),
+      delivery: toKeptAnswer(`fetched:${job.id}`, job.id, error),
       stop: error.action === 'abort_run' ? error : null,
       cost: !error.maybeSent
         ? undefined
@@ -271,15 +272,9 @@ export async function postJob(
   }
 }
 
-/** What the service sent in place of results, which may be paid for. */
-const toKeptAnswer = ({ id }: jobs.OutgoingJob, error: ServiceError): ReceivedDelivery | null =>
-  error instanceof MalformedResponseError && error.body.length > 0
-    ? toUnreadableDelivery(`fetched:${id}`, id, { received: error.body, reason: error.message })
-    : null
-
 interface SubmissionResult {
   readonly job: jobs.SubmittedJob
-  /** The service rejects the key or the client: the inputs are not at fault, and may go in bulk again. */
+  /** The service rejects the key, the account or the client: the inputs are not at fault, and may go in bulk again. */
   readonly isGlobalRejection: boolean
   readonly delivery: PostedJob['delivery']
 }
@@ -308,7 +303,7 @@ export async function recordSubmissions(
             mayBeBilled: false,
             attempts: null,
           })
-          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service rejected the key')
+          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service refused the call')
         })
   await retryWhileUnavailable(persist, {
     conflicts: Number.POSITIVE_INFINITY,

@@ -158,6 +158,15 @@ export class RateLimitedError extends ServiceError {
 export class BannedError extends RateLimitedError {}
 
 /**
+ * The account has no credits left. The breaker then lets a call through once an hour.
+ * @example
+ * if (error instanceof OutOfCreditsError) notifyWhoPays()
+ */
+export class OutOfCreditsError extends ServiceError {
+  readonly action = 'abort_run'
+}
+
+/**
  * 500, and every other 5xx except 503.
  * @example
  * if (error instanceof ServerError) retryLater(input)

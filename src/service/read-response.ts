@@ -53,10 +53,9 @@ const FAILURES: ReadonlySet<string> = new Set<ServiceFailure['outcome']>([
   'transient',
   'rate_limited',
   'banned',
+  'out_of_credits',
 ])
-const OUTCOMES: ReadonlySet<string> = new Set<
-  (ServiceReading | BulkReading | JobReading)['outcome']
->([
+const OUTCOMES: ReadonlySet<string> = new Set<(ServiceReading | BulkReading | JobReading)['outcome']>([
   ...(FAILURES as ReadonlySet<ServiceFailure['outcome']>),
   'found',
   'not_found',
@@ -94,6 +93,7 @@ export function failureError(reading: ServiceFailure, response: RawResponse): Se
     case 'unauthorized':
     case 'rate_limited':
     case 'banned':
+    case 'out_of_credits':
       return statusError(response.exchange, response.context)
   }
 }

@@ -70,7 +70,9 @@ export async function findJobInputs(
 ): Promise<StoredJobInputs | null> {
   const isIt = 'job' in by ? sql`j.key = ${by.job}::uuid` : sql`j.job_id = ${by.jobId}`
   const { rows } = await sql<StoredJobInputs>`
-    select j.job_id as "jobId", ${memberEmailsSql} as emails from fillrate.jobs j where ${isIt} limit 2`.execute(db)
+    select j.job_id as "jobId", ${memberEmailsSql} as emails from fillrate.jobs j where ${isIt} limit 2`.execute(
+    db,
+  )
   return rows.length === 1 ? (rows[0] ?? null) : null
 }
 

@@ -41,9 +41,7 @@ export async function claimDueJobs(
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
       from due where j.key = due.key
     returning j.key as id, j.job_id as "jobId", ${memberEmailsSql} as emails, j.polls, j.submitted_at as "submittedAt",
-              j.deadline_at as "deadlineAt"`.execute(
-    db,
-  )
+              j.deadline_at as "deadlineAt"`.execute(db)
   return rows
 }
 

@@ -42,8 +42,8 @@ export type ServiceAuth =
 
 /**
  * What a response means for one lookup. `confidence` is 0 to 1; null for a service that sends none. Of the failures
- * `transient` is tried again, `rejected` is not, `unauthorized` counts against the key, and `rate_limited` and `banned` stop
- * all calls for a while, as a status of 429 and a ban do.
+ * `transient` is tried again, `rejected` is not, `unauthorized` counts against the key, `rate_limited` and `banned` stop
+ * all calls for a while, as a status of 429 and a ban do, and `out_of_credits` stops the run.
  * @example
  * const reading: ServiceReading = { outcome: 'found', record: { title: 'CEO' }, confidence: 0.9 }
  */
@@ -61,8 +61,12 @@ export const STATUS_MEANINGS = [
   'unauthorized',
   'rate_limited',
   'banned',
+  'out_of_credits',
 ] as const
-/** What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. */
+/**
+ * What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. `out_of_credits`: the
+ * account has none left.
+ */
 export type StatusMeaning = (typeof STATUS_MEANINGS)[number]
 
 export const PAUSED_MEANINGS = ['transient', 'rate_limited', 'banned'] as const
@@ -71,7 +75,7 @@ export const PAUSED_MEANINGS = ['transient', 'rate_limited', 'banned'] as const
  * @example
  * const statuses: ServiceDefinition['statuses'] = { 423: { outcome: 'transient', retryAfterMs: 60_000 } }
  */
-export interface PausedMeaning {
+interface PausedMeaning {
   readonly outcome: (typeof PAUSED_MEANINGS)[number]
   readonly retryAfterMs: number
 }
@@ -207,7 +211,7 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people by email with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint
-  /** By status, what an answer means if it is not what HTTP says: `{ 402: 'rate_limited' }`. */
+  /** By status, what an answer means if it is not what HTTP says: `{ 402: 'out_of_credits' }`. */
   readonly statuses?: Readonly<Record<number, StatusMeaning | PausedMeaning>>
   /** Required for bulk whose results come by webhook. */
   readonly webhook?: WebhookDefinition

@@ -7,6 +7,8 @@ export interface AnswerHead {
   headers: ServiceAnswer['headers']
   /** The service says that it has banned the key for a while. The status is then 403. */
   isBan?: boolean
+  /** The service says that the account has no credits left. The status is then 402. */
+  isOutOfCredits?: boolean
 }
 
 /** Puts a head into the usual terms; null: the service uses them itself. */
@@ -21,6 +23,7 @@ const STATUS_OF: Readonly<Record<StatusMeaning, number>> = {
   unauthorized: 401,
   rate_limited: 429,
   banned: 403,
+  out_of_credits: 402,
 }
 
 /** Null if the service's heads are in the usual terms, so that nothing is done for each call. */
@@ -41,7 +44,10 @@ export function createNormalizer({
     const usual = toHeaders === null ? headers : { ...headers, ...toHeaders(headers) }
     if (meaning === undefined) return { status, headers: usual }
     const { [RETRY_AFTER]: stated } = usual
-    return applyMeaning({ status, headers: usual }, stated === undefined ? meaning : { outcome: meaning.outcome })
+    return applyMeaning(
+      { status, headers: usual },
+      stated === undefined ? meaning : { outcome: meaning.outcome },
+    )
   }
 }
 
@@ -57,6 +63,7 @@ export function applyMeaning(
         ? headers
         : { ...headers, [RETRY_AFTER]: String(Math.ceil(retryAfterMs / 1_000)) },
     ...(outcome === 'banned' && { isBan: true }),
+    ...(outcome === 'out_of_credits' && { isOutOfCredits: true }),
   }
 }
 

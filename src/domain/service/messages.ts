@@ -38,7 +38,8 @@ export interface AwaitedJob extends JobInputs {
  */
 export type ServiceFailure =
   | { outcome: 'unreadable'; reason: string }
-  | { outcome: 'rejected' | 'unauthorized'; reason?: string }
+  /** `out_of_credits`: the account has none left, which stops the run. */
+  | { outcome: 'rejected' | 'unauthorized' | 'out_of_credits'; reason?: string }
   /** `retryAfterMs`: how long to wait, if the response says so. */
   | { outcome: 'transient'; reason?: string; retryAfterMs?: number }
   | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }

@@ -55,7 +55,7 @@ const circuit = (over: Partial<TroubleFacts['circuits'][number]> = {}): Partial<
       openedAt: ago(90),
       probeAt: ago(-20),
       reason: 'connection refused',
-      isUnreachable: true,
+      cause: 'unreachable',
       ...over,
     },
   ],
@@ -125,7 +125,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'the service': [
     ['healthy', {}, []],
     ['unreachable', circuit(), ['service_down']],
-    ['answers with errors', circuit({ isUnreachable: false, reason: 'HTTP 503' }), ['circuit_open']],
+    ['answers with errors', circuit({ cause: 'failing' as const, reason: 'HTTP 503' }), ['circuit_open']],
     ['down when the last process ended, not probed since', circuit({ probeAt: ago(121) }), []],
     ['still probed by a leader', { ...circuit({ probeAt: ago(121) }), ...leader({}) }, ['service_down']],
     ['slow', answers(4_000), ['service_slow']],

@@ -177,7 +177,7 @@ describe('the breaker', () => {
       probeInMs: 3_000,
       backoffMs: 5_000,
       reason: expect.any(String),
-      isUnreachable: expect.any(Boolean),
+      cause: expect.any(String),
     })
 
     const breaker = new Breaker()
