@@ -203,7 +203,7 @@ export const cases: readonly ServiceCase[] = [
       status: 402,
       body: { status: 402, error: { type: 'payment_required', message: 'limit reached' } },
     },
-    expect: { outcome: 'unauthorized' },
+    expect: { outcome: 'out_of_credits' },
   },
   {
     name: 'too many calls',
