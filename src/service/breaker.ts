@@ -190,9 +190,11 @@ export class Breaker {
     startMark: number,
   ): SettledCall<never> {
     const verdict = subject === undefined ? 'endpoint' : this.#unusable.recordUnusable(subject)
-    if (verdict === 'endpoint') {
-      const { endpoint, status, detail } = error
-      throw status === 402 && subject !== undefined
+    const { endpoint, status, detail } = error
+    // Of a poll it is about that alone.
+    const isPayment = status === 402 && subject !== undefined
+    if (verdict === 'endpoint' || (isPayment && this.isOutOfCredits)) {
+      throw isPayment
         ? this.#countOutOfCredits(
             new OutOfCreditsError(OUT_OF_CREDITS, { endpoint, status, detail, cause: error }),
           )
