@@ -128,6 +128,16 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['answers with errors', circuit({ cause: 'failing' as const, reason: 'HTTP 503' }), ['circuit_open']],
     ['down when the last process ended, not probed since', circuit({ probeAt: ago(121) }), []],
     ['still probed by a leader', { ...circuit({ probeAt: ago(121) }), ...leader({}) }, ['service_down']],
+    [
+      'without credits, looked at by no one for a day',
+      circuit({ cause: 'out_of_credits', reason: null, probeAt: ago(86_400) }),
+      ['out_of_credits'],
+    ],
+    [
+      'without credits, so that calls wait',
+      { ...circuit({ cause: 'out_of_credits' }), ...waits(76_000) },
+      ['out_of_credits'],
+    ],
     ['slow', answers(4_000), ['service_slow']],
     ['as usual', answers(100), []],
   ],
