@@ -188,10 +188,10 @@ async function normalize(
   const inPath = job === null ? null : await findJobInputs(db, { job })
   let read = readWith(inPath)
   const jobId = toJobId(read?.delivery?.jobId)
-  const isOfPath = inPath !== null && (inPath.jobId === null || inPath.jobId === jobId)
-  if (jobId !== null && !isOfPath) {
+  if (jobId !== null && inPath?.jobId !== jobId) {
     const named = await findJobInputs(db, { jobId })
-    if (named !== null || inPath !== null) read = readWith(named)
+    // The service may not have named the job of the path yet, if no other has the name.
+    if (named !== null || (inPath !== null && inPath.jobId !== null)) read = readWith(named)
   }
   return read && normalizeDelivery(body, read.delivery)
 }

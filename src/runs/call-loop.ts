@@ -256,7 +256,7 @@ class LeaderCalls {
       counters.submitted += result.emails
       if (result.calls > 0) counters.touch()
     })
-    if (result.stop !== null) this.#options.onStop(result.stop)
+    if (result.stop !== null) options.onStop(result.stop)
     return result
   }
 
