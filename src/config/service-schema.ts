@@ -137,6 +137,8 @@ const limitTexts = z.union([limitText, z.array(limitText).min(1, { error: EXPECT
 })
 
 const EXPECTED_PAUSE = 'a whole number of milliseconds'
+const pause = z.int({ error: EXPECTED_PAUSE }).min(0, { error: EXPECTED_PAUSE })
+const pausedMeaning = z.strictObject({ outcome: oneOfStrings(PAUSED_MEANINGS), retryAfterMs: pause })
 const EXPECTED_MEANING = "a meaning such as 'transient', or { outcome: 'transient', retryAfterMs: 60_000 }"
 
 /** What `defineService` describes, with a message for each mistake. `createService` fills in the defaults. */
@@ -177,16 +179,7 @@ export const serviceSchema = z
       statuses: z
         .record(
           z.string().regex(/^[2-5]\d\d$/, { error: 'a status, such as 402' }),
-          z.union(
-            [
-              oneOfStrings(STATUS_MEANINGS),
-              z.strictObject({
-                outcome: oneOfStrings(PAUSED_MEANINGS),
-                retryAfterMs: z.int({ error: EXPECTED_PAUSE }).min(0, { error: EXPECTED_PAUSE }),
-              }),
-            ],
-            { error: EXPECTED_MEANING },
-          ),
+          z.union([oneOfStrings(STATUS_MEANINGS), pausedMeaning], { error: EXPECTED_MEANING }),
           { error: objectLike("{ 402: 'out_of_credits' }") },
         )
         .optional(),

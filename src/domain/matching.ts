@@ -112,8 +112,7 @@ function matchDistinct(
         return false
       // A member without an address (erased, or looked up by another identifier) cannot be contradicted.
       if (emails[place] === '') return true
-      // The address in a record may be another one of the same person: a declared order is as good as a name.
-      return isKnownOrNone(requestId) && (job.isOrdered === true || isKnownOrNone(email))
+      return isKnownOrNone(requestId) && isKnownOrNone(email)
     })
   if (isOrderTrue) claims.claim(order)
 

@@ -218,7 +218,7 @@ async function findOutage(
   if (circuit === null) return null
   const { scope, openMs, reason, cause } = circuit
   const runMs = performance.now() - run.startedAt
-  // What an earlier call was told is asked again for a run that begins.
+  // For a run that began after the last refusal a call finds out anew.
   if (cause === 'out_of_credits' && circuit.backoffMs - circuit.probeInMs > runMs) return null
   const wasAnswered = await waiting.hasAnsweredLookups(deps.db, run.id)
   const isTooLong = cause !== 'out_of_credits' && isOutageTooLong(Math.min(openMs, runMs), wasAnswered)

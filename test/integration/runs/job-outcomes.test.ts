@@ -200,10 +200,8 @@ describe('results in order, without names', () => {
     person: PERSON,
     fields: { person: { title: 'text', email: 'text' } },
   } as const
-  /** The record names another address of the same person. */
-  const toRecord = (email: string): object => ({ ...toTitle(email), email: `private-${email}` })
-
-  async function playJobs(first: (polls: number) => Answer | null) {
+  /** @param toRecord what is known of a person */
+  async function playJobs(toRecord: (email: string) => object, first: (polls: number) => Answer | null) {
     const jobs = new Map<string, { emails: readonly string[]; polls: number }>()
     return playService(({ path, body }, bill) => {
       if (path === '/bulk') {
@@ -220,9 +218,10 @@ describe('results in order, without names', () => {
     })
   }
 
-  test.each<[string, Partial<ServiceDefinition>]>([
+  test.each<[string, (email: string) => object, Partial<ServiceDefinition>]>([
     [
       'declared as such',
+      toTitle,
       {
         bulk: { path: '/bulk', size: 10, ordered: true },
         poll: {
@@ -237,7 +236,8 @@ describe('results in order, without names', () => {
       },
     ],
     [
-      'named by the reader',
+      'named by the reader, where the records name other addresses',
+      (email) => ({ ...toTitle(email), email: `private-${email}` }),
       {
         bulk: { path: '/bulk', size: 10 },
         poll: {
@@ -252,20 +252,25 @@ describe('results in order, without names', () => {
         },
       },
     ],
-  ])('fetched and %s: each is used for its input, and a failed poll is repeated', async (_, parts) => {
-    const { name, sources } = await createPeople(40)
-    const service = await playJobs((polls) => (polls === 1 ? { body: { error: 'too many' } } : null))
-    await using fillrate = await open({ ...POLLED, ...parts }, sources, service)
-    const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
-    expect(report).toMatchObject({
-      status: 'completed',
-      rows: { enriched: 40 },
-      lookups: { requested: 40, in_doubt: 0 },
-      requests: { person: 0 },
-    })
-    expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
-    expect(await countTitles(name)).toEqual({ own: 40, others: 0 })
-  })
+  ])(
+    'fetched and %s: each is used for its input, and a failed poll is repeated',
+    async (_, toRecord, parts) => {
+      const { name, sources } = await createPeople(40)
+      const service = await playJobs(toRecord, (polls) =>
+        polls === 1 ? { body: { error: 'too many' } } : null,
+      )
+      await using fillrate = await open({ ...POLLED, ...parts }, sources, service)
+      const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
+      expect(report).toMatchObject({
+        status: 'completed',
+        rows: { enriched: 40 },
+        lookups: { requested: 40, in_doubt: 0 },
+        requests: { person: 0 },
+      })
+      expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+      expect(await countTitles(name)).toEqual({ own: 40, others: 0 })
+    },
+  )
 })
 
 describe('an account without credits', () => {
@@ -298,7 +303,7 @@ describe('an account without credits', () => {
       })
       const run = async () => {
         await using fillrate = await open(definition, sources, service)
-        return fillrate.run({ budget: 'unlimited', waitMs: 10_000 })
+        return await fillrate.run({ budget: 'unlimited', waitMs: 10_000 })
       }
       const first = await run()
       expect(first).toMatchObject({ status: 'out_of_credits', rows: { enriched: 20, waiting: 40 } })

@@ -27,13 +27,6 @@ describe('a result is matched to its input by', () => {
     const results = [result('x'), result('y', 'b@x.example'), result('z')]
     expect(matchResults({ emails, requestIds: null, isOrdered: true }, results)).toEqual([0, 1, 2])
   })
-  test('its position, if that is declared, whatever other address of the same person its record names', () => {
-    const results = emails.map((email) => result(null, `private-${email}`))
-    expect(matchResults({ emails, requestIds: null, isOrdered: true }, results)).toEqual([0, 1, 2])
-    expect(matchResults({ emails, requestIds: null }, results)).toEqual([null, null, null])
-    const swapped = [result(null, emails[1]), result(null, emails[0]), result(null, 'private@x.example')]
-    expect(matchResults({ emails, requestIds: null, isOrdered: true }, swapped)).toEqual([1, 0, null])
-  })
   test('a number that counts the inputs from 0 or 1, if that is declared', () => {
     const job = { emails, requestIds: null, isOrdered: true }
     expect(matchResults(job, [result('2'), result('0'), result('1')])).toEqual([2, 0, 1])
