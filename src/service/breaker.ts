@@ -145,7 +145,9 @@ export class Breaker {
       if (settled.ok) return settled.value
       throw settled.error
     } catch (error) {
-      throw isBrokenCircuitError(error) ? circuitOpenError(this.nextProbeAt) : error
+      // A run that begins may find credits at any time: no lookup waits for the hour.
+      const probeAt = this.isOutOfCredits ? null : this.nextProbeAt
+      throw isBrokenCircuitError(error) ? circuitOpenError(probeAt) : error
     }
   }
 

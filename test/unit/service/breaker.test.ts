@@ -249,7 +249,9 @@ describe('an account without credits', () => {
     await breaker.execute(fine, subject)
     await rejection(breaker.execute(broke, subject), OutOfCreditsError)
     expect([breaker.state, breaker.nextProbeAt, breaker.isOutOfCredits]).toEqual(['open', HOUR, true])
-    await rejection(breaker.execute(fine, subject), CircuitOpenError)
+    // A lookup that is refused waits no hour: a run that begins may find credits before.
+    const refused = await rejection(breaker.execute(fine, subject), CircuitOpenError)
+    expect(refused.retryAfterMs).toBe(1_000)
 
     vi.setSystemTime(HOUR)
     await rejection(breaker.execute(broke, subject), OutOfCreditsError)
