@@ -610,7 +610,8 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       primary key (scope, at)
     )`.execute(db)
 
-  // Open circuit breakers: the service is down, and is probed at `probe_at`. `is_unreachable`: it does not respond at all.
+  // Open circuit breakers: the service is down, and is probed at `probe_at`. `cause`: it does not respond
+  // at all, answers with errors, or says that the account has no credits left.
   await sql`
     create table fillrate.circuit_breakers (
       scope text collate "C" primary key,
@@ -618,7 +619,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       probe_at timestamptz not null,
       backoff_ms integer not null check (backoff_ms > 0),
       reason text,
-      is_unreachable boolean not null default false
+      cause text not null check (cause in ('unreachable', 'failing', 'out_of_credits'))
     )`.execute(db)
 
   // The processes that serve, run or wait, each with its configuration (no secrets) since `config_loaded_at`. A process

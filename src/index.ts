@@ -10,7 +10,13 @@ export {
   type ServiceReading,
   type StatusMeaning,
 } from './domain/service/adapter.ts'
-export { type ServiceAnswer, type ServiceDelivery } from './domain/service/messages.ts'
+export {
+  type BulkReading,
+  type JobReading,
+  type ServiceAnswer,
+  type ServiceDelivery,
+  type ServiceFailure,
+} from './domain/service/messages.ts'
 export { testService, type DeliveryCase, type ServiceCase } from './actions/service-cases.ts'
 export { createFillrate } from './fillrate.ts'
 export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions } from './fillrate.ts'

@@ -46,15 +46,11 @@ export default defineService({
     body: ({ emails }) => ({ details: emails.map((email) => ({ email })) }),
     // In the order of the inputs, null where nothing matched. A person's own address may be another one than was asked
     // for, so the order decides.
-    readResults: (body, emails) => {
+    read: ({ status, body }, { emails }) => {
       const matches = readMatches(body)
-      return {
-        status: 'completed',
-        results:
-          matches.length === emails.length
-            ? matches.map((person, n) => ({ request_id: emails[n], data: person }))
-            : [],
-      }
+      if (status !== 200 || matches?.length !== emails.length) return undefined
+      const results = matches.map((person, n) => ({ request_id: emails[n], data: person }))
+      return { outcome: 'results', delivery: { results } }
     },
   },
   // By the minute; hours and days are limits of their own, answered with 429. No header says when a minute ends: with the
@@ -92,9 +88,9 @@ export default defineService({
   },
 })
 
-function readMatches(body: unknown): unknown[] {
-  const matches = typeof body === 'object' && body !== null && 'matches' in body ? body.matches : []
-  return Array.isArray(matches) ? matches : []
+function readMatches(body: unknown): unknown[] | null {
+  const matches = typeof body === 'object' && body !== null && 'matches' in body ? body.matches : null
+  return Array.isArray(matches) ? matches : null
 }
 
 const person = { id: 'a1', name: 'Ada Lovelace', title: 'Analyst', organization: { name: 'Engines' } }

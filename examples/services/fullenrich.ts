@@ -51,7 +51,7 @@ export default defineService({
       ...(webhookUrl !== null && { webhook_url: webhookUrl }),
       data: toData(emails),
     }),
-    readAcceptance: (body) => ({ jobId: readId(body), requestIds: null }),
+    read: ({ status, body }) => (status === 200 ? { outcome: 'accepted', jobId: readId(body) } : undefined),
   },
   webhook: {
     signature: { header: 'x-signature-sha1', algorithm: 'sha1', encoding: 'hex' },
@@ -66,7 +66,7 @@ export default defineService({
   },
   // The body of a delivery, with a status such as IN_PROGRESS until the job is over.
   poll: { path: '/api/v2/contact/reverse/email/bulk/{job_id}' },
-  statuses: { 402: 'unauthorized' },
+  statuses: { 402: 'out_of_credits' },
   // "60 API calls per minute" for the account and all endpoints; no header tells what is left.
   rate: { limit: '60 per minute' },
   // One credit if somebody is found behind the address.

@@ -67,26 +67,25 @@ export default defineService({
     body: ({ emails }) => ({
       requests: emails.map((email) => ({ metadata: { email }, params: { email } })),
     }),
-    readResults: (body) => ({
-      status: 'completed',
-      results: (Array.isArray(body) ? (body as (Item & { metadata?: { email?: string } })[]) : []).map(
-        (item) => ({
-          request_id: item.metadata?.email,
-          // A status of its own: 404 is a miss, and anything else but 200 is not an answer.
-          ...(item.status === 200 || item.status === 404
-            ? {
-                data:
-                  item.status === 200 && isRecord(item.data)
-                    ? { data: withoutMasks(item.data), likelihood: item.likelihood }
-                    : null,
-              }
-            : { error: { code: item.status ?? 500 } }),
-        }),
-      ),
-    }),
+    read: ({ body }) => {
+      if (!Array.isArray(body)) return undefined
+      const results = (body as (Item & { metadata?: { email?: string } })[]).map((item) => ({
+        request_id: item.metadata?.email,
+        // A status of its own: 404 is a miss, and anything else but 200 is not an answer.
+        ...(item.status === 200 || item.status === 404
+          ? {
+              data:
+                item.status === 200 && isRecord(item.data)
+                  ? { data: withoutMasks(item.data), likelihood: item.likelihood }
+                  : null,
+            }
+          : { error: { code: item.status ?? 500 } }),
+      }))
+      return { outcome: 'results', delivery: { results } }
+    },
   },
   // 402: the credits of the account are used up.
-  statuses: { 402: 'unauthorized' },
+  statuses: { 402: 'out_of_credits' },
   rate: {
     headers: (headers: ServiceAnswer['headers']) => ({
       'x-ratelimit-limit': readMinute(headers['x-ratelimit-limit']),
@@ -204,7 +203,7 @@ export const cases: readonly ServiceCase[] = [
       status: 402,
       body: { status: 402, error: { type: 'payment_required', message: 'limit reached' } },
     },
-    expect: { outcome: 'unauthorized' },
+    expect: { outcome: 'out_of_credits' },
   },
   {
     name: 'too many calls',

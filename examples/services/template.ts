@@ -35,19 +35,21 @@ export default defineService({
     results: 'answer',
     body: ({ emails }) => ({ addresses: emails }),
     // Each result names its input; here by its place, which the service documents. What is left out is requested singly.
-    readResults: (body, emails) => ({
-      results: emails.map((email, n) => ({
-        request_id: email,
-        data: Array.isArray(body) ? (body[n] as unknown) : null,
-      })),
-    }),
+    // An error in place of results is said as such: calls slow down or stop, and the job is posted again.
+    read: ({ status, body }, { emails }) => {
+      if (typeof body === 'object' && body !== null && 'throttled' in body)
+        return { outcome: 'rate_limited', retryAfterMs: 30_000 }
+      if (status !== 200 || !Array.isArray(body)) return undefined
+      const results = emails.map((email, n) => ({ request_id: email, data: body[n] as unknown }))
+      return { outcome: 'results', delivery: { results } }
+    },
   },
 
   // How a job is fetched whose delivery is lost: { path: '/v1/jobs/{job_id}', after: '1m' }.
   // poll: …
 
   // What a status means, where it is not what HTTP says.
-  statuses: { 402: 'unauthorized' },
+  statuses: { 402: 'out_of_credits' },
 
   // Default: X-RateLimit-Limit, -Remaining and -Reset, or RateLimit-*, in any of the usual forms.
   rate: { headers: { limit: 'x-quota', remaining: 'x-quota-left', reset: 'x-quota-reset' } },
@@ -77,6 +79,12 @@ export const cases: readonly ServiceCase[] = [
       outcome: 'accepted',
       results: [{ outcome: 'found', confidence: 0.87 }, { outcome: 'not_found' }],
     },
+  },
+  {
+    name: 'too many calls, in the body of a 200',
+    input: { emails: ['ada@example.com', 'bob@example.com'] },
+    answer: { body: { throttled: true } },
+    expect: { outcome: 'rate_limited' },
   },
   {
     name: 'no match',

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Job, type JobState } from '../../src/domain/job.ts'
 import { ROW_STATE_FACTS, ROW_STATES } from '../../src/domain/row.ts'
+import { RUN_STATUSES } from '../../src/domain/run.ts'
 
 // The objects that `--json` prints, by command: the source of docs/json.md. A test holds the output of each command to
 // them, and another one that no field is without a meaning.
@@ -342,8 +343,10 @@ const spendReport = object({
 const run = object({
   run: count('its number'),
   status: z
-    .enum(['completed', 'budget_reached', 'interrupted', 'unauthorized', 'failed'])
-    .describe('how it ended; `unauthorized`: the service rejects every call as configured'),
+    .enum(RUN_STATUSES)
+    .describe(
+      'how it ended; `unauthorized`: the service rejects every call as configured; `out_of_credits`: the account has none left',
+    ),
   reason: orNull(text('why it ended so; null: nothing more to say')),
   cancelled_by: text('who cancelled it').optional(),
   rows: object({ picked: count('the sum of the others'), ...rowStates }).describe('rows by state'),

@@ -35,7 +35,7 @@ export const NOTIFICATION_SHAPE = z.strictObject({
       id: count,
       trigger: z.enum(['manual', 'schedule', 'follow', 'backfill']),
       sources: z.array(text),
-      status: text.describe('completed, budget_reached, interrupted, unauthorized or failed'),
+      status: text.describe('completed, budget_reached, out_of_credits, interrupted, unauthorized or failed'),
       reason: text.nullable(),
       rows: z
         .strictObject({

@@ -4,18 +4,25 @@ import { isDeepStrictEqual } from 'node:util'
 import { ConfigProblems } from '../config/problems.ts'
 import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
-import type { BulkAcceptance } from '../domain/service/messages.ts'
+import type { BulkAcceptance, JobInputs } from '../domain/service/messages.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { Service } from '../domain/service/service.ts'
 import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
 import {
   BannedError,
   MalformedResponseError,
+  OutOfCreditsError,
   RateLimitedError,
   ServiceError,
   UnauthorizedError,
 } from '../service/errors.ts'
-import { normalizeDelivery, parseEvent, parseResult, writeDelivery } from '../webhook/event.ts'
+import {
+  normalizeDelivery,
+  parseEvent,
+  parseResult,
+  readOwnDelivery,
+  writeDelivery,
+} from '../webhook/event.ts'
 import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
 import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
 
@@ -29,6 +36,7 @@ export type CaseOutcome =
   | 'unauthorized'
   | 'rate_limited'
   | 'banned'
+  | 'out_of_credits'
   | 'unreadable'
   /** Of a job that is fetched: not ready, or not there any more. */
   | 'pending'
@@ -50,12 +58,12 @@ export type CaseOutcome =
  */
 export interface ServiceCase {
   readonly name: string
-  /** `emails`: a bulk job. `jobId`: a job is fetched. */
+  /** `emails`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`. */
   readonly input:
     | PersonInput
     | CompanyInput
     | { readonly emails: readonly string[] }
-    | { readonly jobId: string }
+    | { readonly jobId: string; readonly inputs?: JobInputs }
   readonly request?: Partial<SentRequest>
   readonly answer: CannedAnswer
   readonly expect: {
@@ -75,6 +83,8 @@ export interface DeliveryCase {
   readonly name: string
   readonly delivery: { readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
   readonly secret?: string
+  /** Those of its job. Default: the job is not known. */
+  readonly inputs?: JobInputs
   readonly expect:
     | { readonly signature: 'invalid' }
     | {
@@ -179,7 +189,7 @@ export async function understand(
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
     if ('jobId' in input) {
-      const reading = await client.fetchJob(input.jobId)
+      const reading = await client.fetchJob({ jobId: input.jobId, emails: input.inputs?.emails ?? [] })
       if (reading.outcome !== 'results') return reading
       const { delivery, outcome } = reading
       return {
@@ -225,13 +235,14 @@ function outcomeOf(error: ServiceError): CaseOutcome {
   if (error instanceof BannedError) return 'banned'
   if (error instanceof RateLimitedError) return 'rate_limited'
   if (error instanceof UnauthorizedError) return 'unauthorized'
+  if (error instanceof OutOfCreditsError) return 'out_of_credits'
   if (error instanceof MalformedResponseError) return 'unreadable'
   return error.action === 'reject' ? 'rejected' : 'transient'
 }
 
 function runDelivery(
   service: Service,
-  { name, delivery, secret = PLACEHOLDER_KEY, expect }: DeliveryCase,
+  { name, delivery, secret = PLACEHOLDER_KEY, inputs, expect }: DeliveryCase,
 ): CaseReport {
   const bytes = Buffer.from(typeof delivery.body === 'string' ? delivery.body : JSON.stringify(delivery.body))
   const headers = Object.fromEntries(
@@ -241,13 +252,17 @@ function runDelivery(
   const { signature } = service
   const signed = headers[signature.header] ?? signWebhook(bytes, secret, signature, header)
   const understood = verifyWebhook(bytes, signed, [secret], signature, header)
-    ? readDelivery(service, bytes)
+    ? readDelivery(service, bytes, inputs ?? null)
     : { signature: 'invalid' }
   return { name, request: null, understood, mismatches: compare('', understood, expect) }
 }
 
-function readDelivery(service: Service, bytes: Buffer): Readonly<Record<string, unknown>> {
-  const body = normalizeDelivery(bytes, service.readDelivery)
+function readDelivery(
+  service: Service,
+  bytes: Buffer,
+  job: JobInputs | null,
+): Readonly<Record<string, unknown>> {
+  const body = normalizeDelivery(bytes, readOwnDelivery(bytes, service.readDelivery, job))
   const parsed = parseEvent(body)
   if (!parsed.ok) return { unreadable: parsed.reason }
   const { jobId, status } = parsed.event

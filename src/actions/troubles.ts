@@ -1,8 +1,7 @@
 import { observeTroubles } from '../domain/observe-troubles.ts'
-import type { ObserverOptions } from '../domain/trouble-facts.ts'
+import type { ObservedTrouble, ObserverOptions } from '../domain/trouble-facts.ts'
 import {
   describeTrouble,
-  type ObservedTrouble,
   OWN_TROUBLE_TTL_MS,
   type Trouble,
   type TroubleCode,

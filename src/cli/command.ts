@@ -210,7 +210,7 @@ export const EXIT_MEANINGS: Readonly<Record<ExitCode, string>> = {
   1: 'failed',
   2: 'invalid usage, configuration or environment',
   3: 'done, but some rows failed or are still waiting',
-  4: 'budget reached',
+  4: 'budget reached, or no credits left at the service',
   130: 'interrupted, state saved',
 }
 

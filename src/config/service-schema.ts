@@ -4,6 +4,7 @@ import { MAX_JOB_SIZE } from '../domain/job.ts'
 import {
   BULK_RESULTS,
   CALL_METHODS,
+  PAUSED_MEANINGS,
   SIGNATURE_ALGORITHMS,
   SIGNATURE_ENCODINGS,
   STATUS_MEANINGS,
@@ -130,6 +131,11 @@ const limitTexts = z.union([limitText, z.array(limitText).min(1, { error: EXPECT
   error: EXPECTED_LIMITS,
 })
 
+const EXPECTED_PAUSE = 'a whole number of milliseconds'
+const pause = z.int({ error: EXPECTED_PAUSE }).min(0, { error: EXPECTED_PAUSE })
+const pausedMeaning = z.strictObject({ outcome: oneOfStrings(PAUSED_MEANINGS), retryAfterMs: pause })
+const EXPECTED_MEANING = "a meaning such as 'transient', or { outcome: 'transient', retryAfterMs: 60_000 }"
+
 /** What `defineService` describes, with a message for each mistake. `createService` fills in the defaults. */
 export const serviceSchema = z
   .strictObject(
@@ -159,9 +165,8 @@ export const serviceSchema = z
             size: positive(MAX_JOB_SIZE).optional(),
             body: aFunction.optional(),
             results: oneOfStrings(BULK_RESULTS).optional(),
-            readAcceptance: aFunction.optional(),
             ordered: z.boolean().optional(),
-            readResults: aFunction.optional(),
+            read: aFunction.optional(),
           },
           { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },
         )
@@ -169,8 +174,8 @@ export const serviceSchema = z
       statuses: z
         .record(
           z.string().regex(/^[2-5]\d\d$/, { error: 'a status, such as 402' }),
-          oneOfStrings(STATUS_MEANINGS),
-          { error: objectLike("{ 402: 'unauthorized' }") },
+          z.union([oneOfStrings(STATUS_MEANINGS), pausedMeaning], { error: EXPECTED_MEANING }),
+          { error: objectLike("{ 402: 'out_of_credits' }") },
         )
         .superRefine((statuses, context) => {
           for (const status of ['200', '201']) {

@@ -1,3 +1,4 @@
+import type { CircuitCause } from './rate-status.ts'
 import { toHost, type TroubleCode } from './trouble.ts'
 
 /** A trouble that may be why others are seen. */
@@ -14,7 +15,14 @@ interface SymptomSubject {
   readonly sources: readonly string[]
 }
 
-const SERVICE_CAUSES = ['key_refused', 'banned', 'service_down', 'circuit_open'] as const
+/** As what an open circuit is reported. */
+export const CIRCUIT_TROUBLES = {
+  unreachable: 'service_down',
+  failing: 'circuit_open',
+  out_of_credits: 'out_of_credits',
+} as const satisfies Readonly<Record<CircuitCause, TroubleCode>>
+
+const SERVICE_CAUSES = ['key_refused', 'banned', ...Object.values(CIRCUIT_TROUBLES)] as const
 
 /** Why each symptom may be seen. It has neither a trouble nor a notification of its own while one of its causes holds. */
 const CAUSES_OF = {

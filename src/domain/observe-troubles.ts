@@ -1,10 +1,10 @@
-import { CAUSE_CODES, type Cause, Causes } from './causes.ts'
+import { CAUSE_CODES, type Cause, Causes, CIRCUIT_TROUBLES } from './causes.ts'
 import type { RateStatus } from './rate-status.ts'
 import { findNotableRejections } from './rejected-writes.ts'
 import { QUEUED_REASON, ScheduledRun } from './schedule.ts'
 import { findSlowness, MIN_SLOW_MS } from './slowness.ts'
-import type { ObserverOptions, TroubleFacts } from './trouble-facts.ts'
-import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type TroubleDetails } from './trouble.ts'
+import type { ObservedTrouble, ObserverOptions, TroubleFacts } from './trouble-facts.ts'
+import { OWN_TROUBLE_TTL_MS, type TroubleDetails } from './trouble.ts'
 
 const MINUTE = 60_000
 /** Calls that wait for less than this, or for one window of a known length, are no trouble. */
@@ -61,7 +61,7 @@ const lasted = (since: Date, now: Date): number => now.getTime() - since.getTime
 
 /**
  * A circuit that no process probes any more says what was, unless a run has failed for it: then it is not over before the
- * next one, and a call that is answered deletes it.
+ * next one, and a call that is answered deletes it. Credits do not come back by themselves.
  */
 const observeCircuits = ({
   now,
@@ -72,7 +72,8 @@ const observeCircuits = ({
 }: TroubleFacts): ObservedTrouble[] =>
   circuits
     .filter(
-      ({ scope, openedAt, probeAt }) =>
+      ({ scope, openedAt, probeAt, cause }) =>
+        cause === 'out_of_credits' ||
         lasted(probeAt, now) < UNPROBED_MS ||
         leaders.some((one) => one.scope === scope) ||
         failedRuns.some(
@@ -82,8 +83,8 @@ const observeCircuits = ({
             run.finishedAt >= openedAt,
         ),
     )
-    .map(({ scope, openedAt, probeAt, reason, isUnreachable }) => ({
-      code: isUnreachable ? 'service_down' : 'circuit_open',
+    .map(({ scope, openedAt, probeAt, reason, cause }) => ({
+      code: CIRCUIT_TROUBLES[cause],
       subject: scope,
       since: openedAt,
       details: { reason: reason ?? undefined, waiting: waitingRows, until: probeAt.toISOString() },

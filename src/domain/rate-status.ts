@@ -62,6 +62,12 @@ export interface StoredRateStatus extends RateStatus {
   readonly isLive: boolean
 }
 
+/**
+ * Why calls have stopped. `unreachable`: no connection could be opened, or no response came in time; `failing`: the service answers
+ * with errors; `out_of_credits`: it says that the account has none left.
+ */
+export type CircuitCause = 'unreachable' | 'failing' | 'out_of_credits'
+
 /** An open circuit, as stored for the next leader. */
 export interface CircuitSnapshot {
   /** Time until the next probe, in milliseconds. */
@@ -70,8 +76,7 @@ export interface CircuitSnapshot {
   readonly backoffMs: number
   /** What the last failed call met: `connection refused`, `HTTP 503`. Null: unknown. */
   readonly reason: string | null
-  /** No connection could be opened, or no response came in time. */
-  readonly isUnreachable: boolean
+  readonly cause: CircuitCause
 }
 
 /** What was called within one window, as the next leader reads it: how long ago, in milliseconds, and how many calls. */

@@ -74,8 +74,18 @@ export class LeaseLostError extends FillrateError {
   }
 }
 
+/** How a run may end. */
+export const RUN_STATUSES = [
+  'completed',
+  'budget_reached',
+  'out_of_credits',
+  'interrupted',
+  'unauthorized',
+  'failed',
+] as const
+
 export interface FinishedRun {
-  readonly status: 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
+  readonly status: (typeof RUN_STATUSES)[number]
   readonly rows: { readonly picked: number; readonly enriched: number }
 }
 

@@ -1,9 +1,21 @@
 import type { Cause } from './causes.ts'
-import type { RateStatus } from './rate-status.ts'
+import type { CircuitCause, RateStatus } from './rate-status.ts'
 import type { RejectedWrites } from './rejected-writes.ts'
 import type { ScheduledRunState } from './schedule.ts'
 import type { CallFacts } from './slowness.ts'
 import type { Trouble, TroubleCode, TroubleDetails } from './trouble.ts'
+
+/** A trouble that holds now, or did and is over. */
+export interface ObservedTrouble {
+  readonly code: TroubleCode
+  readonly subject: string
+  readonly since: Date
+  readonly details: TroubleDetails
+  /** When its process learnt it. A trouble that ended after that does not begin again. Default: the time of the report. */
+  readonly knownAt?: Date
+  /** Set if it is over already: what a process could not report while it lasted. */
+  readonly endedAt?: Date
+}
 
 /** What is stored, at one moment, about everything that can go wrong. Times by Postgres's clock. */
 export interface TroubleFacts {
@@ -17,7 +29,7 @@ export interface TroubleFacts {
     readonly openedAt: Date
     readonly probeAt: Date
     readonly reason: string | null
-    readonly isUnreachable: boolean
+    readonly cause: CircuitCause
   }[]
   /** The leaders that are alive or were a moment ago, with their latest report, or that of the leader before. */
   readonly leaders: readonly { readonly scope: string; readonly status: RateStatus | null }[]

@@ -1,11 +1,5 @@
-import {
-  type ObservedTrouble,
-  OWN_TROUBLE_TTL_MS,
-  type Trouble,
-  type TroubleCode,
-  toHost,
-  toTroubleKind,
-} from './trouble.ts'
+import type { ObservedTrouble } from './trouble-facts.ts'
+import { OWN_TROUBLE_TTL_MS, type Trouble, type TroubleCode, toHost, toTroubleKind } from './trouble.ts'
 
 /** A trouble as it is stored. */
 export interface RecordedTrouble extends Trouble {

@@ -48,18 +48,6 @@ export interface Trouble {
   readonly details: TroubleDetails
 }
 
-/** A trouble that holds now, or did and is over. */
-export interface ObservedTrouble {
-  readonly code: TroubleCode
-  readonly subject: string
-  readonly since: Date
-  readonly details: TroubleDetails
-  /** When its process learnt it. A trouble that ended after that does not begin again. Default: the time of the report. */
-  readonly knownAt?: Date
-  /** Set if it is over already: what a process could not report while it lasted. */
-  readonly endedAt?: Date
-}
-
 /** A trouble in words: one sentence each, or a few. */
 export interface TroubleText {
   readonly title: string
@@ -126,6 +114,14 @@ export const TROUBLES = {
       title: `${toHost(subject)} answers with errors${withReason(details)}`,
       meaning: `${toSentenceCase(waitingRows(details))} and will be retried automatically. Calls have stopped, so that the service can recover.`,
       action: `Look at the status page of the service. Fillrate sends a single call to find out whether it has recovered${when(details, now)}.`,
+    }),
+  },
+  out_of_credits: {
+    severity: 'error',
+    describe: ({ subject, details }, now) => ({
+      title: `The account at ${toHost(subject)} has no credits left`,
+      meaning: `No lookup is answered. Nothing is lost: ${waitingRows(details)} and will continue once there are credits.`,
+      action: `Buy credits, or wait for the next period of the account. Fillrate sends a single call to find out whether there are any again${when(details, now)}, and one with each run that is started.`,
     }),
   },
   key_refused: {

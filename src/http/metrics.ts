@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { RUN_STATUSES } from '../domain/run.ts'
 import { STORED_HISTOGRAMS } from '../pipeline/metrics-recorder.ts'
 import type { MetricCounter } from '../store/metrics-data.ts'
 import { readVersion } from '../util/version.ts'
@@ -33,9 +34,7 @@ const COUNTERS: ReadonlyArray<readonly [name: string, help: string, initial: rea
     'fillrate_runs_total',
     'Ended runs by trigger and outcome.',
     ['manual', 'schedule', 'follow', 'backfill'].flatMap((trigger) =>
-      ['completed', 'budget_reached', 'interrupted', 'unauthorized', 'failed'].map(
-        (status) => `trigger="${trigger}",status="${status}"`,
-      ),
+      RUN_STATUSES.map((status) => `trigger="${trigger}",status="${status}"`),
     ),
   ],
   [

@@ -1,6 +1,11 @@
 import { nextPollAt } from '../domain/job.ts'
-import type { JobReading, ServiceDelivery } from '../domain/service/messages.ts'
-import { MalformedResponseError, ServiceError, UnauthorizedError } from '../service/errors.ts'
+import type { JobProgress, ServiceDelivery } from '../domain/service/messages.ts'
+import {
+  MalformedResponseError,
+  OutOfCreditsError,
+  ServiceError,
+  UnauthorizedError,
+} from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { insertDeliveries } from '../store/deliveries.ts'
 import * as jobs from '../store/job-polls.ts'
@@ -35,7 +40,10 @@ export async function pollJobs(
   options: { readonly signal: AbortSignal },
 ): Promise<PollResult> {
   if (!deps.adapter.poll) return NOTHING_POLLED
-  const allowed = Math.min(POLLS_PER_TICK, allowedByBreaker(deps, deps.now()))
+  const { breaker, client } = deps
+  // A job is paid for: it is fetched, whether there are credits left or not.
+  const byBreaker = breaker.isOutOfCredits ? client.callsAllowedByKeys : allowedByBreaker(deps, deps.now())
+  const allowed = Math.min(POLLS_PER_TICK, byBreaker)
   const wanted = allowed === 0 ? 0 : await jobs.countDueJobs(deps.db, scope, allowed)
   if (wanted === 0) return NOTHING_POLLED
   const calls = { wanted, priority: 'normal', signal: options.signal } as const
@@ -51,7 +59,7 @@ export async function pollJobs(
 
 interface Poll {
   readonly job: jobs.PolledJob
-  readonly reading: JobReading
+  readonly reading: JobProgress
   readonly retryAfterMs: number | null
   readonly stop: ServiceError | null
 }
@@ -65,7 +73,7 @@ export async function pollJob(
   try {
     const reading = await deps.breaker.execute(() =>
       traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, (span) =>
-        deps.client.fetchJob(job.jobId, {
+        deps.client.fetchJob(job, {
           observer,
           onEnd: (call) => {
             span.setAttributes(toCallAttributes(call))
@@ -77,8 +85,9 @@ export async function pollJob(
     return { job, reading, retryAfterMs: null, stop: null }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    // Only the key stops all calls: a service that delivers needs no poll.
-    const stop = error instanceof UnauthorizedError && error.action === 'abort_run' ? error : null
+    // Only the key and the account stop all calls: a service that delivers needs no poll.
+    const isForAll = error instanceof UnauthorizedError || error instanceof OutOfCreditsError
+    const stop = isForAll && error.action === 'abort_run' ? error : null
     if (['abort_run', 'reject'].includes(error.action) || error instanceof MalformedResponseError)
       deps.log.warn(
         { event: 'job_not_fetched', job: job.id, reason: describeFailure(error) },

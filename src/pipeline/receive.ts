@@ -1,13 +1,15 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { Delivery } from '../domain/job.ts'
-import type { ServiceDelivery } from '../domain/service/messages.ts'
+import { Delivery, toJobId } from '../domain/job.ts'
+import type { JobInputs, ServiceDelivery } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
+import { MalformedResponseError, type ServiceError } from '../service/errors.ts'
 import * as deliveries from '../store/deliveries.ts'
+import { findJobInputs } from '../store/job-deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceBatch } from '../util/trace.ts'
-import { normalizeDelivery, parseReceived, writeDelivery } from '../webhook/event.ts'
+import { normalizeDelivery, parseReceived, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -57,7 +59,7 @@ export function createWebhookReceiver(
     if (service === null) throw new Error('the configuration is not read yet')
     const header = (name: string): string => String(post.headers?.[name.toLowerCase()] ?? '')
     if (!verifyWebhook(post.body, post.signature, secrets, service.signature, header)) return 'bad_signature'
-    const delivery = toReceivedDelivery(post, service)
+    const delivery = await toReceivedDelivery(db, post, service)
     const startedAt = Date.now()
     const stored = insert(delivery)
     lastAt = performance.now()
@@ -71,31 +73,41 @@ export function createWebhookReceiver(
   }
 }
 
-function toReceivedDelivery(post: WebhookPost, service: Service): deliveries.ReceivedDelivery {
+async function toReceivedDelivery(
+  db: Database,
+  post: WebhookPost,
+  service: Service,
+): Promise<deliveries.ReceivedDelivery> {
   const job = post.job !== null && UUID.test(post.job) ? post.job : null
-  return describeDelivery(normalize(post.body, service), {
-    job,
-    received: post.body,
-    failure: "the service's `webhook.read` failed",
-  })
+  const body = service.readDelivery === null ? post.body : await normalize(db, post.body, job, service)
+  return describeDelivery(body, { job, received: post.body, failure: "the service's `webhook.read` failed" })
 }
 
 /**
  * Results that a call brought, as a delivery: matched, billed and settled like one.
  * @param eventId the same for the same results: they are stored once
- * @param delivery null: the service's reader failed, and `raw` is kept for inspection
  */
 export function toFetchedDelivery(
   eventId: string,
   job: string,
-  { delivery, raw }: { readonly delivery: ServiceDelivery | null; readonly raw: unknown },
+  { delivery, raw }: { readonly delivery: ServiceDelivery; readonly raw: unknown },
 ): deliveries.ReceivedDelivery {
-  const body = delivery && writeFetched(delivery, eventId)
+  const body = writeFetched(delivery, eventId)
   const received = body ?? Buffer.from(JSON.stringify(raw ?? null))
   return {
-    ...describeDelivery(body, { job, received, failure: "the service's reader of results failed" }),
+    ...describeDelivery(body, { job, received, failure: 'the results that were read are no JSON' }),
     eventId,
   }
+}
+
+/** What a call brought in place of results, which may be paid for, kept for inspection. Null: nothing. */
+export function toKeptAnswer(
+  eventId: string,
+  job: string,
+  error: ServiceError,
+): deliveries.ReceivedDelivery | null {
+  if (!(error instanceof MalformedResponseError) || error.body.length === 0) return null
+  return { ...describeDelivery(null, { job, received: error.body, failure: error.message }), eventId }
 }
 
 /** Null: what the adapter's reader made of the results is no JSON. */
@@ -155,11 +167,31 @@ const toDigest = (content: string | Buffer, job = ''): string =>
     .digest('hex')
     .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5')
 
-/** Null: the adapter's reader threw, and the bytes are kept for inspection. */
-function normalize(body: Buffer, { readDelivery }: Service): Buffer | null {
-  try {
-    return normalizeDelivery(body, readDelivery)
-  } catch {
-    return null
+/**
+ * Reads a delivery with the inputs of its job: of the one in the webhook's path, unless the body names another one. The path is
+ * not signed: with the inputs of a job that the body contradicts, results would be named after people whom they are not about.
+ * @returns null: the service's reader threw, and the bytes are kept for inspection
+ */
+async function normalize(
+  db: Database,
+  body: Buffer,
+  job: string | null,
+  { readDelivery }: Service,
+): Promise<Buffer | null> {
+  const readWith = (inputs: JobInputs | null): { readonly delivery: ServiceDelivery | null } | null => {
+    try {
+      return { delivery: readOwnDelivery(body, readDelivery, inputs) }
+    } catch {
+      return null
+    }
   }
+  const inPath = job === null ? null : await findJobInputs(db, { job })
+  let read = readWith(inPath)
+  const jobId = toJobId(read?.delivery?.jobId)
+  if (jobId !== null && inPath?.jobId !== jobId) {
+    const named = await findJobInputs(db, { jobId })
+    // The service may not have named the job of the path yet, if no other has the name.
+    if (named !== null || (inPath !== null && inPath.jobId !== null)) read = readWith(named)
+  }
+  return read && normalizeDelivery(body, read.delivery)
 }

@@ -15,7 +15,7 @@ import { traceCall } from '../util/trace.ts'
 import { awaitResults, jobSizeOf, LEASE_MS, routeRun, type CallDeps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, logCall, toCallAttributes } from './look-up/call-service.ts'
-import { toFetchedDelivery } from './receive.ts'
+import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
 import { classifySubmitError } from './submit-error.ts'
 
 /** Jobs posted per tick. */
@@ -193,6 +193,7 @@ interface PostedJob {
   readonly event: SubmitEvent
   readonly stop: ServiceError | null
   readonly cost: jobs.SubmittedJob['call']
+  /** What came in the answer: its results, or what could not be read. */
   readonly delivery: ReceivedDelivery | null
 }
 
@@ -256,7 +257,7 @@ export async function postJob(
     const event = classifySubmitError(error, deps.breaker.state !== 'closed')
     return {
       event,
-      delivery: null,
+      delivery: toKeptAnswer(`fetched:${job.id}`, job.id, error),
       stop: error.action === 'abort_run' ? error : null,
       cost: !error.maybeSent
         ? undefined
@@ -273,10 +274,9 @@ export async function postJob(
 
 interface SubmissionResult {
   readonly job: jobs.SubmittedJob
-  /** The service rejects the key or the client: the inputs are not at fault, and may go in bulk again. */
+  /** The service rejects the key, the account or the client: the inputs are not at fault, and may go in bulk again. */
   readonly isGlobalRejection: boolean
-  /** The results, if they came in the answer. */
-  readonly delivery: ReceivedDelivery | null
+  readonly delivery: PostedJob['delivery']
 }
 
 export async function recordSubmissions(
@@ -303,7 +303,7 @@ export async function recordSubmissions(
             mayBeBilled: false,
             attempts: null,
           })
-          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service rejected the key')
+          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service refused the call')
         })
   await retryWhileUnavailable(persist, {
     conflicts: Number.POSITIVE_INFINITY,

@@ -5,6 +5,7 @@ import { SINGLE_ENDPOINTS, type SingleEndpoint } from '../domain/spend.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
 import { pollJobs } from '../pipeline/poll.ts'
 import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit.ts'
+import { OutOfCreditsError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
@@ -117,6 +118,9 @@ class LeaderCalls {
   readonly #cancellations: Cancellations
   /** Until when the jobs of a run are created without looking first: its ticks are full. */
   readonly #fullUntil = new Map<number, number>()
+  /** The runs that are served, and those of them for which the account was found without credits. */
+  #listed: readonly number[] = []
+  #triedFor: ReadonlySet<number> = new Set()
   #isRejected = false
   #hasAnswered = false
 
@@ -127,8 +131,11 @@ class LeaderCalls {
         this.#hasAnswered = true
       },
       onStop: (error) => {
-        this.#isRejected = true
-        this.#stopped.abort()
+        if (error instanceof OutOfCreditsError) this.#triedFor = new Set([...this.#triedFor, ...this.#listed])
+        else {
+          this.#isRejected = true
+          this.#stopped.abort()
+        }
         options.onStop(error)
       },
     }
@@ -188,12 +195,25 @@ class LeaderCalls {
   }
 
   readonly #listRunning = async (): Promise<runs.RunningRun[]> => {
-    const listed = await this.#listCached()
-    if (this.#options.isCurrent(listed)) return listed
-    // A run of this process has begun, or has picked its rows: it waits for nothing. One that is ending is listed for a
-    // moment longer.
-    this.#listCached.invalidate()
-    return this.#listCached()
+    let listed = await this.#listCached()
+    if (!this.#options.isCurrent(listed)) {
+      // A run of this process has begun, or has picked its rows: it waits for nothing. One that is ending is listed for a
+      // moment longer.
+      this.#listCached.invalidate()
+      listed = await this.#listCached()
+    }
+    this.#probeCredits(listed)
+    return listed
+  }
+
+  /** A run that begins finds out whether the account has credits again. Live sync finds out once an hour. */
+  #probeCredits(listed: readonly runs.RunningRun[]): void {
+    this.#listed = listed.map(({ id }) => id)
+    if (!this.#deps.breaker.isOutOfCredits) return
+    const isUntried = ({ id, options: { follow } }: runs.RunningRun): boolean =>
+      follow !== true && !this.#triedFor.has(id)
+    if (listed.some(isUntried)) this.#deps.breaker.probeCredits()
+    this.#triedFor = new Set([...this.#triedFor, ...this.#listed])
   }
 
   async #lookUp(priority: 'normal' | 'low', endpoint: SingleEndpoint): Promise<number> {

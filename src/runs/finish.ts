@@ -1,4 +1,5 @@
 import { describeError } from '../util/error-text.ts'
+import { CIRCUIT_TROUBLES } from '../domain/causes.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
 import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
@@ -42,6 +43,8 @@ export class RunObservations {
   /** Of sources whose `where` reads what another source writes. */
   leavingRows: readonly string[] = []
   fatalError: ServiceError | null = null
+  /** A call was refused because the account has no credits left: nothing more is picked. */
+  isOutOfCredits = false
   /** Who has cancelled the run; null: no one. */
   cancelledBy: string | null = null
 }
@@ -122,6 +125,7 @@ export async function finishRun(
 const END_STATES = {
   completed: Run.completed,
   budget_reached: Run.completed,
+  out_of_credits: Run.completed,
   interrupted: Run.interrupted,
   unauthorized: Run.failed,
   failed: Run.failed,
@@ -164,7 +168,7 @@ function describeLeftover({ leftover: { later, laterAt, locked, outage } }: RunO
     locked === 0
       ? null
       : `${rows(locked)} because other transactions have locked them, or Postgres lacks resources to write them: the next run writes them without a call`
-  if (outage !== null && !outage.wasAnswered) return null
+  if (outage !== null && (!outage.wasAnswered || outage.cause === 'out_of_credits')) return null
   if (outage?.isTooLong)
     return `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
   if (later === 0) return lockedText
@@ -218,6 +222,9 @@ function decideStatus(
   if (interrupted || run.observations.cancelledBy !== null)
     return ['interrupted', describeInterruption(run.observations.cancelledBy, cause)]
   const { outage } = run.observations.leftover
+  if (outage?.cause === 'out_of_credits') return ['out_of_credits', describeUnanswered(outage)]
+  if (run.observations.isOutOfCredits)
+    return ['out_of_credits', 'The account at the service has no credits left']
   // Otherwise a wrong address would look like a run that found nothing.
   if (outage !== null && !outage.wasAnswered) return ['failed', describeUnanswered(outage)]
   if (run.budget.isReached) return ['budget_reached', describeBudget(run)]
@@ -233,14 +240,18 @@ function findFailureCause(
   if (status === 'unauthorized') return 'key_refused'
   if (status !== 'failed') return null
   if (failure !== undefined) return isTransient(failure) ? 'database_away' : null
-  return outage?.isUnreachable ? 'service_down' : 'circuit_open'
+  return outage === null ? 'circuit_open' : CIRCUIT_TROUBLES[outage.cause]
 }
 
-/** The service has answered nothing at all: it is down, or the address is wrong. */
-function describeUnanswered({ scope, isUnreachable, reason, waiting }: Outage): string {
-  const code = isUnreachable ? 'service_down' : 'circuit_open'
+/** The service answers nothing: it is down, the address is wrong, or the account has no credits left. */
+function describeUnanswered({
+  scope,
+  cause,
+  reason,
+  waiting,
+}: Pick<Outage, 'scope' | 'cause' | 'reason' | 'waiting'>): string {
   const details = { reason: reason ?? undefined, waiting }
-  const { title, meaning } = describeTrouble({ code, subject: scope, details }, 0)
+  const { title, meaning } = describeTrouble({ code: CIRCUIT_TROUBLES[cause], subject: scope, details }, 0)
   return `${title}. ${meaning.split('. ')[0] ?? ''}`.replace(/\.$/, '')
 }
 

@@ -79,6 +79,7 @@ export class Leadership {
     }
     const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
+    await rateLimits.deleteReplacedCircuits(db, scope)
     if (circuit !== null) breaker.restore(circuit)
     return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit })
   }

@@ -1,4 +1,4 @@
-import type { RateStatus } from '../domain/rate-status.ts'
+import type { CircuitCause, RateStatus } from '../domain/rate-status.ts'
 import type { Trigger } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
@@ -57,7 +57,7 @@ export interface Outage {
   readonly ms: number
   /** `connection refused`, `HTTP 503`; null: unknown. */
   readonly reason: string | null
-  readonly isUnreachable: boolean
+  readonly cause: CircuitCause
   /** The service has answered this run before. */
   readonly wasAnswered: boolean
   /** Own rows that wait for a lookup. */
@@ -189,13 +189,15 @@ async function checkCompletion(
   state.laterAt = counts.laterAt
   state.locked = counts.locked
   state.outage = counts.mine === 0 ? null : await findOutage(deps, run, counts.mine)
-  const unpayable = counts.abandoned + run.budget.rowsAwaitingBudget
+  // As at the end of a budget: what is paid for is awaited, and the rest is left.
+  const isOutOfCredits = state.outage?.cause === 'out_of_credits'
   const completion = decideCompletion({
     ...counts,
     ownWaiting: counts.mine - counts.broken,
     awaitingDelivery: counts.forDelivery,
     others: counts.awaited,
-    unpayable,
+    unpayable: isOutOfCredits ? counts.forCall : counts.abandoned + run.budget.rowsAwaitingBudget,
+    later: isOutOfCredits ? 0 : counts.later,
     isDown: state.outage?.isTooLong ?? false,
     idleMs,
     waitMs: run.waitMs,
@@ -214,10 +216,13 @@ async function findOutage(
 ): Promise<Outage | null> {
   const circuit = await run.findOpenCircuit()
   if (circuit === null) return null
-  const { scope, openMs, reason, isUnreachable } = circuit
+  const { scope, openMs, reason, cause } = circuit
+  const runMs = performance.now() - run.startedAt
+  // For a run that began after the last refusal a call finds out anew.
+  if (cause === 'out_of_credits' && circuit.backoffMs - circuit.probeInMs > runMs) return null
   const wasAnswered = await waiting.hasAnsweredLookups(deps.db, run.id)
-  const isTooLong = isOutageTooLong(Math.min(openMs, performance.now() - run.startedAt), wasAnswered)
-  return { scope, ms: openMs, reason, isUnreachable, wasAnswered, waiting: waitingRows, isTooLong }
+  const isTooLong = cause !== 'out_of_credits' && isOutageTooLong(Math.min(openMs, runMs), wasAnswered)
+  return { scope, ms: openMs, reason, cause, wasAnswered, waiting: waitingRows, isTooLong }
 }
 
 /** @returns whether anything was taken over */

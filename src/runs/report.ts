@@ -1,5 +1,6 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
+import type { FinishedRun } from '../domain/run.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import { type CalledEndpoint, type Price, type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
@@ -14,8 +15,9 @@ import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
 
 /**
  * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
+ * `out_of_credits`: the account at the service has no credits left.
  */
-export type RunStatus = 'completed' | 'budget_reached' | 'interrupted' | 'unauthorized' | 'failed'
+export type RunStatus = FinishedRun['status']
 
 /**
  * What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`.
@@ -200,8 +202,8 @@ function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCoun
 }
 
 /**
- * 0 completed; 1 failed; 2 unauthorized; 3 completed, but some rows failed or still wait; 4 budget reached; 130
- * interrupted. Pure.
+ * 0 completed; 1 failed; 2 unauthorized; 3 completed, but some rows failed or still wait; 4 budget reached, or no credits left;
+ * 130 interrupted. Pure.
  */
 export function runExitCode(
   report: Pick<RunReport, 'status' | 'rows' | 'unread_sources' | 'left_out'>,
@@ -214,6 +216,7 @@ export function runExitCode(
     case 'interrupted':
       return 130
     case 'budget_reached':
+    case 'out_of_credits':
       return 4
     case 'completed': {
       const open = report.rows.waiting + FAILED_ROW_STATES.reduce((sum, state) => sum + report.rows[state], 0)

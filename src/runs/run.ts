@@ -5,6 +5,7 @@ import { type Preview, previewRun } from '../pipeline/preview.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
+import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import { RunCounters, type RunProgress } from './counters.ts'
 import { type FillRateSampleOptions, sampleFillRates } from './fill-rate.ts'
@@ -60,6 +61,8 @@ class RunExecution {
   readonly #counters = new RunCounters()
   readonly #finished = new AbortController()
   readonly #cancelled = new AbortController()
+  /** Ends the picking. */
+  readonly #outOfCredits = new AbortController()
   /** A user ends it. */
   readonly #interrupted: AbortSignal
   /** Ends all steps. */
@@ -91,6 +94,12 @@ class RunExecution {
       counters: this.#counters,
       isPicking: () => this.#isPicking,
       onStop: (error) => {
+        if (error instanceof OutOfCreditsError) {
+          // What was paid for is awaited, as at the end of a budget.
+          observations.isOutOfCredits = true
+          this.#outOfCredits.abort()
+          return
+        }
         observations.fatalError ??= error
         this.#finished.abort()
       },
@@ -152,7 +161,7 @@ class RunExecution {
           wakeCalls()
         },
       },
-      signal: this.#stopping,
+      signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
       observations,
       onPicked: (picked, mayBeAnswered) => {
         if (picked > 0) this.#firstPage.resolve()
@@ -161,6 +170,8 @@ class RunExecution {
         wakeCalls()
         if (mayBeAnswered) wakeWriters()
       },
+    }).catch((error: unknown) => {
+      if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
     })
     this.#firstPage.resolve()
     if (this.#stopping.aborted) return

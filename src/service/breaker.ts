@@ -11,10 +11,12 @@ import {
   ConnectionError,
   ForbiddenError,
   MalformedResponseError,
+  OutOfCreditsError,
   ServiceError,
   TimeoutError,
   UnexpectedStatusError,
 } from './errors.ts'
+import { OUT_OF_CREDITS } from './response-errors.ts'
 import { FaultHistory } from './fault-history.ts'
 import type { CallSubject, AttemptCounts } from './fault-history.ts'
 import { UnusableAnswers } from './unusable-answers.ts'
@@ -41,6 +43,9 @@ const DEFAULTS: BreakerOptions = {
   maxPauseMs: 8_000,
 }
 
+/** How often a call finds out whether the account has credits again, in milliseconds. Each run that begins finds out, too. */
+const CREDITS_PAUSE_MS = 60 * 60_000
+
 const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
   [CircuitState.Closed]: 'closed',
   [CircuitState.Open]: 'open',
@@ -57,7 +62,8 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
  *       └─────────────────────────────────────────────── any response ─────────────┘
  *
  * Only faults of the service count (5xx, 408, 423, timeouts, lost connections, malformed responses); most 4xx show that
- * it works. An aborted call is no evidence, nor is an input that fails while others succeed.
+ * it works. An aborted call is no evidence, nor is an input that fails while others succeed. That the account has no credits
+ * left opens it at once, and only an answer closes it then.
  *
  * Built on cockatiel, with three workarounds: its clock is always `Date.now`; a call during a probe would wait for the
  * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open.
@@ -70,8 +76,8 @@ export class Breaker {
   readonly #counted = new WeakSet<object>()
   #policy: CircuitBreakerPolicy
   /** The latest pause; null while closed. */
-  #pause: { readonly probeAt: number; readonly backoffMs: number } | null = null
-  #lastFault: FaultSummary = { reason: null, isUnreachable: false }
+  #pause: Pause | null = null
+  #lastFault: FaultSummary = { reason: null, cause: 'failing' }
   #consecutiveFaults = 0
   #inFlight = 0
 
@@ -82,6 +88,11 @@ export class Breaker {
 
   get state(): BreakerState {
     return BREAKER_STATES[this.#policy.state]
+  }
+
+  /** The account has no credits left, as far as is known. Calls that cost none pass. */
+  get isOutOfCredits(): boolean {
+    return this.state !== 'closed' && this.#lastFault.cause === 'out_of_credits'
   }
 
   /** When the next call may pass as a probe, in milliseconds since the epoch; null while closed. */
@@ -97,10 +108,20 @@ export class Breaker {
   }
 
   /** Takes over the open circuit of the previous leader, unless this breaker is open itself. */
-  restore({ probeInMs, backoffMs, ...fault }: CircuitSnapshot): void {
+  restore({ probeInMs, backoffMs, reason, cause }: CircuitSnapshot): void {
     if (this.state !== 'closed') return
-    this.#pause = { probeAt: Date.now() + Math.max(0, probeInMs), backoffMs: Math.max(1, backoffMs) }
-    this.#lastFault = fault
+    this.#lastFault = { reason, cause }
+    this.#open({ probeAt: Date.now() + Math.max(0, probeInMs), backoffMs: Math.max(1, backoffMs) })
+  }
+
+  /** Lets the next call find out whether the account has credits again. */
+  probeCredits(): void {
+    if (this.isOutOfCredits && this.state === 'open' && this.#pause !== null)
+      this.#open({ ...this.#pause, probeAt: Date.now() })
+  }
+
+  #open(pause: Pause): void {
+    this.#pause = pause
     const ownState = { value: CircuitState.Open, openedAt: Date.now(), attemptNo: 1 }
     this.#policy = this.#createPolicy({ ownState, breakerState: undefined })
   }
@@ -115,6 +136,8 @@ export class Breaker {
    * @param subject the lookup or job: an input that fails while others succeed does not open the circuit
    */
   async execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T> {
+    // A poll. It costs no credits, and proves nothing about them.
+    if (subject === undefined && this.isOutOfCredits) return call()
     // Cockatiel would let it wait for the probe, holding a permit of the rate limit.
     if (this.state === 'half_open') throw circuitOpenError(this.nextProbeAt)
     try {
@@ -122,7 +145,9 @@ export class Breaker {
       if (settled.ok) return settled.value
       throw settled.error
     } catch (error) {
-      throw isBrokenCircuitError(error) ? circuitOpenError(this.nextProbeAt) : error
+      // A run that begins may find credits at any time: no lookup waits for the hour.
+      const probeAt = this.isOutOfCredits ? null : this.nextProbeAt
+      throw isBrokenCircuitError(error) ? circuitOpenError(probeAt) : error
     }
   }
 
@@ -135,14 +160,17 @@ export class Breaker {
       this.#recordAnswer(subject)
       return { ok: true, value }
     } catch (error) {
+      if (error instanceof OutOfCreditsError) throw this.#countOutOfCredits(error)
       if (isUnusable(error)) return this.#settleUnusable(error, subject, startMark)
       if (isResponse(error)) {
         if (isAnswer(error)) this.#recordAnswer(subject)
         else this.#recordResponse()
+        // A 429, for example, says nothing about credits.
+        if (this.isOutOfCredits && !isAnswer(error)) throw error
         return { ok: false, error }
       }
       if (isFault(error)) {
-        this.#lastFault = summarizeFault(error)
+        if (!this.isOutOfCredits) this.#lastFault = summarizeFault(error)
         // A connection that cannot be opened is never the input's fault.
         if (!error.maybeSent || this.#history.recordFault(subject, startMark)) this.#counted.add(error)
       }
@@ -152,13 +180,28 @@ export class Breaker {
     }
   }
 
+  #countOutOfCredits(error: OutOfCreditsError): OutOfCreditsError {
+    this.#lastFault = { reason: null, cause: 'out_of_credits' }
+    this.#counted.add(error)
+    return error
+  }
+
   #settleUnusable(
     error: UnexpectedStatusError,
     subject: CallSubject | undefined,
     startMark: number,
   ): SettledCall<never> {
     const verdict = subject === undefined ? 'endpoint' : this.#unusable.recordUnusable(subject)
-    if (verdict === 'endpoint') throw error
+    const { endpoint, status, detail } = error
+    // Of a poll it is about that alone.
+    const isPayment = status === 402 && subject !== undefined
+    if (verdict === 'endpoint' || (isPayment && this.isOutOfCredits)) {
+      throw isPayment
+        ? this.#countOutOfCredits(
+            new OutOfCreditsError(OUT_OF_CREDITS, { endpoint, status, detail, cause: error }),
+          )
+        : error
+    }
     const action = verdict === 'input' ? error.ofInput : 'retry'
     if (action === 'reject') {
       this.#recordResponse(subject)
@@ -186,7 +229,8 @@ export class Breaker {
         breaker: {
           state: undefined,
           success: () => (this.#consecutiveFaults = 0),
-          failure: () => this.#isRowOfFaults(++this.#consecutiveFaults),
+          failure: () =>
+            this.#lastFault.cause === 'out_of_credits' || this.#isRowOfFaults(++this.#consecutiveFaults),
         },
         halfOpenAfter: { next: this.#beginPause },
         initialState,
@@ -208,7 +252,9 @@ export class Breaker {
     const { initialPauseMs, maxPauseMs } = this.#options
     const now = Date.now()
     const isRestored = 'error' in result && isHydratingCircuitError(result.error)
-    if (this.#pause === null || !isRestored) {
+    if ('error' in result && result.error instanceof OutOfCreditsError)
+      this.#pause = { probeAt: now + CREDITS_PAUSE_MS, backoffMs: CREDITS_PAUSE_MS }
+    else if (this.#pause === null || !isRestored) {
       const backoffMs =
         this.#pause === null ? initialPauseMs : Math.min(this.#pause.backoffMs * 2, maxPauseMs)
       this.#pause = { probeAt: now + Math.max(backoffMs, toRetryAfterMs(result)), backoffMs }
@@ -217,18 +263,23 @@ export class Breaker {
   }
 }
 
-type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'isUnreachable'>
+interface Pause {
+  readonly probeAt: number
+  readonly backoffMs: number
+}
+
+type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'cause'>
 
 /** A fault in a few words, without what differs from call to call. */
 function summarizeFault(error: ServiceError): FaultSummary {
   if (error instanceof ConnectionError) {
     const code = networkErrorCode(error.cause)
-    return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', isUnreachable: true }
+    return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', cause: 'unreachable' }
   }
-  if (error instanceof TimeoutError) return { reason: 'no response in time', isUnreachable: true }
+  if (error instanceof TimeoutError) return { reason: 'no response in time', cause: 'unreachable' }
   if (error instanceof MalformedResponseError)
-    return { reason: `HTTP ${error.status} without a record`, isUnreachable: false }
-  return { reason: `HTTP ${error.status}`, isUnreachable: false }
+    return { reason: `HTTP ${error.status} without a record`, cause: 'failing' }
+  return { reason: `HTTP ${error.status}`, cause: 'failing' }
 }
 
 type SettledCall<T> =

@@ -1,18 +1,21 @@
 import { toJobId } from '../domain/job.ts'
 import type { JsonObject } from '../domain/json.ts'
 import { parseBulkResponse } from './bulk-response.ts'
-import { UnavailableError, UnexpectedStatusError, UnprocessableError } from './errors.ts'
+import { UnexpectedStatusError } from './errors.ts'
 import {
   asyncJobId,
+  failureError,
   holdsNoResults,
+  isFailure,
   malformedResponseError,
+  type OwnReading,
   parseSuccessBody,
   readAnsweredResults,
   readJob,
   readOwn,
   withMeaning,
 } from './read-response.ts'
-import { errorDetails, isMissingRoute, statusError } from './response-errors.ts'
+import { errorDetails, isMissingRoute } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
 import {
@@ -23,9 +26,17 @@ import {
   parseResponseBody,
 } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import type { CompanyInput, PersonInput, ServiceReading } from '../domain/service/adapter.ts'
-import type { BulkAcceptance, BulkInput, JobReading, ServiceDelivery } from '../domain/service/messages.ts'
-import type { LookupCall, Service } from '../domain/service/service.ts'
+import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
+import type {
+  AwaitedJob,
+  BulkAcceptance,
+  BulkInput,
+  JobProgress,
+  ServiceAnswer,
+  ServiceDelivery,
+  ServiceFailure,
+} from '../domain/service/messages.ts'
+import type { LookupCall, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 
 /**
  * Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required.
@@ -56,8 +67,8 @@ export type LookupResponse =
  */
 export type BulkResponse = BulkAcceptance & {
   raw: unknown
-  /** The results, of a service that sends them in the answer. Null: its reader failed, and `raw` holds what was paid for. */
-  delivery?: ServiceDelivery | null
+  /** The results, of a service that sends them in the answer. */
+  delivery?: ServiceDelivery
 }
 
 /**
@@ -141,20 +152,24 @@ export class EnrichmentClient {
    */
   async submitBulk(input: BulkInput, options: CallOptions = {}): Promise<BulkResponse> {
     const bulk = this.#require('bulk')
-    const { endpoint, readAcceptance, results } = bulk
-    const read = readAcceptance ?? parseBulkResponse
+    const { endpoint, read, results } = bulk
     const checked = parseBulkInput(input, bulk)
-    const response = await this.#transport.send(
-      endpoint,
-      { body: JSON.stringify(bulk.body(checked)) },
-      options,
+    const { response, own } = await this.#send(
+      { endpoint, parts: { body: JSON.stringify(bulk.body(checked)) }, options },
+      read && unlessRefused((answer) => read(answer, { emails: checked.emails })),
     )
     const { head, failure, body } = response.exchange
-    if (head.status === 202) {
-      const parsed = failure === null ? parseResponseBody(body) : null
-      const raw = parsed?.ok === true ? parsed.value : null
-      return { ...read(raw), raw }
-    }
+    const parsed = own !== null || head.status === 202 ? parseResponseBody(body) : null
+    const raw = parsed?.ok === true ? parsed.value : null
+    if (own?.outcome === 'results')
+      return { jobId: toJobId(own.delivery.jobId), requestIds: null, raw, delivery: toAnswered(own.delivery) }
+    const acceptance =
+      own?.outcome === 'accepted'
+        ? { jobId: toJobId(own.jobId), requestIds: own.requestIds ?? null }
+        : head.status === 202
+          ? parseBulkResponse(raw)
+          : null
+    if (acceptance !== null) return this.#toAcceptance(acceptance, raw, response)
     // Every further answer would be lost in the same way, and its inputs paid again.
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
@@ -164,28 +179,38 @@ export class EnrichmentClient {
     const value = parseSuccessBody(response)
     if (results === 'answer') {
       // Whether it is billed is not known: the job is in doubt, and not counted as paid.
-      if (bulk.readResults === null && holdsNoResults(value))
-        throw malformedResponseError('no results', response)
-      const delivery = readAnsweredResults(bulk, value, checked.emails)
-      return { jobId: toJobId(delivery?.jobId), requestIds: null, raw: value, delivery }
+      if (holdsNoResults(value)) throw malformedResponseError('no results', response)
+      return {
+        jobId: null,
+        requestIds: null,
+        raw: value,
+        delivery: toAnswered(readAnsweredResults(value)),
+      }
     }
-    const acceptance = read(value)
-    // Without a 202, only an identifier proves that a job was accepted.
-    if (acceptance.jobId === null) throw malformedResponseError('no job identifier', response)
-    return { ...acceptance, raw: value }
+    return this.#toAcceptance(parseBulkResponse(value), value, response)
+  }
+
+  /** Without a 202, only an identifier proves that a job was accepted. */
+  #toAcceptance(acceptance: BulkAcceptance, raw: unknown, response: RawResponse): BulkResponse {
+    if (acceptance.jobId === null && response.exchange.head.status !== 202)
+      throw malformedResponseError('no job identifier', response)
+    return { ...acceptance, raw }
   }
 
   /**
    * Fetches a job whose results have not been delivered.
    * @throws TypeError if the service does not describe how
    * @example
-   * const reading = await client.fetchJob(jobId)
+   * const reading = await client.fetchJob({ jobId, emails })
    * if (reading.outcome === 'results') console.log(reading.delivery.results)
    */
-  async fetchJob(jobId: string, options: CallOptions = {}): Promise<JobReading> {
-    const poll = this.#require('poll')
-    const response = await this.#transport.send(poll.endpoint, poll.build(jobId), options)
-    return readJob({ poll, readDelivery: this.#service.readDelivery }, response)
+  async fetchJob(job: AwaitedJob, options: CallOptions = {}): Promise<JobProgress> {
+    const { endpoint, build, read } = this.#require('poll')
+    const { response, own } = await this.#send(
+      { endpoint, parts: build(job.jobId), options },
+      read && unlessRefused((answer) => read(answer, job)),
+    )
+    return own ?? readJob(this.#service.readDelivery, response, job)
   }
 
   /** Waits for the calls in flight, then closes the connections. */
@@ -215,12 +240,34 @@ export class EnrichmentClient {
     const input = parseInput()
     if (read === null)
       return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
-    let own: ServiceReading | null = null
-    const response = await this.#transport.send(endpoint, build(input), options, (answered) => {
-      own = readOwn(read, answered)
-      return withMeaning(answered.head, own)
-    })
-    return own === null ? this.#readLookup(call, response) : this.#toLookupResponse(own, response)
+    const { response, own } = await this.#send({ endpoint, parts: build(input), options }, read)
+    return own ?? this.#readLookup(call, response)
+  }
+
+  /**
+   * Sends a request, and reads its response with the service's own reader: what it says of the key, the limit or an outage
+   * counts as if the status said so. `own` is null where the reader leaves the response to the usual way.
+   * @throws ServiceError for a reading that is no answer
+   */
+  async #send<Reading extends OwnReading>(
+    call: { readonly endpoint: ServiceEndpoint; readonly parts: RequestParts; readonly options: CallOptions },
+    read: ((answer: ServiceAnswer) => Reading | undefined) | null,
+  ): Promise<{ response: RawResponse; own: Exclude<Reading, ServiceFailure> | null }> {
+    const reading: { own: Reading | ServiceFailure | null } = { own: null }
+    const { endpoint, parts, options } = call
+    const response = await this.#transport.send(
+      endpoint,
+      parts,
+      options,
+      read &&
+        ((answered) => {
+          reading.own = readOwn(read, answered)
+          return withMeaning(answered.head, reading.own)
+        }),
+    )
+    const { own } = reading
+    if (own !== null && isFailure(own)) throw failureError(own, response)
+    return { response, own: own as Exclude<Reading, ServiceFailure> | null }
   }
 
   /** @throws ServiceError for an answer that is none */
@@ -238,26 +285,23 @@ export class EnrichmentClient {
     if (jobId !== null) return { outcome: 'accepted', jobId }
     throw malformedResponseError(reading.reason, response)
   }
-
-  /** @throws ServiceError for a reading that is no answer to the lookup */
-  #toLookupResponse(reading: ServiceReading, response: RawResponse): LookupResponse {
-    const details = errorDetails(response.exchange, response.context)
-    switch (reading.outcome) {
-      case 'found':
-      case 'not_found':
-      case 'accepted':
-        return reading
-      case 'unreadable':
-        throw malformedResponseError(reading.reason, response)
-      case 'rejected':
-        throw new UnprocessableError(reading.reason ?? 'the service does not accept this input', details)
-      case 'transient':
-        throw new UnavailableError(reading.reason ?? 'the service is temporarily unavailable', details)
-      // The head says so by now.
-      case 'unauthorized':
-      case 'rate_limited':
-      case 'banned':
-        throw statusError(response.exchange, response.context)
-    }
-  }
 }
+
+/**
+ * A reader of jobs that is believed as to failures alone where the status is one: a reader that looks only for results finds
+ * none in an error, and the job would be over without any.
+ */
+const unlessRefused =
+  <Reading extends OwnReading>(read: (answer: ServiceAnswer) => Reading | undefined) =>
+  (answer: ServiceAnswer): Reading | undefined => {
+    const reading = read(answer)
+    const isBelieved = answer.status < 400 || reading === undefined || isFailure(reading)
+    return isBelieved || !['accepted', 'results'].includes(reading.outcome) ? reading : undefined
+  }
+
+/** Nothing follows an answer, so it ends the job; a miss of one that is not complete would be no miss. */
+const toAnswered = ({ jobId, status = 'completed', results }: ServiceDelivery): ServiceDelivery => ({
+  jobId,
+  status: status === 'completed' ? status : 'failed',
+  results,
+})

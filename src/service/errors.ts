@@ -158,6 +158,15 @@ export class RateLimitedError extends ServiceError {
 export class BannedError extends RateLimitedError {}
 
 /**
+ * The account has no credits left. The breaker then lets a call through once an hour.
+ * @example
+ * if (error instanceof OutOfCreditsError) notifyWhoPays()
+ */
+export class OutOfCreditsError extends ServiceError {
+  readonly action = 'abort_run'
+}
+
+/**
  * 500, and every other 5xx except 503.
  * @example
  * if (error instanceof ServerError) retryLater(input)
@@ -216,12 +225,13 @@ export class AbortedError extends ServiceError {
  */
 export class MalformedResponseError extends ServiceError {
   readonly action = 'retry'
-  /** The first 64 KiB of the body, for inspection; may hold personal data. */
+  /** The first 64 KiB of the body, for inspection, or all of what the service's own reader fails on; may hold personal data. */
   declare readonly body: Buffer
 
-  constructor(message: string, details: ErrorDetails & { body: Buffer }) {
+  constructor(message: string, details: ErrorDetails & { body: Buffer; isKept?: boolean }) {
     super(message, details)
-    Object.defineProperty(this, 'body', { value: details.body.subarray(0, 64 * 1024), enumerable: false })
+    const value = details.isKept === true ? details.body : details.body.subarray(0, 64 * 1024)
+    Object.defineProperty(this, 'body', { value, enumerable: false })
   }
 }
 

@@ -1,107 +1,132 @@
 import { isTerminalStatus } from '../domain/job.ts'
 import { firstPresent, isObject } from '../domain/json.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
-import type { JobReading, ServiceAnswer, ServiceDelivery } from '../domain/service/messages.ts'
 import type { ServiceReading } from '../domain/service/adapter.ts'
-import { STATUS_OF } from '../domain/service/head.ts'
+import type {
+  AwaitedJob,
+  BulkReading,
+  JobProgress,
+  JobReading,
+  ServiceAnswer,
+  ServiceDelivery,
+  ServiceFailure,
+} from '../domain/service/messages.ts'
+import { applyMeaning } from '../domain/service/head.ts'
 import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
 import type { HttpExchange } from './exchange.ts'
-import type { BulkCall, PollCall, Service } from '../domain/service/service.ts'
+import type { Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from './bulk-response.ts'
-import { MalformedResponseError, ServiceError } from './errors.ts'
+import { MalformedResponseError, type ServiceError, UnavailableError, UnprocessableError } from './errors.ts'
 import { parseResponseBody } from './request-bodies.ts'
 import { errorDetails, statusError, transportError } from './response-errors.ts'
 import type { RawResponse } from './transport.ts'
 
-/** What the service's own reader makes of a complete response; null: it leaves it to the usual way. */
-export function readOwn<Reading>(
+/** What the service's own reader makes of a response. */
+export type OwnReading = { readonly outcome: string } | ServiceFailure
+
+/**
+ * What the service's own reader makes of a complete response; null: it leaves it to the usual way. One that fails makes a
+ * success unreadable; what else it gets has a status that says enough.
+ */
+export function readOwn<Reading extends OwnReading>(
   read: (answer: ServiceAnswer) => Reading | undefined,
   { head, failure, body }: HttpExchange,
-): Reading | null {
+): Reading | ServiceFailure | null {
   if (failure !== null || head === null) return null
   const { status, headers } = head
   const parsed = parseResponseBody(body)
-  return read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
+  try {
+    const reading = read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
+    if (reading !== null) checkReading(reading)
+    return reading
+  } catch (error) {
+    if (status >= 300) return null
+    const kind = error instanceof Error ? error.name : 'an exception'
+    return { outcome: 'unreadable', reason: `what the service's reader fails on (${kind})` }
+  }
 }
 
-/** The head of a response; its status is replaced by what the body says about the key, the limit or the service's state. */
-export function withMeaning(
-  head: HttpExchange['head'],
-  reading: ServiceReading | null,
-): HttpExchange['head'] {
-  if (head === null || reading === null) return head
+const FAILURES: ReadonlySet<string> = new Set<ServiceFailure['outcome']>([
+  'unreadable',
+  'rejected',
+  'unauthorized',
+  'transient',
+  'rate_limited',
+  'banned',
+  'out_of_credits',
+])
+const OUTCOMES: ReadonlySet<string> = new Set<(ServiceReading | BulkReading | JobReading)['outcome']>([
+  ...(FAILURES as ReadonlySet<ServiceFailure['outcome']>),
+  'found',
+  'not_found',
+  'accepted',
+  'results',
+  'pending',
+  'gone',
+])
+
+/** A description in JavaScript is checked by no compiler. @throws TypeError */
+function checkReading(reading: OwnReading): void {
+  const hasDelivery = reading.outcome !== 'results' || ('delivery' in reading && isObject(reading.delivery))
+  if (!OUTCOMES.has(reading.outcome) || !hasDelivery) throw new TypeError('no reading')
+}
+
+export const isFailure = (reading: OwnReading): reading is ServiceFailure => FAILURES.has(reading.outcome)
+
+/** The head of a response, with the status of what the body says in place of an answer. */
+export const withMeaning = (head: HttpExchange['head'], reading: OwnReading | null): HttpExchange['head'] =>
+  head === null || reading === null || !isFailure(reading) || reading.outcome === 'unreadable'
+    ? head
+    : applyMeaning(head, reading)
+
+/** The error for what a body says in place of an answer. The status of the head says it, too, by now. */
+export function failureError(reading: ServiceFailure, response: RawResponse): ServiceError {
+  const details = errorDetails(response.exchange, response.context)
   switch (reading.outcome) {
-    case 'unauthorized':
+    case 'unreadable':
+      // Whole: once the description is mended, it shows what was paid for.
+      return malformedResponseError(reading.reason, response, true)
+    case 'rejected':
+      return new UnprocessableError(reading.reason ?? 'the service does not accept this input', details)
     case 'transient':
-      return { ...head, status: STATUS_OF[reading.outcome] }
+      return new UnavailableError(reading.reason ?? 'the service is temporarily unavailable', details)
+    case 'unauthorized':
     case 'rate_limited':
-    case 'banned': {
-      const { outcome, retryAfterMs } = reading
-      const wait =
-        retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }
-      const headers = { ...head.headers, ...wait }
-      return { ...head, status: STATUS_OF[outcome], headers, isBan: outcome === 'banned' }
-    }
-    default:
-      return head
+    case 'banned':
+    case 'out_of_credits':
+      return statusError(response.exchange, response.context)
   }
 }
 
-/** Reads the answer to a poll, by default as the delivery that did not come. */
+/** Reads the answer to a poll as the delivery that did not come. */
 export function readJob(
-  service: { readonly poll: PollCall; readonly readDelivery: Service['readDelivery'] },
+  readDelivery: Service['readDelivery'],
   response: RawResponse,
-): JobReading {
-  const readSafely = <Reading>(read: () => Reading): Reading => {
-    try {
-      return read()
-    } catch (error) {
-      if (error instanceof ServiceError) throw error
-      // A mistake in the adapter. The job can be fetched again.
-      throw malformedResponseError("what the service's reader of jobs fails on", response)
-    }
-  }
-  const { poll, readDelivery } = service
-  const { read } = poll
-  const own = read === null ? null : readSafely(() => readOwn(read, response.exchange))
-  if (own !== null) return own
+  job: AwaitedJob,
+): JobProgress {
   const outcome = pollOutcome(response.exchange.head.status)
   if (outcome !== 'body') return { outcome }
   const body = parseSuccessBody(response)
   if (!isObject(body)) return { outcome: 'pending' }
-  const delivery = readSafely(
-    () =>
-      readDelivery?.(body) ?? {
-        jobId: firstPresent(body, ['job_id', 'jobId']),
-        status: body['status'],
-        results: body['results'],
-      },
-  )
+  let delivery: ServiceDelivery
+  try {
+    delivery = readDelivery?.(body, job) ?? {
+      jobId: firstPresent(body, ['job_id', 'jobId']),
+      status: body['status'],
+      results: body['results'],
+    }
+  } catch {
+    // A mistake in the description. The job can be fetched again.
+    throw malformedResponseError("what the service's reader of deliveries fails on", response)
+  }
   const jobStatus = typeof delivery.status === 'string' ? delivery.status.trim().toLowerCase() : null
   return isTerminalStatus(jobStatus) ? { outcome: 'results', delivery } : { outcome: 'pending' }
 }
 
-/**
- * The results in an answer; by default a list, alone or as `results`. Nothing follows an answer, so it ends the job, and
- * its identifier is none of a delivery. Null: the service's own reader threw.
- */
-export function readAnsweredResults(
-  { readResults }: BulkCall,
-  value: unknown,
-  emails: readonly string[],
-): ServiceDelivery | null {
-  if (readResults === null)
-    return {
-      status: 'completed',
-      results: isObject(value) ? firstPresent(value, ['results', 'data']) : value,
-    }
-  try {
-    const { jobId, status = 'completed', results } = readResults(value, emails)
-    return { jobId, status: status === 'completed' ? status : 'failed', results }
-  } catch {
-    return null
-  }
-}
+/** The results in an answer: a list, alone or as `results`. */
+export const readAnsweredResults = (value: unknown): ServiceDelivery => ({
+  results: isObject(value) ? firstPresent(value, ['results', 'data']) : value,
+})
 
 /** Whether an answer to a job holds an error, or nothing, in place of its results. */
 export function holdsNoResults(value: unknown): boolean {
@@ -132,8 +157,13 @@ export function asyncJobId(value: unknown): string | null {
   return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId
 }
 
-export const malformedResponseError = (reason: string, { exchange, context }: RawResponse): ServiceError =>
+export const malformedResponseError = (
+  reason: string,
+  { exchange, context }: RawResponse,
+  isKept = false,
+): ServiceError =>
   new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
     ...errorDetails(exchange, context),
     body: exchange.body,
+    isKept,
   })

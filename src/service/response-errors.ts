@@ -5,6 +5,7 @@ import {
   BannedError,
   ConnectionError,
   MalformedResponseError,
+  OutOfCreditsError,
   RateLimitedError,
   ServerError,
   TimeoutError,
@@ -85,6 +86,7 @@ export function statusError(completed: HttpExchange, context: ErrorContext): Ser
   const { status } = details
   if (completed.head?.isBan === true)
     return new BannedError('the service has banned the key for a while', details)
+  if (completed.head?.isOutOfCredits === true) return new OutOfCreditsError(OUT_OF_CREDITS, details)
   const unexpected = (action: UnexpectedStatusError['action'], what = 'unexpected status'): ServiceError =>
     new UnexpectedStatusError(`${what} (${status})`, { ...details, action })
   const statusClass = classifyStatus(status)
@@ -122,6 +124,8 @@ export function statusError(completed: HttpExchange, context: ErrorContext): Ser
       })
   }
 }
+
+export const OUT_OF_CREDITS = 'the service says that the account has no credits left'
 
 /** Why every request gets this status. */
 function settingMessage(status: number, origin: string): string {

@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type JobState } from '../domain/job.ts'
-import { isOpenMemberSql } from './lookups.ts'
+import type { JobInputs } from '../domain/service/messages.ts'
+import { isOpenMemberSql, memberEmailsSql } from './lookups.ts'
 import { intervalSql, jsonBatch } from './sql.ts'
 import { closeDeliveriesSql, type SettledDelivery } from './deliveries.ts'
-import type { Tx } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface DeliveryJob {
   readonly id: string
@@ -56,6 +57,24 @@ type Members = readonly [
   readonly (string | null)[] | null,
   readonly (boolean | null)[] | null,
 ]
+
+/** The inputs of a job, and what the service calls it; null: it has said nothing yet. */
+export interface StoredJobInputs extends JobInputs {
+  readonly jobId: string | null
+}
+
+/** The inputs of the job with our key, or of the only one with the service's identifier. Null: there is none. */
+export async function findJobInputs(
+  db: Connection,
+  by: { readonly job: string } | { readonly jobId: string },
+): Promise<StoredJobInputs | null> {
+  const isIt = 'job' in by ? sql`j.key = ${by.job}::uuid` : sql`j.job_id = ${by.jobId}`
+  const { rows } = await sql<StoredJobInputs>`
+    select j.job_id as "jobId", ${memberEmailsSql} as emails from fillrate.jobs j where ${isIt} limit 2`.execute(
+    db,
+  )
+  return rows.length === 1 ? (rows[0] ?? null) : null
+}
 
 export interface DeliveredJob {
   readonly id: string

@@ -1,4 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { AwaitedJob } from '../domain/service/messages.ts'
+import { memberEmailsSql } from './lookups.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -17,9 +19,8 @@ export async function countDueJobs(db: Connection, scope: string, limit: number)
   return (await readOne(db, counted)).due
 }
 
-export interface PolledJob {
+export interface PolledJob extends AwaitedJob {
   readonly id: string
-  readonly jobId: string
   /** This poll included. */
   readonly polls: number
   readonly submittedAt: Date
@@ -39,9 +40,8 @@ export async function claimDueJobs(
     )
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
       from due where j.key = due.key
-    returning j.key as id, j.job_id as "jobId", j.polls, j.submitted_at as "submittedAt", j.deadline_at as "deadlineAt"`.execute(
-    db,
-  )
+    returning j.key as id, j.job_id as "jobId", ${memberEmailsSql} as emails, j.polls, j.submitted_at as "submittedAt",
+              j.deadline_at as "deadlineAt"`.execute(db)
   return rows
 }
 

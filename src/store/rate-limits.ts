@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely'
 import type {
+  CircuitCause,
   CircuitSnapshot,
   ExhaustedFor,
   KnownLimit,
@@ -189,13 +190,26 @@ export async function saveCircuit(
     return
   }
   await sql`
-    insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, is_unreachable)
+    insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
     select ${scope}, now() + ${intervalSql(Math.max(0, Math.ceil(circuit.probeInMs)))}, ${Math.ceil(circuit.backoffMs)}::integer,
-           ${circuit.reason}, ${circuit.isUnreachable}
+           ${circuit.reason}, ${circuit.cause}
      where ${holdsLease}
     on conflict (scope) do update
       set probe_at = excluded.probe_at, backoff_ms = excluded.backoff_ms, reason = excluded.reason,
-          is_unreachable = excluded.is_unreachable`.execute(db)
+          cause = excluded.cause`.execute(db)
+}
+
+/**
+ * Deletes what is stored of accounts without credits of the same service, whose keys no leader calls with any more: the key was
+ * replaced, and no call would ever be answered with the former one.
+ */
+export async function deleteReplacedCircuits(db: Database, scope: string): Promise<void> {
+  await sql`
+    delete from fillrate.circuit_breakers c
+     where cause = 'out_of_credits' and scope <> ${scope} and split_part(scope, ' ', 1) = split_part(${scope}, ' ', 1)
+       and not exists (select from fillrate.leases l where l.scope = c.scope and l.leased_until > now())`.execute(
+    db,
+  )
 }
 
 /** A stored open circuit, and how long it has been open. Milliseconds. */
@@ -211,9 +225,9 @@ export async function findCircuit(db: Database, scope: string): Promise<KnownCir
     backoff_ms: number
     open_ms: number
     reason: string | null
-    is_unreachable: boolean
+    cause: CircuitCause
   }>`
-    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms, reason, is_unreachable,
+    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms, reason, cause,
            (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
       from fillrate.circuit_breakers where scope = ${scope}`.execute(db)
   const row = rows[0]
@@ -224,7 +238,7 @@ export async function findCircuit(db: Database, scope: string): Promise<KnownCir
         backoffMs: row.backoff_ms,
         openMs: Math.max(0, row.open_ms),
         reason: row.reason,
-        isUnreachable: row.is_unreachable,
+        cause: row.cause,
       }
     : null
 }

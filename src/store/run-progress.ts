@@ -124,6 +124,8 @@ export interface WaitingCounts {
   readonly mine: number
   /** Of these, those whose lookup is in a job. */
   readonly forDelivery: number
+  /** Of these, those that wait for a call that nothing has begun. */
+  readonly forCall: number
   /** Of these, those whose lookup belongs to a dead run. */
   readonly abandoned: number
   /** Of these, those whose next try is so late that no run waits for it. */
@@ -164,6 +166,7 @@ export async function readWaitingCounts(
   const counted = sql<WaitingCounts & { olderDry: number; held: number }>`
     select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
            count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
+           count(*) filter (where ${mine} and (l.id is null or l.state = 'pending') and not (${isBroken})) as "forCall",
            count(*) filter (where ${mine} and l.state = 'pending'
                               and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))) as abandoned,
            count(*) filter (where ${later}) as later,

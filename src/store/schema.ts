@@ -2,7 +2,7 @@ import type { Generated, GeneratedAlways, JSONColumnType } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
-import type { LimitUsage, RateStatus } from '../domain/rate-status.ts'
+import type { CircuitCause, LimitUsage, RateStatus } from '../domain/rate-status.ts'
 import type { RequestedRun } from '../domain/requested-run.ts'
 import type { RowState } from '../domain/row.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
@@ -276,7 +276,7 @@ export interface Schema extends ObservationTables {
     probe_at: Date
     backoff_ms: number
     reason: string | null
-    is_unreachable: Generated<boolean>
+    cause: CircuitCause
   }
   'fillrate.source_cursors': {
     source: string

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { TroubleFacts } from '../domain/trouble-facts.ts'
-import type { RateStatus } from '../domain/rate-status.ts'
+import type { CircuitCause, RateStatus } from '../domain/rate-status.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
@@ -30,7 +30,7 @@ interface FactsRow {
   has_daemon: boolean
   speaker: string | null
   refused: boolean
-  circuits: { scope: string; opened: number; probe: number; reason: string | null; unreachable: boolean }[]
+  circuits: { scope: string; opened: number; probe: number; reason: string | null; cause: CircuitCause }[]
   leaders: { scope: string; status: RateStatus | null; slots: number | null }[]
   overdue_jobs: number
   overdue_since: Date | null
@@ -79,7 +79,7 @@ export async function readTroubleFacts(
         order by role = 'start' desc, role = 'serve' desc, started_at, owner limit 1) as speaker,
       exists (select from fillrate.processes where refused_at > now() - interval '10 seconds') as refused,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
-                'probe', ${msSql('probe_at')}, 'reason', reason, 'unreachable', is_unreachable)), '[]')
+                'probe', ${msSql('probe_at')}, 'reason', reason, 'cause', cause)), '[]')
          from fillrate.circuit_breakers) as circuits,
       (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status,
                 'slots', case when l.scope <> 'follow' then p.config #> '{service,concurrency}' end)), '[]')
@@ -141,12 +141,12 @@ function toFacts(
     hasDaemon: row.has_daemon,
     speaker: row.speaker,
     isRefused: row.refused,
-    circuits: row.circuits.map(({ scope, opened, probe, reason, unreachable }) => ({
+    circuits: row.circuits.map(({ scope, opened, probe, reason, cause }) => ({
       scope,
       openedAt: new Date(opened),
       probeAt: new Date(probe),
       reason,
-      isUnreachable: unreachable,
+      cause,
     })),
     leaders: row.leaders,
     overdueJobs: { jobs: row.overdue_jobs, since: row.overdue_since },

@@ -6,7 +6,8 @@ import {
   type RecordedTrouble,
   type TroubleReport,
 } from '../domain/trouble-record.ts'
-import { type ObservedTrouble, OWN_TROUBLE_TTL_MS, type Trouble, TROUBLES } from '../domain/trouble.ts'
+import type { ObservedTrouble } from '../domain/trouble-facts.ts'
+import { OWN_TROUBLE_TTL_MS, type Trouble, TROUBLES } from '../domain/trouble.ts'
 import type { Database } from './open.ts'
 import { ALIVE_FOR } from './processes.ts'
 import type { Schema } from './schema.ts'

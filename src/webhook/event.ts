@@ -3,7 +3,7 @@ import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
 import { hash } from 'node:crypto'
 import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
-import type { ServiceDelivery } from '../domain/service/messages.ts'
+import type { JobInputs, ServiceDelivery } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 
@@ -107,16 +107,26 @@ export function parseEnvelope(body: Buffer | string): ParsedEnvelope {
 }
 
 /**
- * The body of a delivery under our own names, as it is stored, so that every later step reads one form. Unchanged for a
- * service that uses them itself. Without an identifier the same bytes are the same delivery.
- * @throws what the service's reader throws
+ * Reads a delivery with the service's own reader, which puts it under our own names. Null: the service uses them itself, or the
+ * body is nothing that it could read.
+ * @throws what the reader throws
  */
-export function normalizeDelivery(body: Buffer, read: Service['readDelivery']): Buffer {
-  if (read === null || !isUtf8(body)) return body
+export function readOwnDelivery(
+  body: Buffer,
+  read: Service['readDelivery'],
+  job: JobInputs | null,
+): ServiceDelivery | null {
+  if (read === null || !isUtf8(body)) return null
   const parsed = parseJson(body.toString('utf8'))
-  if (!parsed.ok || !isObject(parsed.value)) return body
-  return writeDelivery(read(parsed.value), `sha256:${hash('sha256', body)}`)
+  return parsed.ok && isObject(parsed.value) ? read(parsed.value, job) : null
 }
+
+/**
+ * The body of a delivery in the form that is stored, so that every later step reads one form: unchanged, unless the service's
+ * own reader made something of it. Without an identifier the same bytes are the same delivery.
+ */
+export const normalizeDelivery = (body: Buffer, read: ServiceDelivery | null): Buffer =>
+  read === null ? body : writeDelivery(read, `sha256:${hash('sha256', body)}`)
 
 /** A delivery in the form that is stored. */
 export const writeDelivery = (delivery: ServiceDelivery, eventId: string): Buffer =>

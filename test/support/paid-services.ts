@@ -15,7 +15,7 @@ export interface PaidService {
   readonly refused: () => number
 }
 
-interface Answer {
+export interface Answer {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body: unknown
@@ -59,7 +59,11 @@ class Limit {
   }
 }
 
-async function listen(play: Play, limit: Limit): Promise<PaidService> {
+/** A stand-in of a test's own. */
+export async function playService(
+  play: Play,
+  limit = new Limit(Number.POSITIVE_INFINITY, 1),
+): Promise<PaidService> {
   const billed = new Map<string, number>()
   const calls = new Map<string, number>()
   const count = (counts: Map<string, number>, key: string): void =>
@@ -85,7 +89,7 @@ async function listen(play: Play, limit: Limit): Promise<PaidService> {
  */
 export function playPeopleDataLabs(limit: Limit = new Limit(80, 2_000)): Promise<PaidService> {
   const failed = new Set<string>()
-  return listen(({ path, query, body }, bill) => {
+  return playService(({ path, query, body }, bill) => {
     const { isAllowed, left, endsAt, calls } = limit.take()
     const headers = {
       'x-ratelimit-limit': `{'minute': ${calls}}`,
@@ -124,7 +128,7 @@ export function playPeopleDataLabs(limit: Limit = new Limit(80, 2_000)): Promise
 
 /** Apollo: ten people in a call, in the order of the inputs, null where nobody was found. */
 export function playApollo(limit: Limit = new Limit(300, 60_000)): Promise<PaidService> {
-  return listen(({ path, query, body }, bill) => {
+  return playService(({ path, query, body }, bill) => {
     const { isAllowed, left, calls } = limit.take()
     const headers = { 'x-rate-limit-minute': String(calls), 'x-minute-requests-left': String(left) }
     if (!isAllowed) return { status: 429, headers, body: { message: 'too many requests' } }
@@ -175,7 +179,7 @@ export async function playFullEnrich(options: {
   const receipts: Promise<number>[] = []
   let fetched = 0
   const path = '/api/v2/contact/reverse/email/bulk'
-  const service = await listen((request, bill) => {
+  const service = await playService((request, bill) => {
     if (!limit.take().isAllowed) return { status: 429, body: { code: 'error.rate_limit' } }
     if (request.path !== path) {
       const job = jobs.get(request.path.slice(path.length + 1))

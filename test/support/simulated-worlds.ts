@@ -1,4 +1,5 @@
 import { createService, type Service } from '../../src/domain/service/service.ts'
+import type { ServiceAnswer, ServiceFailure } from '../../src/domain/service/messages.ts'
 import { rawStatus, type RawAnswer } from '../unit/service/loopback-service.ts'
 import { seeded } from './simulated-service/random.ts'
 
@@ -10,6 +11,8 @@ interface OddAnswer {
   readonly answer: RawAnswer
   /** `maybe`: it may have done the work before. */
   readonly bills: 'never' | 'maybe' | 'always'
+  /** It asks for a pause, and is no attempt. */
+  readonly isLimit?: boolean
 }
 
 const status = (code: number, headers: Record<string, string> = {}, body = ''): RawAnswer =>
@@ -50,23 +53,61 @@ const ODD: readonly ((random: () => number) => OddAnswer)[] = [
   () => cut('no HTTP at all\r\n'),
 ]
 
-const SINGLE = { name: 'world', person: { path: '/person' } } as const
-const WEBHOOK = { signature: { header: 'x-signature' } } as const
-export const MODES = {
-  single: createService(SINGLE),
-  webhook: createService({ ...SINGLE, bulk: { path: '/bulk', size: PEOPLE }, webhook: WEBHOOK }),
-  poll: createService({
-    ...SINGLE,
-    bulk: { path: '/bulk', size: PEOPLE },
-    poll: { path: '/jobs/{job_id}', after: '10s' },
-  }),
-  answer: createService({ ...SINGLE, bulk: { path: '/bulk', size: PEOPLE, results: 'answer' } }),
-} as const satisfies Record<string, Service>
+const said = (
+  reading: ServiceFailure | { outcome: 'throws' },
+  bills: OddAnswer['bills'],
+  isLimit = false,
+): (() => OddAnswer) => {
+  const answer = status(200, {}, JSON.stringify({ said: reading }))
+  return () => ({ answer, bills, isLimit })
+}
+
+/** What a body says in place of an answer, of a service whose description reads it. */
+const SAID: readonly (() => OddAnswer)[] = [
+  said({ outcome: 'rate_limited', retryAfterMs: 5_000 }, 'never', true),
+  said({ outcome: 'rate_limited' }, 'never', true),
+  said({ outcome: 'banned', retryAfterMs: 60_000 }, 'never', true),
+  said({ outcome: 'transient', retryAfterMs: 20_000 }, 'never'),
+  said({ outcome: 'transient' }, 'never'),
+  said({ outcome: 'unauthorized' }, 'never'),
+  said({ outcome: 'out_of_credits' }, 'never'),
+  said({ outcome: 'rejected', reason: 'no such input' }, 'always'),
+  said({ outcome: 'unreadable', reason: 'strange' }, 'maybe'),
+  said({ outcome: 'throws' }, 'maybe'),
+]
+
+function readSaid({ body }: ServiceAnswer): ServiceFailure | undefined {
+  const reading = (body as { said?: ServiceFailure | { outcome: 'throws' } } | undefined)?.said
+  if (reading?.outcome === 'throws') throw new Error('a mistake in the description')
+  return reading
+}
+
+/** The same service by how its results come; with readers, which also read what a body says, or without. */
+function createModes(read?: typeof readSaid) {
+  const own = read && { read }
+  const single = { name: 'world', person: { path: '/person', ...own } } as const
+  const bulk = { path: '/bulk', size: PEOPLE, ordered: read !== undefined, ...own } as const
+  const webhook = { signature: { header: 'x-signature' } } as const
+  return {
+    single: createService(single),
+    webhook: createService({ ...single, bulk, webhook }),
+    poll: createService({ ...single, bulk, poll: { path: '/jobs/{job_id}', after: '10s', ...own } }),
+    answer: createService({ ...single, bulk: { ...bulk, results: 'answer' } }),
+  } as const satisfies Record<string, Service>
+}
+
+const PLAIN = createModes()
+const READ = createModes(readSaid)
+/** Settles deliveries of all: named results are matched by their names, the others by their order. */
+export const SETTLING = READ.webhook
 
 /** One service, made from its number. */
 export class World {
   readonly name: string
-  readonly mode: keyof typeof MODES
+  readonly mode: keyof typeof PLAIN
+  readonly adapter: Service
+  /** Its results are in order, and name neither their input nor anybody. */
+  readonly #isUnnamed: boolean
   /** An input that is erased while it is looked up. */
   readonly erased: string | null
   readonly emails: readonly string[]
@@ -91,7 +132,12 @@ export class World {
     this.delivers = this.#pick(['all', 'all', 'part', 'nothing', 'failed', 'twice'] as const)
     this.erased = this.#random() < 0.2 ? this.#pick(this.emails) : null
     this.#oddShare = this.#pick([0, 0.1, 0.3, 0.6, 0.9, 1])
-    this.#palette = Array.from({ length: 1 + Math.floor(this.#random() * 4) }, () => this.#pick(ODD))
+    const isRead = this.#random() < 0.4
+    this.adapter = (isRead ? READ : PLAIN)[this.mode]
+    this.#isUnnamed = isRead && this.#random() < 0.5
+    this.#palette = Array.from({ length: 1 + Math.floor(this.#random() * 4) }, () =>
+      this.#pick(isRead && this.#random() < 0.6 ? SAID : ODD),
+    )
     this.#poisoned = this.#random() < 0.3 ? this.#pick(this.emails) : null
   }
 
@@ -104,9 +150,12 @@ export class World {
 
   results(emails: readonly string[]): object[] {
     const answered = this.delivers === 'part' ? emails.slice(0, 2) : emails
+    const name = (email: string): object => (this.#isUnnamed ? {} : { request_id: email })
     return answered.map((email) => ({
-      request_id: email,
-      data: this.isKnown(email) ? { email, confidence: 0.9, title: `Title of ${email}` } : null,
+      ...name(email),
+      data: this.isKnown(email)
+        ? { ...(!this.#isUnnamed && { email }), confidence: 0.9, title: `Title of ${email}` }
+        : null,
     }))
   }
 
@@ -116,7 +165,7 @@ export class World {
     const emails = parsed.emails ?? [parsed.email ?? '']
     const counts = parsed.emails ? this.posts : this.calls
     const odd = this.#odd(emails)
-    const isLimited = odd !== null && /^HTTP\/1.1 429/.test(String(odd.answer.bytes))
+    const isLimited = odd !== null && isLimit(odd)
     const [first = ''] = emails
     if (!isLimited) counts.set(first, (counts.get(first) ?? 0) + 1)
     if (odd !== null) {
@@ -152,7 +201,10 @@ export class World {
     const [always = this.#pick(ODD)] = this.#palette
     const odd = (isPoisoned ? always : this.#pick(this.#palette))(this.#random)
     // A limit that never ends is waited for without end, at growing intervals.
-    if (/^HTTP\/1.1 429/.test(String(odd.answer.bytes)) && this.#limitedLeft-- <= 0) return null
+    if (isLimit(odd) && this.#limitedLeft-- <= 0) return null
     return odd
   }
 }
+
+const isLimit = (odd: OddAnswer): boolean =>
+  odd.isLimit === true || /^HTTP\/1.1 429/.test(String(odd.answer.bytes))

@@ -79,6 +79,7 @@ const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
   unauthorized: 'error',
   rate_limited: 'warning',
   banned: 'error',
+  out_of_credits: 'error',
   unreadable: 'warning',
   pending: 'ok',
   results: 'ok',

@@ -26,6 +26,7 @@ const ENDINGS: Readonly<
 > = {
   completed: ['good', 'completed', ''],
   budget_reached: ['warn', 'stopped at its budget', ''],
+  out_of_credits: ['bad', 'stopped without credits', ''],
   interrupted: ['warn', 'interrupted', ', state saved'],
   unauthorized: ['bad', 'stopped', ', because the service rejects the API key'],
   failed: ['bad', 'failed', ''],
@@ -34,7 +35,11 @@ const ENDINGS: Readonly<
 const DRY_RUN_NOTICE = 'Nothing was written to your tables. A run would have these results:'
 
 /** The reason of any other end is an error, and is written to standard error. */
-const STATUSES_WITH_REASON: ReadonlySet<RunReport['status']> = new Set(['completed', 'budget_reached'])
+const STATUSES_WITH_REASON: ReadonlySet<RunReport['status']> = new Set([
+  'completed',
+  'budget_reached',
+  'out_of_credits',
+])
 
 /** The result of a run: rows by state, lookups, calls made and saved, and the next commands. */
 export function renderReport(report: RunReport, output: Output): string[] {

@@ -3,12 +3,15 @@ import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
 import type { CalledEndpoint } from '../spend.ts'
 import type { FieldDefinition } from './field-shape.ts'
 import type {
-  BulkAcceptance,
+  AwaitedJob,
   BulkInput,
+  BulkReading,
+  JobInputs,
   JobReading,
   QueryValues,
   ServiceAnswer,
   ServiceDelivery,
+  ServiceFailure,
 } from './messages.ts'
 
 /**
@@ -38,9 +41,9 @@ export type ServiceAuth =
   | { readonly query: string }
 
 /**
- * What a response means for one lookup. `transient` is tried again, `rejected` is not, `unauthorized` counts against the
- * key, and `rate_limited` and `banned` stop all calls for a while, as a status of 429 and a ban do. `confidence` is 0 to 1; null for a service that sends none. `unreadable` is a fault of the service: it is
- * kept for inspection and tried again.
+ * What a response means for one lookup. `confidence` is 0 to 1; null for a service that sends none. Of the failures
+ * `transient` is tried again, `rejected` is not, `unauthorized` counts against the key, `rate_limited` and `banned` stop
+ * all calls for a while, as a status of 429 and a ban do, and `out_of_credits` stops the run.
  * @example
  * const reading: ServiceReading = { outcome: 'found', record: { title: 'CEO' }, confidence: 0.9 }
  */
@@ -48,10 +51,7 @@ export type ServiceReading =
   | { outcome: 'found'; record: JsonObject; confidence: number | null }
   | { outcome: 'not_found' }
   | { outcome: 'accepted'; jobId: string | null }
-  | { outcome: 'unreadable'; reason: string }
-  | { outcome: 'rejected' | 'transient' | 'unauthorized'; reason?: string }
-  /** `retryAfterMs`: how long to wait, if the body says so. */
-  | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
+  | ServiceFailure
 
 export const STATUS_MEANINGS = [
   'accepted',
@@ -61,9 +61,24 @@ export const STATUS_MEANINGS = [
   'unauthorized',
   'rate_limited',
   'banned',
+  'out_of_credits',
 ] as const
-/** What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. */
+/**
+ * What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. `out_of_credits`: the
+ * account has none left.
+ */
 export type StatusMeaning = (typeof STATUS_MEANINGS)[number]
+
+export const PAUSED_MEANINGS = ['transient', 'rate_limited', 'banned'] as const
+/**
+ * A meaning of a status with how long to wait, where the response does not say it.
+ * @example
+ * const statuses: ServiceDefinition['statuses'] = { 423: { outcome: 'transient', retryAfterMs: 60_000 } }
+ */
+interface PausedMeaning {
+  readonly outcome: (typeof PAUSED_MEANINGS)[number]
+  readonly retryAfterMs: number
+}
 
 export const CALL_METHODS = ['GET', 'POST'] as const
 type CallMethod = (typeof CALL_METHODS)[number]
@@ -123,8 +138,11 @@ export interface WebhookSignature {
 /** How deliveries are read. */
 export interface WebhookDefinition {
   readonly signature: WebhookSignature
-  /** Reads a body. Default: `event_id`, `job_id`, `status`, `results`. */
-  readonly read?: (body: JsonObject) => ServiceDelivery
+  /**
+   * Reads a body. `job` has the inputs, in the order of submission; null: no job of this database is named by the delivery's
+   * address or by the `jobId` that is read. Default: `event_id`, `job_id`, `status`, `results`.
+   */
+  readonly read?: (body: JsonObject, job: JobInputs | null) => ServiceDelivery
 }
 
 /** How a call's answer tells the limit. */
@@ -193,8 +211,8 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people by email with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint
-  /** By status, what an answer means if it is not what HTTP says: `{ 402: 'rate_limited' }`. */
-  readonly statuses?: Readonly<Record<number, StatusMeaning>>
+  /** By status, what an answer means if it is not what HTTP says: `{ 402: 'out_of_credits' }`. */
+  readonly statuses?: Readonly<Record<number, StatusMeaning | PausedMeaning>>
   /** Required for bulk whose results come by webhook. */
   readonly webhook?: WebhookDefinition
   /** How jobs are fetched whose delivery is lost, or that have none. */
@@ -240,8 +258,6 @@ export interface BulkEndpoint {
    * fetched too, if there is `poll`. Default: by webhook; without `webhook`, fetched.
    */
   readonly results?: (typeof BULK_RESULTS)[number]
-  /** Reads the answer that accepts a job. Default: every common shape (`job_id`, `id`, `request_ids`, …). */
-  readonly readAcceptance?: (body: unknown) => BulkAcceptance
   /**
    * Whether the identifiers of an acceptance, and the results of a job, are documented to be in the order of the inputs. Then
    * a result without a name belongs to the input at its place. Default: false; results that name nothing are quarantined,
@@ -249,10 +265,12 @@ export interface BulkEndpoint {
    */
   readonly ordered?: boolean
   /**
-   * Reads an answer with results. Each names its input, by its email as `request_id`, or stands in the order of `emails` where
-   * `ordered` says so. An input that is left out is requested singly. Default: a list, or one in `results` or `data`.
+   * Reads a response. Each result names its input, by its email as `request_id`, or stands in the order of the emails where
+   * `ordered` says so; an input that is left out is requested singly. Undefined: it is read in the usual way, by status, and a
+   * success as an acceptance of every common shape (`job_id`, `id`, `request_ids`, …), or, with `results: 'answer'`, as a list,
+   * or one in `results` or `data`. From a status of 400 on neither is believed.
    */
-  readonly readResults?: (body: unknown, emails: readonly string[]) => ServiceDelivery
+  readonly read?: (answer: ServiceAnswer, inputs: JobInputs) => BulkReading | undefined
 }
 
 /**
@@ -276,5 +294,5 @@ export interface PollEndpoint {
    * Reads a response. Undefined: it is read in the usual way. A 200 is read as a delivery, and is not ready while its
    * status is neither `completed` nor `failed`; 410 is gone; 202, 204, 400, 404, 409 and 425 are not ready.
    */
-  readonly read?: (answer: ServiceAnswer) => JobReading | undefined
+  readonly read?: (answer: ServiceAnswer, job: AwaitedJob) => JobReading | undefined
 }

@@ -7,13 +7,15 @@ export interface AnswerHead {
   headers: ServiceAnswer['headers']
   /** The service says that it has banned the key for a while. The status is then 403. */
   isBan?: boolean
+  /** The service says that the account has no credits left. The status is then 402. */
+  isOutOfCredits?: boolean
 }
 
 /** Puts a head into the usual terms; null: the service uses them itself. */
 export type NormalizeHead = ((head: AnswerHead) => AnswerHead) | null
 
 /** The status of HTTP that has a meaning. */
-export const STATUS_OF: Readonly<Record<StatusMeaning, number>> = {
+const STATUS_OF: Readonly<Record<StatusMeaning, number>> = {
   accepted: 202,
   not_found: 404,
   rejected: 422,
@@ -21,6 +23,7 @@ export const STATUS_OF: Readonly<Record<StatusMeaning, number>> = {
   unauthorized: 401,
   rate_limited: 429,
   banned: 403,
+  out_of_credits: 402,
 }
 
 /** Null if the service's heads are in the usual terms, so that nothing is done for each call. */
@@ -28,18 +31,43 @@ export function createNormalizer({
   statuses = {},
   rate,
 }: Pick<ServiceDefinition, 'statuses' | 'rate'>): NormalizeHead {
-  const meaningOf = new Map(Object.entries(statuses).map(([status, means]) => [Number(status), means]))
+  const meaningOf = new Map(
+    Object.entries(statuses).map(([status, means]) => [
+      Number(status),
+      typeof means === 'string' ? { outcome: means } : means,
+    ]),
+  )
   const toHeaders = typeof rate?.headers === 'function' ? rate.headers : renameHeaders(rate?.headers ?? {})
   if (meaningOf.size === 0 && toHeaders === null) return null
   return ({ status, headers }) => {
     const meaning = meaningOf.get(status)
-    return {
-      status: meaning === undefined ? status : STATUS_OF[meaning],
-      headers: toHeaders === null ? headers : { ...headers, ...toHeaders(headers) },
-      ...(meaning === 'banned' && { isBan: true }),
-    }
+    const usual = toHeaders === null ? headers : { ...headers, ...toHeaders(headers) }
+    if (meaning === undefined) return { status, headers: usual }
+    const { [RETRY_AFTER]: stated } = usual
+    return applyMeaning(
+      { status, headers: usual },
+      stated === undefined ? meaning : { outcome: meaning.outcome },
+    )
   }
 }
+
+/** A head with the status of what was said in its place, and with the pause, if that has one. */
+export function applyMeaning(
+  { headers }: AnswerHead,
+  { outcome, retryAfterMs }: { readonly outcome: StatusMeaning; readonly retryAfterMs?: number },
+): AnswerHead {
+  return {
+    status: STATUS_OF[outcome],
+    headers:
+      retryAfterMs === undefined
+        ? headers
+        : { ...headers, [RETRY_AFTER]: String(Math.ceil(retryAfterMs / 1_000)) },
+    ...(outcome === 'banned' && { isBan: true }),
+    ...(outcome === 'out_of_credits' && { isOutOfCredits: true }),
+  }
+}
+
+const RETRY_AFTER = 'retry-after'
 
 function renameHeaders(
   names: Readonly<Record<string, string>>,
@@ -56,5 +84,5 @@ const USUAL_HEADERS = {
   limit: 'x-ratelimit-limit',
   remaining: 'x-ratelimit-remaining',
   reset: 'x-ratelimit-reset',
-  retryAfter: 'retry-after',
+  retryAfter: RETRY_AFTER,
 } as const

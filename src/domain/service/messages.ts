@@ -18,6 +18,32 @@ export type QueryValues = Readonly<Record<string, string | number | boolean | un
  */
 export type BulkInput = { emails: readonly string[]; webhookUrl: string | null }
 
+/** The inputs of a job, as readers get them. */
+export interface JobInputs {
+  /** In the order of submission. Empty for an input without an email, or one that was erased. */
+  readonly emails: readonly string[]
+}
+
+/** A job that is fetched, as its reader gets it. */
+export interface AwaitedJob extends JobInputs {
+  /** The service's identifier. */
+  readonly jobId: string
+}
+
+/**
+ * What a response says in place of an answer. Each acts as its status would, before the rate limit, the keys and the circuit
+ * see it. `unreadable` is a fault of the service: it is kept for inspection, and what it may have cost is in doubt.
+ * @example
+ * const failure: ServiceFailure = { outcome: 'rate_limited', retryAfterMs: 30_000 }
+ */
+export type ServiceFailure =
+  | { outcome: 'unreadable'; reason: string }
+  /** `out_of_credits`: the account has none left, which stops the run. */
+  | { outcome: 'rejected' | 'unauthorized' | 'out_of_credits'; reason?: string }
+  /** `retryAfterMs`: how long to wait, if the response says so. */
+  | { outcome: 'transient'; reason?: string; retryAfterMs?: number }
+  | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
+
 /** The identifiers that an acceptance gives: by email, or in the order of the emails. */
 export interface BulkAcceptance {
   /** The service's identifier of the job; null if it sent none. */
@@ -37,12 +63,27 @@ export interface ServiceDelivery {
 }
 
 /**
+ * What the answer to a bulk call means. `accepted`: the results come later; without a 202 only an identifier proves it.
+ * `results` are in the answer, and end the job, because nothing follows: with the status `completed`, or none, an empty result
+ * is a miss.
+ * @example
+ * const reading: BulkReading = { outcome: 'results', delivery: { results: [{ request_id: 'a@b.c', data: {} }] } }
+ */
+export type BulkReading =
+  | { outcome: 'accepted'; jobId: string | null; requestIds?: BulkAcceptance['requestIds'] }
+  | { outcome: 'results'; delivery: ServiceDelivery }
+  | ServiceFailure
+
+/**
  * What the answer to a poll means. `results` end the job unless their `status` is neither `completed` nor `failed`; without
  * a status they complete it. `gone`: the service has no such job any more, and its inputs are requested again.
  * @example
  * const reading: JobReading = { outcome: 'results', delivery: { status: 'completed', results: [{ request_id: 'a@b.c', data: {} }] } }
  */
-export type JobReading =
+export type JobReading = JobProgress | ServiceFailure
+
+/** How far a job is that was fetched. */
+export type JobProgress =
   | { outcome: 'pending' }
   | { outcome: 'results'; delivery: ServiceDelivery }
   | { outcome: 'gone' }

@@ -53,8 +53,7 @@ export interface BulkCall {
   /** Identifiers and results are in the order of the inputs. */
   readonly isOrdered: boolean
   readonly body: NonNullable<BulkEndpoint['body']>
-  readonly readAcceptance: NonNullable<BulkEndpoint['readAcceptance']> | null
-  readonly readResults: NonNullable<BulkEndpoint['readResults']> | null
+  readonly read: NonNullable<BulkEndpoint['read']> | null
 }
 
 /** How a job is fetched. */
@@ -132,8 +131,7 @@ export function createService(definition: ServiceDefinition): Service {
           body:
             bulk.body ??
             (({ emails, webhookUrl }) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) })),
-          readAcceptance: bulk.readAcceptance ?? null,
-          readResults: bulk.readResults ?? null,
+          read: bulk.read ?? null,
         }
       : null,
     poll: poll ? createPollCall(poll) : null,

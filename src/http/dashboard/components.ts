@@ -45,6 +45,7 @@ const TONES: Readonly<
   in_doubt: 'warn',
   orphaned: 'warn',
   budget_reached: 'warn',
+  out_of_credits: 'bad',
   skipped: 'warn',
   unchanged: 'quiet',
   not_found: 'quiet',

@@ -54,12 +54,18 @@ const EDITED = `insert into fillrate.changed_rows (changed_at, source, keys, is_
 /** Each fault as it is stored, and how it ends. */
 const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: string }>> = {
   service_down: {
-    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, is_unreachable)
-            values ('${SCOPE}', now() + interval '20 seconds', 5000, 'connection refused', true)`,
+    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
+            values ('${SCOPE}', now() + interval '20 seconds', 5000, 'connection refused', 'unreachable')`,
     end: 'delete from fillrate.circuit_breakers',
   },
   circuit_open: {
-    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason) values ('${SCOPE}', now(), 5000, 'HTTP 503')`,
+    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
+            values ('${SCOPE}', now(), 5000, 'HTTP 503', 'failing')`,
+    end: 'delete from fillrate.circuit_breakers',
+  },
+  out_of_credits: {
+    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, cause)
+            values ('${SCOPE}', now() + interval '1 hour', 3600000, 'out_of_credits')`,
     end: 'delete from fillrate.circuit_breakers',
   },
   service_slow: {

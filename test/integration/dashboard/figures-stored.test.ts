@@ -147,8 +147,8 @@ const leads = (status: object): string => `
   insert into fillrate.rate_limits (scope, "limit", observed_at, status, reported_at)
   values ('${SCOPE}', 60, now(), '${JSON.stringify(status)}', now())`
 const circuit = (isUnreachable: boolean): string => `
-  insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, is_unreachable)
-  values ('${SCOPE}', now() + interval '20 seconds', 5000, 'HTTP 503', ${isUnreachable})`
+  insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
+  values ('${SCOPE}', now() + interval '20 seconds', 5000, 'HTTP 503', '${isUnreachable ? 'unreachable' : 'failing'}')`
 const STALLED = { stallReason: 'waits for the next window', stalledForMs: 95_000, nextWindowAt: null }
 
 /** Each trouble: what makes it, and each figure of its text as the words before and after it, and the SQL that it is. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { JobReading } from '../../../src/domain/service/messages.ts'
+import type { JobProgress } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-const RESULTS: JobReading = {
+const RESULTS: JobProgress = {
   outcome: 'results',
   delivery: { results: [{ request_id: 'a@x.example', data: {} }] },
 }
@@ -53,7 +53,7 @@ const readJob = async (key: string) => {
 }
 
 /** Polls once. @param fetchJob what the service answers */
-function poll(fetchJob: (jobId: string) => Promise<JobReading>) {
+function poll(fetchJob: (jobId: string) => Promise<JobProgress>) {
   polledAt = Date.now()
   const service = {
     name: 'Acme',
@@ -72,7 +72,10 @@ function poll(fetchJob: (jobId: string) => Promise<JobReading>) {
       acquire: (count: number) =>
         Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
     },
-    client: { callsAllowedByKeys: Number.POSITIVE_INFINITY, fetchJob },
+    client: {
+      callsAllowedByKeys: Number.POSITIVE_INFINITY,
+      fetchJob: ({ jobId }: { readonly jobId: string }) => fetchJob(jobId),
+    },
     webhookUrl: null,
   } as unknown as CallDeps
   return pollJobs(deps, 'a scope', { signal: new AbortController().signal })
@@ -123,7 +126,7 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
 test('what is not ready, or fails, is fetched again later each time, and once more before the deadline', async () => {
   const [slow, broken] = await Promise.all([insertJob('slow'), insertJob('broken')])
   const endpoint = 'GET /jobs/{job_id}'
-  const answer = async (jobId: string): Promise<JobReading> => {
+  const answer = async (jobId: string): Promise<JobProgress> => {
     if (jobId === 'slow') return { outcome: 'pending' }
     throw new UnavailableError('down', { endpoint, status: 503, retryAfterMs: 600_000 })
   }

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 
@@ -55,14 +55,18 @@ async function submittedJob(jobId: string | null, emails: readonly string[] = EM
   return id
 }
 
-const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> => {
+const deliver = (
+  changes: object,
+  path: string | null,
+  service: Service = BUILT_IN_SERVICE,
+): Promise<WebhookReceipt> => {
   const event = { event_id: randomUUID(), job_id: 'j', status: 'completed', results: [], ...changes }
   const body = Buffer.from(JSON.stringify(event))
   const signature = signWebhook(body, SECRET)
   return createWebhookReceiver(
     database.db,
     [SECRET],
-    () => BUILT_IN_SERVICE,
+    () => service,
     async () => null,
   )({ body, signature, job: path })
 }
@@ -163,6 +167,60 @@ test.each<[string, boolean, string, readonly string[]]>([
     { state: isUsed ? 'settled' : 'quarantined', quarantined_results: isUsed ? 0 : 3 },
   ])
   expect(await job(id)).toMatchObject({ state: jobId === 'j' ? 'completed' : 'submitted' })
+})
+
+describe('results that its reader names after the inputs of the job', () => {
+  const NAMING = createService({
+    name: 'any',
+    person: { path: '/' },
+    bulk: { path: '/bulk' },
+    webhook: {
+      signature: { header: 'x-webhook-signature' },
+      read: ({ event_id: eventId, job_id: jobId, status, results }, job) => ({
+        eventId,
+        jobId,
+        status,
+        results: (results as object[]).map((data, n) => ({ request_id: job?.emails[n], data })),
+      }),
+    },
+  })
+  const unnamed = (list: readonly string[]): object[] =>
+    list.map((email) => ({ title: `T ${email}`, confidence: 0.9 }))
+  const FOUND = EMAILS.map((email, n) => `${'abc'[n]} found: T ${email}`)
+  const WAITING = ['a submitted', 'b submitted', 'c submitted']
+
+  test.each<[string, { path: 'own' | 'other' | 'none'; jobId: string | null }, readonly string[]]>([
+    ['known by its address', { path: 'own', jobId: null }, FOUND],
+    ['known by both', { path: 'own', jobId: 'j' }, FOUND],
+    ['known by its identifier', { path: 'none', jobId: 'j' }, FOUND],
+    // The address is not signed.
+    ['that the body names, and not that of the address', { path: 'other', jobId: 'j' }, FOUND],
+    ['that nothing names', { path: 'none', jobId: 'unknown' }, WAITING],
+    ['of the address, where the body names an unknown one', { path: 'own', jobId: 'unknown' }, WAITING],
+  ])('%s', async (_, { path, jobId }, expected) => {
+    const id = await submittedJob('j')
+    const other = await submittedJob('k', ['d@x.example', 'e@x.example', 'f@x.example'])
+    const address = { own: id, other, none: null }[path]
+    expect(await deliver({ job_id: jobId, results: unnamed(EMAILS) }, address, NAMING)).toBe('accepted')
+    await settleAll(NAMING)
+    expect(await lookups()).toEqual([...expected, 'd submitted', 'e submitted', 'f submitted'])
+  })
+
+  test('of a job that the body names, at the address of one that the service has not named yet', async () => {
+    await submittedJob('j')
+    const unnamedYet = await submittedJob(null, ['d@x.example', 'e@x.example', 'f@x.example'])
+    await deliver({ job_id: 'j', results: unnamed(EMAILS) }, unnamedYet, NAMING)
+    await settleAll(NAMING)
+    expect((await lookups()).slice(3)).toEqual(['d submitted', 'e submitted', 'f submitted'])
+  })
+
+  test('an erased input keeps its place', async () => {
+    const id = await submittedJob('j')
+    await database.pool.query(`delete from fillrate.lookups where key = 'b@x.example'`)
+    await deliver({ results: unnamed(EMAILS) }, id, NAMING)
+    await settleAll(NAMING)
+    expect(await lookups()).toEqual(['a found: T a@x.example', 'c found: T c@x.example'])
+  })
 })
 
 test('6,000 results that share one identifier are settled with the other deliveries, and quarantined', async () => {

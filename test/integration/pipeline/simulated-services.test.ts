@@ -22,7 +22,7 @@ import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
-import { MODES, PEOPLE, World } from '../../support/simulated-worlds.ts'
+import { PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
 import { serveRaw } from '../../unit/service/loopback-service.ts'
 
 // Services that answer oddly, each in its own way, through the product's own steps, SQL and HTTP; a step of all of them is
@@ -92,7 +92,7 @@ class Batch {
   constructor(worlds: readonly World[], baseUrl: string, run: number) {
     this.#run = run
     for (const world of worlds) {
-      const adapter = MODES[world.mode]
+      const { adapter } = world
       const client = new EnrichmentClient({
         baseUrl: `${baseUrl}/${world.name}`,
         apiKey: 'key',
@@ -143,7 +143,7 @@ class Batch {
     await this.#submit()
     await this.#poll()
     await this.#deliver()
-    while ((await settleReceived(this.#deps)).deliveries > 0);
+    while ((await settleReceived({ ...this.#deps, adapter: SETTLING })).deliveries > 0);
     if (number % 4 === 3)
       await database.query(
         `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('submitted', 'in_doubt')`,
@@ -256,10 +256,16 @@ class Batch {
   /** What does not hold; empty if everything does. */
   async check(): Promise<string[]> {
     const faults: string[] = []
-    const rows = await database.query<{ key: string; state: string; reason: string | null }>(
-      `select key, state, reason from fillrate.lookups where run_id = $1`,
-      [this.#run],
-    )
+    const rows = await database.query<{
+      key: string
+      state: string
+      reason: string | null
+      title: string | null
+    }>(`select key, state, reason, record ->> 'title' as title from fillrate.lookups where run_id = $1`, [
+      this.#run,
+    ])
+    for (const { key, title } of rows)
+      if (title !== null && title !== `Title of ${key}`) faults.push(`${key} has another's record`)
     for (const { key, state, reason } of rows)
       if (['pending', 'leased', 'submitted'].includes(state) && this.#callerOf(key).over === 'no')
         faults.push(`${key} is still ${state}: ${reason}`)

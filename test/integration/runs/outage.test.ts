@@ -103,14 +103,19 @@ test('the next leader inherits an open circuit, and only the leader may store on
   const harness = await start(0)
   const { db } = harness.database
   const lease = { scope: 'a key', token: crypto.randomUUID() }
-  const circuit = { probeInMs: 30_000, backoffMs: 20_000, reason: 'HTTP 503', isUnreachable: false }
+  const circuit = { probeInMs: 30_000, backoffMs: 20_000, reason: 'HTTP 503', cause: 'failing' as const }
   await circuits.saveCircuit(db, lease, circuit)
   expect(await circuits.findCircuit(db, 'a key')).toBe(null)
 
   await callers.acquireLease(db, 'a key', lease.token, 'another process', 60_000)
   await circuits.saveCircuit(db, lease, circuit)
   const kept = await circuits.findCircuit(db, 'a key')
-  expect(kept).toMatchObject({ scope: 'a key', backoffMs: 20_000, reason: 'HTTP 503', isUnreachable: false })
+  expect(kept).toMatchObject({
+    scope: 'a key',
+    backoffMs: 20_000,
+    reason: 'HTTP 503',
+    cause: 'failing' as const,
+  })
 
   const breaker = new Breaker()
   if (kept !== null) breaker.restore(kept)

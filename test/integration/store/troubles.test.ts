@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { ObservedTrouble, TroubleCode } from '../../../src/domain/trouble.ts'
+import type { TroubleCode } from '../../../src/domain/trouble.ts'
+import type { ObservedTrouble } from '../../../src/domain/trouble-facts.ts'
 import {
   listOpenTroubles,
   listRecentTroubles,

@@ -118,8 +118,8 @@ test('a stand-in answers bulk calls of any emails, and the polls of their jobs',
   const { jobId } = await jobs.submitBulk({ emails, webhookUrl: null })
   const other = await jobs.submitBulk({ emails: ['other@x.example'], webhookUrl: null })
   expect(other.jobId).not.toBe(jobId)
-  expect(await jobs.fetchJob(jobId!)).toEqual({ outcome: 'pending' })
-  expect(await jobs.fetchJob(jobId!)).toMatchObject({
+  expect(await jobs.fetchJob({ jobId: jobId!, emails })).toEqual({ outcome: 'pending' })
+  expect(await jobs.fetchJob({ jobId: jobId!, emails })).toMatchObject({
     outcome: 'results',
     delivery: { jobId, results: emails.map((email) => ({ request_id: email })) },
   })

@@ -234,7 +234,7 @@ class World {
   }
 }
 
-const CIRCUIT = { probeAt: new Date(START + 9e9), reason: 'HTTP 500', isUnreachable: false }
+const CIRCUIT = { probeAt: new Date(START + 9e9), reason: 'HTTP 500', cause: 'failing' as const }
 
 const ACTIONS: Readonly<Record<string, (world: World, n: number) => void>> = {
   refuse: (world, n) => world.refused.add(KEYS[n] ?? KEYS[0]),

@@ -1,32 +1,52 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
+import type { ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
-import { BannedError, RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
+import {
+  BannedError,
+  OutOfCreditsError,
+  RateLimitedError,
+  type ServiceError,
+  UnauthorizedError,
+} from '../../../src/service/errors.ts'
 import { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import { clientOf, serve } from './loopback-service.ts'
 
 /** What counts is in the body: the status is 200, whatever happened. */
 const service = createService({
   name: 'In the body',
-  statuses: { 418: 'banned' },
+  statuses: { 418: 'banned', 423: { outcome: 'transient', retryAfterMs: 70_000 } },
   person: {
     path: '/find',
-    read: ({ body }) => {
-      switch ((body as { code?: string }).code) {
-        case 'KEY':
-          return { outcome: 'unauthorized' }
-        case 'DOWN':
-          return { outcome: 'transient', reason: 'down for maintenance' }
-        case 'SLOW_DOWN':
-          return { outcome: 'rate_limited', retryAfterMs: 90_000 }
-        case 'BANNED':
-          return { outcome: 'banned', retryAfterMs: 600_000 }
-        default:
-          return undefined
-      }
-    },
+    read: readCode,
   },
+  bulk: { path: '/bulk', results: 'answer', read: readCode },
+  poll: { path: '/jobs/{job_id}', read: readCode },
 })
+
+function readCode({ body }: ServiceAnswer): ServiceFailure | undefined {
+  switch ((body as { code?: string }).code) {
+    case 'KEY':
+      return { outcome: 'unauthorized' }
+    case 'DOWN':
+      return { outcome: 'transient', reason: 'down for maintenance', retryAfterMs: 80_000 }
+    case 'SLOW_DOWN':
+      return { outcome: 'rate_limited', retryAfterMs: 90_000 }
+    case 'BANNED':
+      return { outcome: 'banned', retryAfterMs: 600_000 }
+    case 'BROKE':
+      return { outcome: 'out_of_credits' }
+    case 'WRONG':
+      return { outcome: 'rejected', reason: 'no such input' }
+    case 'STRANGE':
+      return { outcome: 'unreadable', reason: 'strange words' }
+    default:
+      return undefined
+  }
+}
+
+const ENDPOINTS = ['person', 'bulk', 'poll'] as const
+type Endpoint = (typeof ENDPOINTS)[number]
 
 async function open(answer: { status?: number; code: string }) {
   const stand = await serve((_, response) => {
@@ -36,11 +56,16 @@ async function open(answer: { status?: number; code: string }) {
   const client = clientOf(stand, { service, apiKey: ['old', 'new'] })
   const limiter = new Limiter({})
   onTestFinished(() => limiter.stop())
-  const call = async (): Promise<unknown> => {
+  const call = async (endpoint: Endpoint = 'person'): Promise<unknown> => {
     const permits = await limiter.acquire(1, 'normal')
     const observer = permits.use()
-    return client
-      .enrichPerson({ email: 'ada@example.com' }, { observer })
+    const emails = ['ada@example.com']
+    const calls = {
+      person: () => client.enrichPerson({ email: 'ada@example.com' }, { observer }),
+      bulk: () => client.submitBulk({ emails, webhookUrl: null }, { observer }),
+      poll: () => client.fetchJob({ jobId: 'j', emails }, { observer }),
+    }
+    return calls[endpoint]()
       .catch((error: unknown) => error)
       .finally(() => observer.end())
   }
@@ -48,9 +73,9 @@ async function open(answer: { status?: number; code: string }) {
 }
 
 describe('what a body says in place of its status', () => {
-  test('too many calls: the limiter pauses as after a 429', async () => {
+  test.each(ENDPOINTS)('too many calls of %s: the limiter pauses as after a 429', async (endpoint) => {
     const { limiter, call } = await open({ code: 'SLOW_DOWN' })
-    expect(await call()).toBeInstanceOf(RateLimitedError)
+    expect(await call(endpoint)).toBeInstanceOf(RateLimitedError)
     expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 1 })
     expect(limiter.state().nextWindowInMs).toBeGreaterThan(80_000)
   })
@@ -80,6 +105,34 @@ describe('what a body says in place of its status', () => {
     client.resetKeys()
     await expect(client.enrichPerson({ email: 'ada@example.com' })).rejects.toThrow('rejected the API key')
     expect(accepted).toEqual([])
+  })
+
+  test.each(ENDPOINTS)('each other failure of %s is the error of its status', async (endpoint) => {
+    const found: Record<string, unknown> = {}
+    for (const code of ['DOWN', 'WRONG', 'BROKE', 'STRANGE', 'KEY']) {
+      const { call } = await open({ code })
+      const { name, status, retryAfterMs, message } = (await call(endpoint)) as ServiceError
+      found[code] = [name, status, retryAfterMs, message.replace(/^.*?: /, '')]
+    }
+    expect(found).toEqual({
+      DOWN: ['UnavailableError', 503, 80_000, 'down for maintenance'],
+      WRONG: ['UnprocessableError', 422, null, 'no such input'],
+      BROKE: ['OutOfCreditsError', 402, null, 'the service says that the account has no credits left'],
+      STRANGE: ['MalformedResponseError', 200, null, 'the service answered 200 with strange words'],
+      KEY: ['UnauthorizedError', 401, null, expect.stringContaining('rejected the API key')],
+    })
+  })
+
+  test('no credits: no key is rejected, and the limiter sees no 429', async () => {
+    const { limiter, call, client } = await open({ status: 429, code: 'BROKE' })
+    expect(await call()).toBeInstanceOf(OutOfCreditsError)
+    expect(client.allKeysRejected).toBe(false)
+    expect(limiter.state()).toMatchObject({ throttled: 0 })
+  })
+
+  test('a pause of a status, where the response states none', async () => {
+    const { call } = await open({ status: 423, code: '' })
+    expect(await call()).toMatchObject({ name: 'UnavailableError', status: 503, retryAfterMs: 70_000 })
   })
 
   test('an outage: the circuit counts it', async () => {

@@ -7,10 +7,12 @@ import {
   CircuitOpenError,
   ConnectionError,
   MalformedResponseError,
+  OutOfCreditsError,
   RateLimitedError,
   ServerError,
   TimeoutError,
   UnavailableError,
+  UnexpectedStatusError,
 } from '../../../src/service/errors.ts'
 import { rejection } from './loopback-service.ts'
 
@@ -177,7 +179,7 @@ describe('the breaker', () => {
       probeInMs: 3_000,
       backoffMs: 5_000,
       reason: expect.any(String),
-      isUnreachable: expect.any(Boolean),
+      cause: expect.any(String),
     })
 
     const breaker = new Breaker()
@@ -233,5 +235,80 @@ describe('the breaker', () => {
     for (let i = 0; i < 3; i++)
       await rejection(breaker.execute(refuseConnection, { id: 1, attempts: 4 }), ConnectionError)
     expect(breaker.state).toBe('open')
+  })
+})
+
+describe('an account without credits', () => {
+  const HOUR = 3_600_000
+  const subject = { id: 1, attempts: 0, kind: 'email' }
+  const broke = (): Promise<never> =>
+    Promise.reject(new OutOfCreditsError('no credits', { endpoint, status: 402 }))
+
+  test('opens the circuit at once, for an hour, and only an answer closes it', async () => {
+    const breaker = new Breaker()
+    await breaker.execute(fine, subject)
+    await rejection(breaker.execute(broke, subject), OutOfCreditsError)
+    expect([breaker.state, breaker.nextProbeAt, breaker.isOutOfCredits]).toEqual(['open', HOUR, true])
+    // A lookup that is refused waits no hour: a run that begins may find credits before.
+    const refused = await rejection(breaker.execute(fine, subject), CircuitOpenError)
+    expect(refused.retryAfterMs).toBe(1_000)
+
+    vi.setSystemTime(HOUR)
+    await rejection(breaker.execute(broke, subject), OutOfCreditsError)
+    expect(breaker.nextProbeAt).toBe(2 * HOUR)
+    expect(breaker.snapshot()).toEqual({
+      probeInMs: HOUR,
+      backoffMs: HOUR,
+      reason: null,
+      cause: 'out_of_credits',
+    })
+
+    // Neither says anything about credits; each is tried again sooner.
+    vi.setSystemTime(2 * HOUR)
+    const limited = new RateLimitedError('slow down', { endpoint, status: 429, retryAfterMs: 60_000 })
+    await rejection(
+      breaker.execute(() => Promise.reject(limited), subject),
+      RateLimitedError,
+    )
+    expect([breaker.isOutOfCredits, breaker.nextProbeAt]).toEqual([true, 2 * HOUR + 60_000])
+    vi.setSystemTime(2 * HOUR + 60_000)
+    await rejection(breaker.execute(fault, subject), ServerError)
+    expect(breaker.isOutOfCredits).toBe(true)
+    expect((breaker.nextProbeAt ?? 0) - Date.now()).toBeLessThanOrEqual(8_000)
+
+    vi.setSystemTime(breaker.nextProbeAt ?? 0)
+    expect(await breaker.execute(fine, subject)).toBe('fine')
+    expect([breaker.state, breaker.isOutOfCredits]).toEqual(['closed', false])
+    await rejection(breaker.execute(fault, subject), ServerError)
+    expect(breaker.state).toBe('closed')
+  })
+
+  test('is inherited, probed at once for a run that begins, and does not stop what costs nothing', async () => {
+    const breaker = new Breaker()
+    breaker.restore({ probeInMs: HOUR / 2, backoffMs: HOUR, reason: null, cause: 'out_of_credits' })
+    expect([breaker.isOutOfCredits, breaker.nextProbeAt]).toEqual([true, HOUR / 2])
+    expect(await breaker.execute(fine)).toBe('fine')
+    expect(breaker.state).toBe('open')
+    breaker.probeCredits()
+    await rejection(breaker.execute(broke, subject), OutOfCreditsError)
+    expect(breaker.nextProbeAt).toBe(HOUR)
+    breaker.probeCredits()
+    expect(await breaker.execute(fine, subject)).toBe('fine')
+    expect(breaker.state).toBe('closed')
+    breaker.probeCredits()
+    expect([breaker.state, breaker.nextProbeAt]).toEqual(['closed', null])
+  })
+
+  test('is what a 402 says once it is proved to be about the endpoint, and not about one input', async () => {
+    const breaker = new Breaker()
+    const unpaid = (): Promise<never> =>
+      Promise.reject(
+        new UnexpectedStatusError('payment required', { endpoint, status: 402, action: 'abort_run' }),
+      )
+    const stops: string[] = []
+    for (let id = 1; id <= 3; id++)
+      await breaker.execute(unpaid, { ...subject, id }).catch((error: Error) => stops.push(error.name))
+    expect(stops).toEqual(['UnexpectedStatusError', 'UnexpectedStatusError', 'OutOfCreditsError'])
+    expect([breaker.isOutOfCredits, breaker.nextProbeAt]).toEqual([true, HOUR])
   })
 })

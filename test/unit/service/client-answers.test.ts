@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { BulkEndpoint } from '../../../src/domain/service/adapter.ts'
 import { createService } from '../../../src/domain/service/service.ts'
-import { clientOf, recordingObserver, serve, serveAlways } from './loopback-service.ts'
+import { MalformedResponseError } from '../../../src/service/errors.ts'
+import { clientOf, recordingObserver, rejection, serve, serveAlways } from './loopback-service.ts'
 
 const person = {
   id: 'p1',
@@ -246,11 +247,14 @@ describe('a submission', () => {
       })
     }
     const named = await submit({
-      readResults: (body, emails) => ({
-        results: emails.map((email, n) => ({
-          request_id: email,
-          data: (body as { people: unknown[] }).people[n],
-        })),
+      read: ({ body }, { emails }) => ({
+        outcome: 'results',
+        delivery: {
+          results: emails.map((email, n) => ({
+            request_id: email,
+            data: (body as { people: unknown[] }).people[n],
+          })),
+        },
       }),
     })
     expect(named.delivery).toEqual({
@@ -261,14 +265,16 @@ describe('a submission', () => {
       ],
     })
     // A miss of an answer that is not complete would be no miss.
-    const partial = await submit({ readResults: () => ({ status: 'partial', results: [] }) })
-    expect(partial.delivery).toMatchObject({ status: 'failed' })
-    const broken = await submit({
-      readResults: () => {
-        throw new TypeError('a mistake in the service')
-      },
+    const partial = await submit({
+      read: () => ({ outcome: 'results', delivery: { status: 'partial', results: [] } }),
     })
-    expect(broken).toMatchObject({ delivery: null, raw: { people: [person, null] } })
+    expect(partial.delivery).toMatchObject({ status: 'failed' })
+    const read = (): never => {
+      throw new TypeError('a mistake in the service')
+    }
+    const broken = await rejection(submit({ read }), MalformedResponseError)
+    expect(JSON.parse(broken.body.toString())).toEqual({ people: [person, null] })
+    expect(broken).toMatchObject({ status: 200, action: 'retry' })
     await expect(submit({ size: 1 })).rejects.toThrow('1 to 1 emails')
   })
 
@@ -276,7 +282,10 @@ describe('a submission', () => {
     const definition = { name: 'Acme', person: { path: '/' }, poll: { path: '/jobs/{job_id}' } } as const
     const fetchJob = async (status: number, body: unknown) => {
       const jobs = await serveAlways(status, body)
-      const reading = await clientOf(jobs, { service: createService(definition) }).fetchJob('a/1')
+      const reading = await clientOf(jobs, { service: createService(definition) }).fetchJob({
+        jobId: 'a/1',
+        emails: [],
+      })
       expect(jobs.received[0]).toMatchObject({ method: 'GET', url: '/jobs/a%2F1' })
       return reading
     }
@@ -294,7 +303,8 @@ describe('a submission', () => {
     }
     const broken = createService({ ...definition, poll: { ...definition.poll, read } })
     const jobs = await serveAlways(200, {})
-    await expect(clientOf(jobs, { service: broken }).fetchJob('1')).rejects.toMatchObject({
+    const fetched = clientOf(jobs, { service: broken }).fetchJob({ jobId: '1', emails: [] })
+    await expect(fetched).rejects.toMatchObject({
       status: 200,
       action: 'retry',
     })

@@ -139,6 +139,11 @@ function describeActivity(data: DashboardData): [Tone, HtmlPart] {
   return last === null ? ['quiet', 'No runs yet.'] : ['good', html`Idle. ${last}`]
 }
 
+const ENDED: Readonly<Record<string, string>> = {
+  budget_reached: 'reached its budget',
+  out_of_credits: 'stopped without credits',
+}
+
 /** The run that ended last, live sync apart. */
 function lastRun(runs: readonly RunOverview[], now: number): Html | null {
   const last = runs.find((run) => !run.alive && run.options.follow !== true) ?? runs.find((run) => !run.alive)
@@ -154,7 +159,7 @@ function lastRun(runs: readonly RunOverview[], now: number): Html | null {
           : ''
         : ` and enriched ${formatCount(enriched)} of ${pluralize(picked, 'row')}`
   const status = (last.totals as { status?: string } | null)?.status
-  const ended = status === 'budget_reached' ? 'reached its budget' : last.state
+  const ended = ENDED[status ?? ''] ?? last.state
   return html`<a href="/runs/${last.id}">Run ${last.id}</a> ${ended}
     ${timeAgo(last.finished_at ?? last.started_at, now)}${did}.`
 }

@@ -1,0 +1,363 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readTroubles } from '../../../src/actions/troubles.ts'
+import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
+import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
+import { createFillrate } from '../../../src/fillrate.ts'
+import { runExitCode } from '../../../src/runs/report.ts'
+import { expireDeadlines } from '../../chaos/fixture.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { type Answer, playService, type PaidService } from '../../support/paid-services.ts'
+
+// Services that say in a body what others say by a status, and jobs whose results name nothing.
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+let tables = 0
+/** A table of people, and the name of its source. */
+async function createPeople(count: number): Promise<{ name: string; sources: object }> {
+  const name = `people${++tables}`
+  await database.pool.query(`create table ${name} (id int primary key, email text, title text)`)
+  await database.pool.query(
+    `insert into ${name} (id, email) select n, 'p' || n || '@${name}.example' from generate_series(1, $1::int) n`,
+    [count],
+  )
+  const source = {
+    kind: 'person',
+    table: name,
+    inputs: { email: 't.email' },
+    outputs: { title: 'title' },
+  }
+  return { name, sources: { [name]: source } }
+}
+
+const open = (service: ServiceDefinition, sources: object, { url }: Pick<PaidService, 'url'>) =>
+  createFillrate({
+    config: {
+      service: { adapter: service, concurrency: 2 },
+      sources: sources as never,
+      bulk: { grace: '0s' },
+    },
+    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'key-1' },
+  })
+
+const toTitle = (email: string): object => ({ title: `Title of ${email}` })
+
+/** How many rows have the title of their own address, and how many another one. */
+async function countTitles(name: string): Promise<{ own: number; others: number }> {
+  const { rows } = await database.pool.query<{ own: number; others: number }>(
+    `select count(*) filter (where title = 'Title of ' || email)::int as own,
+            count(*) filter (where title <> 'Title of ' || email)::int as others from ${name}`,
+  )
+  return rows[0] ?? { own: 0, others: 0 }
+}
+
+/** The error in the body of a 200, and what it means. */
+const readError = ({ body }: ServiceAnswer): ServiceFailure | undefined => {
+  const { error } = (body ?? {}) as { error?: string }
+  switch (error) {
+    case 'too many':
+      return { outcome: 'rate_limited', retryAfterMs: 50 }
+    case 'maintenance':
+      return { outcome: 'transient', retryAfterMs: 50 }
+    case 'no credits':
+      return { outcome: 'out_of_credits' }
+    default:
+      return undefined
+  }
+}
+
+const PERSON = {
+  path: '/person',
+  record: { confidence: null },
+  read: readError,
+} as const satisfies ServiceDefinition['person']
+
+const inOrder = ({ body }: ServiceAnswer, { emails }: JobInputs) => ({
+  outcome: 'results' as const,
+  delivery: {
+    results: emails.map((email, n) => ({
+      request_id: email,
+      data: (body as { people: (object | null)[] }).people[n] ?? null,
+    })),
+  },
+})
+
+/** Ten in a call, with the results in the answer, in order and without names. */
+const ANSWERING: ServiceDefinition = {
+  name: 'In the answer',
+  person: PERSON,
+  bulk: {
+    path: '/bulk',
+    size: 10,
+    results: 'answer',
+    read: (answer, job) => readError(answer) ?? inOrder(answer, job),
+  },
+  fields: { person: { title: 'text' } },
+}
+
+interface Sent {
+  readonly email?: string
+  readonly emails?: readonly string[]
+}
+
+/** Answers as it should, unless `odd` answers in its place. It bills what it answers. */
+const playAnswering = (odd: (sent: Sent, nth: number) => Answer | null): Promise<PaidService> => {
+  let nth = 0
+  return playService(({ body }, bill) => {
+    const sent = body as Sent
+    const answer = odd(sent, ++nth)
+    if (answer !== null) return answer
+    bill(...(sent.emails ?? [sent.email ?? '']))
+    return sent.emails ? { body: { people: sent.emails.map(toTitle) } } : { body: toTitle(sent.email ?? '') }
+  })
+}
+
+describe('an error in the body of a 200 to a bulk call', () => {
+  test.each([
+    ['too many', { throttled: 3, retried: 0 }],
+    ['maintenance', { throttled: 0, retried: 3 }],
+  ])(
+    '%s: the job is posted again, nothing is asked singly, and nothing is in doubt',
+    async (error, counted) => {
+      const { name, sources } = await createPeople(60)
+      const service = await playAnswering((_, nth) => (nth <= 3 ? { body: { error } } : null))
+      await using fillrate = await open(ANSWERING, sources, service)
+      const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
+      expect(report).toMatchObject({
+        status: 'completed',
+        rows: { enriched: 60 },
+        lookups: { requested: 60, in_doubt: 0 },
+        requests: { person: 0, bulk: 9, ...counted },
+      })
+      expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+      expect(await countTitles(name)).toEqual({ own: 60, others: 0 })
+    },
+  )
+
+  test('one that its reader fails on is kept whole, and its inputs are in doubt once and asked singly once', async () => {
+    const { name, sources } = await createPeople(10)
+    const odd = { strange: 'x'.repeat(100_000) }
+    const service = await playAnswering(({ emails }) => (emails ? { body: odd } : null))
+    await using fillrate = await open(ANSWERING, sources, service)
+    const first = await fillrate.run({ budget: 'unlimited', waitMs: 0 })
+    expect(first).toMatchObject({ rows: { waiting: 10 }, requests: { person: 0 }, lookups: { in_doubt: 0 } })
+    const { rows } = await database.pool.query<{ state: string; reason: string; body: string }>(
+      `select d.state, d.reason, convert_from(d.raw, 'UTF8') as body from fillrate.deliveries d
+         join fillrate.jobs j on j.key = d.job_key where j.run_id = $1`,
+      [first.run],
+    )
+    expect(rows.length).toBeGreaterThan(0)
+    expect(JSON.parse(rows[0]?.body ?? '')).toEqual(odd)
+    expect(rows[0]?.state).toBe('quarantined')
+    expect(rows[0]?.reason).toContain("what the service's reader fails on (TypeError)")
+
+    await expireDeadlines(database)
+    const second = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
+    expect(second).toMatchObject({ status: 'completed', rows: { enriched: 10 }, lookups: { in_doubt: 10 } })
+    expect(service.calls.get('/person')).toBe(10)
+    expect(await countTitles(name)).toEqual({ own: 10, others: 0 })
+  })
+
+  test('of a status that is an error its reader is not believed, whether it fails or finds no results', async () => {
+    for (const read of [
+      ANSWERING.bulk?.read,
+      ({ body }: ServiceAnswer) => ({
+        outcome: 'results' as const,
+        delivery: { results: (body as { results?: unknown }).results ?? [] },
+      }),
+    ]) {
+      const { sources } = await createPeople(20)
+      const service = await playService(({ body }, bill) => {
+        const { emails, email = '' } = body as Sent
+        if (service503-- > 0) return { status: 503, body: {} }
+        bill(...(emails ?? [email]))
+        const results = (emails ?? []).map((one) => ({ request_id: one, data: toTitle(one) }))
+        return { body: { people: (emails ?? []).map(toTitle), results, ...toTitle(email) } }
+      })
+      let service503 = 2
+      const definition = {
+        ...ANSWERING,
+        bulk: { ...ANSWERING.bulk, path: '/bulk', read },
+      } as ServiceDefinition
+      await using fillrate = await open(definition, sources, service)
+      const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
+      expect(report).toMatchObject({
+        rows: { enriched: 20 },
+        lookups: { in_doubt: 0 },
+        requests: { person: 0 },
+      })
+    }
+  })
+})
+
+describe('results in order, without names', () => {
+  const POLLED = {
+    name: 'Fetched',
+    person: PERSON,
+    fields: { person: { title: 'text', email: 'text' } },
+  } as const
+  /** @param toRecord what is known of a person */
+  async function playJobs(toRecord: (email: string) => object, first: (polls: number) => Answer | null) {
+    const jobs = new Map<string, { emails: readonly string[]; polls: number }>()
+    return playService(({ path, body }, bill) => {
+      if (path === '/bulk') {
+        const { emails = [] } = body as Sent
+        bill(...emails)
+        const id = `j-${jobs.size + 1}`
+        jobs.set(id, { emails, polls: 0 })
+        return { body: { job_id: id } }
+      }
+      if (path === '/person') throw new Error('asked singly')
+      const job = jobs.get(path.slice('/jobs/'.length))
+      if (job === undefined) return { status: 404, body: {} }
+      return first(++job.polls) ?? { body: { status: 'completed', results: job.emails.map(toRecord) } }
+    })
+  }
+
+  test.each<[string, (email: string) => object, Partial<ServiceDefinition>]>([
+    [
+      'declared as such',
+      toTitle,
+      {
+        bulk: { path: '/bulk', size: 10, ordered: true },
+        poll: {
+          path: '/jobs/{job_id}',
+          after: '100ms',
+          read: (answer) => {
+            const { results } = (answer.body ?? {}) as { results?: object[] }
+            const delivery = { results: results?.map((data) => ({ data })) }
+            return readError(answer) ?? (results && { outcome: 'results', delivery })
+          },
+        },
+      },
+    ],
+    [
+      'named by the reader, where the records name other addresses',
+      (email) => ({ ...toTitle(email), email: `private-${email}` }),
+      {
+        bulk: { path: '/bulk', size: 10 },
+        poll: {
+          path: '/jobs/{job_id}',
+          after: '100ms',
+          read: (answer, { emails, jobId }) => {
+            const { results } = (answer.body ?? {}) as { results?: object[] }
+            if (!jobId.startsWith('j-')) throw new Error('another job')
+            const named = results?.map((data, n) => ({ request_id: emails[n], data }))
+            return readError(answer) ?? (results && { outcome: 'results', delivery: { results: named } })
+          },
+        },
+      },
+    ],
+  ])(
+    'fetched and %s: each is used for its input, and a failed poll is repeated',
+    async (_, toRecord, parts) => {
+      const { name, sources } = await createPeople(40)
+      const service = await playJobs(toRecord, (polls) =>
+        polls === 1 ? { body: { error: 'too many' } } : null,
+      )
+      await using fillrate = await open({ ...POLLED, ...parts }, sources, service)
+      const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
+      expect(report).toMatchObject({
+        status: 'completed',
+        rows: { enriched: 40 },
+        lookups: { requested: 40, in_doubt: 0 },
+        requests: { person: 0 },
+      })
+      expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+      expect(await countTitles(name)).toEqual({ own: 40, others: 0 })
+    },
+  )
+})
+
+describe('an account without credits', () => {
+  const troubles = async (): Promise<string[]> =>
+    (await readTroubles(database.db, { own: [], schedules: null })).map(({ code }) => code)
+  const attempts = async (name: string): Promise<unknown> =>
+    (
+      await database.pool.query(
+        `select sum(attempts)::int as attempts, sum(unconfirmed_calls)::int as doubt
+           from fillrate.lookups where source = $1 and state = 'pending'`,
+        [name],
+      )
+    ).rows[0]
+
+  test.each([
+    ['in a body', { body: { error: 'no credits' } }, ANSWERING],
+    [
+      'by a status',
+      { status: 429, body: {} },
+      { ...ANSWERING, statuses: { 429: 'out_of_credits' as const } },
+    ],
+  ])(
+    '%s stops the run as its own budget would, and is one trouble until a call is answered',
+    async (_, answer, definition) => {
+      const { name, sources } = await createPeople(60)
+      let left = 20
+      const service = await playAnswering(({ emails }) => {
+        left -= emails?.length ?? 1
+        return left < 0 ? answer : null
+      })
+      const run = async () => {
+        await using fillrate = await open(definition, sources, service)
+        return await fillrate.run({ budget: 'unlimited', waitMs: 10_000 })
+      }
+      const first = await run()
+      expect(first).toMatchObject({ status: 'out_of_credits', rows: { enriched: 20, waiting: 40 } })
+      expect(first.reason).toMatch(/^The account at 127\.0\.0\.1:\d+ has no credits left/)
+      expect(runExitCode(first)).toBe(4)
+      expect(await attempts(name)).toEqual({ attempts: 0, doubt: 0 })
+      expect(await troubles()).toEqual(['out_of_credits'])
+
+      // A new process, with what the former one has stored: a run that begins lets one call through.
+      const before = service.calls.get('/bulk') ?? 0
+      expect(await run()).toMatchObject({ status: 'out_of_credits' })
+      expect((service.calls.get('/bulk') ?? 0) + (service.calls.get('/person') ?? 0) - before).toBe(1)
+      expect(await troubles()).toEqual(['out_of_credits'])
+
+      left = 1_000
+      const last = await run()
+      expect(last).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+      expect(await countTitles(name)).toEqual({ own: 60, others: 0 })
+      expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+      expect(await troubles()).toEqual([])
+    },
+  )
+
+  test('a job that is paid for is fetched all the same', async () => {
+    const { name, sources } = await createPeople(60)
+    const jobs: (readonly string[])[] = []
+    let polls = 0
+    const service = await playService(({ path, body }, bill) => {
+      if (path === '/bulk') {
+        if (jobs.length === 2) return { body: { error: 'no credits' } }
+        const { emails = [] } = body as Sent
+        bill(...emails)
+        return { body: { job_id: String(jobs.push(emails)) } }
+      }
+      if (path === '/person') return { body: { error: 'no credits' } }
+      if (++polls < 5) return { status: 404, body: {} }
+      const emails = jobs[Number(path.slice('/jobs/'.length)) - 1] ?? []
+      return {
+        body: {
+          status: 'completed',
+          results: emails.map((email) => ({ request_id: email, data: toTitle(email) })),
+        },
+      }
+    })
+    const definition: ServiceDefinition = {
+      name: 'Fetched',
+      person: PERSON,
+      bulk: { path: '/bulk', size: 10, read: readError },
+      poll: { path: '/jobs/{job_id}', after: '300ms' },
+      fields: { person: { title: 'text' } },
+    }
+    await using fillrate = await open(definition, sources, service)
+    const report = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
+    expect(report).toMatchObject({ status: 'out_of_credits', rows: { enriched: 20, waiting: 40 } })
+    expect(await countTitles(name)).toEqual({ own: 20, others: 0 })
+  })
+})
