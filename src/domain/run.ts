@@ -44,10 +44,9 @@ export interface StoredRunOptions extends Omit<RunSpec, 'sources'> {
   readonly remap?: boolean
 }
 
-/** Who is served first: live sync, then a nightly run, then a backfill. */
+/** Who is served first: live sync, then scheduled and manual runs, then a backfill. */
 export type Priority = 'urgent' | 'normal' | 'low'
 
-/** Live sync goes before scheduled and manual runs, and these before a backfill. */
 export function toPriority(trigger: Trigger): Priority {
   if (trigger === 'follow') return 'urgent'
   return trigger === 'backfill' ? 'low' : 'normal'

@@ -53,7 +53,6 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     const page = stretch ?? (await readCandidates(tx, pass.source, scanOptions(tick)))
     return { ...page, candidates: await settleStamped(tx, pass.source, page.candidates), gone: [] }
   }
-  const listed = Math.min(tick.allowed, tick.size)
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
@@ -67,16 +66,20 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
     known: 0,
     newcomers: 0,
-    next: keys.length === listed ? (keys.at(-1) ?? null) : null,
+    next: keys.length === listLimit(tick) ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
     densest: candidates.length,
   }
 }
 
+/** The most keys of a page that is listed. */
+const listLimit = ({ allowed, size }: PickTick): number => Math.min(allowed, size)
+
 /** The keys of a phase that reads Fillrate's own tables. */
-export function listPhaseKeys({ run, runningIds, pass, allowed, size }: PickTick, tx: Tx): Promise<string[]> {
+export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
+  const { run, runningIds, pass } = tick
   const { source, after } = pass
-  const limit = Math.min(allowed, size)
+  const limit = listLimit(tick)
   switch (pass.phase) {
     case 'requeued':
       return listRequeuedRows(tx, source.name, run.id, after ?? '', limit)
