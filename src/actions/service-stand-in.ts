@@ -121,7 +121,7 @@ class PlayedJobs {
     if (typeof of !== 'string')
       return { ...answer, body: fitAnswer(answer.body, from.map(toList), emails.map(toList)) }
     const id = this.#createId(of)
-    const requestIds = this.#readRequestIds(answer.body, from)
+    const requestIds = this.#readRequestIds(answer, from)
     const job = {
       of,
       from: from.map((email, n) => [email, ...(requestIds[n] ?? [])]),
@@ -159,8 +159,12 @@ class PlayedJobs {
   }
 
   /** The identifier of each input, in the order of the inputs; none of an acceptance without. */
-  #readRequestIds(body: unknown, emails: readonly string[]): readonly (readonly string[])[] {
-    const { requestIds } = (this.#service.bulk?.readAcceptance ?? parseBulkResponse)(body)
+  #readRequestIds(
+    { status = 200, headers = {}, body }: CannedAnswer,
+    emails: readonly string[],
+  ): readonly (readonly string[])[] {
+    const reading = this.#service.bulk?.read?.({ status, headers, body }, { emails })
+    const { requestIds = null } = reading?.outcome === 'accepted' ? reading : parseBulkResponse(body)
     if (requestIds === null) return []
     return emails.map((email, n) => toList(Array.isArray(requestIds) ? requestIds[n] : requestIds[email]))
   }

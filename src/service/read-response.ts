@@ -2,14 +2,15 @@ import { isTerminalStatus } from '../domain/job.ts'
 import { firstPresent, isObject } from '../domain/json.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 import type { ServiceReading } from '../domain/service/adapter.ts'
-import type {
-  AwaitedJob,
-  BulkReading,
-  JobProgress,
-  JobReading,
-  ServiceAnswer,
-  ServiceDelivery,
-  ServiceFailure,
+import {
+  type AwaitedJob,
+  type BulkReading,
+  FAILURES,
+  type JobProgress,
+  type JobReading,
+  type ServiceAnswer,
+  type ServiceDelivery,
+  type ServiceFailure,
 } from '../domain/service/messages.ts'
 import { applyMeaning } from '../domain/service/head.ts'
 import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
@@ -46,17 +47,8 @@ export function readOwn<Reading extends OwnReading>(
   }
 }
 
-const FAILURES: ReadonlySet<string> = new Set<ServiceFailure['outcome']>([
-  'unreadable',
-  'rejected',
-  'unauthorized',
-  'transient',
-  'rate_limited',
-  'banned',
-  'out_of_credits',
-])
 const OUTCOMES: ReadonlySet<string> = new Set<(ServiceReading | BulkReading | JobReading)['outcome']>([
-  ...(FAILURES as ReadonlySet<ServiceFailure['outcome']>),
+  ...FAILURES,
   'found',
   'not_found',
   'accepted',
@@ -71,7 +63,8 @@ function checkReading(reading: OwnReading): void {
   if (!OUTCOMES.has(reading.outcome) || !hasDelivery) throw new TypeError('no reading')
 }
 
-export const isFailure = (reading: OwnReading): reading is ServiceFailure => FAILURES.has(reading.outcome)
+export const isFailure = (reading: OwnReading): reading is ServiceFailure =>
+  FAILURES.includes(reading.outcome as ServiceFailure['outcome'])
 
 /** The head of a response, with the status of what the body says in place of an answer. */
 export const withMeaning = (head: HttpExchange['head'], reading: OwnReading | null): HttpExchange['head'] =>

@@ -150,19 +150,6 @@ function findInRecords({ person, company, fields, credits }: ServiceDefinition):
 
 function findUnusedParts({ bulk, rate, company, person }: ServiceDefinition): CheckedProblem[] {
   const problems: CheckedProblem[] = []
-  const isAnswered = bulk?.results === 'answer'
-  if (bulk?.readResults !== undefined && !isAnswered)
-    problems.push(
-      warning(
-        'bulk.readResults',
-        'a reader of answers with results',
-        "`results: 'answer'`; a delivery is read by `webhook.read`, a poll by `poll.read`",
-      ),
-    )
-  if (bulk?.readAcceptance !== undefined && isAnswered)
-    problems.push(
-      warning('bulk.readAcceptance', 'a reader of acceptances', "`readResults`, as `results` is 'answer'"),
-    )
   const limits = typeof rate?.limit === 'object' && !Array.isArray(rate.limit) ? rate.limit : {}
   for (const name of Object.keys(limits))
     if ({ person, company, bulk }[name] === undefined)

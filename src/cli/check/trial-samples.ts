@@ -51,19 +51,20 @@ export function sampleRecord(definition: ServiceDefinition, kind: 'person' | 'co
   return confidence === null ? wrapped : { ...wrapped, [confidence]: place?.confidenceMax ?? 1 }
 }
 
+export function sampleAnswer(text: string, status: number, body: unknown): Sample {
+  const headers = createSampleHeaders()
+  return { text, arguments: [{ status, headers: headers.values, body }], headers }
+}
+
 /** Answers to a lookup or a poll: an outage's page, nothing, an error, and a record. */
 export function sampleAnswers(definition: ServiceDefinition, kind: 'person' | 'company'): Sample[] {
-  const answer = (text: string, status: number, body: unknown): Sample => {
-    const headers = createSampleHeaders()
-    return { text, arguments: [{ status, headers: headers.values, body }], headers }
-  }
   return [
-    answer('an empty body', 200, undefined),
-    answer('the body null', 200, null),
-    answer('the body {}', 200, {}),
-    answer('the body []', 200, []),
-    answer('a 404 without a body', 404, undefined),
-    answer('a 502 with a page', 502, undefined),
-    answer('a record of its fields', 200, sampleRecord(definition, kind)),
+    sampleAnswer('an empty body', 200, undefined),
+    sampleAnswer('the body null', 200, null),
+    sampleAnswer('the body {}', 200, {}),
+    sampleAnswer('the body []', 200, []),
+    sampleAnswer('a 404 without a body', 404, undefined),
+    sampleAnswer('a 502 with a page', 502, undefined),
+    sampleAnswer('a record of its fields', 200, sampleRecord(definition, kind)),
   ]
 }

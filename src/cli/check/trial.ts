@@ -1,17 +1,23 @@
 import { isPromise } from 'node:util/types'
-import { isObject } from '../../domain/json.ts'
+import { isObject, type JsonObject } from '../../domain/json.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import {
   type CompanyInput,
   type LookupEndpoint,
   type PersonInput,
   type ServiceDefinition,
-  STATUS_MEANINGS,
 } from '../../domain/service/adapter.ts'
+import { FAILURES } from '../../domain/service/messages.ts'
 import { createService, type RequestParts } from '../../domain/service/service.ts'
 import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
-import { createSampleHeaders, type Sample, sampleAnswers, sampleRecord } from './trial-samples.ts'
+import {
+  createSampleHeaders,
+  type Sample,
+  sampleAnswers,
+  sampleRecord,
+  sampleAnswer,
+} from './trial-samples.ts'
 
 /** Made up: no trial is about a real person. */
 export const SAMPLE_INPUTS = {
@@ -22,10 +28,12 @@ export const SAMPLE_INPUTS = {
 } as const satisfies Record<string, PersonInput | CompanyInput>
 /** A function that sorts them in their place would mix up results that come in their order. */
 const SAMPLE_EMAILS = Object.freeze(['ada@example.com', 'bob@example.com'])
+const SAMPLE_INPUTS_OF_JOB = Object.freeze({ emails: SAMPLE_EMAILS })
 const SAMPLE_JOB = 'JOB-1'
 
-const LOOKUP_OUTCOMES = ['found', 'unreadable', ...STATUS_MEANINGS]
-const JOB_OUTCOMES = ['pending', 'results', 'gone']
+const LOOKUP_OUTCOMES = ['found', 'not_found', 'accepted', ...FAILURES]
+const BULK_OUTCOMES = ['accepted', 'results', ...FAILURES]
+const JOB_OUTCOMES = ['pending', 'results', 'gone', ...FAILURES]
 
 const USUAL_RATE_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after']
 
@@ -41,24 +49,26 @@ type Judge = (
  */
 export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
   const { person, company, bulk, webhook, poll, rate } = definition
+  const bodies = resultBodies(definition).filter(isOfObject)
+  const deliveries = [...withJob(bodies, SAMPLE_INPUTS_OF_JOB), ...withJob(bodies, null)]
+  const polls = withJob(sampleAnswers(definition, 'person'), { jobId: SAMPLE_JOB, ...SAMPLE_INPUTS_OF_JOB })
   return [
     ...(person ? tryLookup('person', person as LookupEndpoint<never>, definition) : []),
     ...(company ? tryLookup('company', company as LookupEndpoint<never>, definition) : []),
     ...tryFunction('bulk.body', bulk?.body, [toSample(sampleBulk(definition))], namesInputs(SAMPLE_EMAILS)),
-    ...tryFunction('bulk.readAcceptance', bulk?.readAcceptance, BODIES, judgeAcceptance),
     ...tryFunction(
-      'bulk.readResults',
-      bulk?.readResults,
-      withEmails(resultBodies(definition)),
-      judgeDelivery,
+      'bulk.read',
+      bulk?.read,
+      withJob(bulkAnswers(definition), SAMPLE_INPUTS_OF_JOB),
+      judgeBulk,
     ),
-    ...tryFunction('webhook.read', webhook?.read, resultBodies(definition).filter(isOfObject), judgeDelivery),
+    ...tryFunction('webhook.read', webhook?.read, deliveries, judgeDelivery),
     ...tryFunction('webhook.signature.payload', webhook?.signature.payload, [SIGNED], (result) =>
       typeof result === 'string' ? null : { found: describe(result), expected: 'the text that is signed' },
     ),
     ...tryFunction('poll.query', poll?.query, [toSample(SAMPLE_JOB)], judgeQuery),
     ...tryFunction('poll.body', poll?.body, [toSample(SAMPLE_JOB)], judgeBody),
-    ...tryFunction('poll.read', poll?.read, sampleAnswers(definition, 'person'), judgeJob),
+    ...tryFunction('poll.read', poll?.read, polls, judgeJob),
     ...tryHeaders(rate),
   ]
 }
@@ -127,7 +137,7 @@ function tryOnce(
       ...at,
       found: `it throws for ${sample.text}: ${shorten(error instanceof Error ? `${error.name}: ${error.message}` : String(error))}`,
       expected: /read/.test(place)
-        ? /^(?:person|company|poll)/.test(place)
+        ? /^(?:person|company|bulk|poll)/.test(place)
           ? 'a reading of any answer: `undefined` or `unreadable` where it does not know it'
           : 'what it reads of any body: nothing, where it does not know it'
         : 'a value for every input that the service takes',
@@ -154,13 +164,19 @@ function toSample(...values: readonly unknown[]): Sample {
 }
 
 const isOfObject = (sample: Sample): boolean => isObject(sample.arguments[0])
-const withEmails = (samples: readonly Sample[]): Sample[] =>
-  samples.map((one) => ({ ...one, arguments: [...one.arguments, SAMPLE_EMAILS] }))
+const withJob = (samples: readonly Sample[], job: object | null): Sample[] =>
+  samples.map((one) => ({ ...one, arguments: [...one.arguments, job] }))
 
 const resultBodies = (definition: ServiceDefinition): Sample[] => {
   const record = sampleRecord(definition, 'person')
   return [...BODIES, toSample({ results: [record] }), toSample([record])]
 }
+
+/** Answers that hold a record, an error, a job or results. */
+const bulkAnswers = (definition: ServiceDefinition): Sample[] => [
+  ...sampleAnswers(definition, 'person'),
+  ...resultBodies(definition).map(({ text, arguments: [body] }) => sampleAnswer(text, 200, body)),
+]
 
 const sampleBulk = ({ bulk, webhook }: ServiceDefinition): object => ({
   emails: SAMPLE_EMAILS,
@@ -244,9 +260,24 @@ const judgeReading: Judge = (result) => {
 const judgeJob: Judge = (result, sample) => {
   if (result === undefined) return null
   const wrong = judgeOutcome(result, JOB_OUTCOMES)
-  if (wrong !== null || !isObject(result) || result['outcome'] !== 'results') return wrong
-  return judgeDelivery(result['delivery'], sample)
+  return wrong ?? judgeResults(result as JsonObject, sample)
 }
+
+const judgeBulk: Judge = (result, sample) => {
+  if (result === undefined) return null
+  const wrong = judgeOutcome(result, BULK_OUTCOMES)
+  if (wrong !== null) return wrong
+  const { outcome, jobId } = result as JsonObject
+  if (outcome === 'accepted' && jobId !== null && typeof jobId !== 'string')
+    return {
+      found: `a jobId that is ${describe(jobId)}`,
+      expected: 'a text, or null if the service sends none',
+    }
+  return judgeResults(result as JsonObject, sample)
+}
+
+const judgeResults = ({ outcome, delivery }: JsonObject, sample: Sample): ReturnType<Judge> =>
+  outcome === 'results' ? judgeDelivery(delivery, sample) : null
 
 function judgeOutcome(result: unknown, outcomes: readonly string[]): ReturnType<Judge> {
   const outcome = isObject(result) ? result['outcome'] : undefined
@@ -260,11 +291,6 @@ const judgeDelivery: Judge = (result) =>
   isObject(result) && Object.hasOwn(result, 'results')
     ? null
     : { found: describe(result), expected: 'an object with `results`: { results: [{ request_id, data }] }' }
-
-const judgeAcceptance: Judge = (result) =>
-  isObject(result) && Object.hasOwn(result, 'jobId')
-    ? null
-    : { found: describe(result), expected: 'an object with `jobId`: { jobId, requestIds: null }' }
 
 function tryHeaders(rate: ServiceDefinition['rate']): CheckedProblem[] {
   if (typeof rate?.headers !== 'function') return []

@@ -44,6 +44,16 @@ export type ServiceFailure =
   | { outcome: 'transient'; reason?: string; retryAfterMs?: number }
   | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
 
+export const FAILURES = [
+  'unreadable',
+  'rejected',
+  'unauthorized',
+  'transient',
+  'rate_limited',
+  'banned',
+  'out_of_credits',
+] as const satisfies readonly ServiceFailure['outcome'][]
+
 /** The identifiers that an acceptance gives: by email, or in the order of the emails. */
 export interface BulkAcceptance {
   /** The service's identifier of the job; null if it sent none. */

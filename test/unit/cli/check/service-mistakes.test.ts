@@ -235,15 +235,15 @@ const MISTAKES: readonly (readonly [
   ],
   [
     'results as a list',
-    { ...good, bulk: { ...bulk, readResults: (body: unknown) => (Array.isArray(body) ? body : []) } },
-    'service.bulk.readResults',
+    { ...good, bulk: { ...bulk, read: () => ({ outcome: 'results', delivery: [] }) } },
+    'service.bulk.read',
     /a list.*an object with `results`/,
   ],
   [
-    'a reader of results where there is none to read',
-    { ...polled, bulk: { path: '/jobs', readResults: bulk.readResults } },
-    'service.bulk.readResults',
-    /`results: 'answer'`/,
+    'an acceptance whose identifier is a number',
+    { ...polled, bulk: { path: '/jobs', read: () => ({ outcome: 'accepted', jobId: 17 }) } },
+    'service.bulk.read',
+    /17.*a text, or null/,
   ],
   ['a poll of no job', { ...polled, poll: { path: '/jobs/status' } }, 'service.poll.path', /\{job_id\}/],
   [
@@ -325,7 +325,7 @@ test('the compiler finds those that are of another type', () => {
     // @ts-expect-error -- a read with an outcome of its own
     () => defineService({ name: 'a', person: { path, read: () => ({ outcome: 'notfound' }) } }),
     // @ts-expect-error -- results as a list
-    () => defineService({ name: 'a', person: { path }, bulk: { path, readResults: () => [] } }),
+    () => defineService({ name: 'a', person: { path }, bulk: { path, read: () => [] } }),
     () =>
       defineService({
         name: 'a',
