@@ -6,10 +6,10 @@ export { defineConfig, type ConfigInput } from './config/define.ts'
 export {
   defineService,
   type ServiceDefinition,
-  type ServiceAuth,
   type ServiceReading,
   type StatusMeaning,
 } from './domain/service/adapter.ts'
+export type { ServiceAuth } from './domain/service/auth.ts'
 export { type ServiceAnswer, type ServiceDelivery } from './domain/service/messages.ts'
 export { testService, type DeliveryCase, type ServiceCase } from './actions/service-cases.ts'
 export { createFillrate } from './fillrate.ts'

@@ -3,7 +3,13 @@ import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../domain/json.ts'
 import type { PollCall, Service } from '../domain/service/service.ts'
-import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
+import {
+  type CannedAnswer,
+  parseSentBody,
+  readRequest,
+  type SentRequest,
+  writeCaseAnswer,
+} from './case-messages.ts'
 import type { DeliveryCase, ServiceCase } from './service-cases.ts'
 
 /** A stand-in of a service: it answers the requests of the cases, and says of others that it has no case. */
@@ -158,7 +164,7 @@ function toSent<Input>(
     method,
     path: parts.path ?? path,
     query: Object.fromEntries(new URLSearchParams(parts.query)),
-    body: parts.body === undefined ? '' : JSON.parse(parts.body),
+    body: parseSentBody(parts.body ?? '', parts.isForm === true),
   }
 }
 

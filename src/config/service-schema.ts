@@ -11,7 +11,8 @@ import {
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
-import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
+import { booleanFlag, objectLike, oneOfStrings, requiredString } from './primitives.ts'
+import { headerName, parameterName, sentValues, serviceAuth } from './service-auth-schema.ts'
 
 const EXPECTED_FUNCTION = 'a function'
 const aFunction = z.custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
@@ -43,11 +44,6 @@ function pathWith(placeholders: readonly string[]) {
     })
 }
 
-const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
-const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
-const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
-const EXPECTED_AUTH = "'bearer', 'basic', { header: 'x-api-key' } or { query: 'api_key' }"
-
 const method = oneOfStrings(CALL_METHODS).optional()
 const positive = (most: number) =>
   z
@@ -74,6 +70,7 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
       path: pathWith(placeholders),
       query: aFunction.optional(),
       body: aFunction.optional(),
+      form: booleanFlag.optional(),
       inputs: z
         .array(oneOfStrings(inputs), { error: 'a list of inputs' })
         .min(1, { error: 'at least one input; leave `inputs` out for all' })
@@ -140,19 +137,9 @@ export const serviceSchema = z
   .strictObject(
     {
       name: requiredString("the service's name"),
-      auth: z
-        .union(
-          [
-            z.enum(['bearer', 'basic']),
-            z.strictObject({ header: headerName, prefix: z.string().optional() }),
-            z.strictObject({ query: z.string().min(1) }),
-          ],
-          { error: EXPECTED_AUTH },
-        )
-        .optional(),
-      headers: z
-        .record(headerName, z.string(), { error: objectLike("{ accept: 'application/json' }") })
-        .optional(),
+      auth: serviceAuth.optional(),
+      headers: sentValues(headerName, "{ accept: 'application/json' }"),
+      query: sentValues(parameterName, "{ version: '2' }"),
       person: lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.person).optional(),
       personByEmail: lookupEndpoint(['email'], ['email']).optional(),
       company: lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company).optional(),
@@ -163,6 +150,7 @@ export const serviceSchema = z
             path: pathWith([]),
             size: positive(MAX_JOB_SIZE).optional(),
             body: aFunction.optional(),
+            form: booleanFlag.optional(),
             results: oneOfStrings(BULK_RESULTS).optional(),
             readAcceptance: aFunction.optional(),
             ordered: z.boolean().optional(),
@@ -181,15 +169,21 @@ export const serviceSchema = z
       webhook: z
         .strictObject(
           {
-            signature: z.strictObject(
+            signature: z.union(
+              [
+                z.literal('none'),
+                z.strictObject({
+                  header: headerName,
+                  algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
+                  encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
+                  prefix: z.string().optional(),
+                  payload: aFunction.optional(),
+                }),
+              ],
               {
-                header: headerName,
-                algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
-                encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
-                prefix: z.string().optional(),
-                payload: aFunction.optional(),
+                error:
+                  "an object such as { header: 'x-signature', algorithm: 'sha256', encoding: 'hex' }, or 'none' for deliveries without one",
               },
-              { error: objectLike("{ header: 'x-signature', algorithm: 'sha256', encoding: 'hex' }") },
             ),
             read: aFunction.optional(),
           },
@@ -203,6 +197,7 @@ export const serviceSchema = z
             path: pathWith(['job_id']),
             query: aFunction.optional(),
             body: aFunction.optional(),
+            form: booleanFlag.optional(),
             after: z
               .string({ error: EXPECTED_DURATION })
               .refine((text) => parseDuration(text) !== null, { error: EXPECTED_DURATION })
@@ -268,41 +263,58 @@ export const serviceSchema = z
     },
     { error: "a service from defineService({ name: 'Acme Data', person: { path: '/v2/people/find' } })" },
   )
-  .superRefine(({ person, company, bulk, webhook, poll, credits, fields: described }, context) => {
-    if (person === undefined && company === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['person'],
-        message: 'an endpoint for a person, a company, or both',
-      })
-    if (bulk !== undefined && person === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['person'],
-        message: 'an endpoint for one person: what a job leaves without a result is requested singly',
-      })
-    const results = bulk?.results ?? (poll === undefined ? 'webhook' : null)
-    if (bulk !== undefined && results === 'webhook' && webhook === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['webhook'],
-        message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
-        params: { found: 'nothing, and `bulk` delivers its results by webhook' },
-      })
-    if (results === 'poll' && poll === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['poll'],
-        message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
-        params: { found: 'nothing, and the results of `bulk` are fetched' },
-      })
-    const known = new Set([...Object.keys(described?.person ?? {}), ...Object.keys(described?.company ?? {})])
-    for (const field of Object.keys(credits?.fields ?? {}))
-      if (!known.has(field))
+  .superRefine(
+    ({ person, personByEmail, company, bulk, webhook, poll, credits, fields: described }, context) => {
+      if (person === undefined && company === undefined)
         context.addIssue({
           code: 'custom',
-          path: ['credits', 'fields', field],
-          message: 'a field of `fields`',
-          params: { found: `'${field}', which no record has` },
+          path: ['person'],
+          message: 'an endpoint for a person, a company, or both',
         })
-  })
+      if (bulk !== undefined && person === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['person'],
+          message: 'an endpoint for one person: what a job leaves without a result is requested singly',
+        })
+      for (const [name, endpoint] of Object.entries({ person, personByEmail, company, poll }))
+        if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
+          context.addIssue({
+            code: 'custom',
+            path: [name, 'form'],
+            message: "an endpoint with a body: `method: 'POST'`, or `body`",
+            params: { found: 'a form, where nothing is sent in a body' },
+          })
+      const results = bulk?.results ?? (poll === undefined ? 'webhook' : null)
+      if (bulk !== undefined && results === 'webhook' && webhook === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['webhook'],
+          message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
+          params: { found: 'nothing, and `bulk` delivers its results by webhook' },
+        })
+      if (results === 'poll' && poll === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['poll'],
+          message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
+          params: { found: 'nothing, and the results of `bulk` are fetched' },
+        })
+      const known = new Set([
+        ...Object.keys(described?.person ?? {}),
+        ...Object.keys(described?.company ?? {}),
+      ])
+      for (const field of Object.keys(credits?.fields ?? {}))
+        if (!known.has(field))
+          context.addIssue({
+            code: 'custom',
+            path: ['credits', 'fields', field],
+            message: 'a field of `fields`',
+            params: { found: `'${field}', which no record has` },
+          })
+    },
+  )
+
+/** Whether an endpoint has a body of its own accord: a lookup that is posted, with the input's fields. */
+const isPosted = (endpoint: string, method: string | undefined): boolean =>
+  endpoint !== 'poll' && (method ?? (endpoint === 'company' ? 'GET' : 'POST')) === 'POST'

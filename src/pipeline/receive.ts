@@ -7,6 +7,7 @@ import * as deliveries from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceBatch } from '../util/trace.ts'
+import { verifyJobAddress } from '../webhook/address.ts'
 import { normalizeDelivery, parseReceived, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
@@ -19,6 +20,8 @@ interface WebhookPost {
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>
   /** From the path; anything but a UUID is none of our jobs. */
   readonly job: string | null
+  /** From the path, where deliveries have no signature. */
+  readonly token?: string | null
 }
 
 export type WebhookReceipt = 'accepted' | 'duplicate' | 'bad_signature'
@@ -55,8 +58,7 @@ export function createWebhookReceiver(
   return async (post) => {
     const service = currentService()
     if (service === null) throw new Error('the configuration is not read yet')
-    const header = (name: string): string => String(post.headers?.[name.toLowerCase()] ?? '')
-    if (!verifyWebhook(post.body, post.signature, secrets, service.signature, header)) return 'bad_signature'
+    if (!verifyPost(post, secrets, service)) return 'bad_signature'
     const delivery = toReceivedDelivery(post, service)
     const startedAt = Date.now()
     const stored = insert(delivery)
@@ -69,6 +71,17 @@ export function createWebhookReceiver(
     }))
     return inserted.has(delivery.contentForJob) || inserted.has(delivery.content) ? 'accepted' : 'duplicate'
   }
+}
+
+/** Whether it comes from the service: by its signature, or by the token of its job in its address. */
+function verifyPost(
+  { body, headers, job, token = null, signature: claimed }: WebhookPost,
+  secrets: readonly string[],
+  { signature }: Pick<Service, 'signature'>,
+): boolean {
+  if (signature === 'none') return verifyJobAddress(job, token, secrets)
+  const header = (name: string): string => String(headers?.[name.toLowerCase()] ?? '')
+  return verifyWebhook(body, claimed, secrets, signature, header)
 }
 
 function toReceivedDelivery(post: WebhookPost, service: Service): deliveries.ReceivedDelivery {

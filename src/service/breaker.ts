@@ -13,6 +13,7 @@ import {
   MalformedResponseError,
   ServiceError,
   TimeoutError,
+  TokenUnavailableError,
   UnexpectedStatusError,
 } from './errors.ts'
 import { FaultHistory } from './fault-history.ts'
@@ -221,6 +222,8 @@ type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'isUnreachable'>
 
 /** A fault in a few words, without what differs from call to call. */
 function summarizeFault(error: ServiceError): FaultSummary {
+  if (error instanceof TokenUnavailableError)
+    return { reason: error.reason, isUnreachable: error.isUnreachable }
   if (error instanceof ConnectionError) {
     const code = networkErrorCode(error.cause)
     return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', isUnreachable: true }

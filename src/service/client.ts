@@ -33,7 +33,8 @@ import type { LookupCall, Service } from '../domain/service/service.ts'
  * const options: ClientOptions = { baseUrl: 'https://api.example.com', apiKey: ['new-key', 'old-key'], timeoutMs: 10_000 }
  */
 export type ClientOptions = TransportOptions
-export type { CallOptions, KeyRejection } from './transport.ts'
+export type { CallOptions } from './transport.ts'
+export type { KeyRejection } from './key-judge.ts'
 export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 export type { BulkInput } from '../domain/service/messages.ts'
 
@@ -144,11 +145,7 @@ export class EnrichmentClient {
     const { endpoint, readAcceptance, results } = bulk
     const read = readAcceptance ?? parseBulkResponse
     const checked = parseBulkInput(input, bulk)
-    const response = await this.#transport.send(
-      endpoint,
-      { body: JSON.stringify(bulk.body(checked)) },
-      options,
-    )
+    const response = await this.#transport.send(endpoint, bulk.build(checked), options)
     const { head, failure, body } = response.exchange
     if (head.status === 202) {
       const parsed = failure === null ? parseResponseBody(body) : null

@@ -1,5 +1,7 @@
 import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { Environment } from '../../config/environment.ts'
+import { readServiceEnvironment } from '../../config/service-environment.ts'
+import { isOAuth } from '../../domain/service/auth.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
 import type { LookupCall, Service } from '../../domain/service/service.ts'
@@ -9,6 +11,7 @@ import { toServiceAddress } from '../../service/dispatcher.ts'
 import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
 import { describeTrouble } from '../../domain/trouble.ts'
+import { describeTokenRequest } from './client.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
@@ -23,20 +26,23 @@ const SAMPLE_DOMAIN: CompanyInput = { domain: 'example.com' }
 /** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
 export function* describeRequests(service: Service, environment: Environment): Generator<Finding> {
   const base = environment.baseUrl ?? 'FILLRATE_BASE_URL'
-  const credential = credentialFor(service.auth ?? authOfStyle(environment.auth), PLACEHOLDER_KEY)
+  const auth = service.auth ?? authOfStyle(environment.auth)
+  if (isOAuth(auth)) yield describeTokenRequest(auth.oauth, base)
+  const credential = credentialFor(auth, PLACEHOLDER_KEY)
   const header =
     credential.header === null ? [] : [`${credential.header[0]}: ${maskKey(credential.header[1])}`]
-  const own = Array.from(
-    { length: service.headers.length / 2 },
-    (_, index) => `${service.headers[2 * index]}: ${service.headers[2 * index + 1]}`,
-  )
+  const shown = (value: string | object): string => (typeof value === 'string' ? value : '•••')
+  const own = Object.entries(service.headers).map(([name, value]) => `${name}: ${shown(value)}`)
+  const ownQuery = Object.entries(service.query).map(([name, value]) => `${name}=${shown(value)}`)
   const describe = (
     name: string,
     endpoint: string,
     parts: ReturnType<LookupCall<never>['build']>,
   ): Finding => {
     const [method = '', path = ''] = endpoint.split(' ')
-    const query = [parts.query, credential.query && maskKey(credential.query)].filter(Boolean).join('&')
+    const query = [parts.query, ...ownQuery, credential.query && maskKey(credential.query)]
+      .filter(Boolean)
+      .join('&')
     const lines = [
       `${method} ${base}${parts.path ?? path}${query === '' ? '' : `?${query}`}`,
       ...header,
@@ -51,10 +57,12 @@ export function* describeRequests(service: Service, environment: Environment): G
   if (company) yield describe('by domain', company.endpoint, company.build(SAMPLE_DOMAIN))
   if (bulk) {
     const isDelivered = bulk.results === 'webhook'
-    const webhookUrl = isDelivered ? 'https://fillrate.example/webhooks/enrichment/JOB' : null
-    const body = JSON.stringify(bulk.body({ emails: ['ada@example.com', 'bob@example.com'], webhookUrl }))
-    yield describe('bulk', bulk.endpoint, { body })
-    if (webhookUrl !== null && !body.includes(webhookUrl))
+    const token = service.signature === 'none' ? '/TOKEN' : ''
+    const webhookUrl = isDelivered ? `https://fillrate.example/webhooks/enrichment/JOB${token}` : null
+    const parts = bulk.build({ emails: ['ada@example.com', 'bob@example.com'], webhookUrl })
+    yield describe('bulk', bulk.endpoint, parts)
+    const sent = parts.isForm === true ? decodeURIComponent(parts.body ?? '') : (parts.body ?? '')
+    if (webhookUrl !== null && !sent.includes(webhookUrl))
       yield createFinding('bulk', 'warning', '`bulk.body` leaves out the address of the webhook', {
         todo: 'Add `webhookUrl` to it, unless the address is registered with the service.',
       })
@@ -89,12 +97,15 @@ export async function* makeOneCall(
   environment: Environment,
   input: LookupInput,
 ): AsyncGenerator<Finding> {
-  const { baseUrl, apiKeys, auth, proxies } = environment
+  const { baseUrl, apiKeys, auth, proxies, clientCertificate: certificate } = environment
   const [apiKey] = apiKeys
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKey === undefined)
     return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
-  const client = new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service })
+  const { variables, problems } = readServiceEnvironment(service, environment)
+  if (problems.length > 0)
+    return yield createFinding('call', 'skipped', 'the environment lacks what the service needs')
+  const client = new EnrichmentClient({ baseUrl, apiKey, auth, proxies, certificate, variables, service })
   try {
     const { outcome, record, ...rest } = await understand(service, client, input)
     const parts = Object.entries(rest).filter(([, value]) => value !== undefined)

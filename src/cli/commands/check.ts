@@ -5,11 +5,13 @@ import { ConfigProblems, formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import {
   type Finding,
+  createFailedFinding,
   createFinding,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
 } from '../check/finding.ts'
+import { readServiceEnvironment } from '../../config/service-environment.ts'
 import {
   type CliCallOf,
   Exit,
@@ -95,7 +97,8 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   }
   const { checkDatabase } = await import('../check/database.ts')
   const { checkApiKey, checkService, createRateFinding } = await import('../check/service.ts')
-  const { checkBulkSetup } = await import('../check/bulk.ts')
+  const { checkBulkSetup, describeUnsigned } = await import('../check/bulk.ts')
+  const { describeCertificate } = await import('../check/client.ts')
   const { compareClocks } = await import('../check/clock.ts')
   const withoutDatabase = needs('database', 'DATABASE_URL')
   if (withoutDatabase !== null) yield withoutDatabase
@@ -106,12 +109,23 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   if (hasInvalidService)
     for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
   else {
-    yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment, service)
+    const { problems } = readServiceEnvironment(service, environment)
+    if (problems.length > 0) yield createFailedFinding('environment', ...problems)
+    yield (
+      needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ??
+        (problems.length > 0
+          ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
+          : await checkApiKey(environment, service))
+    )
+    if (environment.clientCertificate !== null)
+      yield describeCertificate(environment.clientCertificate, now())
     if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
     yield (
       needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
         (await checkBulkSetup(environment, service, await openLog(call, environment)))
     )
+    const unsigned = describeUnsigned(environment, service)
+    if (unsigned !== null) yield unsigned
     if (flags.service) yield* describeRequests(service, environment)
     if (callInput !== null) yield* makeOneCall(service, environment, callInput)
   }
