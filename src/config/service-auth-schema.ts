@@ -1,7 +1,13 @@
 import { z } from 'zod'
+import { SIGNATURE_ALGORITHMS, SIGNATURE_ENCODINGS } from '../domain/service/adapter.ts'
 import { CLIENT_CREDENTIALS } from '../domain/service/auth.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 import { objectLike, oneOfStrings, requiredString } from './primitives.ts'
+
+const EXPECTED_FUNCTION = 'a function'
+export const aFunction = z.custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
+  error: EXPECTED_FUNCTION,
+})
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
@@ -58,7 +64,7 @@ export const parameterName = z.string({ error: EXPECTED_NAME }).min(1, { error: 
 /** How the key is sent, or exchanged for a token. */
 export const serviceAuth = z.union(
   [
-    z.enum(['bearer', 'basic']),
+    z.enum(['bearer', 'basic'], { error: EXPECTED_AUTH }),
     z.strictObject({ header: headerName, prefix: z.string().optional() }),
     z.strictObject({ query: parameterName }),
     z.strictObject({
@@ -74,4 +80,22 @@ export const serviceAuth = z.union(
     }),
   ],
   { error: EXPECTED_AUTH },
+)
+
+const EXPECTED_SIGNATURE =
+  "an object such as { header: 'x-signature', algorithm: 'sha256', encoding: 'hex' }, or 'none' for deliveries without one"
+
+/** How deliveries are signed, if they are. */
+export const deliverySignature = z.union(
+  [
+    z.literal('none', { error: EXPECTED_SIGNATURE }),
+    z.strictObject({
+      header: headerName,
+      algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
+      encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
+      prefix: z.string().optional(),
+      payload: aFunction.optional(),
+    }),
+  ],
+  { error: EXPECTED_SIGNATURE },
 )

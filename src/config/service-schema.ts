@@ -1,23 +1,19 @@
 import { z } from 'zod'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
-import {
-  BULK_RESULTS,
-  CALL_METHODS,
-  SIGNATURE_ALGORITHMS,
-  SIGNATURE_ENCODINGS,
-  STATUS_MEANINGS,
-} from '../domain/service/adapter.ts'
+import { BULK_RESULTS, CALL_METHODS, STATUS_MEANINGS } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { parseDuration } from '../util/format.ts'
 import { booleanFlag, objectLike, oneOfStrings, requiredString } from './primitives.ts'
-import { headerName, parameterName, sentValues, serviceAuth } from './service-auth-schema.ts'
-
-const EXPECTED_FUNCTION = 'a function'
-const aFunction = z.custom<(...values: never[]) => unknown>((value) => typeof value === 'function', {
-  error: EXPECTED_FUNCTION,
-})
+import {
+  aFunction,
+  deliverySignature,
+  headerName,
+  parameterName,
+  sentValues,
+  serviceAuth,
+} from './service-auth-schema.ts'
 
 /** What a placeholder may stand for, by endpoint. */
 const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']
@@ -169,22 +165,7 @@ export const serviceSchema = z
       webhook: z
         .strictObject(
           {
-            signature: z.union(
-              [
-                z.literal('none'),
-                z.strictObject({
-                  header: headerName,
-                  algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
-                  encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
-                  prefix: z.string().optional(),
-                  payload: aFunction.optional(),
-                }),
-              ],
-              {
-                error:
-                  "an object such as { header: 'x-signature', algorithm: 'sha256', encoding: 'hex' }, or 'none' for deliveries without one",
-              },
-            ),
+            signature: deliverySignature,
             read: aFunction.optional(),
           },
           { error: objectLike("{ signature: { header: 'x-signature' } }") },

@@ -135,5 +135,5 @@ export function asyncJobId(value: unknown): string | null {
 export const malformedResponseError = (reason: string, { exchange, context }: RawResponse): ServiceError =>
   new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
     ...errorDetails(exchange, context),
-    body: exchange.body,
+    body: context.mask(exchange.body),
   })

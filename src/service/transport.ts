@@ -6,6 +6,7 @@ import { exchange, HeldAnswer, type HttpExchange, type RequestObserver } from '.
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
 import { KeyJudge, type KeyRejection } from './key-judge.ts'
 import { createRequestWriter, type ServiceVariables } from './requests.ts'
+import { maskBody } from './mask-body.ts'
 import { TokenFailure } from './token-endpoint.ts'
 import { type ErrorContext, errorDetails, isRateLimitResponse, transportError } from './response-errors.ts'
 import { isOAuth } from '../domain/service/auth.ts'
@@ -89,6 +90,8 @@ export class Transport {
   readonly #writeRequest: ReturnType<typeof createRequestWriter>
   /** Null: the service takes the key itself. */
   readonly #tokens: ClientTokens | null
+  /** Their values. */
+  readonly #variables: readonly string[]
   readonly #onCallEnd: TransportOptions['onCallEnd']
   #closed: Promise<void> | null = null
 
@@ -111,6 +114,7 @@ export class Transport {
     this.#tokens = isOAuth(auth)
       ? new ClientTokens({ ...options, ...auth, origin, prefix, keys: this.keys.all, userAgent, timeoutMs })
       : null
+    this.#variables = Object.values(variables)
     this.#onCallEnd = options.onCallEnd
     this.#dispatcher = openDispatcher(origin, options, {
       connections: requirePositiveInteger('connections', options.connections ?? 32),
@@ -179,7 +183,13 @@ export class Transport {
     { endpoint, parts, key, token, options, startMark, startedAt }: AnsweredCall,
     completed: HttpExchange,
   ): RawResponse {
-    const context = { endpoint, origin: this.#origin, timeoutMs: this.#timeoutMs, now: Date.now() }
+    const context: ErrorContext = {
+      endpoint,
+      origin: this.#origin,
+      timeoutMs: this.#timeoutMs,
+      now: Date.now(),
+      mask: (body) => maskBody(body, [token ?? key.secret, ...this.#variables]),
+    }
     if (!hasHead(completed))
       throw transportError(completed.failure ?? { kind: 'connection', cause: undefined }, completed, context)
     const { head } = completed

@@ -30,6 +30,8 @@ const unset = {
   baseUrl: null,
   apiKeys: [],
   auth: 'bearer',
+  clientCertificate: null,
+  variable: expect.any(Function),
   webhookSecrets: [],
   publicUrl: null,
   port: null,
@@ -99,6 +101,8 @@ describe('the environment', () => {
       baseUrl: 'https://api.example.com/eu',
       apiKeys: ['new-key', 'old-key'],
       auth: 'x-api-key',
+      clientCertificate: null,
+      variable: expect.any(Function),
       webhookSecrets: ['new secret', 'old'],
       publicUrl: 'https://fillrate.example.com',
       port: 0,
@@ -132,7 +136,14 @@ describe('the environment', () => {
     const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8')
     const env = parseEnv(example)
     expect(Object.keys(env).toSorted()).toEqual(variables.toSorted())
-    expect(readEnvironment(env)).toMatchObject({ auth: 'bearer', port: 8080, apiKeys: [], logLevel: 'info' })
+    expect(readEnvironment(env)).toMatchObject({
+      auth: 'bearer',
+      clientCertificate: null,
+      variable: expect.any(Function),
+      port: 8080,
+      apiKeys: [],
+      logLevel: 'info',
+    })
   })
 
   test.each([
