@@ -175,11 +175,26 @@ describe('a token that the service refuses', () => {
 
 /** A step of a history. Times are shares of a token's life. */
 const step = fc.oneof(
-  fc.record({ do: fc.constant('wait' as const), share: fc.integer({ min: 0, max: 30 }).map((percent) => percent / 100) }),
-  fc.record({ do: fc.constant('call' as const) }),
-  fc.record({ do: fc.constant('issue' as const) }),
-  fc.record({ do: fc.constant('fail' as const), retryAfterMs: fc.constantFrom(null, 500, 30_000) }),
-  fc.record({ do: fc.constantFrom('accept' as const, 'refuse' as const, 'forget' as const) }),
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('wait' as const),
+      share: fc.integer({ min: 0, max: 30 }).map((percent) => percent / 100),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('call' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('issue' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('fail' as const),
+      retryAfterMs: fc.constantFrom(null, 500, 30_000),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constantFrom('accept' as const, 'refuse' as const, 'forget' as const) }),
+  },
 )
 
 test('whatever the order of calls and answers, a call has a valid token or none, and one request is on its way', async () => {
@@ -239,7 +254,8 @@ test('with calls again and again no call but the first waits for a token, whatev
         for (const pause of pauses) {
           endpoint.now += (pause / 100) * lifeMs
           const [late] = endpoint.open
-          if (late !== undefined && endpoint.now - late.at >= (latency / 100) * lifeMs) await endpoint.issue(lifeMs)
+          if (late !== undefined && endpoint.now - late.at >= (latency / 100) * lifeMs)
+            await endpoint.issue(lifeMs)
           expect(endpoint.token.get()).toBeTypeOf('string')
         }
       },
