@@ -11,7 +11,7 @@ export interface ProxySettings {
 }
 
 /** What identifies this client in TLS, in PEM. */
-export interface ClientCertificate {
+interface ClientCertificate {
   /** With the certificates of its issuers, if the service needs them. */
   readonly cert: string
   readonly key: string

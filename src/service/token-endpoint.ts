@@ -137,7 +137,7 @@ const NO_ENDPOINT: ReadonlySet<number> = new Set([404, 405, 410, 501])
  * outage, refuses nothing.
  * @throws TokenFailure
  */
-export function readTokenAnswer(
+function readTokenAnswer(
   { head, body, failure }: Pick<HttpExchange, 'head' | 'body' | 'failure'>,
   host: string,
   now: number,

@@ -103,7 +103,13 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   const withoutDatabase = needs('database', 'DATABASE_URL')
   if (withoutDatabase !== null) yield withoutDatabase
   const inDatabase = withoutDatabase === null ? yield* checkDatabase(environment, config, { env, now }) : null
-  const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
+  const withoutService = needs(
+    'service',
+    'FILLRATE_BASE_URL',
+    'HTTP_PROXY',
+    'HTTPS_PROXY',
+    ...CERTIFICATE_VARIABLES,
+  )
   if (withoutService !== null) yield withoutService
   const inService = withoutService === null ? yield* checkService(environment, now) : null
   if (hasInvalidService)
@@ -132,6 +138,8 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
 
+const CERTIFICATE_VARIABLES = ['FILLRATE_CLIENT_CERT', 'FILLRATE_CLIENT_KEY'] as const
+
 /** The environment without its invalid variables, which are reported beside. */
 function readValidEnvironment(env: NodeJS.ProcessEnv): {
   readonly environment: Environment
@@ -142,6 +150,9 @@ function readValidEnvironment(env: NodeJS.ProcessEnv): {
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error
     const wrong = new Set(error.problems.flatMap(({ place }) => [place, place.toLowerCase()]))
+    // One of them alone is a mistake, too.
+    if (CERTIFICATE_VARIABLES.some((name) => wrong.has(name)))
+      for (const name of CERTIFICATE_VARIABLES) wrong.add(name)
     const valid = Object.entries(env).filter(([name]) => !wrong.has(name))
     return { environment: readEnvironment(Object.fromEntries(valid)), invalid: error }
   }

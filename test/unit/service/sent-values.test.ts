@@ -271,7 +271,7 @@ describe('mistakes in a description', () => {
     expect(service).toBeNull()
     const problem = problems.find((one) => one.place.startsWith(place))
     expect(problem?.expected).toContain(expected)
-    if (todo !== null) expect(problem?.todo).toBe(todo)
+    expect(problem?.todo).toBe(todo)
     expect(JSON.stringify(problems)).not.toContain('hush')
   })
 
