@@ -54,7 +54,7 @@ export function describeUnsigned(environment: Environment, service: Service): Fi
   const isOpen = publicUrl !== null && publicUrl.startsWith('http:') && !isLoopbackUrl(publicUrl)
   return createFinding('webhook', 'warning', 'deliveries are not signed: the address of its job proves one', {
     todo: [
-      'Nobody can guess an address, but who learns it (the service, or the log of a proxy) can deliver results for that job, and change those on their way.',
+      'An address cannot be guessed, but who learns it (the service, or the log of a proxy) can deliver results for that job, and change those on their way.',
       'If the service can sign, describe it in `webhook.signature`. With `poll` and without `webhook` nothing has to be believed.',
       ...(isOpen
         ? ['Use https in FILLRATE_PUBLIC_URL: without TLS the address can be read on its way.']

@@ -4,7 +4,7 @@ import type { OAuthClient } from '../../domain/service/auth.ts'
 import { KeyRing } from '../../service/api-keys.ts'
 import { ClientTokens } from '../../service/client-tokens.ts'
 import { parseBaseUrl } from '../../service/dispatcher.ts'
-import { ServiceError } from '../../service/errors.ts'
+import { ServiceError, TokenUnavailableError } from '../../service/errors.ts'
 import { createTokenRequest, TokenFailure } from '../../service/token-endpoint.ts'
 import { pluralize } from '../../util/format.ts'
 import { createFailedFinding, createFinding, type Finding } from './finding.ts'
@@ -43,7 +43,7 @@ export async function checkClients(
     const isRefused = error instanceof TokenFailure
     return createFailedFinding('key', {
       place: isRefused ? 'FILLRATE_API_KEY' : 'auth.oauth.tokenUrl',
-      found: error.message,
+      found: error instanceof TokenUnavailableError ? error.reason : error.message,
       expected: 'an access token',
       todo: isRefused
         ? "Correct the client's id and secret, or `scope`, `audience` and `credentials` of `auth.oauth`."
