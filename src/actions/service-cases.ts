@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { ConfigProblems } from '../config/problems.ts'
+import { listVariables } from '../config/service-environment.ts'
 import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
 import { isOAuth } from '../domain/service/auth.ts'
@@ -152,7 +153,7 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
   const client = new EnrichmentClient({
     baseUrl: `http://127.0.0.1:${port}`,
     apiKey: PLACEHOLDER_KEY,
-    variables: listPlaceholders(service),
+    variables: Object.fromEntries(listVariables(service).map(({ variable }) => [variable, PLACEHOLDER_KEY])),
     // Cases are about the service's own requests: they have a token.
     service: isOAuth(service.auth) ? { ...service, auth: 'bearer' } : service,
   })
@@ -173,14 +174,6 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
     server.close()
   }
 }
-
-/** Values in place of those that the environment has. */
-const listPlaceholders = ({ headers, query }: Service): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    [...Object.values(headers), ...Object.values(query)].flatMap((value) =>
-      typeof value === 'string' ? [] : [[value.env, PLACEHOLDER_KEY]],
-    ),
-  )
 
 /** The result of a lookup, and its cost. */
 export async function understand(

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../domain/json.ts'
+import { isOAuth } from '../domain/service/auth.ts'
 import type { PollCall, Service } from '../domain/service/service.ts'
 import {
   type CannedAnswer,
@@ -38,7 +39,9 @@ export async function openServiceStandIn(
   )
   const bulkPath = service.bulk?.endpoint.split(' ')[1]
   const jobs = new PlayedJobs(service, played)
+  const { auth } = service
   const choose = (request: SentRequest): CannedAnswer => {
+    if (isOAuth(auth) && request.path === auth.oauth.tokenUrl.split('?')[0]) return TOKEN_ANSWER
     const polled = jobs.poll(request)
     if (polled !== null) return polled
     const isAsked = ({ sent }: PlayedCase): boolean => sent !== null && isSame(sent, request)
@@ -65,6 +68,11 @@ export async function openServiceStandIn(
         server.closeAllConnections()
       }),
   }
+}
+
+/** Every client gets a token. */
+const TOKEN_ANSWER: CannedAnswer = {
+  body: { access_token: 'token-of-the-stand-in', token_type: 'bearer', expires_in: 3600 },
 }
 
 const NO_CASE: CannedAnswer = { status: 404, body: { error: 'no case makes this request' } }

@@ -16,7 +16,7 @@ export function maskNamedVariables(service: Pick<Service, 'headers' | 'query'>):
 }
 
 /** The variables that a description names, and what each is for. */
-function listVariables({
+export function listVariables({
   headers,
   query,
 }: Pick<Service, 'headers' | 'query'>): { readonly variable: string; readonly use: string }[] {

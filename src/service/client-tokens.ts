@@ -21,6 +21,9 @@ interface ClientTokensOptions extends ConnectionSettings {
   readonly timeoutMs: number
 }
 
+/** Milliseconds, for any timeout of calls: the lease of a job outlasts its calls by little more. */
+const MAX_TOKEN_TIMEOUT_MS = 30_000
+
 /**
  * The access tokens of a service, one for each key, in the memory of the process that calls. Requests for them take no
  * permit of the rate limit, also at the service's own host: there is one in a token's life, a permit would have to be had
@@ -35,7 +38,8 @@ export class ClientTokens {
 
   /** @throws TypeError that holds no secret */
   constructor(options: ClientTokensOptions) {
-    const { oauth, keys, userAgent, timeoutMs } = options
+    const { oauth, keys, userAgent } = options
+    const timeoutMs = Math.min(options.timeoutMs, MAX_TOKEN_TIMEOUT_MS)
     const endpoint = locateTokenEndpoint(oauth, options)
     for (const { secret } of keys) splitClient(secret)
     this.#dispatcher = openDispatcher(endpoint.origin, options, {

@@ -293,7 +293,7 @@ describe('a service with a client of OAuth, second secrets and deliveries withou
 test('cases of a service with a client of OAuth, a variable and forms need none of them', async () => {
   const definition = defineService({
     name: 'Acme Data',
-    auth: { oauth: { tokenUrl: 'https://auth.example/token' } },
+    auth: { oauth: { tokenUrl: '/oauth/token?tenant=1' } },
     headers: { 'x-app-id': { env: 'ACME_NOT_SET' } },
     person: { path: '/people', form: true, body: (input) => ({ ...input, fields: ['title', 'phone'] }) },
   })
@@ -312,8 +312,8 @@ test('cases of a service with a client of OAuth, a variable and forms need none 
   onTestFinished(() => standIn.close())
   const client = new EnrichmentClient({
     baseUrl: standIn.url,
-    apiKey: 'any',
-    service: { ...played!, auth: 'bearer' },
+    apiKey: 'id:secret',
+    service: played!,
     variables: { ACME_NOT_SET: 'x' },
   })
   expect(await client.enrichPerson({ email: 'ada@example.com' })).toEqual({ outcome: 'not_found' })
