@@ -10,6 +10,8 @@ const variables = [
   'FILLRATE_BASE_URL',
   'FILLRATE_API_KEY',
   'FILLRATE_AUTH',
+  'FILLRATE_CLIENT_CERT',
+  'FILLRATE_CLIENT_KEY',
   'FILLRATE_WEBHOOK_SECRET',
   'FILLRATE_PUBLIC_URL',
   'FILLRATE_PORT',
@@ -136,14 +138,7 @@ describe('the environment', () => {
     const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8')
     const env = parseEnv(example)
     expect(Object.keys(env).toSorted()).toEqual(variables.toSorted())
-    expect(readEnvironment(env)).toMatchObject({
-      auth: 'bearer',
-      clientCertificate: null,
-      variable: expect.any(Function),
-      port: 8080,
-      apiKeys: [],
-      logLevel: 'info',
-    })
+    expect(readEnvironment(env)).toMatchObject({ auth: 'bearer', port: 8080, apiKeys: [], logLevel: 'info' })
   })
 
   test.each([
