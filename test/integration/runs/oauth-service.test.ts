@@ -1,5 +1,4 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { readRequest, type SentRequest } from '../../../src/actions/case-messages.ts'
@@ -9,6 +8,7 @@ import { createFillrate, type FillrateOptions } from '../../../src/fillrate.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import * as circuits from '../../../src/store/rate-limits.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { listenOnLoopback } from '../../support/loopback.ts'
 
 const CLIENT = 'acme-crm:s3cret-of-the-client'
 const APP_ID = 'app-id-of-the-crm'
@@ -118,12 +118,8 @@ async function playAcme({
       response.end(typeof body === 'string' ? body : JSON.stringify(body ?? {}))
     })
   })
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
+  const { port, close } = await listenOnLoopback(server)
+  onTestFinished(close)
   return { host: `127.0.0.1:${port}`, counts, addresses, receipts }
 }
 

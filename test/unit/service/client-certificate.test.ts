@@ -1,9 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer as createProxy } from 'node:http'
-import { createServer, type Server } from 'node:https'
-import { type AddressInfo, connect } from 'node:net'
+import { createServer } from 'node:https'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls'
@@ -13,6 +12,7 @@ import { checkService } from '../../../src/cli/check/service.ts'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { parseService } from '../../../src/config/service.ts'
+import { type Listening, listenOnLoopback } from '../../support/loopback.ts'
 import { clientOf } from './loopback-service.ts'
 
 const hasOpenssl = (() => {
@@ -57,7 +57,7 @@ function makeCertificates(): void {
 
 /** Whose certificate each request had; null: none. */
 let seen: (string | null)[] = []
-let server: Server
+let service: Listening | null = null
 let port = 0
 const trusted = getCACertificates('default')
 
@@ -66,7 +66,7 @@ beforeAll(async () => {
   makeCertificates()
   setDefaultCACertificates([...trusted, readFileSync(file('ca.pem'), 'utf8')])
   const [cert, key, ca] = ['service.pem', 'service.key', 'ca.pem'].map((name) => readFileSync(file(name)))
-  server = createServer(
+  const server = createServer(
     { cert, key, ca, requestCert: true, rejectUnauthorized: false },
     (request, response) => {
       const socket = request.socket as TLSSocket
@@ -77,14 +77,12 @@ beforeAll(async () => {
       response.end(isToken ? JSON.stringify({ access_token: 'token-1', token_type: 'bearer' }) : '')
     },
   )
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  port = (server.address() as AddressInfo).port
+  service = await listenOnLoopback(server)
+  port = service.port
 })
-afterAll(() => {
+afterAll(async () => {
   setDefaultCACertificates(trusted)
-  server?.closeAllConnections()
-  server?.close()
+  await service?.close()
   rmSync(folder, { recursive: true })
 })
 beforeEach(() => {
@@ -110,10 +108,9 @@ async function openTunnel(): Promise<{ url: string; tunnels: string[] }> {
     })
     for (const one of [upstream, socket]) one.on('error', () => upstream.destroy())
   })
-  proxy.listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  onTestFinished(() => void proxy.close())
-  return { url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, tunnels }
+  const { url, close } = await listenOnLoopback(proxy)
+  onTestFinished(close)
+  return { url, tunnels }
 }
 
 describe.skipIf(!hasOpenssl)('a client certificate', () => {
@@ -136,7 +133,7 @@ describe.skipIf(!hasOpenssl)('a client certificate', () => {
 
   test('is shown to the token endpoint, and by `check`', async () => {
     const baseUrl = `https://127.0.0.1:${port}`
-    const { service } = parseService({
+    const { service: acme } = parseService({
       definition: { name: 'Acme', auth: { oauth: { tokenUrl: '/token' } }, person: { path: '/people' } },
       place: 'service',
     })
@@ -146,7 +143,7 @@ describe.skipIf(!hasOpenssl)('a client certificate', () => {
     })
     const client = clientOf(
       { baseUrl },
-      { certificate: environment.clientCertificate, service: service!, apiKey: 'id:secret' },
+      { certificate: environment.clientCertificate, service: acme!, apiKey: 'id:secret' },
     )
     await client.enrichPerson({ email: 'ada@x.example' })
     const checks = checkService(environment, Date.now)

@@ -13,7 +13,8 @@ import {
   TokenUnavailableError,
   UnauthorizedError,
 } from '../../../src/service/errors.ts'
-import { clientOf, type ReceivedRequest, recordingObserver, rejection, serve } from './loopback-service.ts'
+import type { ReceivedRequest } from '../../support/loopback.ts'
+import { clientOf, recordingObserver, rejection, serve } from './loopback-service.ts'
 
 const input = { email: 'ada@x.example' }
 const CLIENT = 'acme-crm:s3cret/of+the client'.replace(' ', '%')
