@@ -24,6 +24,7 @@ import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openConnections, openDatabase } from './store/open.ts'
 import type { ProcessRole } from './store/processes.ts'
 import { WakeSignal } from './util/wake-signal.ts'
+import { toJobAddress } from './webhook/address.ts'
 
 export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' | 'log' | 'random'> {
   /** How long Postgres may stay silent before a connection is given up, in milliseconds. Default: 75 s. */
@@ -197,18 +198,20 @@ export class App extends Actions {
       breaker,
       slots: this.#slots,
       onUnauthorized: (error) => {
-        // Without a status: the key was rejected before, and no call was made.
+        // Without a reason: the key was rejected before, and no call was made.
         if (error instanceof UnauthorizedError)
-          own.raise(
-            'key_refused',
-            this.scope ?? '',
-            error.status === null ? {} : { reason: `HTTP ${error.status}` },
-          )
+          own.raise('key_refused', this.scope ?? '', error.reason === null ? {} : { reason: error.reason })
       },
       keyAccepted: own.keyAccepted,
       describeOutage: () => own.describeOutage(),
       recordRun: (tx, report, run) => this.notifier.recordRun(tx, report, run),
-      webhookUrl: receiver && ((job) => `${receiver.publicUrl}/webhooks/enrichment/${job}`),
+      webhookUrl:
+        receiver &&
+        ((job) =>
+          toJobAddress(
+            { publicUrl: receiver.publicUrl, job, secrets: this.opened.environment.webhookSecrets },
+            config.adapter,
+          )),
       elector: new LeaderElector({
         db,
         scope: () => this.scope ?? '',

@@ -6,10 +6,10 @@ export { defineConfig, type ConfigInput } from './config/define.ts'
 export {
   defineService,
   type ServiceDefinition,
-  type ServiceAuth,
   type ServiceReading,
   type StatusMeaning,
 } from './domain/service/adapter.ts'
+export type { ServiceAuth } from './domain/service/auth.ts'
 export {
   type BulkReading,
   type JobReading,

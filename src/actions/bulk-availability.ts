@@ -15,14 +15,21 @@ export interface BulkAvailability {
 
 export function checkBulkAvailability(
   environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
-  { bulk }: Pick<Service, 'bulk'>,
+  { bulk, signature }: Pick<Service, 'bulk' | 'signature'>,
 ): BulkAvailability {
   if (bulk === null) return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
   if (bulk.results === 'answer') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
   const needsUrl = environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? '')
   const missing = [
     ...(environment.webhookSecrets.length === 0
-      ? [['FILLRATE_WEBHOOK_SECRET', 'the secret that the service signs webhooks with'] as const]
+      ? [
+          [
+            'FILLRATE_WEBHOOK_SECRET',
+            signature === 'none'
+              ? 'a secret of your own, which makes the addresses of the webhooks (`openssl rand -hex 32`)'
+              : 'the secret that the service signs webhooks with',
+          ] as const,
+        ]
       : []),
     ...(needsUrl
       ? [['FILLRATE_PUBLIC_URL', 'the URL at which the service reaches the webhook receiver'] as const]

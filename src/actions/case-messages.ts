@@ -7,7 +7,7 @@ export interface SentRequest {
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  /** Parsed, if it is JSON. */
+  /** Parsed, if it is JSON or a form: a repeated field is a list. */
   readonly body: unknown
 }
 
@@ -26,18 +26,31 @@ export async function readRequest(request: IncomingMessage): Promise<SentRequest
   for await (const chunk of request) chunks.push(chunk as Buffer)
   const text = Buffer.concat(chunks).toString('utf8')
   const url = new URL(request.url ?? '/', 'http://127.0.0.1')
-  let body: unknown = text
-  try {
-    if (text !== '') body = JSON.parse(text)
-  } catch {
-    // Not JSON: compared as text.
-  }
   return {
     method: request.method ?? '',
     path: url.pathname,
     query: Object.fromEntries(url.searchParams),
     headers: request.headers,
-    body,
+    body: parseSentBody(text, request.headers['content-type'] === 'application/x-www-form-urlencoded'),
+  }
+}
+
+/** A body as a case has it: of a form each field, which is a list if it is repeated. */
+export function parseSentBody(text: string, isForm: boolean): unknown {
+  if (isForm) {
+    const fields = new URLSearchParams(text)
+    return Object.fromEntries(
+      [...new Set(fields.keys())].map((name) => {
+        const values = fields.getAll(name)
+        return [name, values.length === 1 ? values[0] : values]
+      }),
+    )
+  }
+  try {
+    return text === '' ? text : JSON.parse(text)
+  } catch {
+    // Compared as text.
+    return text
   }
 }
 

@@ -1,6 +1,8 @@
 import { requireSetting } from './validate-request.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
+import { ConfigProblems } from '../config/problems.ts'
+import { readServiceEnvironment } from '../config/service-environment.ts'
 import { isKeyAccepted } from '../domain/trouble-facts.ts'
 import type { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
 import { EnrichmentClient } from '../service/client.ts'
@@ -14,7 +16,7 @@ const CALLS_PER_SPARE_CONNECTION = 4
 
 /**
  * Opens the client of the configured service, which counts its calls and knows whether its key is rejected. Makes no call.
- * @throws a problem of the configuration if the service's URL or its key is missing
+ * @throws ConfigProblems if the service's URL, its key, or what its description requires of the environment is missing
  */
 export function openServiceClient(
   {
@@ -25,7 +27,9 @@ export function openServiceClient(
   metrics: Pick<MetricsRecorder, 'recordCall'>,
   onKeyAccepted: () => void,
 ): EnrichmentClient {
-  const { apiKeys } = environment
+  const { apiKeys, clientCertificate, proxies } = environment
+  const { variables, problems } = readServiceEnvironment(config.adapter, environment)
+  if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   const { concurrency, timeoutMs } = config.service
   return new EnrichmentClient({
     baseUrl: requireSetting(environment.baseUrl, 'FILLRATE_BASE_URL', 'the URL of the enrichment service'),
@@ -36,7 +40,9 @@ export function openServiceClient(
     ),
     service: config.adapter,
     auth: environment.auth,
-    proxies: environment.proxies,
+    variables,
+    proxies,
+    certificate: clientCertificate,
     timeoutMs,
     connections: concurrency + Math.ceil(concurrency / CALLS_PER_SPARE_CONNECTION),
     onCallEnd: (call) => {

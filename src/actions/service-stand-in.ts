@@ -1,9 +1,16 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import { isOAuth } from '../domain/service/auth.ts'
 import type { PollCall, Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from '../service/bulk-response.ts'
-import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
+import {
+  type CannedAnswer,
+  parseSentBody,
+  readRequest,
+  type SentRequest,
+  writeCaseAnswer,
+} from './case-messages.ts'
 import { findEmails, fitAnswer, mentionsJob, renameJob } from './fit-answer.ts'
 import type { DeliveryCase, ServiceCase } from './service-cases.ts'
 
@@ -34,7 +41,9 @@ export async function openServiceStandIn(
   )
   const bulkPath = service.bulk?.endpoint.split(' ')[1]
   const jobs = new PlayedJobs(service, played)
+  const { auth } = service
   const choose = (request: SentRequest): CannedAnswer => {
+    if (isOAuth(auth) && request.path === auth.oauth.tokenUrl.split('?')[0]) return TOKEN_ANSWER
     const polled = jobs.poll(request)
     if (polled !== null) return polled
     const exact = played.find(({ sent }) => sent !== null && isSame(sent, request))
@@ -65,6 +74,11 @@ export async function openServiceStandIn(
         server.closeAllConnections()
       }),
   }
+}
+
+/** Every client gets a token. */
+const TOKEN_ANSWER: CannedAnswer = {
+  body: { access_token: 'token-of-the-stand-in', token_type: 'bearer', expires_in: 3600 },
 }
 
 const NO_CASE: CannedAnswer = { status: 404, body: { error: 'no case makes this request' } }
@@ -189,7 +203,7 @@ function toSent<Input>(
     method,
     path: parts.path ?? path,
     query: Object.fromEntries(new URLSearchParams(parts.query)),
-    body: parts.body === undefined ? '' : JSON.parse(parts.body),
+    body: parseSentBody(parts.body ?? '', parts.isForm === true),
   }
 }
 

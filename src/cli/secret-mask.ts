@@ -1,4 +1,6 @@
-/** Variables whose values must never be shown. */
+import { listNamedVariables } from '../config/service-environment.ts'
+
+/** Variables whose values must never be shown, beside those that a service's description names. */
 const SECRET_VARIABLES = [
   'FILLRATE_API_KEY',
   'FILLRATE_WEBHOOK_SECRET',
@@ -16,21 +18,32 @@ const MIN_SECRET_LENGTH = 6
  * messages of libraries and unexpected errors.
  */
 export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
-  const secrets = SECRET_VARIABLES.flatMap((name) =>
+  let named = listNamedVariables()
+  let secrets = listSecrets(env, named)
+  return (text) => {
+    // The description may be read after the log was opened, or again.
+    const current = listNamedVariables()
+    if (current.length !== named.length) [named, secrets] = [current, listSecrets(env, current)]
+    return secrets.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
+  }
+}
+
+function listSecrets(env: NodeJS.ProcessEnv, named: readonly string[]): string[] {
+  const listed = SECRET_VARIABLES.flatMap((name) =>
     (env[name] ?? '').split(',').flatMap((one) => {
       const secret = one.trim()
-      // A dashboard token without the name of its holder.
-      return name.startsWith('FILLRATE_DASHBOARD')
+      // A dashboard token without the name of its holder, the secret of a client without its id.
+      return /^FILLRATE_(?:DASHBOARD|API_KEY)/.test(name)
         ? [secret, secret.slice(secret.indexOf(':') + 1)]
         : [secret]
     }),
   )
   const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
   const password = addresses.flatMap((name) => passwordOf(env[name]))
-  const hidden = [...secrets, ...password].filter((one) => one.length >= MIN_SECRET_LENGTH)
+  const values = named.map((name) => (env[name] ?? '').trim())
+  const hidden = [...listed, ...values, ...password].filter((one) => one.length >= MIN_SECRET_LENGTH)
   // The longest first: one can be the prefix of another.
-  const sorted = [...new Set(hidden)].sort((a, b) => b.length - a.length)
-  return (text) => sorted.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
+  return [...new Set(hidden)].sort((a, b) => b.length - a.length)
 }
 
 function passwordOf(url: string | undefined): string[] {

@@ -85,6 +85,13 @@ export function parseSecrets(
   return { ok: true, value: secrets }
 }
 
+/** One secret that is sent in a header or a query. */
+export function parseSecretValue(text: string): EnvValue<string> {
+  const wrong = describeSecretProblem(text, true)
+  if (wrong === null) return { ok: true, value: text }
+  return { ok: false, found: `a value ${wrong} (not shown)`, expected: 'the value as issued to you' }
+}
+
 /** Shorter tokens could be guessed; 16 hexadecimal digits cannot. */
 const MIN_TOKEN_LENGTH = 16
 

@@ -14,6 +14,7 @@ import {
   parseTokens,
   parseWord,
 } from './env-values.ts'
+import { type ClientCertificate, readClientCertificate } from './client-certificate.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { editDistance } from '../util/text.ts'
 
@@ -34,6 +35,8 @@ export interface Environment {
   /** Newest first. */
   readonly apiKeys: readonly string[]
   readonly auth: AuthStyle
+  /** Identifies this client in TLS, in PEM. Null: nothing does. */
+  readonly clientCertificate: ClientCertificate | null
   /** Newest first. */
   readonly webhookSecrets: readonly string[]
   /** The URL at which the service reaches the receiver, without a trailing slash. */
@@ -55,6 +58,8 @@ export interface Environment {
   /** Sign JSON notifications; newest first, and the first one signs. */
   readonly notifySecrets: readonly string[]
   readonly logLevel: LogLevel
+  /** A variable that the description of a service names; null: not set. */
+  readonly variable: (name: string) => string | null
   /** From HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent if no proxy is set. */
   readonly proxies?: {
     readonly http: string | null
@@ -68,8 +73,10 @@ export const ENVIRONMENT_VARIABLES = {
   DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
   FILLRATE_MAX_CONNECTIONS: 'largest number of connections to Postgres; default: 10',
   FILLRATE_BASE_URL: 'base URL of the enrichment service',
-  FILLRATE_API_KEY: 'API key(s), comma-separated, newest first',
+  FILLRATE_API_KEY: 'API key(s), comma-separated, newest first; id:secret for a client of OAuth',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
+  FILLRATE_CLIENT_CERT: 'file of the client certificate for the service (PEM)',
+  FILLRATE_CLIENT_KEY: 'file of its private key (PEM)',
   FILLRATE_WEBHOOK_SECRET:
     'webhook signing secret(s), comma-separated; only for results that are delivered by webhook',
   FILLRATE_PUBLIC_URL:
@@ -121,6 +128,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     baseUrl: read('FILLRATE_BASE_URL', (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
     apiKeys: read('FILLRATE_API_KEY', (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
     auth: read('FILLRATE_AUTH', (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
+    clientCertificate: readClientCertificate(read, problems),
     webhookSecrets:
       read('FILLRATE_WEBHOOK_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
     publicUrl,
@@ -139,6 +147,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     notifySecrets:
       read('FILLRATE_NOTIFY_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
+    variable: (name) => env[name]?.trim() || null,
     ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)

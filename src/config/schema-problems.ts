@@ -84,10 +84,12 @@ function toSourceKind(values: readonly string[], fields: ServiceFields): SourceK
   return isList(fields.company) ? 'company' : null
 }
 
-/** The branch of a union that the value was intended for: the branch whose first check it passes. */
+/** The branch of a union that the value was intended for: one that knows all its keys, or else whose first check it passes. */
 function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
   const isObject = typeof value === 'object' && value !== null
-  return branches.find((issues) => {
+  const isUnknown = ({ code, path }: Issue): boolean => code === 'unrecognized_keys' && path.length === 0
+  const known = branches.filter((issues) => !issues.some(isUnknown))
+  return [...known, ...branches].find((issues) => {
     const first = issues[0]
     if (first === undefined || first.path.length > 0 || first.code === 'unrecognized_keys') return true
     return first.code === 'invalid_union'

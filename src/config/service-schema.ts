@@ -1,85 +1,23 @@
 import { z } from 'zod'
-import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
-import { MAX_JOB_SIZE } from '../domain/job.ts'
-import {
-  BULK_RESULTS,
-  CALL_METHODS,
-  PAUSED_MEANINGS,
-  SIGNATURE_ALGORITHMS,
-  SIGNATURE_ENCODINGS,
-  STATUS_MEANINGS,
-} from '../domain/service/adapter.ts'
+import { PAUSED_MEANINGS, STATUS_MEANINGS } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
-import { parseDuration } from '../util/format.ts'
 import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
-
-/** What a placeholder may stand for, by endpoint. */
-const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']
-const COMPANY_PLACEHOLDERS = ['domain']
-
-const EXPECTED_PATH = "a path from the base URL, such as '/v2/people/find'"
-function pathWith(placeholders: readonly string[]) {
-  return z
-    .string({ error: EXPECTED_PATH })
-    .regex(/^\/[^\s?#]*$/, { error: EXPECTED_PATH })
-    .superRefine((path, context) => {
-      for (const [whole, name = ''] of path.matchAll(/\{([^}]*)\}/g)) {
-        if (placeholders.includes(name)) continue
-        const todo = 'A query belongs into `query`, a body into `body`.'
-        context.addIssue({
-          code: 'custom',
-          message:
-            placeholders.length === 0
-              ? 'a path without placeholders'
-              : `one of ${placeholders.map((one) => `{${one}}`).join(', ')}`,
-          params: { found: `the placeholder ${whole}`, todo },
-        })
-      }
-    })
-}
-
-const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
-const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
-const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
-const EXPECTED_AUTH = "'bearer', 'basic', { header: 'x-api-key' } or { query: 'api_key' }"
-
-const method = oneOfStrings(CALL_METHODS).optional()
-const positive = (most: number) =>
-  z
-    .int({ error: `a whole number from 1 to ${most}` })
-    .min(1, { error: `a whole number from 1 to ${most}` })
-    .max(most, { error: `a whole number from 1 to ${most}` })
-
-const recordPlace = z.strictObject(
-  {
-    wrappers: z.array(z.string(), { error: "a list of fields, such as ['data']" }).optional(),
-    confidence: z.string({ error: "a field, such as 'likelihood', or null" }).nullable().optional(),
-    confidenceMax: z.number({ error: 'a number above 0' }).positive({ error: 'a number above 0' }).optional(),
-  },
-  { error: objectLike("{ confidence: 'likelihood', confidenceMax: 10 }") },
-)
-
-function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
-  placeholders: readonly string[],
-  inputs: Inputs,
-) {
-  return z.strictObject(
-    {
-      method,
-      path: pathWith(placeholders),
-      query: aFunction.optional(),
-      body: aFunction.optional(),
-      inputs: z
-        .array(oneOfStrings(inputs), { error: 'a list of inputs' })
-        .min(1, { error: 'at least one input; leave `inputs` out for all' })
-        .optional(),
-      record: recordPlace.optional(),
-      read: aFunction.optional(),
-    },
-    { error: objectLike("{ path: '/v2/people/find' }") },
-  )
-}
+import {
+  deliverySignature,
+  headerName,
+  parameterName,
+  sentValues,
+  serviceAuth,
+} from './service-auth-schema.ts'
+import {
+  bulkEndpoint,
+  companyEndpoint,
+  isPosted,
+  personByEmailEndpoint,
+  personEndpoint,
+  pollEndpoint,
+} from './service-calls-schema.ts'
 
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
 const fields = z
@@ -121,7 +59,6 @@ const creditsByInput = z
     { error: `${EXPECTED_CREDITS}; or { email: 1, linkedin_url: 2 }` },
   )
   .optional()
-const EXPECTED_DURATION = 'a duration such as 30s or 2m'
 const EXPECTED_LIMIT = "a limit such as '60 per minute', '10 per 2 seconds' or '5000 per month'"
 const EXPECTED_LIMITS = `${EXPECTED_LIMIT}, a list of them, or { person: '60 per minute' } for each endpoint`
 const limitText = z
@@ -141,36 +78,13 @@ export const serviceSchema = z
   .strictObject(
     {
       name: requiredString("the service's name"),
-      auth: z
-        .union(
-          [
-            z.enum(['bearer', 'basic']),
-            z.strictObject({ header: headerName, prefix: z.string().optional() }),
-            z.strictObject({ query: z.string().min(1) }),
-          ],
-          { error: EXPECTED_AUTH },
-        )
-        .optional(),
-      headers: z
-        .record(headerName, z.string(), { error: objectLike("{ accept: 'application/json' }") })
-        .optional(),
-      person: lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.person).optional(),
-      personByEmail: lookupEndpoint(['email'], ['email']).optional(),
-      company: lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company).optional(),
-      bulk: z
-        .strictObject(
-          {
-            method,
-            path: pathWith([]),
-            size: positive(MAX_JOB_SIZE).optional(),
-            body: aFunction.optional(),
-            results: oneOfStrings(BULK_RESULTS).optional(),
-            ordered: z.boolean().optional(),
-            read: aFunction.optional(),
-          },
-          { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },
-        )
-        .optional(),
+      auth: serviceAuth.optional(),
+      headers: sentValues(headerName, "{ accept: 'application/json' }"),
+      query: sentValues(parameterName, "{ version: '2' }"),
+      person: personEndpoint.optional(),
+      personByEmail: personByEmailEndpoint.optional(),
+      company: companyEndpoint.optional(),
+      bulk: bulkEndpoint.optional(),
       statuses: z
         .record(
           z.string().regex(/^[2-5]\d\d$/, { error: 'a status, such as 402' }),
@@ -194,44 +108,13 @@ export const serviceSchema = z
       webhook: z
         .strictObject(
           {
-            signature: z.strictObject(
-              {
-                header: headerName,
-                algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
-                encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
-                prefix: z.string().optional(),
-                payload: aFunction.optional(),
-              },
-              { error: objectLike("{ header: 'x-signature', algorithm: 'sha256', encoding: 'hex' }") },
-            ),
+            signature: deliverySignature,
             read: aFunction.optional(),
           },
           { error: objectLike("{ signature: { header: 'x-signature' } }") },
         )
         .optional(),
-      poll: z
-        .strictObject(
-          {
-            method,
-            path: pathWith(['job_id']),
-            query: aFunction.optional(),
-            body: aFunction.optional(),
-            after: z
-              .string({ error: EXPECTED_DURATION })
-              .refine((text) => parseDuration(text) !== null, { error: EXPECTED_DURATION })
-              .optional(),
-            read: aFunction.optional(),
-          },
-          { error: objectLike("{ path: '/v2/jobs/{job_id}' }") },
-        )
-        .refine(
-          ({ path, query, body }) => path.includes('{job_id}') || query !== undefined || body !== undefined,
-          {
-            path: ['path'],
-            error: "the job's identifier: '/v2/jobs/{job_id}', or in `query` or `body`",
-          },
-        )
-        .optional(),
+      poll: pollEndpoint.optional(),
       rate: z
         .strictObject(
           {
@@ -281,41 +164,54 @@ export const serviceSchema = z
     },
     { error: "a service from defineService({ name: 'Acme Data', person: { path: '/v2/people/find' } })" },
   )
-  .superRefine(({ person, company, bulk, webhook, poll, credits, fields: described }, context) => {
-    if (person === undefined && company === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['person'],
-        message: 'an endpoint for a person, a company, or both',
-      })
-    if (bulk !== undefined && person === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['person'],
-        message: 'an endpoint for one person: what a job leaves without a result is requested singly',
-      })
-    const results = bulk?.results ?? (poll === undefined ? 'webhook' : null)
-    if (bulk !== undefined && results === 'webhook' && webhook === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['webhook'],
-        message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
-        params: { found: 'nothing, and `bulk` delivers its results by webhook' },
-      })
-    if (results === 'poll' && poll === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['poll'],
-        message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
-        params: { found: 'nothing, and the results of `bulk` are fetched' },
-      })
-    const known = new Set([...Object.keys(described?.person ?? {}), ...Object.keys(described?.company ?? {})])
-    for (const field of Object.keys(credits?.fields ?? {}))
-      if (!known.has(field))
+  .superRefine(
+    ({ person, personByEmail, company, bulk, webhook, poll, credits, fields: described }, context) => {
+      if (person === undefined && company === undefined)
         context.addIssue({
           code: 'custom',
-          path: ['credits', 'fields', field],
-          message: 'a field of `fields`',
-          params: { found: `'${field}', which no record has` },
+          path: ['person'],
+          message: 'an endpoint for a person, a company, or both',
         })
-  })
+      if (bulk !== undefined && person === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['person'],
+          message: 'an endpoint for one person: what a job leaves without a result is requested singly',
+        })
+      for (const [name, endpoint] of Object.entries({ person, personByEmail, company, poll }))
+        if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
+          context.addIssue({
+            code: 'custom',
+            path: [name, 'form'],
+            message: "an endpoint with a body: `method: 'POST'`, or `body`",
+            params: { found: 'a form, where nothing is sent in a body' },
+          })
+      const results = bulk?.results ?? (poll === undefined ? 'webhook' : null)
+      if (bulk !== undefined && results === 'webhook' && webhook === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['webhook'],
+          message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
+          params: { found: 'nothing, and `bulk` delivers its results by webhook' },
+        })
+      if (results === 'poll' && poll === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['poll'],
+          message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
+          params: { found: 'nothing, and the results of `bulk` are fetched' },
+        })
+      const known = new Set([
+        ...Object.keys(described?.person ?? {}),
+        ...Object.keys(described?.company ?? {}),
+      ])
+      for (const field of Object.keys(credits?.fields ?? {}))
+        if (!known.has(field))
+          context.addIssue({
+            code: 'custom',
+            path: ['credits', 'fields', field],
+            message: 'a field of `fields`',
+            params: { found: `'${field}', which no record has` },
+          })
+    },
+  )

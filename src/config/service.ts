@@ -7,6 +7,7 @@ import { describeValue, listNames } from '../util/text.ts'
 import type { Config } from './config.ts'
 import type { Problem } from './problems.ts'
 import { toProblems } from './schema-problems.ts'
+import { maskNamedVariables } from './service-environment.ts'
 import { serviceSchema } from './service-schema.ts'
 
 /** A service as it was given: a value that is not checked yet, and where it is, for messages. */
@@ -51,7 +52,11 @@ export function parseService({ definition, place }: GivenService): {
   readonly problems: readonly Problem[]
 } {
   const parsed = serviceSchema.safeParse(definition)
-  if (parsed.success) return { service: createService(definition as ServiceDefinition), problems: [] }
+  if (parsed.success) {
+    const service = createService(definition as ServiceDefinition)
+    maskNamedVariables(service)
+    return { service, problems: [] }
+  }
   const isFile = place.includes('/')
   return {
     service: null,

@@ -7,7 +7,7 @@ import { isTransient } from '../store/connectivity.ts'
 import { cached } from '../util/cached.ts'
 import type { DashboardServerOptions } from './dashboard-routes.ts'
 import { limitConnections } from './connections.ts'
-import type { SignatureScheme } from '../domain/service/service.ts'
+import type { Service } from '../domain/service/service.ts'
 import { registerWebhook } from './webhook.ts'
 
 interface HttpServerOptions {
@@ -17,7 +17,7 @@ interface HttpServerOptions {
   /** Null without a secret: deliveries cannot be verified, so there is no webhook. */
   readonly receive: ReceiveWebhook | null
   /** How the service signs its deliveries; null while that is not known. */
-  readonly signature: () => SignatureScheme | null
+  readonly signature: () => Service['signature'] | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Why the process is not ready; null if it is. */

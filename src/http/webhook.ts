@@ -3,7 +3,8 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
-import type { SignatureScheme } from '../domain/service/service.ts'
+import type { Service } from '../domain/service/service.ts'
+import { isWellFormedToken } from '../webhook/address.ts'
 import { describeSignature, isWellFormedSignature } from '../webhook/signature.ts'
 import { discardBody } from './connections.ts'
 import { BodyMemory, type MemoryReservation } from './body-memory.ts'
@@ -21,7 +22,7 @@ const RETRY_AFTER_S = '5'
 interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
   /** How the service signs its deliveries; null while that is not known: its sender retries. */
-  readonly signature: () => SignatureScheme | null
+  readonly signature: () => Service['signature'] | null
   /** Notified when a delivery is stored, so that it is settled at once. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Called for a delivery that could not be stored; its sender retries. */
@@ -42,8 +43,8 @@ class RequestError extends FillrateError {
 }
 
 /**
- * `POST /webhooks/enrichment/:job`. The body stays bytes: the signature covers them, and nothing is parsed before it
- * is verified. Requests that their headers rule out are answered before the body is read, and the memory of
+ * `POST /webhooks/enrichment/:job`, and `/:job/:token` for deliveries without a signature. The body stays bytes: the
+ * signature covers them, and nothing is parsed before it is verified. Requests that their headers rule out are answered before the body is read, and the memory of
  * concurrent bodies is bounded.
  */
 export function registerWebhook(server: FastifyInstance, options: WebhookRouteOptions): void {
@@ -60,28 +61,33 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
       if (status === 503) reply.header('retry-after', RETRY_AFTER_S)
       return reply.code(status).send({ error: describeError(error) })
     })
-    scope.addHook('onRequest', async (request, reply) => {
-      const scheme = options.signature()
-      if (scheme === null) throw new RequestError(503, 'starting, please retry')
-      checkHeaders(request.raw, scheme)
+    scope.addHook<{ Params: WebhookParams }>('onRequest', async (request, reply) => {
+      const signature = options.signature()
+      if (signature === null) throw new RequestError(503, 'starting, please retry')
+      checkProof(request.raw, request.params.token ?? null, signature)
+      checkHeaders(request.raw)
       // Not when the body is complete: until it is stored, it occupies more memory than its size.
       reply.raw.once('close', () => places.get(request.raw)?.release())
     })
-    for (const path of ['/webhooks/enrichment', '/webhooks/enrichment/:job'])
-      scope.post<{ Params: { job?: string } }>(
-        path,
+    for (const path of ['', '/:job', '/:job/:token'])
+      scope.post<{ Params: WebhookParams }>(
+        `/webhooks/enrichment${path}`,
         { bodyLimit: MAX_DELIVERY_BYTES },
         async (request, reply) => {
+          const signature = options.signature()
           const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
           try {
             const receipt = await options.receive({
               body,
-              signature: request.headers[options.signature()?.header ?? ''],
+              signature: signature === 'none' ? undefined : request.headers[signature?.header ?? ''],
               headers: request.headers,
               job: request.params.job ?? null,
+              token: request.params.token ?? null,
             })
             if (receipt === 'bad_signature')
-              return await reply.code(401).send({ error: 'the signature does not match the body' })
+              return await reply.code(401).send({
+                error: signature === 'none' ? WRONG_TOKEN : 'the signature does not match the body',
+              })
             if (receipt === 'accepted') options.deliveries.notify()
             return await reply.code(200).send({ receipt })
           } catch (error) {
@@ -96,13 +102,31 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
   })
 }
 
-/** @throws RequestError if the headers alone rule the request out */
-function checkHeaders({ headers }: IncomingMessage, scheme: SignatureScheme): void {
-  if (!isWellFormedSignature(headers[scheme.header], scheme))
+interface WebhookParams {
+  readonly job?: string
+  /** Of an address that stands for a signature. */
+  readonly token?: string
+}
+
+const WRONG_TOKEN = 'the address has no token of this job, which stands for a signature'
+
+/** @throws RequestError if there is no signature, or no token, that could be right */
+function checkProof(
+  { headers }: IncomingMessage,
+  token: string | null,
+  signature: Service['signature'],
+): void {
+  if (signature === 'none') {
+    if (!isWellFormedToken(token)) throw new RequestError(401, WRONG_TOKEN)
+  } else if (!isWellFormedSignature(headers[signature.header], signature))
     throw new RequestError(
       401,
-      `${scheme.header} is missing or invalid: expected ${describeSignature(scheme)}`,
+      `${signature.header} is missing or invalid: expected ${describeSignature(signature)}`,
     )
+}
+
+/** @throws RequestError if the headers alone rule the request out */
+function checkHeaders({ headers }: IncomingMessage): void {
   // The signature covers the JSON text, and nothing is decompressed before it is verified.
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
     throw new RequestError(415, 'the body must not be compressed: the signature covers the sent bytes')

@@ -9,6 +9,7 @@ import { findJobInputs } from '../store/job-deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceBatch } from '../util/trace.ts'
+import { verifyJobAddress } from '../webhook/address.ts'
 import { normalizeDelivery, parseReceived, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
@@ -21,6 +22,8 @@ interface WebhookPost {
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>
   /** From the path; anything but a UUID is none of our jobs. */
   readonly job: string | null
+  /** From the path, where deliveries have no signature. */
+  readonly token?: string | null
 }
 
 export type WebhookReceipt = 'accepted' | 'duplicate' | 'bad_signature'
@@ -57,8 +60,7 @@ export function createWebhookReceiver(
   return async (post) => {
     const service = currentService()
     if (service === null) throw new Error('the configuration is not read yet')
-    const header = (name: string): string => String(post.headers?.[name.toLowerCase()] ?? '')
-    if (!verifyWebhook(post.body, post.signature, secrets, service.signature, header)) return 'bad_signature'
+    if (!verifyPost(post, secrets, service)) return 'bad_signature'
     const delivery = await toReceivedDelivery(db, post, service)
     const startedAt = Date.now()
     const stored = insert(delivery)
@@ -71,6 +73,17 @@ export function createWebhookReceiver(
     }))
     return inserted.has(delivery.contentForJob) || inserted.has(delivery.content) ? 'accepted' : 'duplicate'
   }
+}
+
+/** Whether it comes from the service: by its signature, or by the token of its job in its address. */
+function verifyPost(
+  { body, headers, job, token = null, signature: claimed }: WebhookPost,
+  secrets: readonly string[],
+  { signature }: Pick<Service, 'signature'>,
+): boolean {
+  if (signature === 'none') return verifyJobAddress(job, token, secrets)
+  const header = (name: string): string => String(headers?.[name.toLowerCase()] ?? '')
+  return verifyWebhook(body, claimed, secrets, signature, header)
 }
 
 async function toReceivedDelivery(

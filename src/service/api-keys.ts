@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ServiceAuth } from '../domain/service/adapter.ts'
+import { isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
 
 /** The fingerprint of a key, safe to log and store: the first 8 hex digits of its SHA-256. */
 export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
@@ -34,6 +34,10 @@ export class KeyRing {
     const [first] = this.#keys
     if (first === undefined) throw new TypeError('no API key: expected at least one (FILLRATE_API_KEY)')
     this.#current = first
+  }
+
+  get all(): readonly ApiKey[] {
+    return this.#keys
   }
 
   get count(): number {
@@ -117,9 +121,12 @@ export function authOfStyle(style: AuthStyle): ServiceAuth {
   return style === 'query' ? { query: 'api_key' } : style
 }
 
-/** The result is secret: it goes into the request and nowhere else. */
+/**
+ * The result is secret: it goes into the request and nowhere else.
+ * @param key for a client of OAuth, its token
+ */
 export function credentialFor(auth: ServiceAuth, key: string): Credential {
-  if (auth === 'bearer') return { header: ['authorization', `Bearer ${key}`], query: null }
+  if (auth === 'bearer' || isOAuth(auth)) return { header: ['authorization', `Bearer ${key}`], query: null }
   if (auth === 'basic')
     return { header: ['authorization', `Basic ${Buffer.from(`${key}:`).toString('base64')}`], query: null }
   return 'query' in auth

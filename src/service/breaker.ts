@@ -14,6 +14,7 @@ import {
   OutOfCreditsError,
   ServiceError,
   TimeoutError,
+  TokenUnavailableError,
   UnexpectedStatusError,
 } from './errors.ts'
 import { OUT_OF_CREDITS } from './response-errors.ts'
@@ -272,6 +273,8 @@ type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'cause'>
 
 /** A fault in a few words, without what differs from call to call. */
 function summarizeFault(error: ServiceError): FaultSummary {
+  if (error instanceof TokenUnavailableError)
+    return { reason: error.reason, cause: error.isUnreachable ? 'unreachable' : 'failing' }
   if (error instanceof ConnectionError) {
     const code = networkErrorCode(error.cause)
     return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', cause: 'unreachable' }

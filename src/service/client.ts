@@ -44,7 +44,8 @@ import type { LookupCall, RequestParts, Service, ServiceEndpoint } from '../doma
  * const options: ClientOptions = { baseUrl: 'https://api.example.com', apiKey: ['new-key', 'old-key'], timeoutMs: 10_000 }
  */
 export type ClientOptions = TransportOptions
-export type { CallOptions, KeyRejection } from './transport.ts'
+export type { CallOptions } from './transport.ts'
+export type { KeyRejection } from './key-judge.ts'
 export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 export type { BulkInput } from '../domain/service/messages.ts'
 
@@ -155,7 +156,7 @@ export class EnrichmentClient {
     const { endpoint, read, results } = bulk
     const checked = parseBulkInput(input, bulk)
     const { response, own } = await this.#send(
-      { endpoint, parts: { body: JSON.stringify(bulk.body(checked)) }, options },
+      { endpoint, parts: bulk.build(checked), options },
       read && unlessRefused((answer) => read(answer, { emails: checked.emails })),
     )
     const { head, failure, body } = response.exchange

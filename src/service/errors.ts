@@ -86,7 +86,7 @@ export class UnprocessableError extends ServiceError {
 }
 
 /**
- * 401, or 403 for several inputs: the service does not accept the key.
+ * 401, or 403 for several inputs: the service does not accept the key. Or its token endpoint does not: nothing was sent then.
  * @example
  * if (error instanceof UnauthorizedError && !error.hasNextKey) throw new Error(`key ${error.keyId} was rejected`)
  */
@@ -96,11 +96,17 @@ export class UnauthorizedError extends ServiceError {
   readonly keyId: string
   /** Whether the client has switched to another key, which the next call will use. */
   readonly hasNextKey: boolean
+  /** What rejected it, in a few words: `HTTP 401`. Null: it was rejected before. */
+  readonly reason: string | null
 
-  constructor(message: string, details: ErrorDetails & { keyId: string; hasNextKey: boolean }) {
+  constructor(
+    message: string,
+    details: ErrorDetails & { keyId: string; hasNextKey: boolean; reason?: string | null },
+  ) {
     super(message, details)
     this.keyId = details.keyId
     this.hasNextKey = details.hasNextKey
+    this.reason = details.reason ?? null
     this.action = details.hasNextKey ? 'rotate_key' : 'abort_run'
   }
 }
@@ -138,6 +144,34 @@ export class KeyOnTrialError extends ServiceError {
       maybeSent: false,
       retryAfterMs: 1_000,
     })
+  }
+}
+
+/**
+ * 401 for an access token that had ended: the next call has a new one.
+ * @example
+ * if (error instanceof TokenEndedError) retryNow(input)
+ */
+export class TokenEndedError extends ServiceError {
+  readonly action = 'release'
+}
+
+/**
+ * Not sent: the token endpoint issues no token at the moment.
+ * @example
+ * if (error instanceof TokenUnavailableError) await delay(error.retryAfterMs ?? 1_000)
+ */
+export class TokenUnavailableError extends ServiceError {
+  readonly action = 'retry'
+  /** In a few words: `token endpoint auth.example.com: HTTP 503`. */
+  readonly reason: string
+  /** Nothing has answered. */
+  readonly isUnreachable: boolean
+
+  constructor(message: string, details: ErrorDetails & { reason: string; isUnreachable: boolean }) {
+    super(message, { ...details, maybeSent: false })
+    this.reason = details.reason
+    this.isUnreachable = details.isUnreachable
   }
 }
 

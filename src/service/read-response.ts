@@ -157,6 +157,6 @@ export const malformedResponseError = (
 ): ServiceError =>
   new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
     ...errorDetails(exchange, context),
-    body: exchange.body,
+    body: context.mask(exchange.body),
     isKept,
   })

@@ -19,7 +19,14 @@ import { classifyStatus } from '../domain/service/status.ts'
 import { parseHttpDate, parseRetryAfter } from './rate-limit/headers.ts'
 
 /** The call that an error is about. */
-export type ErrorContext = { endpoint: string; origin: string; timeoutMs: number; now: number }
+export type ErrorContext = {
+  endpoint: string
+  origin: string
+  timeoutMs: number
+  now: number
+  /** Removes what authenticated the call from the body of its answer. */
+  mask: (body: Buffer) => Buffer
+}
 
 /** Facts about a response for the error that reports it. */
 export function errorDetails(
@@ -33,16 +40,17 @@ export function errorDetails(
     endpoint: context.endpoint,
     status: head?.status ?? 0,
     retryAfterMs: parseRetryAfter(headers['retry-after'], serverNow ?? context.now),
-    detail: bodyExcerpt(body),
+    detail: bodyExcerpt(context.mask(body)),
   }
 }
 
 /** The error for an exchange without a complete response. */
 export function transportError(
   failure: TransportFailure,
-  { head, wasSent, body }: HttpExchange,
+  { head, wasSent, body: received }: HttpExchange,
   context: ErrorContext,
 ): ServiceError {
+  const body = context.mask(received)
   const details = {
     endpoint: context.endpoint,
     status: head?.status ?? null,

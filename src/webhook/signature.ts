@@ -1,6 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import type { SignatureScheme } from '../domain/service/service.ts'
+import { type SignatureScheme, USUAL_SIGNATURE } from '../domain/service/service.ts'
 
 /** Characters of a signature, by what encodes it, and the bytes of each algorithm. */
 const ALPHABETS = { hex: /^[0-9a-f]+$/, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as const
@@ -18,7 +17,7 @@ const NO_HEADERS: ReadHeader = () => ''
 export function signWebhook(
   body: Buffer | string,
   secret: string,
-  scheme: SignatureScheme = BUILT_IN_SERVICE.signature,
+  scheme: SignatureScheme = USUAL_SIGNATURE,
   header: ReadHeader = NO_HEADERS,
 ): string {
   return scheme.prefix + computeHmac(toSigned(body, scheme, header), secret, scheme).toString(scheme.encoding)
@@ -43,7 +42,7 @@ export function verifyWebhook(
   body: Buffer | string,
   signature: string | readonly string[] | undefined,
   secrets: string | readonly string[],
-  scheme: SignatureScheme = BUILT_IN_SERVICE.signature,
+  scheme: SignatureScheme = USUAL_SIGNATURE,
   header: ReadHeader = NO_HEADERS,
 ): boolean {
   const all = typeof secrets === 'string' ? [secrets] : secrets

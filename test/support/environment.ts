@@ -37,6 +37,8 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   baseUrl,
   apiKeys: ['key'],
   auth: 'bearer',
+  clientCertificate: null,
+  variable: () => null,
   webhookSecrets: [],
   publicUrl: null,
   port: null,

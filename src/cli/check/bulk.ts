@@ -5,6 +5,7 @@ import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
+import { isLoopbackUrl } from '../../util/url.ts'
 import {
   type Finding,
   createFailedFinding,
@@ -29,7 +30,8 @@ export async function checkBulkSetup(environment: Environment, service: Service,
     return createFinding('bulk', 'ok', `on: calls of up to ${size}, ${how}`, { todo })
   }
   const { publicUrl } = environment
-  const secrets = pluralize(environment.webhookSecrets.length, 'webhook secret')
+  const count = pluralize(environment.webhookSecrets.length, 'webhook secret')
+  const secrets = service.signature === 'none' ? `${count} for their addresses` : count
   if (publicUrl === null)
     return createFinding('bulk', 'ok', `on: webhooks are received on this machine, ${secrets}`)
   const receiver = await openTemporaryReceiver(environment, service, log)
@@ -39,6 +41,30 @@ export async function checkBulkSetup(environment: Environment, service: Service,
   } finally {
     await receiver?.close()
   }
+}
+
+/** Shorter ones could be found out from one address: a secret that was made up makes it worth a try. */
+const MIN_ADDRESS_SECRET = 16
+
+/** What deliveries without a signature are worth. Null: they are signed, or none arrives. */
+export function describeUnsigned(environment: Environment, service: Service): Finding | null {
+  if (service.signature !== 'none' || checkBulkAvailability(environment, service).usesWebhook !== true)
+    return null
+  const { publicUrl, webhookSecrets } = environment
+  const isShort = webhookSecrets.some(({ length }) => length < MIN_ADDRESS_SECRET)
+  const isOpen = publicUrl !== null && publicUrl.startsWith('http:') && !isLoopbackUrl(publicUrl)
+  return createFinding('webhook', 'warning', 'deliveries are not signed: the address of its job proves one', {
+    todo: [
+      'An address cannot be guessed, but who learns it (the service, or the log of a proxy) can deliver results for that job, and change those on their way.',
+      'If the service can sign, describe it in `webhook.signature`. With `poll` and without `webhook` nothing has to be believed.',
+      ...(isOpen
+        ? ['Use https in FILLRATE_PUBLIC_URL: without TLS the address can be read on its way.']
+        : []),
+      ...(isShort
+        ? [`FILLRATE_WEBHOOK_SECRET is short, and could be found out from an address: openssl rand -hex 32`]
+        : []),
+    ].join('\n'),
+  })
 }
 
 /**
@@ -82,11 +108,15 @@ async function deliver({ port, proxies }: Environment, publicUrl: string, secret
           : `Correct the URL, or the proxy that forwards it to port ${port} of this machine.`,
     })
   try {
-    const { status, text } = await sendRequest(url, proxies, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: '{}',
-    })
+    const { status, text } = await sendRequest(
+      url,
+      { proxies },
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
+      },
+    )
     if (status === 401 && text.includes('signature'))
       return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers; ${secrets}`)
     return wrong(`something else answers, with ${status}`)

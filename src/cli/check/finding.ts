@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Dispatcher, request } from 'undici'
-import type { Environment } from '../../config/environment.ts'
-import { openProxyDispatcher } from '../../service/dispatcher.ts'
+import { type ConnectionSettings, openDispatcher } from '../../service/dispatcher.ts'
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import type { Grant, MissingPolicy } from '../../sources/grants.ts'
 import { SourceProblems, showFound } from '../../sources/problems.ts'
@@ -95,13 +94,13 @@ const CHECK_TIMEOUT_MS = 5_000
 /** Sends one request, and reads its answer. */
 export async function sendRequest(
   url: string,
-  proxies: Environment['proxies'],
+  connection: ConnectionSettings,
   options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
 ): Promise<{ readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string }> {
-  const dispatcher = openProxyDispatcher(url, proxies)
+  const dispatcher = openDispatcher(new URL(url).origin, connection, {})
   try {
     const { statusCode, headers, body } = await request(url, {
-      ...(dispatcher && { dispatcher }),
+      dispatcher,
       ...options,
       headersTimeout: CHECK_TIMEOUT_MS,
       bodyTimeout: CHECK_TIMEOUT_MS,
@@ -109,7 +108,7 @@ export async function sendRequest(
     })
     return { status: statusCode, headers, text: await body.text() }
   } finally {
-    await dispatcher?.destroy()
+    await dispatcher.destroy()
   }
 }
 

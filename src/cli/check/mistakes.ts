@@ -3,8 +3,8 @@ import type { LookupEndpoint, ServiceDefinition } from '../../domain/service/ada
 import { listNames, quoteText } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
 
-/** Headers that are credentials, whatever their value. */
-const SECRET_HEADER =
+/** Headers and parameters that are credentials, whatever their value. */
+const SECRET_NAME =
   /^(?:proxy-)?authorization$|^cookie$|(?:^|[-_])(?:api[-_]?key|key|token|secret|password|auth)$/i
 /** `Bearer …`, `sk_live_…`: how keys begin. */
 const SECRET_START = /^(?:(?:bearer|basic|token) |(?:sk|pk|rk|key)[-_])/i
@@ -12,9 +12,9 @@ const SECRET_START = /^(?:(?:bearer|basic|token) |(?:sk|pk|rk|key)[-_])/i
 const RANDOM_PART = /^(?=(?:\D*\d){3})(?=.*[a-z])[a-z\d+/=]{16,}$/i
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
-/** Whether a header of a description looks like a credential. */
-export const isSecretHeader = (name: string, value: string): boolean =>
-  SECRET_HEADER.test(name) ||
+/** Whether a header or a parameter of a description looks like a credential. */
+export const isSecretValue = (name: string, value: string): boolean =>
+  SECRET_NAME.test(name) ||
   SECRET_START.test(value) ||
   UUID.test(value) ||
   value.split(/[-_.:]/).some((part) => RANDOM_PART.test(part))
@@ -53,18 +53,22 @@ const error = (...parts: Parameters<typeof warning>): CheckedProblem => ({
 })
 
 /** The value is not quoted. */
-const findSecrets = ({ headers = {} }: ServiceDefinition): CheckedProblem[] =>
-  Object.entries(headers).flatMap(([name, value]) =>
-    isSecretHeader(name, value)
-      ? [
-          error(
-            `headers.${name}`,
-            'what looks like a key',
-            'no secret: a description is code, and is shown',
-            `Set the key as FILLRATE_API_KEY, with \`auth: { header: '${name.toLowerCase()}' }\`.`,
-          ),
-        ]
-      : [],
+const findSecrets = ({ headers = {}, query = {} }: ServiceDefinition): CheckedProblem[] =>
+  Object.entries({ headers, query }).flatMap(([part, values]) =>
+    Object.entries(values).flatMap(([name, value]) =>
+      typeof value === 'string' && isSecretValue(name, value)
+        ? [
+            error(
+              `${part}.${name}`,
+              'what looks like a key',
+              'no secret: a description is code, and is shown',
+              part === 'headers'
+                ? `Set the key as FILLRATE_API_KEY, with \`auth: { header: '${name.toLowerCase()}' }\`; a second one as \`{ env: 'NAME' }\`.`
+                : `Set the key as FILLRATE_API_KEY, with \`auth: { query: '${name}' }\`; a second one as \`{ env: 'NAME' }\`.`,
+            ),
+          ]
+        : [],
+    ),
   )
 
 /** The inputs that fill a placeholder. */

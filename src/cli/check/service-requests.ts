@@ -1,5 +1,7 @@
 import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { Environment } from '../../config/environment.ts'
+import { readServiceEnvironment } from '../../config/service-environment.ts'
+import { isOAuth } from '../../domain/service/auth.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
@@ -11,8 +13,9 @@ import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
 import { describeTrouble } from '../../domain/trouble.ts'
 import { findMissingConfidence } from './cases.ts'
-import { isSecretHeader } from './mistakes.ts'
+import { isSecretValue } from './mistakes.ts'
 import { SAMPLE_INPUTS } from './trial.ts'
+import { describeTokenRequest } from './client.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
@@ -20,13 +23,15 @@ type LookupInput = PersonInput | CompanyInput
 /** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
 export function* describeRequests(service: Service, environment: Environment): Generator<Finding> {
   const base = environment.baseUrl ?? 'FILLRATE_BASE_URL'
-  const credential = credentialFor(service.auth ?? authOfStyle(environment.auth), PLACEHOLDER_KEY)
+  const auth = service.auth ?? authOfStyle(environment.auth)
+  if (isOAuth(auth)) yield describeTokenRequest(auth.oauth, base)
+  const credential = credentialFor(auth, PLACEHOLDER_KEY)
   const header =
     credential.header === null ? [] : [`${credential.header[0]}: ${maskKey(credential.header[1])}`]
-  const own = Array.from({ length: service.headers.length / 2 }, (_, index) => {
-    const [name = '', value = ''] = service.headers.slice(2 * index, 2 * index + 2)
-    return `${name}: ${isSecretHeader(name, value) ? '•••' : value}`
-  })
+  const shown = (name: string, value: string | object): string =>
+    typeof value !== 'string' || isSecretValue(name, value) ? '•••' : value
+  const own = Object.entries(service.headers).map(([name, value]) => `${name}: ${shown(name, value)}`)
+  const ownQuery = Object.entries(service.query).map(([name, value]) => `${name}=${shown(name, value)}`)
   const describe = (name: string, endpoint: string, build: LookupCall<never>['build']): Finding => {
     let parts: RequestParts
     try {
@@ -35,7 +40,9 @@ export function* describeRequests(service: Service, environment: Environment): G
       return createFinding(name, 'skipped', 'a function of the description fails, as said above')
     }
     const [method = '', path = ''] = endpoint.split(' ')
-    const query = [parts.query, credential.query && maskKey(credential.query)].filter(Boolean).join('&')
+    const query = [parts.query, ...ownQuery, credential.query && maskKey(credential.query)]
+      .filter(Boolean)
+      .join('&')
     const lines = [
       `${method} ${base}${parts.path ?? path}${query === '' ? '' : `?${query}`}`,
       ...header,
@@ -53,13 +60,16 @@ export function* describeRequests(service: Service, environment: Environment): G
   if (company) yield describe('by domain', company.endpoint, () => company.build(SAMPLE_INPUTS.domain))
   if (bulk) {
     const isDelivered = bulk.results === 'webhook'
-    const webhookUrl = isDelivered ? 'https://fillrate.example/webhooks/enrichment/JOB' : null
+    const token = service.signature === 'none' ? '/TOKEN' : ''
+    const webhookUrl = isDelivered ? `https://fillrate.example/webhooks/enrichment/JOB${token}` : null
     const emails = ['ada@example.com', 'bob@example.com']
-    let body: string | null = null
-    yield describe('bulk', bulk.endpoint, () => ({
-      body: (body = JSON.stringify(bulk.body({ emails, webhookUrl }))),
-    }))
-    if (webhookUrl !== null && body !== null && !(body as string).includes(webhookUrl))
+    let sent = ''
+    yield describe('bulk', bulk.endpoint, () => {
+      const parts = bulk.build({ emails, webhookUrl })
+      sent = parts.isForm === true ? decodeURIComponent(parts.body ?? '') : (parts.body ?? '')
+      return parts
+    })
+    if (webhookUrl !== null && sent !== '' && !sent.includes(webhookUrl))
       yield createFinding('bulk', 'warning', '`bulk.body` leaves out the address of the webhook', {
         todo: 'Add `webhookUrl` to it, unless the address is registered with the service.',
       })
@@ -95,17 +105,22 @@ export async function* makeOneCall(
   environment: Environment,
   input: LookupInput,
 ): AsyncGenerator<Finding> {
-  const { baseUrl, apiKeys, auth, proxies } = environment
+  const { baseUrl, apiKeys, auth, proxies, clientCertificate: certificate } = environment
   const [apiKey] = apiKeys
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKey === undefined)
     return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
   let answered: unknown
+  const { variables, problems } = readServiceEnvironment(service, environment)
+  if (problems.length > 0)
+    return yield createFinding('call', 'skipped', 'the environment lacks what the service needs')
   const client = new EnrichmentClient({
     baseUrl,
     apiKey,
     auth,
     proxies,
+    certificate,
+    variables,
     service: watchPerson(service, (body) => (answered = body)),
   })
   try {

@@ -1,10 +1,11 @@
-import type { ServiceAuth } from '../../domain/service/adapter.ts'
+import { isOAuth, type OAuthClient, type ServiceAuth } from '../../domain/service/auth.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 import { networkErrorCode } from '../../util/network-errors.ts'
+import { checkClients } from './client.ts'
 import type { ClockReading } from './clock.ts'
 import {
   type Finding,
@@ -20,7 +21,7 @@ import {
  * @returns its clock, if the response has a Date header
  */
 export async function* checkService(
-  { baseUrl, proxies }: Environment,
+  { baseUrl, proxies, clientCertificate: certificate }: Environment,
   now: () => number,
 ): AsyncGenerator<Finding, ClockReading | null> {
   if (baseUrl === null) {
@@ -30,7 +31,7 @@ export async function* checkService(
   const { host } = new URL(baseUrl)
   const sentAt = now()
   try {
-    const { status, headers } = await sendRequest(baseUrl, proxies, { method: 'HEAD' })
+    const { status, headers } = await sendRequest(baseUrl, { proxies, certificate }, { method: 'HEAD' })
     const receivedAt = now()
     if (status >= 500)
       yield createFinding('service', 'warning', `${host} answers, with ${status}`, {
@@ -53,14 +54,23 @@ export async function* checkService(
   }
 }
 
-/** Checks that a key is set. Only a billable call would show whether the service accepts it. */
-export function checkApiKey({ apiKeys, auth }: Environment, service: Pick<Service, 'auth'>): Finding {
+/**
+ * Checks that a key is set. Only a billable call would show whether the service accepts it, but for a client of OAuth, which
+ * is issued a token.
+ */
+export async function checkApiKey(
+  environment: Environment,
+  { auth: ownAuth }: Pick<Service, 'auth'>,
+): Promise<Finding> {
+  const { apiKeys } = environment
+  const auth = ownAuth ?? environment.auth
   if (apiKeys.length === 0)
     return createUnsetFinding('key', 'FILLRATE_API_KEY', 'an API key of the enrichment service')
+  if (isOAuth(auth)) return checkClients(environment, auth.oauth)
   return createFinding(
     'key',
     'ok',
-    `${pluralize(apiKeys.length, 'key')}, sent as ${describeAuth(service.auth ?? auth)}; not tested, because a call would be billed`,
+    `${pluralize(apiKeys.length, 'key')}, sent as ${describeAuth(auth)}; not tested, because a call would be billed`,
   )
 }
 
@@ -75,7 +85,9 @@ export const createRateFinding = (limits: readonly DocumentedLimit[]): Finding =
 const describeDocumentedLimit = ({ calls, windowMs, endpoint }: DocumentedLimit): string =>
   `${formatCount(calls)}${endpoint === null ? '' : ` ${endpoint} calls`} in ${formatDuration(windowMs)}`
 
-const describeAuth = (auth: ServiceAuth | Environment['auth']): string =>
+const describeAuth = (
+  auth: Exclude<ServiceAuth, { readonly oauth: OAuthClient }> | Environment['auth'],
+): string =>
   typeof auth === 'string'
     ? auth
     : 'header' in auth

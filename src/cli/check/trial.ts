@@ -63,8 +63,12 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
       judgeBulk,
     ),
     ...tryFunction('webhook.read', webhook?.read, deliveries, judgeDelivery),
-    ...tryFunction('webhook.signature.payload', webhook?.signature.payload, [SIGNED], (result) =>
-      typeof result === 'string' ? null : { found: describe(result), expected: 'the text that is signed' },
+    ...tryFunction(
+      'webhook.signature.payload',
+      webhook === undefined || webhook.signature === 'none' ? undefined : webhook.signature.payload,
+      [SIGNED],
+      (result) =>
+        typeof result === 'string' ? null : { found: describe(result), expected: 'the text that is signed' },
     ),
     ...tryFunction('poll.query', poll?.query, [toSample(SAMPLE_JOB)], judgeQuery),
     ...tryFunction('poll.body', poll?.body, [toSample(SAMPLE_JOB)], judgeBody),

@@ -5,11 +5,13 @@ import { ConfigProblems, formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import {
   type Finding,
+  createFailedFinding,
   createFinding,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
 } from '../check/finding.ts'
+import { readServiceEnvironment } from '../../config/service-environment.ts'
 import {
   type CliCallOf,
   Exit,
@@ -95,7 +97,8 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   }
   const { checkDatabase } = await import('../check/database.ts')
   const { checkApiKey, checkService, createRateFinding } = await import('../check/service.ts')
-  const { checkBulkSetup } = await import('../check/bulk.ts')
+  const { checkBulkSetup, describeUnsigned } = await import('../check/bulk.ts')
+  const { describeCertificate } = await import('../check/client.ts')
   const { checkDescribed } = await import('../check/cases.ts')
   const { compareClocks } = await import('../check/clock.ts')
   const withoutDatabase = needs('database', 'DATABASE_URL')
@@ -104,24 +107,43 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     withoutDatabase === null
       ? yield* checkDatabase(environment, config, { env, now, hasInvalidService })
       : null
-  const withoutService = needs('service', 'FILLRATE_BASE_URL', 'HTTP_PROXY', 'HTTPS_PROXY')
+  const withoutService = needs(
+    'service',
+    'FILLRATE_BASE_URL',
+    'HTTP_PROXY',
+    'HTTPS_PROXY',
+    ...CERTIFICATE_VARIABLES,
+  )
   if (withoutService !== null) yield withoutService
   const inService = withoutService === null ? yield* checkService(environment, now) : null
   if (hasInvalidService)
     for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
   else {
-    yield needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ?? checkApiKey(environment, service)
+    const { problems } = readServiceEnvironment(service, environment)
+    if (problems.length > 0) yield createFailedFinding('environment', ...problems)
+    yield (
+      needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ??
+        (problems.length > 0
+          ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
+          : await checkApiKey(environment, service))
+    )
+    if (environment.clientCertificate !== null)
+      yield describeCertificate(environment.clientCertificate, now())
     if (service !== BUILT_IN_SERVICE) yield await checkDescribed(service, environment, await readCases(call))
     if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
     yield (
       needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
         (await checkBulkSetup(environment, service, await openLog(call, environment)))
     )
+    const unsigned = describeUnsigned(environment, service)
+    if (unsigned !== null) yield unsigned
     if (flags.service) yield* describeRequests(service, environment)
     if (callInput !== null) yield* makeOneCall(service, environment, callInput)
   }
   yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
 }
+
+const CERTIFICATE_VARIABLES = ['FILLRATE_CLIENT_CERT', 'FILLRATE_CLIENT_KEY'] as const
 
 /** The cases of the module that the configuration names as its service. */
 async function readCases({ cwd, flags }: CliCallOf<typeof checkParser>): Promise<readonly unknown[]> {
@@ -140,6 +162,9 @@ function readValidEnvironment(env: NodeJS.ProcessEnv): {
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error
     const wrong = new Set(error.problems.flatMap(({ place }) => [place, place.toLowerCase()]))
+    // One of them alone is a mistake, too.
+    if (CERTIFICATE_VARIABLES.some((name) => wrong.has(name)))
+      for (const name of CERTIFICATE_VARIABLES) wrong.add(name)
     const valid = Object.entries(env).filter(([name]) => !wrong.has(name))
     return { environment: readEnvironment(Object.fromEntries(valid)), invalid: error }
   }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { resolve } from 'node:path'
 import type { ServiceCase } from '../../actions/service-cases.ts'
 import { ConfigProblems } from '../../config/problems.ts'
+import { isOAuth } from '../../domain/service/auth.ts'
 import { pluralize } from '../../util/format.ts'
 import { FAULT_MEANINGS, parseFaults } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
@@ -115,6 +116,7 @@ async function playService(module: string, call: SandboxCall): Promise<ExitCode>
   const { host, port } = call.flags
   const { loadService, loadServiceCases } = await import('../../config/load.ts')
   const { parseService } = await import('../../config/service.ts')
+  const { listVariables } = await import('../../config/service-environment.ts')
   const { openServiceStandIn } = await import('../../actions/service-stand-in.ts')
   const path = resolve(call.cwd, module)
   const { service, problems } = parseService(await loadService(path))
@@ -127,7 +129,11 @@ async function playService(module: string, call: SandboxCall): Promise<ExitCode>
     call,
     { url, service: service.name, cases },
     [`${service.name}  ${pluralize(cases, 'case')} at ${url}`],
-    { FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'any' },
+    {
+      FILLRATE_BASE_URL: url,
+      FILLRATE_API_KEY: isOAuth(service.auth) ? 'any:secret' : 'any',
+      ...Object.fromEntries(listVariables(service).map(({ variable }) => [variable, 'any'])),
+    },
   )
 }
 

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../json.ts'
 import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
 import type { CalledEndpoint } from '../spend.ts'
+import type { SentValues, ServiceAuth } from './auth.ts'
 import type { FieldDefinition } from './field-shape.ts'
 import type {
   AwaitedJob,
@@ -27,18 +28,6 @@ export type PersonInput = { email: string } | { linkedinUrl: string } | { name: 
  * const input: CompanyInput = { domain: 'acme.com' }
  */
 export type CompanyInput = { domain: string }
-
-/**
- * How the key is sent: `Authorization: Bearer KEY`, `Authorization: Basic base64(KEY:)`, a header of another name, or a
- * query parameter.
- * @example
- * const auth: ServiceAuth = { header: 'x-api-key' }
- */
-export type ServiceAuth =
-  | 'bearer'
-  | 'basic'
-  | { readonly header: string; readonly prefix?: string }
-  | { readonly query: string }
 
 /**
  * What a response means for one lookup. `confidence` is 0 to 1; null for a service that sends none. Of the failures
@@ -97,6 +86,8 @@ export interface LookupEndpoint<Input, Kind extends LookupKind = LookupKind> {
   readonly query?: (input: Input) => QueryValues
   /** Sent as JSON. Default: the input's fields (`email`, `linkedin_url`, `name`, `company`, `domain`), for POST. */
   readonly body?: (input: Input) => unknown
+  /** The body is sent as a form (application/x-www-form-urlencoded): flat values, a list as a repeated field. */
+  readonly form?: boolean
   /** What the service takes. Default: all. */
   readonly inputs?: readonly Kind[]
   /** Where the record is. Default: see `RecordPlace`. */
@@ -137,7 +128,11 @@ export interface WebhookSignature {
 
 /** How deliveries are read. */
 export interface WebhookDefinition {
-  readonly signature: WebhookSignature
+  /**
+   * `'none'`: the service signs nothing. Each job then has an address that cannot be guessed, made with
+   * FILLRATE_WEBHOOK_SECRET, and a delivery to any other is refused.
+   */
+  readonly signature: WebhookSignature | 'none'
   /**
    * Reads a body. `job` has the inputs, in the order of submission; null: no job of this database is named by the delivery's
    * address or by the `jobId` that is read. Default: `event_id`, `job_id`, `status`, `results`.
@@ -203,8 +198,10 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly name: string
   /** Default: FILLRATE_AUTH, or bearer. */
   readonly auth?: ServiceAuth
-  /** Sent with each call. No secrets: the key comes from FILLRATE_API_KEY. */
-  readonly headers?: Readonly<Record<string, string>>
+  /** Sent with each call. The key comes from FILLRATE_API_KEY, a second secret from a variable: `{ env: 'ACME_APP_ID' }`. */
+  readonly headers?: SentValues
+  /** Sent in the query of each call, in the same way. */
+  readonly query?: SentValues
   readonly person?: LookupEndpoint<PersonInput, (typeof LOOKUP_KINDS)['person'][number]>
   /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
   readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
@@ -253,6 +250,8 @@ export interface BulkEndpoint {
   readonly size?: number
   /** Default: `{ emails, webhook_url }`, without the URL if no delivery arrives. */
   readonly body?: (input: BulkInput) => unknown
+  /** The body is sent as a form, each email as a field of its own. */
+  readonly form?: boolean
   /**
    * Whether the results come by webhook, come in the answer, or are fetched with `poll`. A job whose delivery is lost is
    * fetched too, if there is `poll`. Default: by webhook; without `webhook`, fetched.
@@ -285,6 +284,8 @@ export interface PollEndpoint {
   readonly path: string
   readonly query?: (jobId: string) => QueryValues
   readonly body?: (jobId: string) => unknown
+  /** The body is sent as a form. */
+  readonly form?: boolean
   /**
    * When a job is fetched first, after its submission: `30s`. Each next time after twice as long, up to a quarter of an
    * hour, until `bulk.deadline`. Default: 10s; 2m where deliveries arrive.

@@ -10,14 +10,15 @@ import {
   type PersonInput,
   type PollEndpoint,
   type RecordPlace,
-  type ServiceAuth,
   type ServiceDefinition,
   type ServiceReading,
   type WebhookDefinition,
   type WebhookSignature,
 } from './adapter.ts'
-import type { QueryValues, ServiceAnswer } from './messages.ts'
+import type { SentValues, ServiceAuth } from './auth.ts'
+import type { BulkInput, QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
+import { encodeBody } from './form.ts'
 import { readCredits, type ServiceCredits } from './credits.ts'
 import { type DocumentedLimit, readDocumentedLimits } from './documented-limit.ts'
 import { createNormalizer, type NormalizeHead } from './head.ts'
@@ -32,6 +33,8 @@ export interface RequestParts {
   /** Encoded, without `?`. */
   readonly query?: string
   readonly body?: string
+  /** The body is a form, not JSON. */
+  readonly isForm?: boolean
 }
 
 /** How one lookup is requested and read, every default filled in and every function chosen once. */
@@ -52,7 +55,7 @@ export interface BulkCall {
   readonly needsWebhook: boolean
   /** Identifiers and results are in the order of the inputs. */
   readonly isOrdered: boolean
-  readonly body: NonNullable<BulkEndpoint['body']>
+  build(input: BulkInput): RequestParts
   readonly read: NonNullable<BulkEndpoint['read']> | null
 }
 
@@ -74,15 +77,16 @@ export interface Service {
   readonly definition: ServiceDefinition
   /** Null: FILLRATE_AUTH decides. */
   readonly auth: ServiceAuth | null
-  /** Names and values in turn. */
-  readonly headers: readonly string[]
+  readonly headers: SentValues
+  readonly query: SentValues
   readonly person: LookupCall<PersonInput> | null
   readonly personByEmail: LookupCall<PersonInput> | null
   readonly company: LookupCall<CompanyInput> | null
   readonly bulk: BulkCall | null
   readonly poll: PollCall | null
   readonly normalizeHead: NormalizeHead
-  readonly signature: SignatureScheme
+  /** None: each job has an address of its own (`webhook/address.ts`). */
+  readonly signature: SignatureScheme | 'none'
   readonly readDelivery: NonNullable<WebhookDefinition['read']> | null
   readonly readers: Readonly<Record<SourceKind, RecordReader>>
   /** Documented limits, beside what headers say. */
@@ -117,7 +121,8 @@ export function createService(definition: ServiceDefinition): Service {
     name: definition.name,
     definition,
     auth: definition.auth ?? null,
-    headers: Object.entries(definition.headers ?? {}).flat(),
+    headers: definition.headers ?? {},
+    query: definition.query ?? {},
     person: person ? call(person, 'person') : null,
     personByEmail: personByEmail ? call(personByEmail, 'person') : null,
     company: company ? call(company, 'company') : null,
@@ -128,21 +133,13 @@ export function createService(definition: ServiceDefinition): Service {
           results: bulk.results ?? (poll && !webhook ? 'poll' : 'webhook'),
           needsWebhook: bulk.results !== 'answer' && !poll,
           isOrdered: bulk.ordered ?? false,
-          body:
-            bulk.body ??
-            (({ emails, webhookUrl }) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) })),
+          build: createBulkBuilder(bulk),
           read: bulk.read ?? null,
         }
       : null,
     poll: poll ? createPollCall(poll) : null,
     normalizeHead: createNormalizer(definition),
-    signature: {
-      header: webhook?.signature.header.toLowerCase() ?? 'x-webhook-signature',
-      algorithm: webhook?.signature.algorithm ?? 'sha256',
-      encoding: webhook?.signature.encoding ?? 'hex',
-      prefix: webhook?.signature.prefix ?? '',
-      ...(webhook?.signature.payload && { payload: webhook.signature.payload }),
-    },
+    signature: completeSignature(webhook?.signature),
     readDelivery: webhook?.read ?? null,
     readers,
     rateLimits: readDocumentedLimits(rate?.limit),
@@ -150,6 +147,21 @@ export function createService(definition: ServiceDefinition): Service {
     shapes,
   }
 }
+
+/** How deliveries are signed where the description does not say it, and by `signWebhook`. */
+export const USUAL_SIGNATURE: SignatureScheme = {
+  header: 'x-webhook-signature',
+  algorithm: 'sha256',
+  encoding: 'hex',
+  prefix: '',
+}
+
+const completeSignature = (
+  signature: WebhookDefinition['signature'] = USUAL_SIGNATURE,
+): Service['signature'] =>
+  signature === 'none'
+    ? signature
+    : { ...USUAL_SIGNATURE, ...signature, header: signature.header.toLowerCase() }
 
 const completeShapes = (
   fields: Readonly<Record<string, Parameters<typeof completeShape>[0]>> = {},
@@ -174,18 +186,25 @@ function createLookupCall<Input extends object>(
     build: (input) => ({
       ...(hasPlaceholders && { path: fillPath(endpoint.path, toServiceFields(input)) }),
       ...(toQuery && { query: encodeQuery(toQuery(input)) }),
-      ...(toBody && { body: JSON.stringify(toBody(input)) }),
+      ...(toBody && encodeBody(toBody(input), endpoint)),
     }),
   }
 }
 
-function createPollCall({ method = 'GET', path, query, body, after, read }: PollEndpoint): PollCall {
+function createBulkBuilder({ body, form }: BulkEndpoint): BulkCall['build'] {
+  const toBody =
+    body ??
+    (({ emails, webhookUrl }: BulkInput) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) }))
+  return (input) => encodeBody(toBody(input), { form })
+}
+
+function createPollCall({ method = 'GET', path, query, body, form, after, read }: PollEndpoint): PollCall {
   return {
     endpoint: `${method} ${path}` as ServiceEndpoint,
     build: (jobId) => ({
       path: fillPath(path, { job_id: jobId }),
       ...(query && { query: encodeQuery(query(jobId)) }),
-      ...(body && { body: JSON.stringify(body(jobId)) }),
+      ...(body && encodeBody(body(jobId), { form })),
     }),
     read: read ?? null,
     firstMs: after === undefined ? null : parseDuration(after),

@@ -11,6 +11,7 @@ import {
   RateLimitedError,
   ServiceError,
   TimeoutError,
+  TokenUnavailableError,
   UnprocessableError,
 } from '../../service/errors.ts'
 import { FIRST_BAN_PAUSE } from '../../service/rate-limit/cooldown.ts'
@@ -222,7 +223,7 @@ function malformedResponse(error: ServiceError): Pick<MalformedResponse, 'status
 
 /** Describes an error in a few words, the same for many lookups, so that failures can be counted by reason. */
 export function describeFailure(error: ServiceError): string {
-  if (error instanceof ConnectionError) return error.reason
+  if (error instanceof ConnectionError || error instanceof TokenUnavailableError) return error.reason
   const kind = error.name
     .replace(/Error$/, '')
     .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')

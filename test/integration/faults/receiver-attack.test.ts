@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { createService } from '../../../src/domain/service/service.ts'
+import { createService, USUAL_SIGNATURE } from '../../../src/domain/service/service.ts'
 import { openHttpServer, type HttpServer } from '../../../src/http/server.ts'
 import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
@@ -167,11 +167,8 @@ test('the memory of rejected bodies is released', async () => {
 })
 
 test('a delivery before the configuration is read is to be repeated, and then verified as it says', async () => {
-  const acme = createService({
-    name: 'Acme',
-    person: { path: '/find' },
-    webhook: { signature: { header: 'x-acme', algorithm: 'sha1' } },
-  })
+  const signature = { ...USUAL_SIGNATURE, header: 'x-acme', algorithm: 'sha1' as const }
+  const acme = createService({ name: 'Acme', person: { path: '/find' }, webhook: { signature } })
   let known: typeof acme | null = null
   const starting = await openHttpServer({
     host: '127.0.0.1',
@@ -193,7 +190,7 @@ test('a delivery before the configuration is read is to be repeated, and then ve
     fetch(`http://127.0.0.1:${starting.port}/webhooks/enrichment`, {
       method: 'POST',
       body,
-      headers: { 'x-acme': signWebhook(Buffer.from(body), SECRET, acme.signature, () => '') },
+      headers: { 'x-acme': signWebhook(Buffer.from(body), SECRET, signature) },
     })
   const early = await send()
   expect([early.status, early.headers.get('retry-after')]).toEqual([503, '5'])

@@ -31,6 +31,10 @@ describe('secrets in errors', () => {
         const printed = inspect(error, { depth: 10 }) + JSON.stringify(error) + error.stack
         for (const secret of secrets) expect(printed).not.toContain(secret)
       }
+      // The service sends back the key, too.
+      for (const error of errors)
+        for (const secret of secrets.slice(0, 2))
+          expect(error instanceof ServiceError ? error.detail : '').not.toContain(secret)
       // Still accessible by name.
       expect(
         errors.some((error) => error instanceof ServiceError && error.detail.includes('secret.person')),

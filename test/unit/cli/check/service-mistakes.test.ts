@@ -5,7 +5,7 @@ import * as peopleDataLabs from '../../../../examples/services/people-data-labs.
 import template, { cases as templateCases } from '../../../../examples/services/template.ts'
 import type { ServiceCase } from '../../../../src/actions/service-cases.ts'
 import { checkDescribed } from '../../../../src/cli/check/cases.ts'
-import { isSecretHeader } from '../../../../src/cli/check/mistakes.ts'
+import { isSecretValue } from '../../../../src/cli/check/mistakes.ts'
 import type { CheckedProblem } from '../../../../src/cli/check/finding.ts'
 import { parseConfig } from '../../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../../src/config/problems.ts'
@@ -352,7 +352,7 @@ test.each([
   ['x-api-key', 'short', true],
   ['Cookie', 'a=b', true],
 ])('%s: %s looks like a secret: %s', (name, value, isSecret) => {
-  expect(isSecretHeader(name, value)).toBe(isSecret)
+  expect(isSecretValue(name, value)).toBe(isSecret)
 })
 
 test('a message names no secret and no real person', async () => {

@@ -1,0 +1,91 @@
+import { X509Certificate } from 'node:crypto'
+import type { Environment } from '../../config/environment.ts'
+import type { OAuthClient } from '../../domain/service/auth.ts'
+import { KeyRing } from '../../service/api-keys.ts'
+import { ClientTokens } from '../../service/client-tokens.ts'
+import { parseBaseUrl } from '../../service/dispatcher.ts'
+import { ServiceError, TokenUnavailableError } from '../../service/errors.ts'
+import { createTokenRequest, TokenFailure } from '../../service/token-endpoint.ts'
+import { pluralize } from '../../util/format.ts'
+import { createFailedFinding, createFinding, type Finding } from './finding.ts'
+
+const TOKEN_TIMEOUT_MS = 5_000
+
+/** Requests a token for each client, which is not billed, and shows whether the endpoint accepts it. */
+export async function checkClients(
+  { baseUrl, apiKeys, proxies, clientCertificate: certificate }: Environment,
+  oauth: OAuthClient,
+): Promise<Finding> {
+  // The checks before this one have reported what is missing.
+  if (baseUrl === null || apiKeys.length === 0)
+    return createFinding('key', 'skipped', 'the address or the client of the service is missing')
+  const { all: keys } = new KeyRing(apiKeys)
+  const timeoutMs = TOKEN_TIMEOUT_MS
+  const base = parseBaseUrl(baseUrl)
+  const tokens = new ClientTokens({
+    ...base,
+    oauth,
+    keys,
+    proxies,
+    certificate,
+    userAgent: 'fillrate',
+    timeoutMs,
+  })
+  try {
+    for (const key of keys) await tokens.get(key, 'the token', undefined)
+    return createFinding(
+      'key',
+      'ok',
+      `${pluralize(keys.length, 'client')}, for ${keys.length === 1 ? 'which' : 'each of which'} the token endpoint issues a token`,
+    )
+  } catch (error) {
+    if (!(error instanceof TokenFailure || error instanceof ServiceError)) throw error
+    const isRefused = error instanceof TokenFailure
+    return createFailedFinding('key', {
+      place: isRefused ? 'FILLRATE_API_KEY' : 'auth.oauth.tokenUrl',
+      found: error instanceof TokenUnavailableError ? error.reason : error.message,
+      expected: 'an access token',
+      todo: isRefused
+        ? "Correct the client's id and secret, or `scope`, `audience` and `credentials` of `auth.oauth`."
+        : 'Correct the address, or try again later.',
+    })
+  } finally {
+    await tokens.close()
+  }
+}
+
+/** What the token endpoint would be sent, without the client's id and secret. */
+export function describeTokenRequest(oauth: OAuthClient, base: string): Finding {
+  const { tokenUrl } = oauth
+  const { headers, body } = createTokenRequest(oauth, { origin: '', path: '' }, 'CLIENT_ID:CLIENT_SECRET', '')
+  return createFinding('token', 'ok', `POST ${tokenUrl.startsWith('/') ? base : ''}${tokenUrl}`, {
+    todo: [
+      ...(headers.includes('authorization') ? ['authorization: Basic •••'] : []),
+      String(body).replace(/CLIENT_(?:ID|SECRET)/g, '•••'),
+    ].join('\n'),
+  })
+}
+
+/** A certificate that ends within this time is warned of, in milliseconds. */
+const SOON_MS = 14 * 24 * 3_600_000
+
+/** Whose certificate is shown to the service, and until when it is valid. */
+export function describeCertificate(
+  { cert }: NonNullable<Environment['clientCertificate']>,
+  now: number,
+): Finding {
+  const { subject, validToDate } = new X509Certificate(cert)
+  const until = validToDate.toISOString().slice(0, 10)
+  const name = /^CN=(.*)$/m.exec(subject)?.[1] ?? 'without a name'
+  if (validToDate.getTime() <= now)
+    return createFailedFinding('certificate', {
+      place: 'FILLRATE_CLIENT_CERT',
+      found: `${name}, which ended on ${until}`,
+      expected: 'a certificate that is valid',
+      todo: 'Have it renewed, and restart.',
+    })
+  const isSoon = validToDate.getTime() - now < SOON_MS
+  return createFinding('certificate', isSoon ? 'warning' : 'ok', `${name}, valid until ${until}`, {
+    todo: isSoon ? 'Have it renewed, and restart: it is read at the start.' : null,
+  })
+}

@@ -1,0 +1,80 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { EnvValue } from './env-values.ts'
+import type { Problem } from './problems.ts'
+
+/** What identifies this client in TLS, in PEM. */
+export interface ClientCertificate {
+  /** With the certificates of its issuers, if the file has them. */
+  readonly cert: string
+  readonly key: string
+}
+
+type ReadVariable = <Value>(
+  name: 'FILLRATE_CLIENT_CERT' | 'FILLRATE_CLIENT_KEY',
+  parse: (text: string) => EnvValue<Value>,
+) => Value | null
+
+/**
+ * Reads the files of the client's certificate and of its key, and checks that they fit each other.
+ * @param problems gets what is wrong; nothing there holds a part of the key
+ */
+export function readClientCertificate(read: ReadVariable, problems: Problem[]): ClientCertificate | null {
+  const before = problems.length
+  const cert = read('FILLRATE_CLIENT_CERT', (path) =>
+    readPem(path, 'a certificate in PEM, which begins with -----BEGIN CERTIFICATE-----', (pem) => {
+      void new X509Certificate(pem)
+    }),
+  )
+  const key = read('FILLRATE_CLIENT_KEY', (path) =>
+    readPem(path, 'the private key of FILLRATE_CLIENT_CERT in PEM, without a passphrase', (pem) => {
+      void createPrivateKey(pem)
+    }),
+  )
+  if (problems.length > before || (cert === null && key === null)) return null
+  if (cert === null || key === null) {
+    const [place, other] =
+      cert === null
+        ? ['FILLRATE_CLIENT_CERT', 'FILLRATE_CLIENT_KEY']
+        : ['FILLRATE_CLIENT_KEY', 'FILLRATE_CLIENT_CERT']
+    problems.push({
+      place,
+      found: `not set, and ${other} is`,
+      expected: 'both, or none: the paths of a certificate and of its key',
+      todo: null,
+    })
+    return null
+  }
+  if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return { cert, key }
+  problems.push({
+    place: 'FILLRATE_CLIENT_KEY',
+    found: 'the key of another certificate',
+    expected: 'the private key of FILLRATE_CLIENT_CERT',
+    todo: 'If the file of the certificate has several, its own one stands first.',
+  })
+  return null
+}
+
+function readPem(path: string, expected: string, check: (pem: string) => void): EnvValue<string> {
+  let pem = ''
+  try {
+    pem = readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const found =
+      code === 'ENOENT' ? 'no such file' : code === 'EISDIR' ? 'a folder' : `not readable (${code})`
+    return { ok: false, found: `${path}: ${found}`, expected: `the path of a file with ${expected}` }
+  }
+  try {
+    check(pem)
+    return { ok: true, value: pem }
+  } catch {
+    const isEncrypted = /^-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(pem)
+    return {
+      ok: false,
+      found: `${path}: ${isEncrypted ? 'a key with a passphrase' : 'something else'}`,
+      expected,
+      ...(isEncrypted && { todo: `Take the passphrase off: openssl pkey -in ${path} -out client.key` }),
+    }
+  }
+}

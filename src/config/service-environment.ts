@@ -1,0 +1,86 @@
+import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
+import type { Service } from '../domain/service/service.ts'
+import { isLoopbackUrl } from '../util/url.ts'
+import { parseSecretValue } from './env-values.ts'
+import type { Environment } from './environment.ts'
+import type { Problem } from './problems.ts'
+
+/** Names of all variables that a description has named in this process: nothing shows their values. */
+const named = new Set<string>()
+
+export const listNamedVariables = (): readonly string[] => [...named]
+
+/** From now on the values of the variables that the description names are masked. */
+export function maskNamedVariables(service: Pick<Service, 'headers' | 'query'>): void {
+  for (const { variable } of listVariables(service)) named.add(variable)
+}
+
+/** The variables that a description names, and what each is for. */
+export function listVariables({
+  headers,
+  query,
+}: Pick<Service, 'headers' | 'query'>): { readonly variable: string; readonly use: string }[] {
+  const uses = (what: string, values: Service['headers']) =>
+    Object.entries(values)
+      .filter((entry): entry is [string, FromEnvironment] => typeof entry[1] === 'object')
+      .map(([name, { env }]) => ({ variable: env, use: `the ${what} ${name}` }))
+  return [...uses('header', headers), ...uses('query parameter', query)]
+}
+
+/**
+ * What the description of a service requires of the environment, beside an address and a key: the variables that it names,
+ * with their values, and what is wrong.
+ */
+export function readServiceEnvironment(
+  service: Pick<Service, 'name' | 'auth' | 'headers' | 'query'>,
+  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'variable'>,
+): { readonly variables: Readonly<Record<string, string>>; readonly problems: readonly Problem[] } {
+  const variables: Record<string, string> = {}
+  const problems: Problem[] = []
+  for (const { variable, use } of listVariables(service)) {
+    const text = environment.variable(variable)
+    const parsed = text === null ? null : parseSecretValue(text)
+    if (parsed?.ok === true) variables[variable] = parsed.value
+    else
+      problems.push({
+        place: variable,
+        found: parsed?.found ?? 'not set',
+        expected: `the value of ${use}, which the description of ${service.name} takes from it`,
+        todo: 'Set it in the environment or in a .env file in this folder.',
+      })
+  }
+  return { variables, problems: [...problems, ...checkClient(service, environment)] }
+}
+
+function checkClient(
+  { auth }: Pick<Service, 'auth'>,
+  { apiKeys, baseUrl }: Pick<Environment, 'apiKeys' | 'baseUrl'>,
+): Problem[] {
+  if (!isOAuth(auth)) return []
+  const wrong = apiKeys.findIndex((key) => !/^[^:]+:./.test(key))
+  const isBelow = auth.oauth.tokenUrl.startsWith('/')
+  return [
+    ...(wrong < 0
+      ? []
+      : [
+          {
+            place: 'FILLRATE_API_KEY',
+            found: `a key${apiKeys.length === 1 ? '' : `, number ${wrong + 1} of ${apiKeys.length},`} without an id or a secret (not shown)`,
+            expected:
+              "the client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
+            todo: 'Put a colon between the id and the secret; several clients are separated by commas.',
+          },
+        ]),
+    ...(isBelow && baseUrl !== null && baseUrl.startsWith('http:') && !isLoopbackUrl(baseUrl)
+      ? [
+          {
+            place: 'FILLRATE_BASE_URL',
+            found: `${baseUrl}, without TLS`,
+            expected:
+              "an https address, because the client's secret is sent to a path below it (`auth.oauth.tokenUrl`)",
+            todo: 'Use https, or give `auth.oauth.tokenUrl` as an https address.',
+          },
+        ]
+      : []),
+  ]
+}

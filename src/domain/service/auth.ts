@@ -1,0 +1,47 @@
+/**
+ * A value that is no part of the description: an environment variable has it. It is required at the start, and masked
+ * wherever it could be shown.
+ * @example
+ * const headers: ServiceDefinition['headers'] = { 'x-app-id': { env: 'ACME_APP_ID' } }
+ */
+export interface FromEnvironment {
+  readonly env: string
+}
+
+/** Names and values; a secret one is taken from the environment. */
+export type SentValues = Readonly<Record<string, string | FromEnvironment>>
+
+export const CLIENT_CREDENTIALS = ['basic', 'body'] as const
+
+/**
+ * How an access token is had with the client's own credentials (RFC 6749, section 4.4). FILLRATE_API_KEY holds them as
+ * `id:secret`. The token is kept in memory, renewed before it ends, and sent as `Authorization: Bearer TOKEN`.
+ * @example
+ * const auth: ServiceAuth = { oauth: { tokenUrl: '/oauth/token', scope: 'people:read' } }
+ */
+export interface OAuthClient {
+  /** An https address, or a path below the base URL. */
+  readonly tokenUrl: string
+  readonly scope?: string
+  /** Sent as `audience`, which some services require to know what the token is for. */
+  readonly audience?: string
+  /** Id and secret in the header of HTTP Basic, or as `client_id` and `client_secret` in the body. Default: basic. */
+  readonly credentials?: (typeof CLIENT_CREDENTIALS)[number]
+}
+
+/**
+ * How the key is sent: `Authorization: Bearer KEY`, `Authorization: Basic base64(KEY:)`, a header of another name, or a
+ * query parameter; or how it is exchanged for a token.
+ * @example
+ * const auth: ServiceAuth = { header: 'x-api-key' }
+ */
+export type ServiceAuth =
+  | 'bearer'
+  | 'basic'
+  | { readonly header: string; readonly prefix?: string }
+  | { readonly query: string }
+  | { readonly oauth: OAuthClient }
+
+/** Whether the key is exchanged for a token. */
+export const isOAuth = (auth: ServiceAuth | string | null): auth is { readonly oauth: OAuthClient } =>
+  typeof auth === 'object' && auth !== null && 'oauth' in auth

@@ -1,0 +1,297 @@
+import { describe, expect, test } from 'vitest'
+import { createSecretMask } from '../../../src/cli/secret-mask.ts'
+import { readEnvironment } from '../../../src/config/environment.ts'
+import { readServiceEnvironment } from '../../../src/config/service-environment.ts'
+import { parseService } from '../../../src/config/service.ts'
+import {
+  type BulkEndpoint,
+  defineService,
+  type ServiceDefinition,
+} from '../../../src/domain/service/adapter.ts'
+import { MalformedResponseError, UnprocessableError } from '../../../src/service/errors.ts'
+import { clientOf, rejection, serve, serveAlways } from './loopback-service.ts'
+
+const parse = (definition: Partial<ServiceDefinition>) =>
+  parseService({
+    definition: defineService({ name: 'Acme Data', person: { path: '/people' }, ...definition }),
+    place: 'service',
+  })
+const describeService = (definition: Partial<ServiceDefinition>) => parse(definition).service!
+
+describe('values from the environment', () => {
+  const service = describeService({
+    headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
+    query: { tenant: { env: 'ACME_TENANT' } },
+  })
+  const env = { FILLRATE_API_KEY: 'sk-1', ACME_APP_ID: ' app-secret-1 ', ACME_TENANT: 'tenant/1' }
+
+  test('are sent with every call, in a header and in the query', async () => {
+    const { variables, problems } = readServiceEnvironment(service, readEnvironment(env))
+    expect(problems).toEqual([])
+    const { baseUrl, received } = await serve((_, response) => response.writeHead(404).end())
+    const client = clientOf({ baseUrl }, { service, variables })
+    await client.enrichPerson({ email: 'ada@x.example' })
+    expect(received.map(({ url, headers }) => [url, headers['x-app-id'], headers['x-version']])).toEqual([
+      ['/people?tenant=tenant%2F1', 'app-secret-1', '2'],
+    ])
+  })
+
+  test('are required, and named with what they are for', () => {
+    const wrong = { ...env, ACME_APP_ID: '"quoted"', ACME_TENANT: ' ' }
+    const { problems } = readServiceEnvironment(service, readEnvironment(wrong))
+    expect(problems.map(({ place, found, expected }) => [place, found, expected])).toEqual([
+      [
+        'ACME_APP_ID',
+        'a value in quotes (not shown)',
+        'the value of the header x-app-id, which the description of Acme Data takes from it',
+      ],
+      [
+        'ACME_TENANT',
+        'not set',
+        'the value of the query parameter tenant, which the description of Acme Data takes from it',
+      ],
+    ])
+    expect(() => clientOf({ baseUrl: 'http://127.0.0.1:1' }, { service, variables: {} })).toThrow(
+      'ACME_APP_ID is not set',
+    )
+  })
+
+  test('are masked in every text, also if the description is read after the log was opened', () => {
+    const late = { ...env, LATE_SECRET: 'late-secret-1' }
+    const mask = createSecretMask(late)
+    const text = 'app-secret-1 of tenant/1 and late-secret-1'
+    expect(mask(text)).toBe('*** of *** and late-secret-1')
+    describeService({ headers: { 'x-late': { env: 'LATE_SECRET' } } })
+    expect(mask(text)).toBe('*** of *** and ***')
+  })
+
+  test('are in no body that an error keeps', async () => {
+    const { variables } = readServiceEnvironment(service, readEnvironment(env))
+    const body = JSON.stringify({ error: 'app-secret-1 may not', of: 'ada@x.example' })
+    const refused = clientOf(await serveAlways(422, body), { service, variables })
+    const { detail } = await rejection(refused.enrichPerson({ email: 'a@x.example' }), UnprocessableError)
+    expect(detail).toBe('{"error":"*** may not","of":"ada@x.example"}')
+    const unreadable = clientOf(await serveAlways(200, 'app-secret-1 ö'), { service, variables })
+    const error = await rejection(unreadable.enrichPerson({ email: 'a@x.example' }), MalformedResponseError)
+    expect(error.body.toString()).toBe('*** ö')
+  })
+
+  test('the secret of an OAuth client is masked without its id, too', () => {
+    const mask = createSecretMask({ FILLRATE_API_KEY: 'acme-crm:s3cret-1,acme-crm:s3cret-2' })
+    expect(mask('acme-crm has s3cret-2, or acme-crm:s3cret-1')).toBe('acme-crm has ***, or ***')
+  })
+})
+
+describe('bodies as forms', () => {
+  const answer = { request_id: 'r', job_id: 'j1', data: null }
+  const sent = async (
+    definition: Partial<ServiceDefinition>,
+    call: (client: ReturnType<typeof clientOf>) => Promise<unknown>,
+  ) => {
+    const service = await serve((_, response) =>
+      response.writeHead(202, { 'content-type': 'application/json' }).end(JSON.stringify(answer)),
+    )
+    await call(clientOf(service, { service: describeService(definition) }))
+    return service.received.map(({ method, headers, body }) => [method, headers['content-type'], body])
+  }
+  const FORM = 'application/x-www-form-urlencoded'
+
+  test('a person by the default body, and by one of its own', async () => {
+    const byDefault = { person: { path: '/people', form: true } }
+    expect(
+      await sent(byDefault, (client) => client.enrichPerson({ name: 'Zoë & Co', company: 'A=B' })),
+    ).toEqual([['POST', FORM, 'name=Zo%C3%AB+%26+Co&company=A%3DB']])
+    const own = {
+      person: {
+        path: '/people',
+        form: true,
+        body: (input: object) => ({
+          ...input,
+          fields: ['title', 'phone'],
+          deep: true,
+          n: 3,
+          not: undefined,
+          nor: null,
+        }),
+      },
+    }
+    expect(await sent(own, (client) => client.enrichPerson({ email: 'ada+1@x.example' }))).toEqual([
+      ['POST', FORM, 'email=ada%2B1%40x.example&fields=title&fields=phone&deep=true&n=3'],
+    ])
+  })
+
+  test('a company', async () => {
+    const company = { path: '/companies', method: 'POST' as const, form: true }
+    expect(await sent({ company }, (client) => client.enrichCompany({ domain: 'acme.example' }))).toEqual([
+      ['POST', FORM, 'domain=acme.example'],
+    ])
+  })
+
+  test('a bulk job: each email is a field', async () => {
+    const bulk: BulkEndpoint = { path: '/bulk', form: true }
+    const input = { emails: ['a@x.example', 'b@x.example'], webhookUrl: 'https://crm.example/w/1' }
+    const webhook = { signature: { header: 'x-signature' } }
+    expect(await sent({ bulk, webhook }, (client) => client.submitBulk(input))).toEqual([
+      [
+        'POST',
+        FORM,
+        'emails=a%40x.example&emails=b%40x.example&webhook_url=https%3A%2F%2Fcrm.example%2Fw%2F1',
+      ],
+    ])
+  })
+
+  test('a poll', async () => {
+    const poll = { path: '/jobs', method: 'POST' as const, form: true, body: (job: string) => ({ job }) }
+    expect(await sent({ poll }, (client) => client.fetchJob({ jobId: 'j/1', emails: [] }))).toEqual([
+      ['POST', FORM, 'job=j%2F1'],
+    ])
+  })
+
+  test.each([
+    [{ filters: { a: 1 } }, '`filters` holds an object'],
+    [{ lists: [['a']] }, '`lists` holds a list in a list'],
+    ['email=a', 'made of an object'],
+  ])('cannot hold %j', async (body, expected) => {
+    const service = describeService({ person: { path: '/people', form: true, body: () => body } })
+    const client = clientOf(await serveAlways(404), { service })
+    await expect(client.enrichPerson({ email: 'a@x.example' })).rejects.toThrow(expected)
+  })
+
+  test('without it JSON is sent', async () => {
+    expect(await sent({}, (client) => client.enrichPerson({ email: 'a@x.example' }))).toEqual([
+      ['POST', 'application/json', '{"email":"a@x.example"}'],
+    ])
+  })
+})
+
+describe('mistakes in a description', () => {
+  const OAUTH = "'bearer', 'basic', { header: 'x-api-key' }"
+  test.each<[string, object, string, string, string | null]>([
+    [
+      'a tokenUrl without TLS',
+      { auth: { oauth: { tokenUrl: 'http://auth.example/token' } } },
+      'service.auth.oauth.tokenUrl',
+      'an https address',
+      "Use https: the client's secret is sent there.",
+    ],
+    [
+      'a tokenUrl that is no address',
+      { auth: { oauth: { tokenUrl: 'oauth/token' } } },
+      'service.auth.oauth.tokenUrl',
+      'an https address',
+      null,
+    ],
+    [
+      'a host without its scheme',
+      { auth: { oauth: { tokenUrl: '//auth.example/token' } } },
+      'service.auth.oauth.tokenUrl',
+      'an https address',
+      null,
+    ],
+    [
+      'a secret in the tokenUrl',
+      { auth: { oauth: { tokenUrl: 'https://id:hush@auth.example/token' } } },
+      'service.auth.oauth.tokenUrl',
+      'an https address',
+      "Leave them out: the client's id and secret go into FILLRATE_API_KEY, as id:secret.",
+    ],
+    ['no tokenUrl', { auth: { oauth: {} } }, 'service.auth.oauth.tokenUrl', 'an https address', null],
+    [
+      'a misspelled key',
+      { auth: { oauth: { tokenUrl: '/token', scopes: 'a' } } },
+      'service.auth.oauth.scopes',
+      'one of tokenUrl',
+      "Did you mean 'scope'?",
+    ],
+    [
+      'another way to send the client',
+      { auth: { oauth: { tokenUrl: '/token', credentials: 'header' } } },
+      'service.auth.oauth.credentials',
+      "'basic' or 'body'",
+      null,
+    ],
+    ['an auth that does not exist', { auth: 'oauth' }, 'service.auth', OAUTH, null],
+    [
+      'a header of another form',
+      { headers: { 'x-app': 3 } },
+      'service.headers.x-app',
+      "a text, or { env: 'ACME_APP_ID' }",
+      null,
+    ],
+    [
+      'a variable of no name',
+      { headers: { 'x-app': { env: 'ACME APP' } } },
+      'service.headers.x-app.env',
+      'the name of an environment variable',
+      null,
+    ],
+    ['a query of another form', { query: { app: { variable: 'X' } } }, 'service.query.app', '', null],
+    [
+      'a form that is no flag',
+      { person: { path: '/p', form: 'yes' } },
+      'service.person.form',
+      'true or false',
+      null,
+    ],
+    [
+      'a form that is not sent',
+      { person: { path: '/p', method: 'GET', form: true } },
+      'service.person.form',
+      'an endpoint with a body',
+      null,
+    ],
+    [
+      'a form of a company, which is fetched',
+      { company: { path: '/c', form: true } },
+      'service.company.form',
+      'an endpoint with a body',
+      null,
+    ],
+    [
+      'a form of a poll without a body',
+      { poll: { path: '/j/{job_id}', method: 'POST', form: true } },
+      'service.poll.form',
+      'an endpoint with a body',
+      null,
+    ],
+    [
+      'a signature that does not exist',
+      { webhook: { signature: 'hmac' } },
+      'service.webhook.signature',
+      "or 'none' for deliveries without one",
+      null,
+    ],
+    [
+      'a signature without a header',
+      { webhook: { signature: { algorithm: 'sha1' } } },
+      'service.webhook.signature.header',
+      "a header's name",
+      null,
+    ],
+  ])('%s', (_, definition, place, expected, todo) => {
+    const { service, problems } = parse(definition as Partial<ServiceDefinition>)
+    expect(service).toBeNull()
+    const problem = problems.find((one) => one.place.startsWith(place))
+    expect(problem?.expected).toContain(expected)
+    expect(problem?.todo).toBe(todo)
+    expect(JSON.stringify(problems)).not.toContain('hush')
+  })
+
+  test.each(['https://auth.example/token', 'http://127.0.0.1:9/token', 'http://[::1]/t', '/oauth/token?v=2'])(
+    'the tokenUrl %s is none',
+    (tokenUrl) => {
+      expect(parse({ auth: { oauth: { tokenUrl } } }).problems).toEqual([])
+    },
+  )
+
+  test('a client in another form, and a base URL without TLS, are mistakes of the environment', () => {
+    const service = describeService({ auth: { oauth: { tokenUrl: '/oauth/token' } } })
+    const env = { FILLRATE_API_KEY: 'id:hush,only-hush', FILLRATE_BASE_URL: 'http://api.acme.example' }
+    const { problems } = readServiceEnvironment(service, readEnvironment(env))
+    expect(problems.map(({ place, found }) => [place, found])).toEqual([
+      ['FILLRATE_API_KEY', 'a key, number 2 of 2, without an id or a secret (not shown)'],
+      ['FILLRATE_BASE_URL', 'http://api.acme.example, without TLS'],
+    ])
+    expect(JSON.stringify(problems)).not.toContain('hush')
+  })
+})
