@@ -1,0 +1,225 @@
+/**
+ * Icypeas, email search: the address of a person by name and company. Each search is a job, which is fetched.
+ *
+ * Written from its public documentation as read on 2026-11-26 from stored copies, not tried against the live service:
+ * api-doc.icypeas.com/overview, /how-it-works, /fetch-results/search-item, /reference/get-results, /errors and
+ * /rate-limits. Not found there: where a body has the names of its errors. The list of states, and what a certainty is worth, are from a
+ * program of others that quotes /how-works/search_statuses and /how-works/certainties. Its webhooks are left out: what they sign is the
+ * address, and not the body.
+ *
+ *     FILLRATE_BASE_URL=https://app.icypeas.com/api
+ *
+ * A profile by email is another endpoint with other limits: icypeas-profiles.ts.
+ */
+import {
+  defineService,
+  type JobReading,
+  type ServiceAnswer,
+  type ServiceCase,
+  type ServiceFailure,
+} from 'fillrate'
+
+interface Item {
+  readonly status?: unknown
+  readonly results?: {
+    readonly emails?: readonly { readonly email?: unknown; readonly certainty?: unknown }[]
+  }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Icypeas takes first and last name apart; one of them may be empty. A guess: the first word, and the rest. */
+function splitName(name: string): { firstname: string; lastname: string } {
+  const [firstname = '', ...rest] = name.split(' ')
+  return { firstname, lastname: rest.join(' ') }
+}
+
+/** An error in a 200: a field that is wrong, an unpaid subscription, or another one. */
+function readFailure({ status, body }: ServiceAnswer): ServiceFailure | undefined {
+  if (status !== 200 || !isRecord(body) || body['success'] !== false) return undefined
+  if (Array.isArray(body['validationErrors'])) return { outcome: 'rejected', reason: 'validationErrors' }
+  return JSON.stringify(body).includes('UnpaidSubscriptionError')
+    ? { outcome: 'out_of_credits', reason: 'UnpaidSubscriptionError' }
+    : { outcome: 'transient', reason: 'success: false' }
+}
+
+const AWAITED: readonly unknown[] = ['NONE', 'SCHEDULED', 'IN_PROGRESS']
+const FOUND: readonly unknown[] = ['FOUND', 'DEBITED']
+/** A search that the data do not allow has no match. */
+const MISSED: readonly unknown[] = ['NOT_FOUND', 'DEBITED_NOT_FOUND', 'BAD_INPUT']
+
+/** How many of a hundred addresses do not bounce. `sure` has no number, and lies between its neighbours. */
+const CONFIDENCE: Readonly<Record<string, number>> = {
+  ultra_sure: 0.99,
+  very_sure: 0.99,
+  sure: 0.95,
+  probable: 0.95,
+}
+
+function toResult({ status, results }: Item): object {
+  const { emails = [], ...person } = results ?? {}
+  const [first] = emails
+  if (FOUND.includes(status) && first !== undefined)
+    return { data: { ...person, ...first, confidence: CONFIDENCE[String(first.certainty)] ?? 0 } }
+  // What was not searched is no miss: without credits (INSUFFICIENT_FUNDS) or given up (ABORTED).
+  return MISSED.includes(status) ? { data: null } : { error: { code: status } }
+}
+
+function readItems(answer: ServiceAnswer): JobReading | undefined {
+  const { items } = isRecord(answer.body) ? answer.body : {}
+  if (answer.status !== 200 || !Array.isArray(items)) {
+    const isGone = JSON.stringify(answer.body ?? null).includes('SearchNotFoundError')
+    return isGone ? { outcome: 'gone' } : readFailure(answer)
+  }
+  const rows = items as readonly Item[]
+  if (rows.length === 0 || rows.some(({ status }) => AWAITED.includes(status))) return { outcome: 'pending' }
+  if (rows.every(({ status }) => status === 'INSUFFICIENT_FUNDS')) return { outcome: 'out_of_credits' }
+  return { outcome: 'results', delivery: { results: rows.map(toResult) } }
+}
+
+export default defineService({
+  name: 'Icypeas',
+  // The key alone, without `Bearer`.
+  auth: { header: 'authorization' },
+  person: {
+    path: '/email-search',
+    inputs: ['name_company'],
+    body: (input) =>
+      'name' in input
+        ? { ...splitName(input.name), domainOrCompany: input.company }
+        : { domainOrCompany: '' },
+    read: (answer) => {
+      const { item } = isRecord(answer.body) ? answer.body : {}
+      const id = isRecord(item) ? item['_id'] : undefined
+      return typeof id === 'string' ? { outcome: 'accepted', jobId: id } : readFailure(answer)
+    },
+    record: { wrappers: [] },
+  },
+  // "Wait at least 3 seconds between two reads"; a search takes some.
+  poll: {
+    method: 'POST',
+    path: '/bulk-single-searchs/read',
+    body: (jobId) => ({ id: jobId }),
+    after: '5s',
+    read: readItems,
+  },
+  // Searches have 10 per second; reads have 30 per minute, and each search takes one at least. No header says what is left.
+  rate: { limit: ['10 per second', '30 per minute'] },
+  // "1 credit only when an email is found."
+  credits: { hit: 1, miss: 0 },
+  fields: {
+    person: {
+      firstname: 'text',
+      lastname: 'text',
+      fullname: 'text',
+      gender: { type: 'text', examples: ['UNKNOWN'] },
+      email: { type: 'text', isAtomic: true },
+      certainty: { type: 'text', examples: ['probable', 'very_sure', 'ultra_sure'] },
+      mxProvider: 'text',
+      phones: 'list',
+    },
+  },
+})
+
+const ada = { firstname: 'Ada', lastname: 'Lovelace', fullname: 'Ada Lovelace' }
+const found = {
+  _id: 's-1',
+  status: 'DEBITED',
+  order: 0,
+  results: {
+    ...ada,
+    gender: 'UNKNOWN',
+    emails: [{ email: 'ada@engines.example', certainty: 'ultra_sure', mxProvider: 'google' }],
+    phones: [],
+  },
+}
+const itemsOf = (...items: readonly object[]): object => ({ success: true, items })
+
+export const cases: readonly ServiceCase[] = [
+  {
+    name: 'a search',
+    input: { name: 'Ada Lovelace', company: 'engines.example' },
+    request: {
+      method: 'POST',
+      path: '/email-search',
+      headers: { authorization: 'test-key' },
+      body: { firstname: 'Ada', lastname: 'Lovelace', domainOrCompany: 'engines.example' },
+    },
+    answer: { body: { success: true, item: { _id: 's-1', status: 'NONE' } } },
+    expect: { outcome: 'accepted', jobId: 's-1' },
+  },
+  {
+    name: 'a search that is not over',
+    input: { jobId: 's-1' },
+    request: { method: 'POST', path: '/bulk-single-searchs/read', body: { id: 's-1' } },
+    answer: { body: itemsOf({ _id: 's-1', status: 'IN_PROGRESS' }) },
+    expect: { outcome: 'pending' },
+  },
+  {
+    name: 'a match',
+    input: { jobId: 's-1' },
+    answer: { body: itemsOf(found) },
+    expect: {
+      outcome: 'results',
+      results: [
+        {
+          outcome: 'found',
+          record: { ...ada, email: 'ada@engines.example', certainty: 'ultra_sure' },
+          confidence: 0.99,
+        },
+      ],
+    },
+  },
+  {
+    name: 'no match',
+    input: { jobId: 's-2' },
+    answer: { body: itemsOf({ _id: 's-2', status: 'DEBITED_NOT_FOUND' }) },
+    expect: { outcome: 'results', results: [{ outcome: 'not_found' }] },
+  },
+  {
+    name: 'a search that was given up',
+    input: { jobId: 's-3' },
+    answer: { body: itemsOf({ _id: 's-3', status: 'ABORTED' }) },
+    expect: { outcome: 'results', results: [{ outcome: 'unreadable' }] },
+  },
+  {
+    name: 'no credits left, as the state of a search',
+    input: { jobId: 's-4' },
+    answer: { body: itemsOf({ _id: 's-4', status: 'INSUFFICIENT_FUNDS' }) },
+    expect: { outcome: 'out_of_credits' },
+  },
+  {
+    name: 'a search that it does not have',
+    input: { jobId: 's-5' },
+    answer: { body: { success: false, error: 'SearchNotFoundError' } },
+    expect: { outcome: 'gone' },
+  },
+  {
+    name: 'a field that is wrong, in a 200',
+    input: { name: 'Ada', company: '-' },
+    request: { body: { firstname: 'Ada', lastname: '', domainOrCompany: '-' } },
+    answer: {
+      body: { success: false, validationErrors: [{ field: 'domainOrCompany', type: 'invalid' }] },
+    },
+    expect: { outcome: 'rejected' },
+  },
+  {
+    name: 'an unpaid subscription',
+    input: { name: 'Ada Lovelace', company: 'Engines' },
+    answer: { body: { success: false, error: 'UnpaidSubscriptionError' } },
+    expect: { outcome: 'out_of_credits' },
+  },
+  {
+    name: 'another error in a 200',
+    input: { name: 'Ada Lovelace', company: 'Engines' },
+    answer: { body: { success: false } },
+    expect: { outcome: 'transient' },
+  },
+  {
+    name: 'too many calls',
+    input: { jobId: 's-1' },
+    answer: { status: 429, body: 'You have exceeded the max number of requests per minute.' },
+    expect: { outcome: 'rate_limited' },
+  },
+]

@@ -1,0 +1,334 @@
+/**
+ * Prospeo: people and companies, and fifty people in a call with the results in the answer.
+ *
+ * Written on 2026-11-26 from stored copies of its documentation (prospeo.io/api-docs) that others keep in their repositories, and from
+ * public clients that agree with them; its own pages were not stored. Not tried against the live service. The endpoints before March 2026
+ * (/email-finder, /social-url-search) are gone.
+ *
+ * Not found: the limits of each plan, and how long a person that was looked up stays free of charge (ninety days, or for ever).
+ *
+ *     FILLRATE_BASE_URL=https://api.prospeo.io
+ */
+import {
+  defineService,
+  type ServiceAnswer,
+  type ServiceCase,
+  type ServiceFailure,
+  type ServiceReading,
+} from 'fillrate'
+
+interface Match {
+  readonly identifier?: unknown
+  readonly person?: unknown
+  readonly company?: unknown
+}
+
+type Body = Match & { matched?: unknown; not_matched?: unknown; invalid_datapoints?: unknown }
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const toData = (input: object): Record<string, string> => ({
+  ...('email' in input && { email: String(input.email) }),
+  ...('linkedinUrl' in input && { linkedin_url: String(input.linkedinUrl) }),
+  ...('name' in input &&
+    'company' in input && { full_name: String(input.name), company_name: String(input.company) }),
+})
+
+/** A mobile number costs ten credits. */
+const OPTIONS = { enrich_mobile: false }
+
+/** A value that is not paid is masked, `+1 415-3**-****`. That is no value. */
+const withoutMasks = (person: object): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(person).filter(([, value]) => !isRecord(value) || value['revealed'] !== false),
+  )
+
+const toRecord = ({ person, company }: Match): Record<string, unknown> => ({
+  ...(isRecord(person) && withoutMasks(person)),
+  ...(isRecord(company) && { company }),
+})
+
+const readCode = ({ body }: ServiceAnswer): string | null =>
+  isRecord(body) && body['error'] === true ? String(body['error_code']) : null
+
+/** What a code means, whatever the status: even an error of the service is a 400. */
+function readFailure(answer: ServiceAnswer): ServiceFailure | undefined {
+  const code = readCode(answer)
+  switch (code) {
+    case 'INSUFFICIENT_CREDITS':
+      return { outcome: 'out_of_credits' }
+    case 'INVALID_API_KEY':
+      return { outcome: 'unauthorized' }
+    case 'RATE_LIMITED':
+      return { outcome: 'rate_limited' }
+    case 'INTERNAL_ERROR':
+      return { outcome: 'transient', reason: code }
+    case 'INVALID_REQUEST':
+    case 'INVALID_DATAPOINTS':
+      return { outcome: 'rejected', reason: code }
+    default:
+      return undefined
+  }
+}
+
+const readOne =
+  (kind: 'person' | 'company') =>
+  (answer: ServiceAnswer): ServiceReading | undefined => {
+    if (readCode(answer) === 'NO_MATCH') return { outcome: 'not_found' }
+    const body = (isRecord(answer.body) ? answer.body : {}) as Body
+    const found = body[kind]
+    if (answer.status !== 200 || !isRecord(found)) return readFailure(answer)
+    return { outcome: 'found', record: kind === 'company' ? found : toRecord(body), confidence: null }
+  }
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+export default defineService({
+  name: 'Prospeo',
+  auth: { header: 'x-key' },
+  person: {
+    path: '/enrich-person',
+    body: (input) => ({ ...OPTIONS, data: toData(input) }),
+    record: { wrappers: [], confidence: null },
+    read: readOne('person'),
+  },
+  company: {
+    method: 'POST',
+    path: '/enrich-company',
+    body: ({ domain }) => ({ data: { company_website: domain } }),
+    record: { wrappers: ['company'], confidence: null },
+    read: readOne('company'),
+  },
+  bulk: {
+    path: '/bulk-enrich-person',
+    size: 50,
+    results: 'answer',
+    body: ({ emails }) => ({
+      ...OPTIONS,
+      data: emails.map((email, n) => ({ identifier: String(n), ...toData({ email }) })),
+    }),
+    read: (answer, { emails }) => {
+      const { matched, not_matched, invalid_datapoints } = (isRecord(answer.body) ? answer.body : {}) as Body
+      if (answer.status !== 200 || !Array.isArray(matched)) return readFailure(answer)
+      const nameOf = (identifier: unknown): string | undefined => emails[Number(identifier)]
+      const results = [
+        ...(matched as Match[]).map((one) => ({ request_id: nameOf(one.identifier), data: toRecord(one) })),
+        ...listOf(not_matched).map((identifier) => ({ request_id: nameOf(identifier), data: null })),
+        // Requested singly, which says what is wrong with it.
+        ...listOf(invalid_datapoints).map((identifier) => ({
+          request_id: nameOf(identifier),
+          error: { code: 'INVALID_DATAPOINTS' },
+        })),
+      ]
+      return { outcome: 'results', delivery: { results } }
+    },
+  },
+  // The minute and the day, on every answer; the one with the least left counts. The header of the second has no count.
+  rate: {
+    headers: (headers: ServiceAnswer['headers']) => {
+      const windows = ['minute', 'daily']
+        .map((window) => [
+          headers[`x-${window}-rate-limit`],
+          headers[`x-${window}-request-left`],
+          headers[`x-${window}-reset-seconds`],
+        ])
+        .filter((window) => window.every((value) => value !== undefined))
+      const join = (at: number): string | undefined =>
+        windows.map((window) => String(window[at])).join(', ') || undefined
+      return { 'x-ratelimit-limit': join(0), 'x-ratelimit-remaining': join(1), 'x-ratelimit-reset': join(2) }
+    },
+  },
+  // A person that was found before is free, which the answer says: `free_enrichment`, `total_cost`. Here it is counted as one.
+  credits: { hit: 1, miss: 0 },
+  fields: {
+    person: {
+      person_id: 'text',
+      full_name: 'text',
+      linkedin_url: { type: 'text', isAtomic: true },
+      current_job_title: { type: 'text', form: 'open', description: 'a job title' },
+      headline: 'text',
+      'email.email': { type: 'text', isAtomic: true },
+      'email.status': { type: 'text', examples: ['VERIFIED', 'UNVERIFIED', 'UNAVAILABLE'] },
+      'mobile.mobile': { type: 'text', isAtomic: true },
+      'location.country': 'text',
+      'location.state': 'text',
+      'location.city': 'text',
+      skills: 'list',
+      'company.name': 'text',
+      'company.website': 'text',
+      'company.domain': 'text',
+      'company.industry': 'text',
+      'company.employee_count': 'number',
+      'company.employee_range': { type: 'text', examples: ['11-20', '1001-2000'] },
+      'company.linkedin_url': { type: 'text', isAtomic: true },
+    },
+    company: {
+      company_id: 'text',
+      name: 'text',
+      website: 'text',
+      domain: 'text',
+      description: 'text',
+      industry: 'text',
+      employee_count: 'number',
+      employee_range: { type: 'text', examples: ['11-20', '1001-2000'] },
+      founded: 'number',
+      linkedin_url: { type: 'text', isAtomic: true },
+      'revenue_range.min': 'number',
+      'revenue_range.max': 'number',
+      'location.country': 'text',
+      'location.city': 'text',
+    },
+  },
+})
+
+const person = {
+  person_id: 'p1',
+  full_name: 'Ada Lovelace',
+  current_job_title: 'Analyst',
+  email: { status: 'VERIFIED', revealed: true, email: 'ada@engines.example' },
+}
+const mobile = { status: 'VERIFIED', revealed: false, mobile: '+1 415-3**-****' }
+const company = { company_id: 'c1', name: 'Engines', domain: 'engines.example', employee_count: 12 }
+
+const errorOf = (error_code: string): { status: number; body: object } => ({
+  status: 400,
+  body: { error: true, error_code },
+})
+
+export const cases: readonly ServiceCase[] = [
+  {
+    name: 'a match, with a masked number',
+    input: { email: 'ada@engines.example' },
+    request: {
+      method: 'POST',
+      path: '/enrich-person',
+      headers: { 'x-key': 'test-key' },
+      body: { enrich_mobile: false, data: { email: 'ada@engines.example' } },
+    },
+    answer: {
+      headers: {
+        'x-second-rate-limit': '5',
+        'x-minute-rate-limit': '100',
+        'x-minute-request-left': '99',
+        'x-minute-reset-seconds': '60',
+        'x-daily-rate-limit': '5000',
+        'x-daily-request-left': '4999',
+        'x-daily-reset-seconds': '3600',
+      },
+      body: { error: false, free_enrichment: false, person: { ...person, mobile }, company },
+    },
+    expect: {
+      outcome: 'found',
+      record: { ...person, company, mobile: undefined },
+      confidence: null,
+      credits: 1,
+    },
+  },
+  {
+    name: 'by name and company',
+    input: { name: 'Ada Lovelace', company: 'Engines' },
+    request: { body: { data: { full_name: 'Ada Lovelace', company_name: 'Engines' } } },
+    answer: { body: { error: false, free_enrichment: false, person, company: null } },
+    expect: { outcome: 'found', record: { ...person, company: undefined } },
+  },
+  {
+    name: 'by profile',
+    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    request: { body: { data: { linkedin_url: 'https://www.linkedin.com/in/ada' } } },
+    answer: { body: { error: false, free_enrichment: false, person, company } },
+    expect: { outcome: 'found' },
+  },
+  {
+    name: 'no match, which is a 400',
+    input: { email: 'bob@engines.example' },
+    answer: errorOf('NO_MATCH'),
+    expect: { outcome: 'not_found', credits: 0 },
+  },
+  {
+    name: 'an input that it does not accept',
+    input: { email: 'nobody' },
+    answer: errorOf('INVALID_DATAPOINTS'),
+    expect: { outcome: 'rejected' },
+  },
+  {
+    name: 'no credits left',
+    input: { email: 'ada@engines.example' },
+    answer: errorOf('INSUFFICIENT_CREDITS'),
+    expect: { outcome: 'out_of_credits' },
+  },
+  {
+    name: 'too many calls',
+    input: { email: 'ada@engines.example' },
+    answer: { status: 429, body: { error: true, error_code: 'RATE_LIMITED' } },
+    expect: { outcome: 'rate_limited' },
+  },
+  {
+    name: 'a wrong key',
+    input: { email: 'ada@engines.example' },
+    answer: { status: 401, body: { error: true, error_code: 'INVALID_API_KEY' } },
+    expect: { outcome: 'unauthorized' },
+  },
+  {
+    name: 'an error of the service, which is a 400, too',
+    input: { email: 'ada@engines.example' },
+    answer: errorOf('INTERNAL_ERROR'),
+    expect: { outcome: 'transient' },
+  },
+  {
+    name: 'an error in a 200',
+    input: { domain: 'engines.example' },
+    answer: { body: { error: true, error_code: 'INTERNAL_ERROR' } },
+    expect: { outcome: 'transient' },
+  },
+  {
+    name: 'a company',
+    input: { domain: 'engines.example' },
+    request: {
+      method: 'POST',
+      path: '/enrich-company',
+      body: { data: { company_website: 'engines.example' } },
+    },
+    answer: { body: { error: false, free_enrichment: false, company } },
+    expect: { outcome: 'found', record: company, credits: 1 },
+  },
+  {
+    name: 'three in a call',
+    input: { emails: ['ada@engines.example', 'bob@engines.example', 'nobody'] },
+    request: {
+      method: 'POST',
+      path: '/bulk-enrich-person',
+      body: {
+        enrich_mobile: false,
+        data: [
+          { identifier: '0', email: 'ada@engines.example' },
+          { identifier: '1', email: 'bob@engines.example' },
+          { identifier: '2', email: 'nobody' },
+        ],
+      },
+    },
+    answer: {
+      body: {
+        error: false,
+        total_cost: 1,
+        matched: [{ identifier: '0', person: { ...person, mobile }, company }],
+        not_matched: ['1'],
+        invalid_datapoints: ['2'],
+      },
+    },
+    expect: {
+      outcome: 'accepted',
+      results: [
+        { requestId: 'ada@engines.example', outcome: 'found', record: { ...person, mobile: undefined } },
+        { requestId: 'bob@engines.example', outcome: 'not_found' },
+        { requestId: 'nobody', outcome: 'unreadable' },
+      ],
+    },
+  },
+  {
+    name: 'a bulk call without credits, which sends nothing singly',
+    input: { emails: ['ada@engines.example', 'bob@engines.example'] },
+    answer: errorOf('INSUFFICIENT_CREDITS'),
+    expect: { outcome: 'out_of_credits' },
+  },
+]
