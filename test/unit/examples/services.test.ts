@@ -6,6 +6,10 @@ import { defineConfig } from '../../../src/config/define.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import apollo, { cases as apolloCases } from '../../../examples/services/apollo.ts'
 import fullEnrich, { cases as fullEnrichCases } from '../../../examples/services/fullenrich.ts'
+import hunter, { cases as hunterCases } from '../../../examples/services/hunter.ts'
+import leadiq, { cases as leadiqCases } from '../../../examples/services/leadiq.ts'
+import snovFinder, { cases as snovFinderCases } from '../../../examples/services/snov-finder.ts'
+import snov, { cases as snovCases } from '../../../examples/services/snov.ts'
 import template, { cases as templateCases } from '../../../examples/services/template.ts'
 import peopleDataLabs, { cases as pdlCases } from '../../../examples/services/people-data-labs.ts'
 
@@ -13,6 +17,10 @@ test.each([
   [peopleDataLabs, pdlCases],
   [fullEnrich, fullEnrichCases],
   [apollo, apolloCases],
+  [hunter, hunterCases],
+  [snov, snovCases],
+  [snovFinder, snovFinderCases],
+  [leadiq, leadiqCases],
   [template, templateCases],
 ])('$name understands its answers', async (service, cases) => {
   await expect(testService(service, cases)).resolves.toBeUndefined()

@@ -1,0 +1,145 @@
+/**
+ * Snov.io, its email finder: the email of a person, by name and domain. The person behind an email: `snov.ts`.
+ *
+ * Written from public documentation as read on 2026-11-26, from stored copies, not tried against the live service: snov.io/api
+ * (tokens, the limit), snov.io/knowledgebase/how-to-get-api-credentials. The task, its states and its results are those that
+ * four public clients send and read. A task has one person: results name people by name alone, and a row may be left out.
+ * The input `company` is a domain: map a column that has one. A name is split at its first space, which is a guess.
+ *
+ *     FILLRATE_BASE_URL=https://api.snov.io
+ *     FILLRATE_API_KEY=USER_ID:SECRET      "API User ID" and "API Secret"
+ */
+import { defineService, type ServiceCase } from 'fillrate'
+
+type Email = { email?: string; smtp_status?: string }
+type Task = {
+  status?: string
+  data?: { task_hash?: string } | { people?: string; result?: Email[] }[]
+}
+
+const toTask = (body: unknown): Task =>
+  typeof body === 'object' && body !== null && !Array.isArray(body) ? body : {}
+
+/** Charged, and of use: `not_valid` is neither. */
+const STATUSES = ['valid', 'unknown']
+
+function toRecord({ data }: Task): { email: string; smtp_status: string } | null {
+  const emails = Array.isArray(data) ? data.flatMap(({ result }) => (Array.isArray(result) ? result : [])) : []
+  const [best] = STATUSES.flatMap((status) => emails.filter((one) => one.smtp_status === status))
+  return best?.email === undefined ? null : { email: best.email, smtp_status: best.smtp_status ?? '' }
+}
+
+export default defineService({
+  name: 'Snov.io email finder',
+  auth: { oauth: { tokenUrl: '/v1/oauth/access_token', credentials: 'body' } },
+  person: {
+    path: '/v2/emails-by-domain-by-name/start',
+    inputs: ['name_company'],
+    body: (input) => {
+      if (!('name' in input)) return {}
+      const [first = '', ...rest] = input.name.split(' ')
+      return { rows: [{ first_name: first, last_name: rest.join(' '), domain: input.company }] }
+    },
+    record: { confidence: null },
+    // Always a task, never a record.
+    read: ({ status, body }) => {
+      const { data } = toTask(body)
+      const hash = data !== undefined && 'task_hash' in data ? data.task_hash : undefined
+      return status < 300 && typeof hash === 'string' ? { outcome: 'accepted', jobId: hash } : undefined
+    },
+  },
+  poll: {
+    path: '/v2/emails-by-domain-by-name/result',
+    query: (jobId) => ({ task_hash: jobId }),
+    after: '5s',
+    read: ({ status, body }) => {
+      if (status !== 200) return undefined
+      const task = toTask(body)
+      if (task.status === 'in_progress') return { outcome: 'pending' }
+      if (task.status === 'not_enough_credits') return { outcome: 'out_of_credits' }
+      if (task.status !== 'completed') return { outcome: 'unreadable', reason: 'no state of a task' }
+      return { outcome: 'results', delivery: { results: [{ data: toRecord(task) }] } }
+    },
+  },
+  statuses: { 402: 'out_of_credits' },
+  // "limited to 60 requests per minute", for the account and all methods: polls count.
+  rate: { limit: '60 per minute' },
+  // One for each email that is valid or unknown. A person mostly has one; what a second one costs is not counted.
+  credits: { hit: 1, miss: 0 },
+  fields: {
+    person: {
+      email: 'text',
+      smtp_status: { type: 'text', examples: STATUSES },
+    },
+  },
+})
+
+const email = { email: 'ada@engines.example', smtp_status: 'valid', is_valid_format: true }
+
+export const cases: readonly ServiceCase[] = [
+  {
+    name: 'a task',
+    input: { name: 'Ada King Lovelace', company: 'engines.example' },
+    request: {
+      method: 'POST',
+      path: '/v2/emails-by-domain-by-name/start',
+      body: { rows: [{ first_name: 'Ada', last_name: 'King Lovelace', domain: 'engines.example' }] },
+    },
+    answer: { body: { data: { task_hash: 'hash-1' } } },
+    expect: { outcome: 'accepted', jobId: 'hash-1' },
+  },
+  {
+    name: 'a task that is not ready',
+    input: { jobId: 'hash-1' },
+    request: {
+      method: 'GET',
+      path: '/v2/emails-by-domain-by-name/result',
+      query: { task_hash: 'hash-1' },
+    },
+    answer: { body: { status: 'in_progress', data: [] } },
+    expect: { outcome: 'pending' },
+  },
+  {
+    name: 'a match',
+    input: { jobId: 'hash-1' },
+    answer: {
+      body: {
+        status: 'completed',
+        data: [{ people: 'Ada Lovelace', result: [{ email: 'a@engines.example', smtp_status: 'unknown' }, email] }],
+      },
+    },
+    expect: {
+      outcome: 'results',
+      results: [{ outcome: 'found', record: { email: 'ada@engines.example', smtp_status: 'valid' } }],
+    },
+  },
+  {
+    name: 'no match: no email, or none that is valid',
+    input: { jobId: 'hash-1' },
+    answer: {
+      body: {
+        status: 'completed',
+        data: [{ people: 'Ada Lovelace', result: [{ email: 'x@engines.example', smtp_status: 'not_valid' }] }],
+      },
+    },
+    expect: { outcome: 'results', results: [{ outcome: 'not_found' }] },
+  },
+  {
+    name: 'no match: the row is left out',
+    input: { jobId: 'hash-1' },
+    answer: { body: { status: 'completed', data: [] } },
+    expect: { outcome: 'results', results: [{ outcome: 'not_found' }] },
+  },
+  {
+    name: 'out of credits, in a 200',
+    input: { jobId: 'hash-1' },
+    answer: { body: { status: 'not_enough_credits' } },
+    expect: { outcome: 'out_of_credits' },
+  },
+  {
+    name: 'too many calls',
+    input: { name: 'Ada Lovelace', company: 'engines.example' },
+    answer: { status: 429 },
+    expect: { outcome: 'rate_limited' },
+  },
+]

@@ -1,0 +1,100 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { createTestDatabase } from '../../support/database.ts'
+import {
+  countKnown,
+  countSpend,
+  createPeople,
+  type PeopleSource,
+  runKilled,
+} from '../../support/described-runs.ts'
+import { HUNTER_KEY, HUNTER_LIMIT, playHunter } from '../../support/stand-ins/hunter.ts'
+import { LEADIQ_KEY, LEADIQ_LIMIT, LEADIQ_UNIT, playLeadiq } from '../../support/stand-ins/leadiq.ts'
+import { playSnov, SNOV_CLIENT, SNOV_LIMIT } from '../../support/stand-ins/snov.ts'
+
+const NAMED = { name: 't.name', company: 't.company' }
+const PEOPLE = 48
+
+interface Service {
+  readonly module: string
+  readonly play: typeof playHunter | typeof playSnov
+  readonly key: string
+  readonly inputs: Readonly<Record<string, string>>
+  readonly title: string
+  readonly limit: string | { readonly person: readonly string[] }
+  readonly unit: number
+  readonly filled: number
+}
+
+const SERVICES: readonly Service[] = [
+  {
+    module: 'hunter',
+    play: playHunter,
+    key: HUNTER_KEY,
+    inputs: NAMED,
+    title: 'position',
+    limit: { person: HUNTER_LIMIT },
+    unit: 1,
+    // One of those who are known asked not to be processed.
+    filled: countKnown(PEOPLE) - 1,
+  },
+  {
+    module: 'leadiq',
+    play: playLeadiq,
+    key: LEADIQ_KEY,
+    inputs: { email: 't.email' },
+    title: 'position.title',
+    limit: LEADIQ_LIMIT,
+    unit: LEADIQ_UNIT,
+    filled: countKnown(PEOPLE),
+  },
+  {
+    module: 'snov',
+    play: playSnov,
+    key: SNOV_CLIENT,
+    inputs: { email: 't.email' },
+    title: 'currentJob.position',
+    limit: SNOV_LIMIT,
+    unit: 1,
+    filled: countKnown(PEOPLE),
+  },
+  {
+    module: 'snov-finder',
+    play: playSnov,
+    key: SNOV_CLIENT,
+    inputs: NAMED,
+    title: 'email',
+    limit: SNOV_LIMIT,
+    unit: 1,
+    filled: countKnown(PEOPLE),
+  },
+]
+
+test.each(SERVICES)(
+  '$module: three SIGKILLs lose nothing, and what is paid twice was counted as in doubt',
+  async ({ module, play, key, inputs, title, limit, unit, filled }) => {
+    const database = await createTestDatabase()
+    onTestFinished(() => database.drop())
+    const sources: PeopleSource[] = [{ table: 'people', people: PEOPLE, inputs, title }]
+    await createPeople(database, sources)
+    const standIn = await play({ hasFaults: true, latencyMs: [20, 60] })
+    const { report, killed } = await runKilled({
+      database,
+      module: `examples/services/${module}.ts`,
+      scaled: { limit, after: '300ms' },
+      standIn,
+      sources,
+      key,
+      killAfter: [10, 24, 38],
+    })
+    expect(killed).toBe(3)
+    expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+    expect(await database.count('people where title is not null')).toBe(filled)
+    expect(standIn.refused()).toBe(0)
+    const { credits, inDoubt, callsInDoubt } = await countSpend(database)
+    const billed = standIn.credits() * unit
+    expect(billed).toBeGreaterThanOrEqual(credits)
+    expect(billed).toBeLessThanOrEqual(credits + inDoubt)
+    expect(standIn.billedAgain().times).toBeLessThanOrEqual(callsInDoubt)
+    expect(new Set(standIn.billed.keys()).size).toBe(filled)
+  },
+)

@@ -1,0 +1,208 @@
+import { expect, onTestFinished, test } from 'vitest'
+import hunter from '../../../examples/services/hunter.ts'
+import leadiq from '../../../examples/services/leadiq.ts'
+import snovFinder from '../../../examples/services/snov-finder.ts'
+import snov from '../../../examples/services/snov.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import {
+  countKnown,
+  countSpend,
+  createPeople,
+  expectBilledAsCounted,
+  openDescribed,
+  type PeopleSource,
+  scale,
+} from '../../support/described-runs.ts'
+import {
+  HUNTER_KEY,
+  HUNTER_LIMIT,
+  HUNTER_REJECTED,
+  HUNTER_WINDOWS,
+  playHunter,
+} from '../../support/stand-ins/hunter.ts'
+import {
+  LEADIQ_KEY,
+  LEADIQ_LIMIT,
+  LEADIQ_UNIT,
+  LEADIQ_WINDOW,
+  playLeadiq,
+} from '../../support/stand-ins/leadiq.ts'
+import { playSnov, SNOV_CLIENT, SNOV_LIMIT, SNOV_WINDOW } from '../../support/stand-ins/snov.ts'
+
+// Services that people pay for, described from their documentation, against stand-ins with their documented limits, bills and
+// faults: 5% of the calls get a 5xx, and 5% an error in a 200.
+
+async function openPeople(sources: readonly PeopleSource[]): Promise<TestDatabase> {
+  const database = await createTestDatabase()
+  onTestFinished(() => database.drop())
+  await createPeople(database, sources)
+  return database
+}
+
+const UNLIMITED = { budget: 'unlimited', waitMs: 60_000 } as const
+const NAMED = { name: 't.name', company: 't.company' }
+
+test('Hunter: two windows for each endpoint, 403 for too many calls, half of the people by profile', async () => {
+  const sources: PeopleSource[] = [
+    { table: 'named', people: 40, inputs: NAMED, title: 'position' },
+    { table: 'profiled', people: 40, inputs: { linkedin_url: 't.profile' }, title: 'email' },
+    { table: 'firms', people: 40, inputs: { domain: 't.domain' }, title: 'name', kind: 'company' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await playHunter({ hasFaults: true })
+  const limit = { person: HUNTER_LIMIT, company: HUNTER_LIMIT }
+  const fillrate = await openDescribed({
+    database,
+    standIn,
+    sources,
+    service: scale(hunter, { limit }),
+    key: HUNTER_KEY,
+  })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 2 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThanOrEqual(10)
+  await expectBilledAsCounted(database, standIn)
+  expect(standIn.credits()).toBe(3 * countKnown(40) - 2)
+  const titles = await database.query<{ title: string }>(
+    `select title from named where id <> ${HUNTER_REJECTED} and title is distinct from 'Analyst ' || id`,
+  )
+  expect(titles).toEqual(Array.from({ length: 10 }, () => ({ title: null })))
+  // The longer window binds: there are more people than it takes.
+  for (const window of HUNTER_WINDOWS.filter(({ calls }) => calls === 30))
+    expect(standIn.fullness(window)).toBeGreaterThanOrEqual(0.95)
+  const calls = standIn.calls.length
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
+  expect(standIn.calls.length).toBe(calls)
+})
+
+test('LeadIQ: GraphQL, every error in a 200, billed in tenths by what people have', async () => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 30, inputs: { email: 't.email' }, title: 'position.title' },
+    { table: 'named', people: 20, inputs: NAMED, title: 'workEmail.value' },
+    { table: 'firms', people: 12, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await playLeadiq({ hasFaults: true })
+  const fillrate = await openDescribed({
+    database,
+    standIn,
+    sources,
+    service: scale(leadiq, { limit: LEADIQ_LIMIT }),
+    key: LEADIQ_KEY,
+  })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 0 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThanOrEqual(6)
+  await expectBilledAsCounted(database, standIn, LEADIQ_UNIT)
+  expect(await database.count('mailed where title is not null')).toBe(countKnown(30))
+  // Of those who are known, one in three has no email.
+  expect(await database.count(`named where title = 'p' || id || '@found.example'`)).toBe(
+    Array.from({ length: 20 }, (_, n) => n + 1).filter((n) => n % 4 !== 0 && n % 3 !== 0).length,
+  )
+  expect(standIn.fullness(LEADIQ_WINDOW)).toBeGreaterThanOrEqual(0.95)
+  const calls = standIn.calls.length
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
+  expect(standIn.calls.length).toBe(calls)
+})
+
+test('Snov.io: a client whose tokens end, forms, and an error in a 200 that is no miss', async () => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 50, inputs: { email: 't.email' }, title: 'currentJob.position' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await playSnov({ hasFaults: true, tokenSeconds: 5 })
+  const fillrate = await openDescribed({
+    database,
+    standIn,
+    sources,
+    service: scale(snov, { limit: SNOV_LIMIT }),
+    key: SNOV_CLIENT,
+  })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.credits()).toBe(countKnown(50))
+  const { credits, callsInDoubt } = await countSpend(database)
+  // What the error in the 200 has cost, its form does not say: it is in doubt, and was not billed here.
+  expect({ credits, again: standIn.billedAgain().times }).toEqual({ credits: countKnown(50), again: 0 })
+  expect(callsInDoubt).toBe(standIn.calls.filter(({ fate }) => fate === 'failed').length - countStatuses(50))
+  expect(standIn.fullness(SNOV_WINDOW)).toBeGreaterThanOrEqual(0.95)
+  expect(await database.count(`mailed where title = 'Analyst ' || id`)).toBe(countKnown(50))
+  const calls = standIn.calls.length
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
+  expect(standIn.calls.length).toBe(calls)
+})
+
+/** Of the first calls, those that the stand-in answered with a 5xx. */
+const countStatuses = (calls: number): number => Math.floor((calls + 13) / 20)
+
+test('Snov.io finder: tasks of one person, polled within the same limit', async () => {
+  const sources: PeopleSource[] = [{ table: 'named', people: 24, inputs: NAMED, title: 'email' }]
+  const database = await openPeople(sources)
+  const standIn = await playSnov({ hasFaults: true })
+  const fillrate = await openDescribed({
+    database,
+    standIn,
+    sources,
+    service: scale(snovFinder, { limit: SNOV_LIMIT, after: '200ms' }),
+    key: SNOV_CLIENT,
+  })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThanOrEqual(4)
+  expect(standIn.credits()).toBe(countKnown(24))
+  expect(standIn.billedAgain().times).toBe(0)
+  expect(await database.count(`named where title = 'p' || id || '@found.example'`)).toBe(countKnown(24))
+  const calls = standIn.calls.length
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
+  expect(standIn.calls.length).toBe(calls)
+})
+
+test.each([
+  ['Hunter', { ...hunter }, playHunter, HUNTER_KEY, NAMED, 'position', 1, { person: HUNTER_LIMIT }],
+  [
+    'LeadIQ',
+    { ...leadiq },
+    playLeadiq,
+    LEADIQ_KEY,
+    { email: 't.email' },
+    'position.title',
+    LEADIQ_UNIT,
+    LEADIQ_LIMIT,
+  ],
+  ['Snov.io', { ...snov }, playSnov, SNOV_CLIENT, { email: 't.email' }, 'currentJob.position', 1, SNOV_LIMIT],
+] as const)(
+  '%s: an account that runs out of credits stops the run, and the next one goes on when there are more',
+  async (_, service, play, key, inputs, title, unit, limit) => {
+    const sources: PeopleSource[] = [{ table: 'people', people: 20, inputs, title }]
+    const database = await openPeople(sources)
+    const standIn = await play({ balance: 5 })
+    const options = { database, standIn, sources, key, service: scale(service, { limit }) }
+    const fillrate = await openDescribed(options)
+    const report = await fillrate.run(UNLIMITED)
+    expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
+    expect(standIn.account.balance()).toBeLessThan(1.1)
+    await expectBilledAsCounted(database, standIn, unit)
+    standIn.account.deposit(100)
+    expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed', rows: { failed: 0 } })
+    await expectBilledAsCounted(database, standIn, unit)
+    expect(await database.count('people where title is not null')).toBe(
+      service.name === 'Hunter' ? countKnown(20) - 1 : countKnown(20),
+    )
+    expect(standIn.refused()).toBe(0)
+  },
+)
+
+test('Snov.io finder: a poll without credits stops the run', async () => {
+  const sources: PeopleSource[] = [{ table: 'people', people: 8, inputs: NAMED, title: 'email' }]
+  const database = await openPeople(sources)
+  const standIn = await playSnov({ balance: 3 })
+  const service = scale(snovFinder, { limit: SNOV_LIMIT, after: '200ms' })
+  const fillrate = await openDescribed({ database, standIn, sources, key: SNOV_CLIENT, service })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
+  expect(standIn.credits()).toBe(3)
+})

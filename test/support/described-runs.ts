@@ -1,0 +1,190 @@
+import { join, resolve } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { expect, onTestFinished } from 'vitest'
+import type { ServiceDefinition } from '../../src/domain/service/adapter.ts'
+import { createFillrate, type Fillrate } from '../../src/fillrate.ts'
+import { expireDeadlines, expireLeases } from '../chaos/fixture.ts'
+import { createCommandLine } from './cli.ts'
+import type { TestDatabase } from './database.ts'
+import type { StandIn, StandInPlay } from './described-service.ts'
+
+/** What a test chooses of a stand-in. */
+export interface StandInOptions extends Pick<StandInPlay, 'balance' | 'latencyMs'> {
+  /** One call in twenty has a 5xx, and one an error in a 200. */
+  readonly hasFaults?: boolean
+}
+
+/** A table of people, and what is looked up of them. */
+export interface PeopleSource {
+  readonly table: string
+  readonly people: number
+  /** Fillrate's inputs, by the columns `email`, `profile`, `name` and `company`. */
+  readonly inputs: Readonly<Record<string, string>>
+  /** The record's field that the column `title` gets. */
+  readonly title: string
+  /** Default: person. The columns of a company: `domain`, and `title`, too. */
+  readonly kind?: 'person' | 'company'
+}
+
+/**
+ * Creates the tables. The nth row is `pn@TABLE.example`, `https://www.linkedin.com/in/TABLE-n`, `Ada Tn` of `cn.example`: each input
+ * ends in, or begins with, its number, so that a stand-in knows by `numberOf` which person it is about.
+ */
+export async function createPeople(database: TestDatabase, sources: readonly PeopleSource[]): Promise<void> {
+  for (const { table, people } of sources)
+    await database.query(
+      `create table ${table} as
+         select n as id, 'p' || n || '@${table}.example' as email,
+                'https://www.linkedin.com/in/${table}-' || n as profile, 'Ada T' || n as name,
+                'c' || n || '.example' as company, 'd' || n || '.example' as domain, null::text as title
+           from generate_series(1, ${people}) n;
+       alter table ${table} add primary key (id)`,
+    )
+}
+
+/** Which row an input belongs to: its last number. */
+export const numberOf = (input: string): number => Number(/\d+(?!.*\d)/.exec(input)?.[0])
+
+/** Every fourth person is unknown to every stand-in. */
+export const isKnownNumber = (n: number): boolean => n % 4 !== 0
+
+export const countKnown = (people: number): number => people - Math.floor(people / 4)
+
+const toConfig = (sources: readonly PeopleSource[]) =>
+  Object.fromEntries(
+    sources.map(({ table, inputs, title, kind = 'person' }) => [
+      table,
+      { kind, table, inputs, outputs: { title } },
+    ]),
+  )
+
+/** What differs from a user's own configuration: the limit of the stand-in, and polls that come sooner. */
+export interface Scaled {
+  readonly limit: NonNullable<ServiceDefinition['rate']>['limit']
+  readonly after?: string
+}
+
+const CONCURRENCY = 4
+
+/** A description whose limit is that of the stand-in, and whose jobs are fetched sooner. */
+export const scale = (service: ServiceDefinition, { limit, after }: Scaled): ServiceDefinition => ({
+  ...service,
+  rate: { ...service.rate, ...(limit !== undefined && { limit }) },
+  ...(service.poll && after !== undefined && { poll: { ...service.poll, after } }),
+})
+
+/** Opens Fillrate in this process for a described service, until the test is over. */
+export async function openDescribed(options: {
+  readonly database: TestDatabase
+  readonly service: ServiceDefinition
+  readonly standIn: Pick<StandIn, 'url'>
+  readonly sources: readonly PeopleSource[]
+  /** The key: `id:secret` for OAuth. */
+  readonly key: string
+  readonly env?: Readonly<Record<string, string>>
+}): Promise<Fillrate> {
+  const { database, service, standIn, sources, key, env } = options
+  const fillrate = await createFillrate({
+    config: {
+      service: { adapter: service, concurrency: CONCURRENCY },
+      sources: toConfig(sources) as never,
+      bulk: { grace: '0s' },
+    },
+    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: standIn.url, FILLRATE_API_KEY: key, ...env },
+  })
+  onTestFinished(() => fillrate.close())
+  return fillrate
+}
+
+/** What runs have counted, in the description's credits: one a lookup, where it describes none. */
+export async function countSpend(
+  database: TestDatabase,
+): Promise<{ readonly credits: number; readonly inDoubt: number; readonly callsInDoubt: number }> {
+  const [row] = await database.query<{ credits: number; inDoubt: number; callsInDoubt: number }>(
+    `select coalesce(sum(coalesce(credits, lookups)), 0)::int as credits,
+            coalesce(sum(coalesce(credits_in_doubt, in_doubt)), 0)::int as "inDoubt",
+            coalesce(sum(in_doubt), 0)::int as "callsInDoubt"
+       from fillrate.spend`,
+  )
+  if (row === undefined) throw new Error('no spend')
+  return row
+}
+
+/** Holds the service's books against what runs have counted. @param unit credits of the description that are one of the service */
+export async function expectBilledAsCounted(
+  database: TestDatabase,
+  standIn: StandIn,
+  unit = 1,
+): Promise<void> {
+  const { credits, inDoubt } = await countSpend(database)
+  expect({ billed: standIn.credits() * unit, inDoubt, again: standIn.billedAgain().times }).toEqual({
+    billed: credits,
+    inDoubt: 0,
+    again: 0,
+  })
+}
+
+/** How a run of a process ended. */
+interface KilledRuns {
+  readonly report: {
+    readonly status: string
+    readonly rows: Readonly<Record<string, number>>
+  }
+  /** Runs that ended with SIGKILL. */
+  readonly killed: number
+}
+
+/**
+ * Runs the built program on a described service, kills it with SIGKILL after each number of answered calls, and lets a last
+ * run finish.
+ * @param options.module the example's file
+ */
+export async function runKilled(options: {
+  readonly database: TestDatabase
+  readonly module: string
+  readonly scaled: Scaled
+  readonly standIn: StandIn
+  readonly sources: readonly PeopleSource[]
+  readonly key: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly killAfter: readonly number[]
+}): Promise<KilledRuns> {
+  const { database, module, scaled, standIn, sources, key, env = {}, killAfter } = options
+  const { limit, after } = scaled
+  const cli = await createCommandLine(
+    database.url,
+    { url: standIn.url, keys: [key], webhookSecret: '' },
+    {
+      service: { adapter: './described.mjs', concurrency: CONCURRENCY },
+      sources: toConfig(sources),
+      bulk: { grace: '0s' },
+    },
+  )
+  onTestFinished(() => cli.remove())
+  await writeFile(
+    join(cli.folder, 'described.mjs'),
+    `import service from ${JSON.stringify(resolve(module))}
+     export default {
+       ...service,
+       rate: { ...service.rate, limit: ${JSON.stringify(limit)} },
+       ...(service.poll && { poll: { ...service.poll, after: ${JSON.stringify(after ?? '1s')} } }),
+     }`,
+  )
+  let killed = 0
+  for (const calls of killAfter) {
+    const run = cli.startWith(env, 'run', '--json', '--budget', 'unlimited')
+    await Promise.race([
+      expect.poll(() => standIn.calls.length, { interval: 5 }).toBeGreaterThanOrEqual(calls),
+      run.ended,
+    ])
+    run.child.kill('SIGKILL')
+    const { code, stderr } = await run.ended
+    if (code !== null) throw new Error(`it ended with ${code} before it was killed: ${stderr}`)
+    killed++
+    await expireLeases(database)
+  }
+  await expireDeadlines(database)
+  const last = await cli.runWith(env, 'run', '--json', '--budget', 'unlimited')
+  if (last.code !== 0) throw new Error(`the last run ended with ${last.code}: ${last.stdout} ${last.stderr}`)
+  return { report: JSON.parse(last.stdout) as KilledRuns['report'], killed }
+}
