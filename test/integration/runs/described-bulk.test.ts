@@ -1,0 +1,262 @@
+import { expect, onTestFinished, test } from 'vitest'
+import dropcontact from '../../../examples/services/dropcontact.ts'
+import icypeasProfiles from '../../../examples/services/icypeas-profiles.ts'
+import icypeas from '../../../examples/services/icypeas.ts'
+import lusha from '../../../examples/services/lusha.ts'
+import prospeo from '../../../examples/services/prospeo.ts'
+import type { Fillrate } from '../../../src/fillrate.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import {
+  countKnown,
+  countSpend,
+  createPeople,
+  isKnownNumber,
+  openDescribed,
+  type PeopleSource,
+  scale,
+} from '../../support/described-runs.ts'
+import type { StandIn } from '../../support/described-service.ts'
+import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
+import { ICYPEAS_KEY, ICYPEAS_LIMIT, ICYPEAS_READS, playIcypeas } from '../../support/stand-ins/icypeas.ts'
+import { isRestricted, LUSHA_KEY, LUSHA_LIMIT, playLusha } from '../../support/stand-ins/lusha.ts'
+import { isInvalid, playProspeo, PROSPEO_KEY } from '../../support/stand-ins/prospeo.ts'
+
+// Services with jobs or many people in a call, described from their documentation, against stand-ins with their documented limits,
+// bills and faults: 5% of the calls get a 5xx, and 5% an error in a 200.
+
+const UNLIMITED = { budget: 'unlimited', waitMs: 60_000 } as const
+const MAILED = { email: 't.email' }
+const NAMED = { name: 't.name', company: 't.company' }
+
+async function openPeople(sources: readonly PeopleSource[]): Promise<TestDatabase> {
+  const database = await createTestDatabase()
+  onTestFinished(() => database.drop())
+  await createPeople(database, sources)
+  return database
+}
+
+/** Every cell has what the stand-in has of its row, or nothing. */
+async function expectTitles(
+  database: TestDatabase,
+  table: string,
+  titleOf: (n: number) => string | null,
+): Promise<void> {
+  const rows = await database.query<{ id: number; title: string | null }>(
+    `select id, title from ${table} order by id`,
+  )
+  expect(rows).toEqual(rows.map(({ id }) => ({ id, title: titleOf(id) })))
+}
+
+const ofKnown =
+  (titleOf: (n: number) => string) =>
+  (n: number): string | null =>
+    isKnownNumber(n) ? titleOf(n) : null
+
+/** A second run makes no call. */
+async function expectNoCall(fillrate: Fillrate, standIn: StandIn): Promise<void> {
+  const calls = standIn.calls.length
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
+  expect(standIn.calls.length).toBe(calls)
+}
+
+/** What was billed is what was counted, and nothing was billed twice. */
+async function expectCounted(database: TestDatabase, standIn: StandIn): Promise<void> {
+  const { credits } = await countSpend(database)
+  expect({ billed: standIn.credits(), again: standIn.billedAgain().times }).toEqual({
+    billed: credits,
+    again: 0,
+  })
+}
+
+const ANALYST = (n: number): string => `Analyst ${n}`
+const INDUSTRY = (n: number): string => `Industry ${n}`
+
+test('Dropcontact: jobs that are fetched, whose rows come back in another order', async () => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 510, inputs: MAILED, title: 'job' },
+    { table: 'named', people: 20, inputs: NAMED, title: 'work_email' },
+    { table: 'profiled', people: 12, inputs: { linkedin_url: 't.profile' }, title: 'job' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await playDropcontact({ hasFaults: true })
+  const service = scale(dropcontact, { limit: DROPCONTACT_LIMIT, after: '200ms' })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key: DROPCONTACT_KEY })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThan(0)
+  expect(standIn.jobs.filter(({ size }) => size === 250).length).toBe(2)
+  // An email costs its verification, found or not.
+  expect(standIn.credits()).toBe(510 + countKnown(20) + countKnown(12))
+  await expectCounted(database, standIn)
+  await expectTitles(database, 'mailed', ofKnown(ANALYST))
+  await expectTitles(
+    database,
+    'named',
+    ofKnown((n) => `work${n}@found.example`),
+  )
+  await expectTitles(database, 'profiled', ofKnown(ANALYST))
+  await expectNoCall(fillrate, standIn)
+})
+
+test('Dropcontact: deliveries without a signature, and a lost one that is fetched', async () => {
+  const sources: PeopleSource[] = [{ table: 'mailed', people: 500, inputs: MAILED, title: 'job' }]
+  const database = await openPeople(sources)
+  const standIn = await playDropcontact({ isDelivered: (job) => job !== 2 })
+  const fillrate = await openDescribed({
+    database,
+    standIn,
+    sources,
+    service: scale(dropcontact, { limit: DROPCONTACT_LIMIT, after: '2s' }),
+    key: DROPCONTACT_KEY,
+    env: { FILLRATE_WEBHOOK_SECRET: 'a secret of the test' },
+  })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(await Promise.all(standIn.receipts)).toEqual([200])
+  expect(standIn.calls.filter(({ endpoint }) => endpoint === 'fetch').length).toBeGreaterThan(0)
+  await expectCounted(database, standIn)
+  await expectTitles(database, 'mailed', ofKnown(ANALYST))
+  await expectNoCall(fillrate, standIn)
+})
+
+test('Prospeo: a miss is a 400, results name their identifier, and headers tell the limit', async () => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 120, inputs: MAILED, title: 'current_job_title' },
+    { table: 'named', people: 60, inputs: NAMED, title: 'email.email' },
+    { table: 'firms', people: 40, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await playProspeo({ hasFaults: true })
+  const service = scale(prospeo, { limit: undefined })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key: PROSPEO_KEY })
+  const report = await fillrate.run(UNLIMITED)
+  // Of each hundred two are no input that it takes.
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 5 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThanOrEqual(5)
+  await expectCounted(database, standIn)
+  const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
+    isInvalid(n) ? null : ofKnown(titleOf)(n)
+  await expectTitles(database, 'mailed', ofTaken(ANALYST))
+  await expectTitles(
+    database,
+    'named',
+    ofTaken((n) => `work${n}@found.example`),
+  )
+  await expectTitles(database, 'firms', ofTaken(INDUSTRY))
+  await expectNoCall(fillrate, standIn)
+})
+
+test('Lusha: failures and refusals within a 200, a hundred people in a call', async () => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 240, inputs: MAILED, title: 'jobTitle.title' },
+    { table: 'named', people: 40, inputs: NAMED, title: 'work_email' },
+    { table: 'firms', people: 40, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await playLusha({ hasFaults: true })
+  const service = scale(lusha, { limit: LUSHA_LIMIT })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key: LUSHA_KEY })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 6 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThanOrEqual(5)
+  expect(standIn.billedAgain().times).toBe(0)
+  // The most is counted: a person cost one here.
+  expect((await countSpend(database)).credits).toBe(
+    2 * (countKnown(240) + countKnown(40) + countKnown(40) - 6),
+  )
+  const ofAllowed = (titleOf: (n: number) => string) => (n: number) =>
+    isRestricted(n) ? null : ofKnown(titleOf)(n)
+  await expectTitles(database, 'mailed', ofAllowed(ANALYST))
+  await expectTitles(
+    database,
+    'named',
+    ofAllowed((n) => `work${n}@found.example`),
+  )
+  await expectTitles(database, 'firms', ofKnown(INDUSTRY))
+  await expectNoCall(fillrate, standIn)
+})
+
+test('Icypeas profiles: results that name nothing, each in the row of its place', async () => {
+  const sources: PeopleSource[] = [{ table: 'mailed', people: 231, inputs: MAILED, title: 'profile' }]
+  const database = await openPeople(sources)
+  const standIn = await playIcypeas({ hasFaults: true })
+  const fillrate = await openDescribed({
+    database,
+    standIn,
+    sources,
+    service: icypeasProfiles,
+    key: ICYPEAS_KEY,
+  })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(standIn.refused()).toBe(0)
+  await expectCounted(database, standIn)
+  await expectTitles(
+    database,
+    'mailed',
+    ofKnown((n) => `https://www.linkedin.com/in/found-${n}`),
+  )
+  await expectNoCall(fillrate, standIn)
+})
+
+test('Icypeas: a search is a job of one, within the limit of reads', async () => {
+  const sources: PeopleSource[] = [{ table: 'named', people: 32, inputs: NAMED, title: 'email' }]
+  const database = await openPeople(sources)
+  const standIn = await playIcypeas({ hasFaults: true })
+  const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
+  const report = await fillrate.run(UNLIMITED)
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(standIn.refused()).toBe(0)
+  expect(standIn.failed()).toBeGreaterThan(0)
+  expect(standIn.calls.some(({ endpoint }) => endpoint === ICYPEAS_READS.endpoint)).toBe(true)
+  await expectCounted(database, standIn)
+  await expectTitles(
+    database,
+    'named',
+    ofKnown((n) => `p${n}@found.example`),
+  )
+  await expectNoCall(fillrate, standIn)
+})
+
+test.each([
+  ['Dropcontact', scale(dropcontact, { limit: DROPCONTACT_LIMIT, after: '200ms' }), playDropcontact, 'job'],
+  ['Prospeo', prospeo, playProspeo, 'current_job_title'],
+  ['Lusha', scale(lusha, { limit: LUSHA_LIMIT }), playLusha, 'jobTitle.title'],
+  ['Icypeas profiles', icypeasProfiles, playIcypeas, 'profile'],
+] as const)(
+  '%s: an account that runs out of credits stops the run, and the next one goes on when there are more',
+  async (name, service, play, title) => {
+    const sources: PeopleSource[] = [{ table: 'people', people: 20, inputs: MAILED, title }]
+    const database = await openPeople(sources)
+    const standIn = await play({ balance: 5 })
+    const key = { Dropcontact: DROPCONTACT_KEY, Prospeo: PROSPEO_KEY, Lusha: LUSHA_KEY }[name as 'Lusha']
+    const fillrate = await openDescribed({ database, standIn, sources, service, key: key ?? ICYPEAS_KEY })
+    expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
+    standIn.account.deposit(100)
+    expect(await fillrate.run(UNLIMITED)).toMatchObject({
+      status: 'completed',
+      rows: { waiting: 0, failed: 0 },
+    })
+    expect(await database.count('people where title is not null')).toBe(
+      countKnown(20) - (name === 'Prospeo' || name === 'Lusha' ? 1 : 0),
+    )
+    expect({ refused: standIn.refused(), again: standIn.billedAgain().times }).toEqual({
+      refused: 0,
+      again: 0,
+    })
+  },
+)
+
+test('Icypeas: a search without credits stops the run', async () => {
+  const sources: PeopleSource[] = [{ table: 'people', people: 8, inputs: NAMED, title: 'email' }]
+  const database = await openPeople(sources)
+  const standIn = await playIcypeas({ balance: 3 })
+  const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
+  expect(standIn.credits()).toBe(3)
+})
