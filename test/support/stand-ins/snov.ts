@@ -61,7 +61,8 @@ export async function playSnov({ tokenSeconds = 3_600, ...options }: SnovOptions
         return { status: 401, body: { success: false, message: 'token expired' } }
       }
       if (path === '/v1/get-profile-by-email') {
-        if (headers['content-type'] !== FORM) return { status: 400, body: { success: false, errors: ['form'] } }
+        if (headers['content-type'] !== FORM)
+          return { status: 400, body: { success: false, errors: ['form'] } }
         const { email = '' } = body as { email?: string }
         const n = numberOf(email.replace(/@.*/, ''))
         if (!isKnownNumber(n)) return { body: { success: false } }
