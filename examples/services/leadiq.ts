@@ -12,7 +12,13 @@
  * Credits are counted in tenths: a profile costs 0.1, a work email 1, a company 3. What the query selects is billed, so leave out
  * of `PERSON` what is not needed: without `emails` a person costs 0.1. A budget of 100 credits is `--budget 1000`.
  */
-import { defineService, type PersonInput, type ServiceAnswer, type ServiceCase, type ServiceReading } from 'fillrate'
+import {
+  defineService,
+  type PersonInput,
+  type ServiceAnswer,
+  type ServiceCase,
+  type ServiceReading,
+} from 'fillrate'
 
 const PERSON = `query ($input: SearchPeopleInput!) {
   searchPeople(input: $input) {
@@ -122,7 +128,11 @@ export default defineService({
   // For the key. No header tells what is left.
   rate: { limit: '60 per minute' },
   // In tenths of a credit. What was unlocked within a year is free: that is not counted.
-  credits: { hit: { email: 1, linkedin_url: 1, name_company: 1, domain: 30 }, miss: 0, fields: { 'workEmail.value': 10 } },
+  credits: {
+    hit: { email: 1, linkedin_url: 1, name_company: 1, domain: 30 },
+    miss: 0,
+    fields: { 'workEmail.value': 10 },
+  },
   fields: {
     person: {
       id: 'text',
@@ -247,7 +257,9 @@ export const cases: readonly ServiceCase[] = [
       path: '/graphql',
       body: { query: COMPANY, variables: { input: { domain: 'engines.example' } } },
     },
-    answer: { body: { data: { searchCompany: { results: [{ id: 'c1', name: 'Engines', industry: 'Machinery' }] } } } },
+    answer: {
+      body: { data: { searchCompany: { results: [{ id: 'c1', name: 'Engines', industry: 'Machinery' }] } } },
+    },
     expect: { outcome: 'found', record: { industry: 'Machinery' }, credits: 30 },
   },
 ]

@@ -24,7 +24,9 @@ const toTask = (body: unknown): Task =>
 const STATUSES = ['valid', 'unknown']
 
 function toRecord({ data }: Task): { email: string; smtp_status: string } | null {
-  const emails = Array.isArray(data) ? data.flatMap(({ result }) => (Array.isArray(result) ? result : [])) : []
+  const emails = Array.isArray(data)
+    ? data.flatMap(({ result }) => (Array.isArray(result) ? result : []))
+    : []
   const [best] = STATUSES.flatMap((status) => emails.filter((one) => one.smtp_status === status))
   return best?.email === undefined ? null : { email: best.email, smtp_status: best.smtp_status ?? '' }
 }
@@ -43,9 +45,13 @@ export default defineService({
     record: { confidence: null },
     // Always a task, never a record.
     read: ({ status, body }) => {
+      if (status !== 200) return undefined
       const { data } = toTask(body)
-      const hash = data !== undefined && 'task_hash' in data ? data.task_hash : undefined
-      return status < 300 && typeof hash === 'string' ? { outcome: 'accepted', jobId: hash } : undefined
+      const hash =
+        typeof data === 'object' && data !== null && 'task_hash' in data ? data.task_hash : undefined
+      return typeof hash === 'string'
+        ? { outcome: 'accepted', jobId: hash }
+        : { outcome: 'unreadable', reason: 'no identifier of a task' }
     },
   },
   poll: {
@@ -89,6 +95,12 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'accepted', jobId: 'hash-1' },
   },
   {
+    name: 'a 200 without a task is no miss',
+    input: { name: 'Ada Lovelace', company: 'engines.example' },
+    answer: { body: { success: false } },
+    expect: { outcome: 'unreadable' },
+  },
+  {
     name: 'a task that is not ready',
     input: { jobId: 'hash-1' },
     request: {
@@ -105,7 +117,9 @@ export const cases: readonly ServiceCase[] = [
     answer: {
       body: {
         status: 'completed',
-        data: [{ people: 'Ada Lovelace', result: [{ email: 'a@engines.example', smtp_status: 'unknown' }, email] }],
+        data: [
+          { people: 'Ada Lovelace', result: [{ email: 'a@engines.example', smtp_status: 'unknown' }, email] },
+        ],
       },
     },
     expect: {
@@ -119,7 +133,9 @@ export const cases: readonly ServiceCase[] = [
     answer: {
       body: {
         status: 'completed',
-        data: [{ people: 'Ada Lovelace', result: [{ email: 'x@engines.example', smtp_status: 'not_valid' }] }],
+        data: [
+          { people: 'Ada Lovelace', result: [{ email: 'x@engines.example', smtp_status: 'not_valid' }] },
+        ],
       },
     },
     expect: { outcome: 'results', results: [{ outcome: 'not_found' }] },

@@ -173,10 +173,7 @@ export async function runKilled(options: {
   let killed = 0
   for (const calls of killAfter) {
     const run = cli.startWith(env, 'run', '--json', '--budget', 'unlimited')
-    await Promise.race([
-      expect.poll(() => standIn.calls.length, { interval: 5 }).toBeGreaterThanOrEqual(calls),
-      run.ended,
-    ])
+    await Promise.race([standIn.untilCalls(calls), run.ended])
     run.child.kill('SIGKILL')
     const { code, stderr } = await run.ended
     if (code !== null) throw new Error(`it ended with ${code} before it was killed: ${stderr}`)

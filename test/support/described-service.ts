@@ -60,8 +60,11 @@ interface RecordedCall {
   readonly endpoint: string
   /** In milliseconds, by a clock that no one sets. */
   readonly at: number
-  readonly fate: 'answered' | 'refused' | 'failed'
+  readonly fate: 'answered' | Fault | 'refused'
 }
+
+/** An injected fault: a 5xx, or an error in a 200. */
+type Fault = 'failed' | 'erred'
 
 /** A stand-in of a described service, and its books. */
 export interface StandIn {
@@ -74,11 +77,13 @@ export interface StandIn {
   /** Calls above a limit. */
   refused(): number
   /** Calls that an injected fault met. */
-  failed(): number
+  faults(): Readonly<Record<Fault, number>>
   /** What was billed in all. */
   credits(): number
   /** What inputs were billed beyond their first time, in credits, and how often. */
   billedAgain(): { readonly times: number; readonly credits: number }
+  /** Until so many calls have come in. */
+  untilCalls(count: number): Promise<void>
   /** How full the windows of a limit were, 0 to 1, but for the last one: each begins with the first call after the one before. */
   fullness(window: StatedWindow): number
 }
@@ -92,8 +97,13 @@ export async function playDescribed(play: StandInPlay): Promise<StandIn> {
   const { endpointOf = ({ method, path }) => `${method} ${path}` } = play
   const windows = (play.windows ?? []).map((window) => ({ window, count: createCounter(window) }))
   const calls: RecordedCall[] = []
+  const waiting = new Set<{ readonly count: number; readonly resolve: () => void }>()
+  const record = (call: RecordedCall): void => {
+    calls.push(call)
+    for (const one of waiting) if (calls.length >= one.count) one.resolve()
+  }
   const { account, billed } = openAccount(play.balance)
-  const failNext = createFaults(play.faults)
+  const failNext = play.faults === undefined ? () => null : createFaults(play.faults)
 
   async function answer(request: SentRequest): Promise<CannedAnswer> {
     const endpoint = endpointOf(request)
@@ -102,15 +112,15 @@ export async function playDescribed(play: StandInPlay): Promise<StandIn> {
     const counted = windows.filter(({ window }) => (window.endpoint ?? endpoint) === endpoint)
     const full = counted.find(({ count }) => count.isFull(at))
     if (full !== undefined) {
-      calls.push({ endpoint, at, fate: 'refused' })
+      record({ endpoint, at, fate: 'refused' })
       return play.refuse?.(request, full.window) ?? { status: 429 }
     }
     for (const { count } of counted) count.add(at)
     const fault = failNext(request)
-    calls.push({ endpoint, at, fate: fault === null ? 'answered' : 'failed' })
+    record({ endpoint, at, fate: fault?.fate ?? 'answered' })
     const [from, to] = play.latencyMs ?? [0, 0]
     if (to > 0) await sleep(from + ((calls.length * 7) % (to - from + 1)))
-    return fault ?? play.answer(request, account)
+    return fault?.answer ?? play.answer(request, account)
   }
 
   const server = createServer((request, response) => {
@@ -127,11 +137,14 @@ export async function playDescribed(play: StandInPlay): Promise<StandIn> {
     calls,
     billed,
     refused: () => count('refused'),
-    failed: () => count('failed'),
+    faults: () => ({ failed: count('failed'), erred: count('erred') }),
     credits: () => sumCredits([...billed.values()].flat()),
     billedAgain: () => {
       const again = [...billed.values()].flatMap((parts) => parts.slice(1))
       return { times: again.length, credits: sumCredits(again) }
+    },
+    untilCalls: async (wanted) => {
+      if (calls.length < wanted) await new Promise<void>((resolve) => waiting.add({ count: wanted, resolve }))
     },
     fullness: (window) => fullnessOf(calls, window),
   }
@@ -168,33 +181,30 @@ function openAccount(credits = Number.POSITIVE_INFINITY) {
 }
 
 /** Of twenty calls the seventh and the fourteenth fail, but no request twice: then the next one does. */
-function createFaults(faults?: InjectedFaults): (request: SentRequest) => CannedAnswer | null {
-  if (faults === undefined) return () => null
-  const { statuses = [500, 503], inBody } = faults
+function createFaults({ statuses = [500, 503], inBody }: InjectedFaults) {
   const met = new Set<string>()
-  const due = { status: 0, body: 0 }
-  let calls = 0
-  let failed = 0
-  return (request) => {
+  const due: Record<Fault, number> = { failed: 0, erred: 0 }
+  let [calls, failed] = [0, 0]
+  const choose = (request: SentRequest): { fate: Fault; answer: CannedAnswer } | null => {
+    if (due.failed > 0)
+      return {
+        fate: 'failed',
+        answer: { status: statuses[failed++ % statuses.length] ?? 500, body: { error: 'injected' } },
+      }
+    const answer = due.erred > 0 ? (inBody?.(request) ?? null) : null
+    return answer === null ? null : { fate: 'erred', answer }
+  }
+  return (request: SentRequest): { fate: Fault; answer: CannedAnswer } | null => {
     calls++
-    if (calls % 20 === 7) due.status++
-    if (calls % 20 === 14 && inBody !== undefined) due.body++
+    if (calls % 20 === 7) due.failed++
+    if (calls % 20 === 14) due.erred++
     const { method, path, query, body } = request
     const text = JSON.stringify([method, path, query, body])
-    if (met.has(text)) return null
-    const canned =
-      due.status > 0
-        ? { status: statuses[failed % statuses.length] ?? 500, body: { error: 'injected' } }
-        : due.body > 0
-          ? (inBody?.(request) ?? null)
-          : null
-    if (canned === null) return null
+    const fault = met.has(text) ? null : choose(request)
+    if (fault === null) return null
     met.add(text)
-    if (due.status > 0) {
-      due.status--
-      failed++
-    } else due.body--
-    return canned
+    due[fault.fate]--
+    return fault
   }
 }
 
