@@ -217,17 +217,17 @@ function findPlaceholder(result: unknown): ReturnType<Judge> {
       }
 }
 
-/** Whether something of each input is sent. Names may be cut, and case may change. */
+/** Whether something of each input is sent. Names may be cut, a profile may be its last part, and case may change. */
 const namesInputs =
   (values: readonly unknown[]): Judge =>
   (result) => {
     const sent = decode(JSON.stringify(result) ?? '').toLowerCase()
     const missing = values.find(
       (value) =>
-        !String(value)
-          .toLowerCase()
-          .split(' ')
-          .some((word) => sent.includes(word)),
+        ![
+          ...String(value).toLowerCase().split(' '),
+          String(value).toLowerCase().split('/').at(-1) ?? '',
+        ].some((word) => sent.includes(word)),
     )
     return missing === undefined
       ? findPlaceholder(result)

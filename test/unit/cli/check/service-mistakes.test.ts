@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest'
 import * as apollo from '../../../../examples/services/apollo.ts'
 import * as fullEnrich from '../../../../examples/services/fullenrich.ts'
+import * as hunter from '../../../../examples/services/hunter.ts'
+import * as leadiq from '../../../../examples/services/leadiq.ts'
 import * as peopleDataLabs from '../../../../examples/services/people-data-labs.ts'
+import * as snovFinder from '../../../../examples/services/snov-finder.ts'
+import * as snov from '../../../../examples/services/snov.ts'
 import template, { cases as templateCases } from '../../../../examples/services/template.ts'
 import type { ServiceCase } from '../../../../src/actions/service-cases.ts'
 import { checkDescribed } from '../../../../src/cli/check/cases.ts'
@@ -44,6 +48,13 @@ async function findProblems(
   const { service } = parseService({ definition, place: 'service' })
   return (await checkDescribed(service!, { baseUrl: 'https://api.acme.example' }, cases)).problems
 }
+
+/** With the inputs that each takes. */
+test.each([hunter, snov, snovFinder, leadiq])('$default.name: nothing is wrong', async (example) => {
+  const { service } = parseService({ definition: example.default, place: 'service' })
+  const checked = await checkDescribed(service!, { baseUrl: 'https://api.acme.example' }, example.cases)
+  expect(checked.problems).toEqual([])
+})
 
 const RIGHT: readonly (readonly [
   name: string,
