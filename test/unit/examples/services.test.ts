@@ -1,30 +1,48 @@
+import { globSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { runServiceCases, testService } from '../../../src/actions/service-cases.ts'
+import {
+  type DeliveryCase,
+  runServiceCases,
+  type ServiceCase,
+  testService,
+} from '../../../src/actions/service-cases.ts'
+import { checkDescribed } from '../../../src/cli/check/cases.ts'
+import { parseService } from '../../../src/config/service.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { defineConfig } from '../../../src/config/define.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
-import apollo, { cases as apolloCases } from '../../../examples/services/apollo.ts'
-import fullEnrich, { cases as fullEnrichCases } from '../../../examples/services/fullenrich.ts'
-import hunter, { cases as hunterCases } from '../../../examples/services/hunter.ts'
-import leadiq, { cases as leadiqCases } from '../../../examples/services/leadiq.ts'
-import snovFinder, { cases as snovFinderCases } from '../../../examples/services/snov-finder.ts'
-import snov, { cases as snovCases } from '../../../examples/services/snov.ts'
-import template, { cases as templateCases } from '../../../examples/services/template.ts'
-import peopleDataLabs, { cases as pdlCases } from '../../../examples/services/people-data-labs.ts'
 
-test.each([
-  [peopleDataLabs, pdlCases],
-  [fullEnrich, fullEnrichCases],
-  [apollo, apolloCases],
-  [hunter, hunterCases],
-  [snov, snovCases],
-  [snovFinder, snovFinderCases],
-  [leadiq, leadiqCases],
-  [template, templateCases],
-])('$name understands its answers', async (service, cases) => {
-  await expect(testService(service, cases)).resolves.toBeUndefined()
+interface ServiceModule {
+  readonly default: unknown
+  readonly cases: readonly (ServiceCase | DeliveryCase)[]
+}
+
+const EXAMPLES = globSync('examples/services/*.ts').toSorted()
+
+test.each(EXAMPLES)('check finds nothing in %s, and its cases come out as they say', async (file) => {
+  const { default: definition, cases } = (await import(resolve(file))) as ServiceModule
+  const { service, problems } = parseService({ definition, place: file })
+  expect(problems).toEqual([])
+  expect((await checkDescribed(service!, { baseUrl: null }, cases)).problems).toEqual([])
 })
+
+/** The first ones, which were written before there was an outcome for each. */
+const EARLIER = /template|apollo|fullenrich|people-data-labs/
+
+test.each(EXAMPLES.filter((file) => !EARLIER.test(file)))(
+  '%s has cases for a match, a miss, too many calls and no credits',
+  async (file) => {
+    const { cases } = (await import(resolve(file))) as ServiceModule
+    const outcomes = cases.flatMap(({ expect: expected }) => [
+      ...('outcome' in expected ? [expected.outcome] : []),
+      ...('results' in expected ? (expected.results ?? []).map(({ outcome }) => outcome) : []),
+    ])
+    const needed = ['found', 'not_found', 'rate_limited', 'out_of_credits'] as const
+    expect(needed.filter((outcome) => !outcomes.includes(outcome))).toEqual([])
+  },
+)
 
 const small = defineService({
   name: 'Acme Data',
