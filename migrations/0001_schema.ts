@@ -170,21 +170,24 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // The key first: it decides most comparisons alone, and comparing is two fifths of what an entry costs.
   await sql`create unique index lookups_unique on fillrate.lookups (key, kind, service_id)`.execute(db)
 
-  // The queue of pending lookups: an entry lists at most 100 of one run, route and endpoint, to be requested from `not_before` on.
+  // The queue of pending lookups: an entry lists at most 100 of one run, kind and `sync_only`, to be requested from `not_before` on.
+  // Whoever takes from it knows which kinds go in bulk.
   // `lookups.state` decides; what an entry lists and is no longer pending for its run is dropped when it is read. Every
   // statement that makes lookups pending appends what it has made so.
   await sql`
     create table fillrate.pending_lookups (
       id bigint generated always as identity primary key,
       run_id bigint not null,
-      is_bulk boolean not null,
-      is_company boolean not null,
+      kind text collate "C" not null,
+      sync_only boolean not null,
       not_before timestamptz,
       size integer not null,
       lookup_ids bigint[] not null,
       check (cardinality(lookup_ids) = size)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, is_bulk, id)`.execute(db)
+  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, kind, sync_only, id)`.execute(
+    db,
+  )
 
   // Which lookups each running run requests, for its report: an entry lists at most 100. `lookups.run_id` decides; an entry may list lookups
   // that are deleted or that another run has requested since, and one lookup may be in several. Every statement that sets `run_id`
@@ -425,7 +428,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createJobs(db: Kysely<unknown>): Promise<void> {
-  // One bulk submission of at most 100 person lookups. `key` is our identifier, part of the webhook URL; `job_id` is the
+  // One bulk submission of people, or of companies (`is_company`). `key` is our identifier, part of the webhook URL; `job_id` is the
   // service's. `is_async_answer`: the service accepted a single lookup and answers it later; its only result belongs to
   // that lookup, whatever identifier the result carries. `release_at`: the job is finished and some of its inputs have no
   // result. Until then a further delivery may bring them; afterwards they are requested again, one by one.
@@ -444,6 +447,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       attempts integer not null default 1 check (attempts >= 1),
       run_id bigint references fillrate.runs (id) on delete set null,
       lookup_ids bigint[] not null,
+      is_company boolean not null default false,
       members_by_source jsonb not null default '{}',
       credits_by_source jsonb,
       is_async_answer boolean not null default false,
@@ -546,12 +550,13 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
 
   // The lookups of a job are billed once it is known to be accepted, by the 202 or by a delivery. They are in doubt while
   // it is, and stay so if it expires. A trigger, because six statements change the state of jobs, a hundred lookups at a
-  // time. They count for the day on which the job was created.
+  // time. They count for the day on which the job was created; companies for the endpoint that gives them their price.
   await sql`
     create function fillrate.count_job_spend() returns trigger language plpgsql as $$
     begin
       insert into fillrate.spend (run_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
-      select coalesce(j.run_id, 0), (j.created_at at time zone 'UTC')::date, m.source, 'bulk',
+      select coalesce(j.run_id, 0), (j.created_at at time zone 'UTC')::date, m.source,
+             case when j.is_company then 'company' else 'bulk' end,
              m.size * (j.billed - j.was_billed), m.size * (j.doubtful - j.was_doubtful),
              case when j.credits_by_source is not null then 0 end,
              (j.credits_by_source ->> m.source)::integer

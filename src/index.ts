@@ -11,7 +11,9 @@ export {
 } from './domain/service/adapter.ts'
 export type { ServiceAuth } from './domain/service/auth.ts'
 export {
+  type BulkInput,
   type BulkReading,
+  type JobInputs,
   type JobReading,
   type ServiceAnswer,
   type ServiceDelivery,
@@ -30,7 +32,8 @@ export { EnrichmentClient } from './service/client.ts'
 export type {
   LookupResponse,
   BulkResponse,
-  BulkInput,
+  GivenInputs,
+  JobInput,
   CallOptions,
   ClientOptions,
   CompanyInput,

@@ -77,12 +77,6 @@ export class Actions implements OpenedSources {
     this.base = { db, log, sources, brokenSources, adapter, policy, metrics, owner, random, now: Date.now }
   }
 
-  /** Whether the results of bulk jobs are fetched, and neither answered nor delivered. */
-  get #isFetched(): boolean {
-    const { bulk, poll } = this.config.adapter
-    return poll !== null && bulk?.results !== 'answer' && this.bulk.usesWebhook === false
-  }
-
   /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
   get scope(): string | null {
     const { address, config } = this
@@ -103,14 +97,15 @@ export class Actions implements OpenedSources {
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   async plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan> {
     const { scope } = this
+    const { adapter } = this.config
     return createPlan(await this.deps(), {
       ...request,
       sources: await this.validate(request),
       leftOut: listLeftOut(this, request.sources),
       budget: toBudgetLimit(request.budget ?? this.config.budget),
       isBoundedByBudget: request.budget !== undefined,
-      bulkPossible: this.bulk.isPossible,
-      firstPollMs: this.#isFetched ? firstPollMs({ adapter: this.config.adapter, webhookUrl: null }) : null,
+      usesWebhook: this.bulk.usesWebhook === true,
+      firstPollMs: adapter.poll && firstPollMs({ adapter, webhookUrl: null }),
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
     })
   }

@@ -1,5 +1,5 @@
 import type { Environment } from '../config/environment.ts'
-import type { Service } from '../domain/service/service.ts'
+import { listBulkCalls, type Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 
 /** Whether lookups may go in bulk: their results must arrive, in the answer or as deliveries that can be verified. */
@@ -15,10 +15,13 @@ export interface BulkAvailability {
 
 export function checkBulkAvailability(
   environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
-  { bulk, signature }: Pick<Service, 'bulk' | 'signature'>,
+  { signature, ...service }: Pick<Service, 'bulk' | 'companyBulk' | 'signature'>,
 ): BulkAvailability {
-  if (bulk === null) return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
-  if (bulk.results === 'answer') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
+  const bulkCalls = listBulkCalls(service)
+  if (bulkCalls.length === 0)
+    return { isPossible: false, reason: 'the service has no bulk endpoint', todo: null }
+  if (!bulkCalls.some(({ results }) => results === 'webhook'))
+    return { isPossible: true, usesWebhook: false, reason: null, todo: null }
   const needsUrl = environment.publicUrl === null && !isLoopbackUrl(environment.baseUrl ?? '')
   const missing = [
     ...(environment.webhookSecrets.length === 0
@@ -35,11 +38,11 @@ export function checkBulkAvailability(
       ? [['FILLRATE_PUBLIC_URL', 'the URL at which the service reaches the webhook receiver'] as const]
       : []),
   ]
-  if (bulk.results === 'poll') return { isPossible: true, usesWebhook: false, reason: null, todo: null }
   if (missing.length > 0) {
     const todo = `set ${missing.map(([name, value]) => `${name} to ${value}`).join(', and ')}`
-    // Its jobs are fetched. Deliveries would bring their results sooner.
-    if (!bulk.needsWebhook) return { isPossible: true, usesWebhook: false, reason: null, todo }
+    // Its jobs are fetched. Deliveries would bring their results sooner, or are needed for a part of them.
+    if (bulkCalls.some(({ needsWebhook }) => !needsWebhook))
+      return { isPossible: true, usesWebhook: false, reason: null, todo }
     return {
       isPossible: false,
       reason: `${missing.map(([name]) => name).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,

@@ -6,8 +6,8 @@ import { listVariables } from '../config/service-environment.ts'
 import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
 import { isOAuth } from '../domain/service/auth.ts'
-import type { BulkAcceptance, JobInputs } from '../domain/service/messages.ts'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { kindOfInput, toJobInputs } from '../domain/service/job-inputs.ts'
+import type { BulkAcceptance, GivenInputs, JobInputs } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
 import {
@@ -60,12 +60,12 @@ export type CaseOutcome =
  */
 export interface ServiceCase {
   readonly name: string
-  /** `emails`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`. */
+  /** `emails` or `inputs`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`. */
   readonly input:
     | PersonInput
     | CompanyInput
-    | { readonly emails: readonly string[] }
-    | { readonly jobId: string; readonly inputs?: JobInputs }
+    | GivenInputs
+    | { readonly jobId: string; readonly inputs?: GivenInputs }
   readonly request?: Partial<SentRequest>
   readonly answer: CannedAnswer
   readonly expect: {
@@ -86,7 +86,7 @@ export interface DeliveryCase {
   readonly delivery: { readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
   readonly secret?: string
   /** Those of its job. Default: the job is not known. */
-  readonly inputs?: JobInputs
+  readonly inputs?: GivenInputs
   readonly expect:
     | { readonly signature: 'invalid' }
     | {
@@ -98,6 +98,7 @@ export interface DeliveryCase {
 
 interface ExpectedResult {
   readonly requestId?: string | null
+  readonly index?: number | null
   readonly outcome: 'found' | 'not_found' | 'unreadable'
   readonly email?: string | null
   readonly record?: Readonly<Record<string, unknown>>
@@ -193,23 +194,26 @@ export async function understand(
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
     if ('jobId' in input) {
-      const reading = await client.fetchJob({ jobId: input.jobId, emails: input.inputs?.emails ?? [] })
+      const inputs = toJobInputs(input.inputs ?? { emails: [] })
+      const reading = await client.fetchJob({ jobId: input.jobId, ...inputs })
       if (reading.outcome !== 'results') return reading
       const { delivery, outcome } = reading
       return {
         outcome,
         status: delivery.status,
-        results: readResults(service, writeDelivery(delivery, 'job')),
+        results: readResults(service, writeDelivery(delivery, 'job'), inputs),
       }
     }
-    if ('emails' in input) {
+    if (isJob(input)) {
       const webhookUrl = 'https://fillrate.example/webhooks/enrichment/1'
-      const { jobId, requestIds, delivery } = await client.submitBulk({ emails: input.emails, webhookUrl })
+      const { jobId, requestIds, delivery } = await client.submitBulk({ ...input, webhookUrl })
       return {
         outcome: 'accepted',
         jobId,
         requestIds,
-        ...(delivery && { results: readResults(service, writeDelivery(delivery, 'answer')) }),
+        ...(delivery && {
+          results: readResults(service, writeDelivery(delivery, 'answer'), toJobInputs(input)),
+        }),
       }
     }
     const response = await ('domain' in input ? client.enrichCompany(input) : client.enrichPerson(input))
@@ -226,14 +230,12 @@ function creditsOfResponse(
   response: LookupResponse,
 ): { credits?: number } {
   if (response.outcome === 'accepted') return {}
-  return { credits: credits.of(toLookupKind(input), response.outcome === 'found' ? response.record : null) }
+  return { credits: credits.of(kindOfInput(input), response.outcome === 'found' ? response.record : null) }
 }
 
-function toLookupKind(input: PersonInput | CompanyInput): LookupKind {
-  if ('domain' in input) return 'domain'
-  if ('email' in input) return 'email'
-  return 'linkedinUrl' in input ? 'linkedin_url' : 'name_company'
-}
+/** Whether the input of a case is that of a bulk job. */
+export const isJob = (input: ServiceCase['input']): input is GivenInputs =>
+  !('jobId' in input) && ('emails' in input || 'inputs' in input)
 
 function outcomeOf(error: ServiceError): CaseOutcome {
   if (error instanceof BannedError) return 'banned'
@@ -253,7 +255,7 @@ function runDelivery(
     Object.entries(delivery.headers ?? {}).map(([header, value]) => [header.toLowerCase(), value]),
   )
   const understood = isSigned(service, bytes, headers, secret)
-    ? readDelivery(service, bytes, inputs ?? null)
+    ? readDelivery(service, bytes, inputs === undefined ? null : toJobInputs(inputs))
     : { signature: 'invalid' }
   return { name, request: null, understood, mismatches: compare('', understood, expect) }
 }
@@ -280,16 +282,20 @@ function readDelivery(
   const parsed = parseEvent(body)
   if (!parsed.ok) return { unreadable: parsed.reason }
   const { jobId, status } = parsed.event
-  return { jobId, status, results: readResults(service, body) }
+  return { jobId, status, results: readResults(service, body, job) }
 }
 
-function readResults(service: Service, body: Buffer): unknown[] {
+function readResults(service: Service, body: Buffer, job: JobInputs | null): unknown[] {
   const parsed = parseEvent(body)
   if (!parsed.ok) return []
-  return parsed.event.results.map(({ requestId, data }) => {
-    const { found, record, confidence, email, fault } = parseResult(data, 'person', service)
+  const isCompany = job?.inputs.some(({ domain }) => domain !== undefined) ?? service.person === null
+  return parsed.event.results.map(({ requestId, index, data, raw }) => {
+    const read = isCompany
+      ? parseResult(data ?? raw, 'company', service)
+      : parseResult(data, 'person', service)
+    const { found, record, confidence, email, fault } = read
     const outcome = fault !== null ? 'unreadable' : found ? 'found' : 'not_found'
-    return { requestId, outcome, record, confidence, email, ...(fault !== null && { fault }) }
+    return { requestId, index, outcome, record, confidence, email, ...(fault !== null && { fault }) }
   })
 }
 

@@ -2,7 +2,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { isOAuth } from '../domain/service/auth.ts'
-import type { PollCall, Service } from '../domain/service/service.ts'
+import { kindOfInput, toJobInputs } from '../domain/service/job-inputs.ts'
+import type { JobInput } from '../domain/service/messages.ts'
+import {
+  type BulkCall,
+  bulkCallFor,
+  listBulkCalls,
+  type PollCall,
+  type Service,
+} from '../domain/service/service.ts'
 import { parseBulkResponse } from '../service/bulk-response.ts'
 import {
   type CannedAnswer,
@@ -12,7 +20,8 @@ import {
   writeCaseAnswer,
 } from './case-messages.ts'
 import { findEmails, fitAnswer, mentionsJob, renameJob } from './fit-answer.ts'
-import type { DeliveryCase, ServiceCase } from './service-cases.ts'
+import { type AlignedJobs, alignJobs } from './job-template.ts'
+import { type DeliveryCase, isJob, type ServiceCase } from './service-cases.ts'
 
 /** A stand-in of a service: it answers the requests of the cases, and says of others that it has no case. */
 interface ServiceStandIn {
@@ -27,8 +36,8 @@ type PlayedCase = ServiceCase & {
 
 /**
  * Plays a service from its cases, so that it can be tried without a key. A request that no case makes gets the answer
- * of a case without a match at the same path, or of one that is answered with a job, or a 404. A bulk call of any emails
- * gets the answer of a case, adapted to these emails; too many emails for the service are refused. The polls of each job get
+ * of a case without a match at the same path, or of one that is answered with a job, or a 404. A bulk call of any inputs
+ * gets the answer of a case, adapted to these inputs; too many for the service are refused. The polls of each job get
  * the answers of the cases about its identifier, one after another. Rejects if the port is in use.
  */
 export async function openServiceStandIn(
@@ -39,7 +48,7 @@ export async function openServiceStandIn(
   const played = cases.flatMap((one): PlayedCase[] =>
     'delivery' in one ? [] : [{ ...one, sent: buildRequest(service, one.input) }],
   )
-  const bulkPath = service.bulk?.endpoint.split(' ')[1]
+  const bulkCalls = listBulkCalls(service)
   const jobs = new PlayedJobs(service, played)
   const { auth } = service
   const choose = (request: SentRequest): CannedAnswer => {
@@ -47,14 +56,20 @@ export async function openServiceStandIn(
     const polled = jobs.poll(request)
     if (polled !== null) return polled
     const exact = played.find(({ sent }) => sent !== null && isSame(sent, request))
-    if (exact !== undefined) return jobs.accept(exact, exact.input)
-    if (request.path === bulkPath) return jobs.submit(request)
+    if (exact !== undefined) return jobs.accept(exact, namesOf(exact.input))
+    const bulk = bulkCalls.find(({ endpoint }) => endpoint.split(' ')[1] === request.path)
+    if (bulk !== undefined) return jobs.submit(bulk, request)
     const findOther = (outcome: PlayedCase['expect']['outcome']): PlayedCase | undefined =>
       played.find(({ sent, expect }) => sent?.path === request.path && expect.outcome === outcome)
     const accepted = findOther('accepted')
     return (
       findOther('not_found')?.answer ??
-      (accepted && jobs.accept(accepted, findEmails([request.body, request.query]))) ??
+      (accepted &&
+        jobs.accept(
+          accepted,
+          namesOf(accepted.input),
+          findEmails([request.body, request.query]).map(toList),
+        )) ??
       NO_CASE
     )
   }
@@ -87,8 +102,9 @@ interface PlayedJob {
   /** The identifier that the cases have. */
   readonly of: string
   /** What names each input of the case that was answered with the job, and of the job. */
-  readonly from: readonly (readonly string[])[]
-  readonly to: readonly (readonly string[])[]
+  readonly from: AlignedJobs['from']
+  readonly to: AlignedJobs['to']
+  readonly places: AlignedJobs['places']
   polls: number
 }
 
@@ -105,48 +121,58 @@ class PlayedJobs {
     this.#cases = cases
     this.#ids = new Set(cases.flatMap(({ input }) => ('jobId' in input ? [input.jobId] : [])))
     // As the cases have them, they can be polled without a submission.
-    for (const id of this.#ids) this.#jobs.set(id, { of: id, from: [], to: [], polls: 0 })
+    for (const id of this.#ids) this.#jobs.set(id, { of: id, from: [], to: [], places: [], polls: 0 })
   }
 
-  submit(request: SentRequest): CannedAnswer {
-    const emails = findEmails([request.body, request.query])
-    const size = this.#service.bulk?.size ?? emails.length
-    if (emails.length > size)
-      return { status: 422, body: { error: `${emails.length} emails, where a call takes ${size}` } }
-    const isBulk = ({ input, expect }: PlayedCase): boolean =>
-      'emails' in input && expect.outcome === 'accepted'
-    const isExact = ({ input }: PlayedCase): boolean =>
-      'emails' in input && isDeepStrictEqual(input.emails, emails)
-    const played = this.#cases.find(isExact) ?? this.#cases.find(isBulk)
-    return played === undefined ? NO_CASE : this.accept(played, emails)
+  submit(bulk: BulkCall, request: SentRequest): CannedAnswer {
+    const cases = this.#cases.flatMap((played) => {
+      const { input } = played
+      const inputs = isJob(input) ? toJobInputs(input).inputs : []
+      const isOfBulk = bulkCallFor(this.#service, kindOfInput(inputs[0] ?? {})) === bulk
+      const job = inputs.length > 0 && isOfBulk ? align(bulk, inputs, request) : null
+      return job === null ? [] : [{ played, job }]
+    })
+    const count = cases[0]?.job.to.length ?? 0
+    if (count > bulk.size)
+      return { status: 422, body: { error: `${count} inputs, where a call takes ${bulk.size}` } }
+    const found =
+      cases.find(({ job }) => isDeepStrictEqual(job.from, job.to)) ??
+      cases.find(({ played }) => played.expect.outcome === 'accepted')
+    return found === undefined
+      ? NO_CASE
+      : this.accept(found.played, found.job.from, found.job.to, found.job.places)
   }
 
   /**
    * The answer of a case for other inputs. A job in it becomes a new one, with identifiers of its own.
-   * @param to emails, or the input of the case itself
+   * @param to what names the other inputs. Default: they are those of the case
+   * @param places for each of them the input of the case that it is like
    */
-  accept(played: PlayedCase, to: readonly string[] | ServiceCase['input']): CannedAnswer {
+  accept(
+    played: PlayedCase,
+    from: AlignedJobs['from'],
+    to = from,
+    places: AlignedJobs['places'] = to.map((_, n) => n % from.length),
+  ): CannedAnswer {
     const { answer, input, expect } = played
-    const from = 'emails' in input ? input.emails : findEmails(input)
-    const emails = Array.isArray(to) ? (to as readonly string[]) : from
     const of =
       expect.outcome === 'accepted' &&
       (expect.jobId ?? [...this.#ids].find((id) => mentionsJob(answer.body, id)))
-    if (typeof of !== 'string')
-      return { ...answer, body: fitAnswer(answer.body, from.map(toList), emails.map(toList)) }
+    if (typeof of !== 'string') return { ...answer, body: fitAnswer(answer.body, from, to, places) }
     const id = this.#createId(of)
-    const requestIds = this.#readRequestIds(answer, from)
+    const requestIds = isJob(input) ? this.#readRequestIds(answer, toJobInputs(input).inputs) : []
     const job = {
       of,
-      from: from.map((email, n) => [email, ...(requestIds[n] ?? [])]),
-      to: emails.map((email, n) => [
-        email,
-        ...(requestIds[n % from.length] ?? []).map((one) => `${one}-${id}-${n + 1}`),
+      from: from.map((names, n) => [...names, ...(requestIds[n] ?? [])]),
+      to: to.map((names, n) => [
+        ...names,
+        ...(requestIds[places[n] ?? 0] ?? []).map((one) => `${one}-${id}-${n + 1}`),
       ]),
+      places,
       polls: 0,
     }
     this.#jobs.set(id, job)
-    return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to), of, id) }
+    return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to, places), of, id) }
   }
 
   /** The answer of the first case about the job, then of the second, and so on. Null: the request is no poll of a job. */
@@ -158,7 +184,7 @@ class PlayedJobs {
       const played = this.#cases.filter(({ input }) => 'jobId' in input && input.jobId === job.of)
       const answer = played[Math.min(job.polls++, played.length - 1)]?.answer
       if (answer === undefined) return NO_CASE
-      return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to), job.of, id) }
+      return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to, job.places), job.of, id) }
     }
     return null
   }
@@ -175,20 +201,42 @@ class PlayedJobs {
   /** The identifier of each input, in the order of the inputs; none of an acceptance without. */
   #readRequestIds(
     { status = 200, headers = {}, body }: CannedAnswer,
-    emails: readonly string[],
+    inputs: readonly JobInput[],
   ): readonly (readonly string[])[] {
-    const reading = this.#service.bulk?.read?.({ status, headers, body }, { emails })
+    const bulk = bulkCallFor(this.#service, kindOfInput(inputs[0] ?? {}))
+    const reading = bulk?.read?.({ status, headers, body }, toJobInputs({ inputs }))
     const { requestIds = null } = reading?.outcome === 'accepted' ? reading : parseBulkResponse(body)
     if (requestIds === null) return []
-    return emails.map((email, n) => toList(Array.isArray(requestIds) ? requestIds[n] : requestIds[email]))
+    return inputs.map(({ email, linkedinUrl, domain }, n) =>
+      toList(Array.isArray(requestIds) ? requestIds[n] : requestIds[email ?? linkedinUrl ?? domain ?? '']),
+    )
   }
 }
 
 const toList = (name: string | undefined): readonly string[] => (name === undefined ? [] : [name])
 
+/** What names the input of a case, or the inputs of its job. */
+const namesOf = (input: ServiceCase['input']): readonly (readonly string[])[] => findEmails(input).map(toList)
+
+/** The inputs of a job that was sent, beside those of a case. Emails are known wherever they are. */
+function align(
+  bulk: BulkCall,
+  inputs: readonly JobInput[],
+  { body, query }: SentRequest,
+): AlignedJobs | null {
+  if (bulk.kinds.every((kind) => kind === 'email')) {
+    const from = findEmails(inputs).map(toList)
+    const to = findEmails([body, query]).map(toList)
+    return { from, to, places: to.map((_, n) => n % from.length) }
+  }
+  const webhookUrl = bulk.results === 'webhook' ? 'https://fillrate.example' : null
+  const parts = bulk.build({ ...toJobInputs({ inputs }), webhookUrl })
+  return alignJobs(parseSentBody(parts.body ?? '', parts.isForm === true), inputs, body)
+}
+
 /** What the client sends for an input; null for a job: its webhook address is another each time, and its polls have an order. */
 function buildRequest(service: Service, input: ServiceCase['input']): PlayedCase['sent'] {
-  if ('emails' in input || 'jobId' in input) return null
+  if ('jobId' in input || isJob(input)) return null
   if ('domain' in input) return service.company && toSent(service.company, input)
   return service.person && toSent(service.person, input)
 }

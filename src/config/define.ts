@@ -223,9 +223,12 @@ export interface ConfigInput<
          */
         readonly account?: string
       }
-  /** Jobs: many emails in one call, whose results come later. */
+  /** Jobs: many lookups with one call. */
   readonly bulk?: {
-    /** How many email lookups must wait before they are submitted in bulk. Default: 50; half a job of a service that takes fewer. */
+    /**
+     * How many lookups that go in bulk must wait before they are submitted. Default: 50; half a job of a service that takes fewer,
+     * and two where the results are in the answer.
+     */
     readonly minimum?: number
     /** A job is given up after this long without a delivery. Default: 6h. */
     readonly deadline?: Duration

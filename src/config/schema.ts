@@ -13,7 +13,6 @@ import {
 } from './primitives.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
-import { defaultBulkMinimum } from '../domain/route.ts'
 import type { Service } from '../domain/service/service.ts'
 import type { Price } from '../domain/spend.ts'
 import { type ServiceFields, fieldsOf } from './fields.ts'
@@ -194,7 +193,7 @@ export const createConfigSchema = (service: Service, fields = fieldsOf(service))
       account: parsed.service.account,
     },
     bulk: {
-      minimum: parsed.bulk.minimum ?? defaultBulkMinimum(service.bulk),
+      minimum: parsed.bulk.minimum,
       deadlineMs: parsed.bulk.deadline,
       graceMs: parsed.bulk.grace,
     },

@@ -72,19 +72,44 @@ export const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.p
 export const personByEmailEndpoint = lookupEndpoint(['email'], ['email'])
 export const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
 
-export const bulkEndpoint = z.strictObject(
-  {
-    method,
-    path: pathWith([]),
-    size: positive(MAX_JOB_SIZE).optional(),
-    body: aFunction.optional(),
-    form: booleanFlag.optional(),
-    results: oneOfStrings(BULK_RESULTS).optional(),
-    ordered: z.boolean().optional(),
-    read: aFunction.optional(),
-  },
-  { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },
-)
+const bulkFields = {
+  method,
+  path: pathWith([]),
+  size: positive(MAX_JOB_SIZE).optional(),
+  body: aFunction.optional(),
+  form: booleanFlag.optional(),
+  results: oneOfStrings(BULK_RESULTS).optional(),
+  ordered: z.boolean().optional(),
+  read: aFunction.optional(),
+}
+/** Only of emails is it known what a body says of them. */
+const bodyOf = (example: string, found: string) => ({
+  path: ['body'],
+  error: `a function that writes the inputs: ${example}`,
+  params: { found: `nothing, and a job carries ${found}` },
+})
+
+export const bulkEndpoint = z
+  .strictObject(
+    {
+      ...bulkFields,
+      inputs: z
+        .array(oneOfStrings(LOOKUP_KINDS.person), { error: 'a list of inputs' })
+        .min(1, { error: 'at least one input; leave `inputs` out for emails' })
+        .optional(),
+    },
+    { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },
+  )
+  .refine(
+    ({ inputs = ['email'], body }) => body !== undefined || inputs.every((input) => input === 'email'),
+    bodyOf('`({ inputs }) => ({ people: inputs })`', 'more than emails'),
+  )
+export const companyBulkEndpoint = z
+  .strictObject(bulkFields, { error: objectLike("{ path: '/v2/companies/bulk', size: 100 }") })
+  .refine(
+    ({ body }) => body !== undefined,
+    bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
+  )
 
 const EXPECTED_DURATION = 'a duration such as 30s or 2m'
 export const pollEndpoint = z

@@ -12,6 +12,7 @@ import {
 } from './service-auth-schema.ts'
 import {
   bulkEndpoint,
+  companyBulkEndpoint,
   companyEndpoint,
   isPosted,
   personByEmailEndpoint,
@@ -85,6 +86,7 @@ export const serviceSchema = z
       personByEmail: personByEmailEndpoint.optional(),
       company: companyEndpoint.optional(),
       bulk: bulkEndpoint.optional(),
+      companyBulk: companyBulkEndpoint.optional(),
       statuses: z
         .record(
           z.string().regex(/^[2-5]\d\d$/, { error: 'a status, such as 402' }),
@@ -165,19 +167,26 @@ export const serviceSchema = z
     { error: "a service from defineService({ name: 'Acme Data', person: { path: '/v2/people/find' } })" },
   )
   .superRefine(
-    ({ person, personByEmail, company, bulk, webhook, poll, credits, fields: described }, context) => {
+    (
+      { person, personByEmail, company, bulk, companyBulk, webhook, poll, credits, fields: described },
+      context,
+    ) => {
       if (person === undefined && company === undefined)
         context.addIssue({
           code: 'custom',
           path: ['person'],
           message: 'an endpoint for a person, a company, or both',
         })
-      if (bulk !== undefined && person === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['person'],
-          message: 'an endpoint for one person: what a job leaves without a result is requested singly',
-        })
+      for (const [name, jobs, single] of [
+        ['person', bulk, person],
+        ['company', companyBulk, company],
+      ] as const)
+        if (jobs !== undefined && single === undefined)
+          context.addIssue({
+            code: 'custom',
+            path: [name],
+            message: `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
+          })
       for (const [name, endpoint] of Object.entries({ person, personByEmail, company, poll }))
         if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
           context.addIssue({
@@ -186,21 +195,23 @@ export const serviceSchema = z
             message: "an endpoint with a body: `method: 'POST'`, or `body`",
             params: { found: 'a form, where nothing is sent in a body' },
           })
-      const results = bulk?.results ?? (poll === undefined ? 'webhook' : null)
-      if (bulk !== undefined && results === 'webhook' && webhook === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['webhook'],
-          message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
-          params: { found: 'nothing, and `bulk` delivers its results by webhook' },
-        })
-      if (results === 'poll' && poll === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['poll'],
-          message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
-          params: { found: 'nothing, and the results of `bulk` are fetched' },
-        })
+      for (const [name, jobs] of Object.entries({ bulk, companyBulk })) {
+        const results = jobs?.results ?? (poll === undefined ? 'webhook' : null)
+        if (jobs !== undefined && results === 'webhook' && webhook === undefined)
+          context.addIssue({
+            code: 'custom',
+            path: ['webhook'],
+            message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
+            params: { found: `nothing, and \`${name}\` delivers its results by webhook` },
+          })
+        if (results === 'poll' && poll === undefined)
+          context.addIssue({
+            code: 'custom',
+            path: ['poll'],
+            message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
+            params: { found: `nothing, and the results of \`${name}\` are fetched` },
+          })
+      }
       const known = new Set([
         ...Object.keys(described?.person ?? {}),
         ...Object.keys(described?.company ?? {}),

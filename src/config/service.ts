@@ -41,7 +41,9 @@ export function splitService(value: unknown): {
 
 /** The settings of the calls have neither. */
 const isDefinition = (service: object): boolean =>
-  ['name', 'person', 'company', 'bulk', 'webhook', 'fields'].some((key) => Object.hasOwn(service, key))
+  ['name', 'person', 'company', 'bulk', 'companyBulk', 'webhook', 'fields'].some((key) =>
+    Object.hasOwn(service, key),
+  )
 
 /**
  * Checks a service. Every mistake is a problem with its place: a path that does not begin with a slash, a placeholder

@@ -1,10 +1,13 @@
-import { normalizeEmail } from './identifiers/email.ts'
+import { indexMembers, type JobMembers } from './job-members.ts'
+import { isInListOrder, membersByListOrder, membersByRequestId } from './request-ids.ts'
 
 /** What matching needs to know of a result. */
 interface MatchableResult {
   readonly requestId: string | null
-  /** `data.email`, if present. */
-  readonly email: string | null
+  /** The identifiers that its data give: `data.email`, a profile URL, a domain. */
+  readonly names: readonly string[]
+  /** The place of its input in the job, as the service's description reads it. Default: none. */
+  readonly index?: number | null
   /** Two results with the same identifier and content are duplicates. */
   readonly content?: unknown
   /** It reports no match, and nothing else. Default: false. */
@@ -13,9 +16,9 @@ interface MatchableResult {
 
 /** What matching needs to know of a job. */
 interface MatchableJob {
-  /** The members' addresses in the order of submission; empty for a member without one. */
-  readonly emails: readonly string[]
-  /** From the 202: a list, or a map from address to identifier. */
+  /** The members' addresses, profile URLs or domains, in the order of submission; empty for a member without one. */
+  readonly identifiers: readonly string[]
+  /** From the 202: a list, or a map from the identifier of the member to that of the service. */
   readonly requestIds: unknown
   /** A single lookup that was accepted for later: its only result belongs to it, unless it is named after another address. */
   readonly isSingle?: boolean
@@ -26,7 +29,8 @@ interface MatchableJob {
 /**
  * Matches the results of a delivery to the members of its job: a result is used for its own input or for none.
  *
- * Explicit evidence comes first: an identifier from the 202 for an address, the address as identifier, or `data.email`.
+ * Explicit evidence comes first: an identifier from the 202 for a member, the member's own as identifier, the place that
+ * the result gives, or what its data name, such as `data.email`.
  * Then order: that of a list of identifiers as long as the job, and last the order of the results if there are as many
  * as members. An order counts where the service declares it, or where enough results name their own member that chance
  * cannot have put them there (`isProvenOrder`); one contradiction in the delivery disproves it for all of its results.
@@ -38,7 +42,7 @@ interface MatchableJob {
  * different results for one member. Taking the weaker of two statements would be a guess, and a record in the wrong row
  * costs more than a second request.
  *
- * @param isCertain false if it is unknown whether the delivery is for this job: then only addresses count
+ * @param isCertain false if it is unknown whether the delivery is for this job: then only members' own identifiers count
  * @returns for each result the index of its member, or null; a duplicate has the index of the first
  */
 export function matchResults(
@@ -60,91 +64,144 @@ function matchDistinct(
   isCertain: boolean,
   shared: ReadonlySet<string>,
 ): (number | null)[] {
-  const { emails } = job
-  const memberOf = indexAddresses(emails)
-  if (job.isSingle && isCertain && emails.length === 1 && results.length === 1) {
+  const members = indexMembers(job.identifiers)
+  const { size, kinds } = members
+  if (job.isSingle && isCertain && size === 1 && results.length === 1)
     // Whatever its identifier, unless that is the address of another person.
-    const requestId = results[0]?.requestId ?? ''
-    return [emails[0] !== '' && requestId.includes('@') && memberOf(requestId) === undefined ? null : 0]
-  }
-  const named = isCertain ? membersByRequestId(job.requestIds, memberOf) : new Map<string, number>()
-  const byData = results.map(({ email }) => memberOf(email))
-  const byName = results.map(({ requestId }, at) =>
-    requestId === null
-      ? undefined
-      : memberByName(requestId, [named.get(requestId), memberOf(requestId)], byData[at], shared),
-  )
-
+    return [members.isStranger(results[0]?.requestId ?? null, kinds[0] ?? null) ? null : 0]
+  const evidence = new DataEvidence(members, results)
+  const named = isCertain ? membersByRequestId(job.requestIds, members) : new Map<string, number>()
+  const indexes = isCertain ? readIndexes(results, size) : []
+  const byName = findNamed(results, members, { named, indexes: indexes ?? [], evidence, shared })
   const excluded = byName.map((member) => member === CONTRADICTED)
   const claims = new MemberClaims(excluded)
   claims.claim(byName)
-  claims.claim(byData)
+  claims.claim(evidence.members)
   if (!isCertain) return claims.memberIndexes
 
-  const listed = membersByListOrder(job.requestIds, emails.length, memberOf)
+  const listed = membersByListOrder(job.requestIds, members)
   const byList = results.map(({ requestId }) =>
     requestId === null || shared.has(requestId) ? undefined : listed.get(requestId),
   )
   const isProven = (places: readonly (number | undefined)[], known: readonly (number | null | undefined)[]) =>
     job.isOrdered === true ||
-    isProvenOrder(
-      places.filter((place, at) => place !== undefined && place === known[at]).length,
-      emails.length,
-    )
-  const isListTrue =
-    isProven(byList, byData) &&
-    byList.every((place, at) => place === undefined || byData[at] === undefined || byData[at] === place)
-  if (isListTrue) claims.claim(byList)
+    isProvenOrder(places.filter((place, at) => place !== undefined && place === known[at]).length, size)
+  if (isProven(byList, evidence.members) && !evidence.contradicts(byList).includes(true)) claims.claim(byList)
 
   // If the 202 named every member, any other identifier belongs to another job.
-  const given = named.size === emails.length ? named : listed.size === emails.length ? listed : null
-  const order = orderByNumber(results, emails.length) ?? results.map((_, at) => at)
+  const given = named.size === size ? named : listed.size === size ? listed : null
+  const isGiven = (requestId: string | null): boolean =>
+    given === null || requestId === null || given.has(requestId)
+  const order = orderByNumber(results, size) ?? results.map((_, at) => at)
+  const contradicted = evidence.contradicts(order)
   const isOrderTrue =
     shared.size === 0 &&
-    results.length === emails.length &&
+    indexes !== null &&
+    results.length === size &&
     isProven(order, claims.memberIndexes) &&
     isInListOrder(job.requestIds, results, order) &&
-    results.every(({ requestId, email }, at) => {
+    results.every(({ requestId, names }, at) => {
       const place = order[at] ?? -1
-      const known = claims.memberIndexes[at] ?? byName[at] ?? byData[at]
-      if (excluded[at] || (known !== undefined && known !== place)) return false
-      if (given !== null && requestId !== null && !given.has(requestId) && memberOf(requestId) === undefined)
-        return false
-      // A member without an address (erased, or looked up by another identifier) cannot be contradicted.
-      if (emails[place] === '') return true
-      return isKnownOrNone(requestId) && isKnownOrNone(email)
+      const known = claims.memberIndexes[at] ?? byName[at]
+      if (excluded[at] || contradicted[at] || (known !== undefined && known !== place)) return false
+      if (!isGiven(requestId) && members.find(requestId) === undefined) return false
+      // What a member without an identifier (erased, or looked up by name) is called contradicts nothing. A profile or a company
+      // may be known under another address than it was requested by, a person's email is what it is.
+      const kind = kinds[place] ?? null
+      if (members.isStranger(requestId, kind)) return false
+      return kind !== 'email' || !names.some((name) => members.isStranger(name, kind))
     })
   if (isOrderTrue) claims.claim(order)
 
   const isOwnMiss = ({ requestId, isMiss }: MatchableResult, at: number): boolean =>
     isMiss === true &&
     byName[at] === undefined &&
-    isKnownOrNone(requestId) &&
-    (given === null || requestId === null || given.has(requestId))
-  if (shared.size === 0 && results.length === emails.length) claims.claimRest(results.map(isOwnMiss), emails)
+    !['email' as const, ...members.present].some((kind) => members.isStranger(requestId, kind)) &&
+    isGiven(requestId)
+  if (shared.size === 0 && results.length === size) claims.claimRest(results.map(isOwnMiss), kinds)
   return claims.memberIndexes
+}
 
-  function isKnownOrNone(text: string | null): boolean {
-    return text === null || !text.includes('@') || memberOf(text) !== undefined
+/**
+ * The places that results give themselves. Null: one of them is no place of the job, so that the others are counted in a way
+ * that nobody knows.
+ */
+function readIndexes(
+  results: readonly MatchableResult[],
+  size: number,
+): readonly (number | undefined)[] | null {
+  const indexes = results.map(({ index }) => index ?? undefined)
+  const isPlace = (index: number | undefined): boolean =>
+    index === undefined || (Number.isInteger(index) && index >= 0 && index < size)
+  return indexes.every(isPlace) ? indexes : null
+}
+
+/** What the data of results say of their members. */
+class DataEvidence {
+  /** For each result the one member that its data name. */
+  readonly members: readonly (number | undefined)[]
+  readonly #kinds: JobMembers['kinds']
+  readonly #named: readonly (readonly number[])[]
+
+  constructor(members: JobMembers, results: readonly MatchableResult[]) {
+    this.#kinds = members.kinds
+    this.#named = results.map(({ names }) => [...new Set(names.flatMap((name) => members.find(name) ?? []))])
+    this.members = this.#named.map((named) => (named.length === 1 ? named[0] : undefined))
+  }
+
+  /**
+   * For each result whether its data name another member than its place. Two rows may ask for one person by different
+   * identifiers: naming a member of another kind is no contradiction where that member has a result that names it as well.
+   */
+  contradicts(places: readonly (number | undefined)[]): boolean[] {
+    const confirmed = new Set(
+      places.filter((place, at) => place !== undefined && this.#named[at]?.includes(place)),
+    )
+    return places.map((place, at) => {
+      const named = this.#named[at] ?? []
+      if (place === undefined || named.length === 0 || named.includes(place)) return false
+      const kind = this.#kinds[place] ?? null
+      return !named.every((member) => this.#kinds[member] !== kind && confirmed.has(member))
+    })
   }
 }
 
 const CONTRADICTED = -1
 
-/** The member that an identifier names: of the candidates, unless the result's own data name another one. */
-function memberByName(
-  requestId: string,
-  candidates: readonly (number | undefined)[],
-  byData: number | undefined,
-  shared: ReadonlySet<string>,
-): number | undefined {
-  const members = new Set(candidates.filter((member) => member !== undefined))
-  const [member] = members
-  // The address of a non-member belongs to another person, whose record may name a member all the same.
-  if (member === undefined) return requestId.includes('@') && byData !== undefined ? CONTRADICTED : undefined
-  if (members.size > 1 || (byData !== undefined && byData !== member)) return CONTRADICTED
-  // An identifier of two results names neither, but still contradicts.
-  return shared.has(requestId) ? undefined : member
+/** For each result the member that its identifier or its place names, unless anything else of it names another one. */
+function findNamed(
+  results: readonly MatchableResult[],
+  members: JobMembers,
+  {
+    named,
+    indexes,
+    evidence,
+    shared,
+  }: {
+    readonly named: ReadonlyMap<string, number>
+    readonly indexes: readonly (number | undefined)[]
+    readonly evidence: DataEvidence
+    readonly shared: ReadonlySet<string>
+  },
+): (number | undefined)[] {
+  const found = results.map(({ requestId }, at) => {
+    const index = indexes[at]
+    const byId = requestId === null ? [] : [named.get(requestId), members.find(requestId)]
+    const candidates = new Set([index, ...byId].filter((member) => member !== undefined))
+    const [member] = candidates
+    if (candidates.size > 1) return CONTRADICTED
+    // The address of a non-member belongs to another person, whose record may name a member all the same.
+    const isForeign = requestId?.includes('@') === true && byId.every((one) => one === undefined)
+    if (isForeign && (index ?? evidence.members[at]) !== undefined) return CONTRADICTED
+    return member
+  })
+  const contradicted = evidence.contradicts(found)
+  return found.map((member, at) => {
+    if (contradicted[at]) return CONTRADICTED
+    // An identifier of two results names neither, but still contradicts.
+    const isShared = shared.has(results[at]?.requestId ?? '') && indexes[at] === undefined
+    return isShared && member !== CONTRADICTED ? undefined : member
+  })
 }
 
 /** A wrong order stands as often at the places of those that name themselves by chance: once in this many deliveries. */
@@ -191,87 +248,15 @@ class MemberClaims {
   /**
    * Gives the results that are left to the members that are left, in any order, where they say the same of each.
    * @param isAlike whether a result may be given to any member
-   * @param emails one of each member; a member without one is known by nothing
+   * @param kinds of the identifier of each member; a member without one is known by nothing
    */
-  claimRest(isAlike: readonly boolean[], emails: readonly string[]): void {
+  claimRest(isAlike: readonly boolean[], kinds: readonly (string | null)[]): void {
     const left = this.memberIndexes.flatMap((member, at) => (member === null ? [at] : []))
-    const free = emails.flatMap((_, member) => (this.#taken.has(member) ? [] : [member]))
+    const free = kinds.flatMap((_, member) => (this.#taken.has(member) ? [] : [member]))
     const isNamed = left.length < this.memberIndexes.length && left.length === free.length
-    if (!isNamed || !left.every((at) => isAlike[at]) || free.some((member) => emails[member] === '')) return
+    if (!isNamed || !left.every((at) => isAlike[at]) || free.some((member) => kinds[member] === null)) return
     left.forEach((at, n) => (this.memberIndexes[at] = free[n] ?? null))
   }
-}
-
-/** Finds the member with an address, regardless of case and of the form of its host. */
-function indexAddresses(emails: readonly string[]): (text: string | null) => number | undefined {
-  const members = new Map(
-    emails.flatMap((email, index) => (email === '' ? [] : [[email.toLowerCase(), index] as const])),
-  )
-  return (text) => {
-    if (text === null || !text.includes('@')) return undefined
-    const plain = members.get(text.trim().toLowerCase())
-    if (plain !== undefined) return plain
-    const email = normalizeEmail(text)
-    return email?.ok ? members.get(email.key) : undefined
-  }
-}
-
-/** The members by the identifiers in the 202. An identifier that it used twice names none. */
-function membersByRequestId(
-  requestIds: unknown,
-  memberOf: (text: string) => number | undefined,
-): Map<string, number> {
-  if (typeof requestIds !== 'object' || requestIds === null || Array.isArray(requestIds)) return new Map()
-  const named = new Map<string, number>()
-  const twice = new Set<string>()
-  for (const [email, id] of Object.entries(requestIds)) {
-    if (typeof id !== 'string') continue
-    if (named.has(id)) twice.add(id)
-    const member = memberOf(email)
-    if (member !== undefined) named.set(id, member)
-  }
-  for (const id of twice) named.delete(id)
-  return named
-}
-
-/**
- * The members by a list of identifiers, taken to be in the order of submission only if it is as long as the job: a
- * service that rejects two of 100 addresses returns 98. An element that is an address names that address, so a misplaced
- * one shows that the list has an order of its own.
- */
-function membersByListOrder(
-  requestIds: unknown,
-  size: number,
-  memberOf: (text: string) => number | undefined,
-): Map<string, number> {
-  const none = new Map<string, number>()
-  if (!Array.isArray(requestIds) || requestIds.length !== size) return none
-  const ids = requestIds as readonly unknown[]
-  const listed = new Map<string, number>()
-  for (const [index, id] of ids.entries()) {
-    if (typeof id !== 'string' || listed.has(id)) return none
-    if (!id.includes('@')) listed.set(id, index)
-    else if (memberOf(id) !== index) return none
-  }
-  return listed
-}
-
-/**
- * Whether results in this order keep that of the identifiers that a 202 listed. A list of fewer than all members names
- * none of them, but shows whether the results keep the order of submission.
- */
-function isInListOrder(
-  requestIds: unknown,
-  results: readonly MatchableResult[],
-  order: readonly number[],
-): boolean {
-  if (!Array.isArray(requestIds)) return true
-  const places = new Map<unknown, number>(requestIds.map((id: unknown, index) => [id, index]))
-  const listed = results
-    .map(({ requestId }, at) => ({ place: order[at] ?? -1, listed: places.get(requestId) }))
-    .toSorted((a, b) => a.place - b.place)
-    .flatMap((one) => one.listed ?? [])
-  return listed.every((index, at) => at === 0 || index > (listed[at - 1] ?? -1))
 }
 
 /**
@@ -284,18 +269,19 @@ function findRepetitions(results: readonly MatchableResult[]): {
 } {
   const byId = new Map<string, Map<string, number>>()
   const shared = new Set<string>()
-  const firsts = results.map(({ requestId, email, content }, at) => {
-    if (requestId === null) return at
-    const text = JSON.stringify([email, content])
-    const before = byId.get(requestId)
+  const firsts = results.map(({ requestId, names, index = null, content }, at) => {
+    if (requestId === null && index === null) return at
+    const id = requestId ?? `at ${index}`
+    const text = JSON.stringify([names, index, content])
+    const before = byId.get(id)
     if (before === undefined) {
-      byId.set(requestId, new Map([[text, at]]))
+      byId.set(id, new Map([[text, at]]))
       return at
     }
     const first = before.get(text)
     if (first !== undefined) return first
     before.set(text, at)
-    shared.add(requestId)
+    if (requestId !== null) shared.add(requestId)
     return at
   })
   return { firsts, shared }

@@ -1,11 +1,11 @@
 import type { Log } from '../util/log.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
-import { JOB_SIZE, nextPollAt } from '../domain/job.ts'
+import { nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
-import { routeEmails } from '../domain/route.ts'
+import { type BulkRoute, defaultBulkMinimum, routeLookups } from '../domain/route.ts'
 import { toDescriptionForm } from '../domain/service/description-form.ts'
-import type { Service } from '../domain/service/service.ts'
+import { type BulkCall, listBulkCalls, type Service } from '../domain/service/service.ts'
 import type { Price } from '../domain/spend.ts'
 import type { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
@@ -56,7 +56,8 @@ export interface RunPolicy extends FreshnessPolicy {
   readonly concurrency: number
   /** Timeout of one call. */
   readonly callTimeoutMs: number
-  readonly bulkMinimum: number
+  /** Null: it depends on the endpoint. */
+  readonly bulkMinimum: number | null
   readonly bulkDeadlineMs: number
   /** How long a completed job waits for another delivery with the missing results. */
   readonly bulkGraceMs: number
@@ -68,18 +69,20 @@ export interface RunPolicy extends FreshnessPolicy {
   readonly lockedWaitMs: number
 }
 
-/** Emails of a full job. */
-export const jobSizeOf = ({ adapter }: Pick<Deps, 'adapter'>): number => adapter.bulk?.size ?? JOB_SIZE
+/** Whether the results of jobs of this endpoint are delivered here. */
+export const isDelivered = ({ webhookUrl }: Pick<CallDeps, 'webhookUrl'>, bulk: BulkCall | null): boolean =>
+  webhookUrl !== null && bulk?.results === 'webhook'
 
 /** Until when the results of a job that was accepted now are awaited, and when they are fetched first. */
 export function awaitResults(
   { adapter, policy, now, webhookUrl }: Pick<CallDeps, 'adapter' | 'policy' | 'now' | 'webhookUrl'>,
   jobId: string | null,
+  isAwaitedHere = webhookUrl !== null,
 ): { readonly deadlineAt: Date; readonly pollAt: Date | null } | null {
   if (!adapter.poll || jobId === null) return null
   const submittedAt = new Date(now())
   const deadlineAt = new Date(now() + policy.bulkDeadlineMs)
-  const firstMs = firstPollMs({ adapter, webhookUrl })
+  const firstMs = firstPollMs({ adapter, webhookUrl: isAwaitedHere ? webhookUrl : null })
   return { deadlineAt, pollAt: nextPollAt({ polls: 0, submittedAt, deadlineAt }, { firstMs }, now()) }
 }
 
@@ -91,18 +94,21 @@ const FIRST_POLL_AFTER_DELIVERY_MS = 120_000
 export const firstPollMs = ({ adapter, webhookUrl }: Pick<CallDeps, 'adapter' | 'webhookUrl'>): number =>
   adapter.poll?.firstMs ?? (webhookUrl === null ? FIRST_POLL_MS : FIRST_POLL_AFTER_DELIVERY_MS)
 
-/** Decides how a run's waiting emails are requested. */
+/** Decides for each bulk endpoint how a run's waiting lookups are requested. All others are requested singly. */
 export const routeRun = (
-  deps: Pick<CallDeps, 'adapter' | 'policy' | 'webhookUrl'>,
+  { adapter, policy, webhookUrl }: Pick<CallDeps, 'adapter' | 'policy' | 'webhookUrl'>,
   { options, picking }: Pick<RunningRun, 'options' | 'picking'>,
-): ReturnType<typeof routeEmails> =>
-  routeEmails({
-    option: options.route,
-    bulkPossible: deps.webhookUrl !== null || deps.adapter.bulk?.needsWebhook === false,
-    picking,
-    minimum: deps.policy.bulkMinimum,
-    size: jobSizeOf(deps),
-  })
+): (BulkRoute & { readonly bulk: BulkCall })[] =>
+  listBulkCalls(adapter).map((bulk) => ({
+    bulk,
+    ...routeLookups({
+      option: options.route,
+      bulkPossible: webhookUrl !== null || !bulk.needsWebhook,
+      picking,
+      minimum: policy.bulkMinimum ?? defaultBulkMinimum(bulk),
+      size: bulk.size,
+    }),
+  }))
 
 /**
  * Lease duration in milliseconds, renewed every third of it. Short, because the rows of a killed process stand still

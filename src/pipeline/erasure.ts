@@ -38,10 +38,12 @@ interface ResultSubject {
 /**
  * Finds the subject of each result. Unparseable deliveries are skipped. If several jobs qualify, the first with a
  * match counts: what may concern the person is erased.
+ * @param service null: also the place of a result says whose it is
  */
 export function findResultSubjects(
   bodies: readonly DeliveryBody[],
   jobs: readonly DeliveryJob[],
+  service: Parameters<typeof matchToMembers>[2] = null,
 ): ResultSubject[] {
   return bodies.flatMap(({ id, job, jobId, body }) => {
     const parsed = parseEvent(body)
@@ -49,7 +51,7 @@ export function findResultSubjects(
     const { results } = parsed.event
     const candidates = findJobCandidates({ job, jobId }, jobs).map((candidate) => ({
       members: candidate.job.members,
-      places: matchToMembers(candidate, results),
+      places: matchToMembers(candidate, results, service),
     }))
     return results.map((item, index) => {
       const member =
@@ -98,9 +100,10 @@ export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   tx: Tx,
   bodies: readonly Of[],
   jobs: readonly DeliveryJob[],
+  service: Parameters<typeof matchToMembers>[2],
 ): Promise<readonly Of[]> {
   if (!bodies.some(({ hasSuppressions }) => hasSuppressions)) return bodies
-  const results = findResultSubjects(bodies, jobs)
+  const results = findResultSubjects(bodies, jobs, service)
   const named = results.map(({ identifiers, raw }) => [...identifiers, ...findIdentifiers(raw)])
   const flags = await suppressions.areSuppressed(tx, named.flat())
   const suppressed = new Set(

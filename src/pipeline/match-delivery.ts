@@ -3,7 +3,8 @@ import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
 import { isObject } from '../domain/json.ts'
 import { matchResults } from '../domain/matching.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import type { Service } from '../domain/service/service.ts'
+import { type BulkCall, bulkCallFor, type Service } from '../domain/service/service.ts'
+import { findSubject } from '../domain/subject.ts'
 import type { DeliveredResult } from '../store/complete-lookups.ts'
 import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries.ts'
 import type { Tx } from '../store/transaction.ts'
@@ -21,27 +22,42 @@ export interface DeliverySettlement {
   readonly unmatched: number
 }
 
+/** The parts of a service that decide how results are matched. */
+type MatchingService = Pick<Service, 'bulk' | 'companyBulk' | 'poll' | 'readDelivery'>
+
+/** The endpoint that a job was submitted to. */
+export const bulkCallOf = (
+  service: Pick<Service, 'bulk' | 'companyBulk'>,
+  { members }: Pick<DeliveryJob, 'members'>,
+): BulkCall | null => bulkCallFor(service, members.find(({ kind }) => kind !== null)?.kind ?? 'email')
+
 /**
  * Assigns each result to a member, by index; null: none.
+ * @param service null: whatever may be the result of a member is
  * @param readings each result, read as one about a person
- * @param isOrdered the service declares the order of its results
  */
 export function matchToMembers(
   { job, isCertain }: JobCandidate,
   items: readonly ResultItem[],
+  service: MatchingService | null,
   readings: readonly ParsedResult[] = readAsPeople(items),
-  isOrdered = false,
 ): (number | null)[] {
+  const bulk = service && bulkCallOf(service, job)
+  // What a service calls an index itself may be counted from 1, or be of something else.
+  const hasIndexes = service === null || (bulk?.read ?? service.poll?.read ?? service.readDelivery) != null
+  const isCompany = job.members.some(({ kind }) => kind === 'domain')
+  const isByEmail = job.members.every(({ kind }) => kind === 'email' || kind === null)
   return matchResults(
     {
-      emails: job.members.map((member) => member.email),
+      identifiers: job.members.map((member) => member.identifier),
       requestIds: job.requestIds,
       isSingle: job.single,
-      isOrdered,
+      isOrdered: bulk === null ? service === null : bulk.isOrdered,
     },
     items.map((item, index) => ({
       requestId: item.requestId,
-      email: readings[index]?.email ?? null,
+      index: hasIndexes ? item.index : null,
+      names: [...emailOf(readings[index]), ...(isByEmail ? [] : identifiersOf(item, isCompany))],
       content: item.data,
       // An item that is no object was erased, or is nothing that a service has said of an input.
       isMiss: isObject(item.raw) && isEmpty(item.data),
@@ -49,6 +65,15 @@ export function matchToMembers(
     isCertain,
   )
 }
+
+const emailOf = (reading: ParsedResult | undefined): string[] =>
+  reading?.email == null ? [] : [reading.email]
+
+/** The profile URLs of the person, or the domains of the company, that a record is about. */
+const identifiersOf = ({ data, raw }: ResultItem, isCompany: boolean): string[] =>
+  findSubject(isCompany ? 'company' : 'person', isCompany ? (data ?? raw) : data).flatMap(({ kind, key }) =>
+    kind === 'email' ? [] : [key],
+  )
 
 /** Nothing, whatever reads it. */
 const isEmpty = (data: unknown): boolean =>
@@ -69,12 +94,12 @@ export function settleDelivery(
   candidates: readonly JobCandidate[],
   freshness: FreshnessPolicy,
   now: number,
-  service: Pick<Service, 'readers' | 'bulk' | 'credits'>,
+  service: MatchingService & Pick<Service, 'readers' | 'credits'>,
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   const readings = readAsPeople(event.results)
   for (const candidate of candidates) {
-    const memberIndexes = matchToMembers(candidate, event.results, readings, service.bulk?.isOrdered)
+    const memberIndexes = matchToMembers(candidate, event.results, service, readings)
     if (bestMatch === null || countMatched(memberIndexes) > countMatched(bestMatch.places))
       bestMatch = { candidate, places: memberIndexes }
   }

@@ -9,6 +9,7 @@ import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { dropErased } from './erasure.ts'
 import {
+  bulkCallOf,
   findJobCandidates,
   lockCandidateJobs,
   mergeAnswers,
@@ -128,16 +129,13 @@ function settleClaimed(
     if (first === undefined) return NOTHING_SETTLED
     onClaim(first)
     const deliveryJobs = await lockCandidateJobs(tx, claimed)
-    const redacted = await dropErased(tx, claimed, deliveryJobs)
+    const redacted = await dropErased(tx, claimed, deliveryJobs, deps.adapter)
     const settled = redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs))
 
     const matchedDeliveries = settled.flatMap((one) => one.matched ?? [])
     const answers = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
     await completeFromDelivery(tx, answers)
-    // Nothing follows an answer.
-    const { results = 'webhook' } = deps.adapter.bulk ?? {}
-    const graceMs = results === 'webhook' ? deps.policy.bulkGraceMs : 0
-    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(matchedDeliveries), graceMs)
+    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, matchedDeliveries))
     traceBatch('fillrate.settle', startedAt, () => ({
       'fillrate.delivery.ids': claimed.map(({ eventId }) => eventId),
       'fillrate.job.keys': [...new Set(matchedDeliveries.map(({ settlement }) => settlement.job.id))],
@@ -198,7 +196,10 @@ function settleParsed(
 }
 
 /** What the deliveries of a batch mean for their jobs, once per job. */
-function toDeliveredJobs(matchedDeliveries: readonly MatchedDelivery[]): jobs.DeliveredJob[] {
+function toDeliveredJobs(
+  { adapter, policy }: Pick<SettleDeps, 'adapter' | 'policy'>,
+  matchedDeliveries: readonly MatchedDelivery[],
+): jobs.DeliveredJob[] {
   return [...Map.groupBy(matchedDeliveries, (one) => one.settlement.job.id).values()].map((jobDeliveries) => {
     const [{ settlement }] = jobDeliveries as [MatchedDelivery]
     const { id, members } = settlement.job
@@ -213,6 +214,9 @@ function toDeliveredJobs(matchedDeliveries: readonly MatchedDelivery[]): jobs.De
       jobId: jobDeliveries.find((one) => one.jobId !== null)?.jobId ?? null,
       ...afterDelivery(status, unanswered),
       isOpen: unanswered > 0,
+      // Nothing follows an answer.
+      graceMs:
+        (bulkCallOf(adapter, settlement.job)?.results ?? 'webhook') === 'webhook' ? policy.bulkGraceMs : 0,
     }
   })
 }

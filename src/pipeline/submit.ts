@@ -1,21 +1,25 @@
-import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
-import { afterSubmit, Job, JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
+import { JOB_SIZE } from '../domain/job.ts'
+import { kindOfInput } from '../domain/service/job-inputs.ts'
+import type { BulkCall } from '../domain/service/service.ts'
 import { toPriority } from '../domain/run.ts'
 import { RateLimitedError, ServiceError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
-import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
-import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
+import { releaseWithin } from '../store/connectivity.ts'
 import * as jobs from '../store/jobs.ts'
-import * as lookups from '../store/lookups.ts'
 import type { RunningRun } from '../store/runs.ts'
-import { inTransaction } from '../store/transaction.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceCall } from '../util/trace.ts'
-import { awaitResults, jobSizeOf, LEASE_MS, routeRun, type CallDeps } from './deps.ts'
+import { type CallDeps, isDelivered, LEASE_MS, routeRun } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, logCall, toCallAttributes } from './look-up/call-service.ts'
 import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
+import {
+  type PostedJob,
+  recordSubmissions,
+  type SubmissionResult,
+  toSubmissionResult,
+} from './record-submissions.ts'
 import { classifySubmitError } from './submit-error.ts'
 
 /** Jobs posted per tick. */
@@ -38,7 +42,8 @@ export interface SubmitResult {
   /** Jobs whose results came in the answer, and wait to be settled. */
   readonly answered: number
   readonly submitted: number
-  readonly emails: number
+  /** Inputs of the jobs that were submitted. */
+  readonly inputs: number
   readonly calls: number
   /** As many new jobs as it could: there are more, most likely. */
   readonly isFull: boolean
@@ -48,7 +53,7 @@ export interface SubmitResult {
 const NOTHING_SUBMITTED: SubmitResult = {
   answered: 0,
   submitted: 0,
-  emails: 0,
+  inputs: 0,
   calls: 0,
   isFull: false,
   stop: null,
@@ -56,7 +61,7 @@ const NOTHING_SUBMITTED: SubmitResult = {
 
 /**
  * Posts jobs: first those that the service certainly did not accept before, then new ones from the run's waiting
- * emails. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
+ * lookups. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
  * finds the job even if the 202 is lost.
  * @param options.hasMore the tick before was full: new jobs are created without looking first, and none is posted again
  */
@@ -65,20 +70,21 @@ export async function submitJobs(
   run: RunningRun,
   options: { readonly signal: AbortSignal; readonly hasMore?: boolean },
 ): Promise<SubmitResult> {
-  const { bulkFrom } = routeRun(deps, run)
-  if (bulkFrom === null) return NOTHING_SUBMITTED
-  const jobsPerTick = Math.max(
-    1,
-    Math.floor((JOBS_PER_TICK * JOB_SIZE) / Math.max(JOB_SIZE, jobSizeOf(deps))),
+  const routes = routeRun(deps, run).flatMap(({ bulk, bulkFrom }): JobRoute[] =>
+    bulkFrom === null ? [] : [{ bulk, kinds: bulk.kinds, least: bulkFrom }],
   )
+  if (routes.length === 0) return NOTHING_SUBMITTED
+  const largest = Math.max(JOB_SIZE, ...routes.map(({ bulk }) => bulk.size))
+  const jobsPerTick = Math.max(1, Math.floor((JOBS_PER_TICK * JOB_SIZE) / largest))
   const allowed = Math.min(jobsPerTick, allowedByBreaker(deps, deps.now()))
   if (allowed === 0) return NOTHING_SUBMITTED
   const submittable = options.hasMore
-    ? { hasNew: true, hasRetries: false }
-    : await jobs.findSubmittable(deps.db, run.id, bulkFrom)
-  if (!submittable.hasNew && !submittable.hasRetries) return NOTHING_SUBMITTED
+    ? { hasNew: routes.map(() => true), hasRetries: false }
+    : await jobs.findSubmittable(deps.db, run.id, routes)
+  const filled = routes.filter((_, n) => submittable.hasNew[n])
+  if (filled.length === 0 && !submittable.hasRetries) return NOTHING_SUBMITTED
 
-  const round = { run, least: bulkFrom, again: submittable.hasRetries, signal: options.signal }
+  const round = { run, routes: filled, again: submittable.hasRetries, signal: options.signal }
   const until = performance.now() + ROUNDS_MS
   const done: Submission[] = []
   for (let isCut = true; isCut && !options.signal.aborted;) {
@@ -93,7 +99,7 @@ export async function submitJobs(
   return {
     answered: accepted.filter(({ hasAnswer }) => hasAnswer).length,
     submitted: accepted.length,
-    emails: accepted.reduce((sum, one) => sum + one.emails, 0),
+    inputs: accepted.reduce((sum, one) => sum + one.inputs, 0),
     calls: done.length,
     isFull: !submittable.hasRetries && done.length >= jobsPerTick,
     stop: done.find((one) => one.stop !== null)?.stop ?? null,
@@ -103,8 +109,15 @@ export async function submitJobs(
 interface Submission {
   readonly accepted: boolean
   readonly hasAnswer: boolean
-  readonly emails: number
+  readonly inputs: number
   readonly stop: ServiceError | null
+}
+
+/** What new jobs are made of: enough waiting lookups of an endpoint. */
+interface JobRoute {
+  readonly bulk: BulkCall
+  readonly kinds: BulkCall['kinds']
+  readonly least: number
 }
 
 const NO_ROUND = { submissions: [] as Submission[], permits: 0 }
@@ -112,7 +125,7 @@ const NO_ROUND = { submissions: [] as Submission[], permits: 0 }
 /** Posts as many jobs as may be posted at once. Null: none, because something more urgent came, or it was aborted. */
 function submitRound(
   deps: CallDeps,
-  options: Pick<LeaseOptions, 'run' | 'least' | 'again'> & {
+  options: Pick<LeaseOptions, 'run' | 'routes' | 'again'> & {
     readonly wanted: number
     readonly signal: AbortSignal
   },
@@ -143,7 +156,7 @@ function submitRound(
       return {
         accepted: posted.event.type === 'accepted',
         hasAnswer: posted.delivery !== null,
-        emails: job.emails.length,
+        inputs: job.inputs.length,
         stop: posted.stop,
       }
     })
@@ -163,7 +176,7 @@ interface LeaseOptions {
   readonly run: RunningRun
   readonly limit: number
   readonly token: string
-  readonly least: number
+  readonly routes: readonly JobRoute[]
   /** Include jobs that were not accepted before. */
   readonly again: boolean
   readonly leaseMs: number
@@ -171,51 +184,26 @@ interface LeaseOptions {
 
 /** Leases jobs that were certainly not accepted before, then creates new ones. */
 async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.OutgoingJob[]> {
-  const { run, limit, token, least, leaseMs } = options
-  const retries = options.again
+  const { run, limit, token, leaseMs } = options
+  const leased = options.again
     ? await jobs.leaseJobsForRetry(deps.db, { run: run.id, limit, token, leaseMs })
     : []
-  if (retries.length === limit) return retries
-  const created = await jobs.createJobs(deps.db, {
-    run: run.id,
-    ids: Array.from({ length: limit - retries.length }, () => randomUUID()),
-    least,
-    token,
-    leaseMs,
-    // Nothing can bring the results of a call that has ended without its answer: then its inputs are requested again.
-    deadlineMs: deps.webhookUrl === null ? leaseMs : deps.policy.bulkDeadlineMs,
-    size: jobSizeOf(deps),
-  })
-  return [...retries, ...created]
-}
-
-interface PostedJob {
-  readonly event: SubmitEvent
-  readonly stop: ServiceError | null
-  readonly cost: jobs.SubmittedJob['call']
-  /** What came in the answer: its results, or what could not be read. */
-  readonly delivery: ReceivedDelivery | null
-}
-
-/** What is recorded of a posted job. */
-export function toSubmissionResult(
-  deps: Pick<CallDeps, 'adapter' | 'now' | 'policy' | 'random' | 'webhookUrl'>,
-  job: jobs.OutgoingJob,
-  token: string,
-  { event, stop, cost, delivery }: PostedJob,
-): SubmissionResult {
-  return {
-    job: {
-      id: job.id,
+  for (const { bulk, kinds, least } of options.routes) {
+    if (leased.length === limit) break
+    const created = await jobs.createJobs(deps.db, {
+      run: run.id,
+      ids: Array.from({ length: limit - leased.length }, () => randomUUID()),
+      kinds,
+      least,
       token,
-      call: cost,
-      mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
-      ...(event.type === 'accepted' && delivery === null && awaitResults(deps, event.jobId)),
-      ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
-    },
-    isGlobalRejection: stop !== null,
-    delivery,
+      leaseMs,
+      // Nothing can bring the results of a call that has ended without its answer: then its inputs are requested again.
+      deadlineMs: isDelivered(deps, bulk) ? deps.policy.bulkDeadlineMs : leaseMs,
+      size: bulk.size,
+    })
+    leased.push(...created)
   }
+  return leased
 }
 
 /** Posts one job and classifies the answer. Throws only errors that are not the service's. */
@@ -229,10 +217,10 @@ export async function postJob(
       () =>
         traceCall(
           'fillrate.submit',
-          { 'fillrate.job.key': job.id, 'fillrate.job.size': job.emails.length },
+          { 'fillrate.job.key': job.id, 'fillrate.job.size': job.inputs.length },
           (span) =>
             deps.client.submitBulk(
-              { emails: job.emails, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
+              { inputs: job.inputs, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
               {
                 observer,
                 onEnd: (call) => {
@@ -242,7 +230,11 @@ export async function postJob(
               },
             ),
         ),
-      { id: job.id, attempts: 0, kind: 'bulk' },
+      {
+        id: job.id,
+        attempts: 0,
+        kind: kindOfInput(job.inputs[0] ?? {}) === 'domain' ? 'companyBulk' : 'bulk',
+      },
     )
     const { delivery, raw } = accepted
     return {
@@ -270,47 +262,4 @@ export async function postJob(
   } finally {
     observer.end()
   }
-}
-
-interface SubmissionResult {
-  readonly job: jobs.SubmittedJob
-  /** The service rejects the key, the account or the client: the inputs are not at fault, and may go in bulk again. */
-  readonly isGlobalRejection: boolean
-  readonly delivery: PostedJob['delivery']
-}
-
-export async function recordSubmissions(
-  deps: Pick<CallDeps, 'db' | 'log' | 'service'>,
-  results: SubmissionResult[],
-): Promise<void> {
-  const submitted = results.map(({ job }) => job)
-  const rejected = results.filter(({ job }) => job.state === Job.rejected)
-  const rejectedKeys = (isGlobalRejection: boolean): string[] =>
-    rejected.filter((one) => one.isGlobalRejection === isGlobalRejection).map(({ job }) => job.id)
-  const unconfirmed = submitted.filter((job) => job.mayBeBilled).map((job) => job.id)
-  const answers = results.flatMap(({ delivery }) => delivery ?? [])
-  const persist = (): Promise<void> =>
-    // Usually all were accepted, and one statement suffices.
-    rejected.length + unconfirmed.length + answers.length === 0
-      ? jobs.recordJobSubmissions(deps.db, submitted)
-      : inTransaction(deps.db, async (tx) => {
-          await jobs.recordJobSubmissions(tx, submitted)
-          // With the job: an answer is never lost between the two, nor awaited once it is stored.
-          await insertDeliveries(tx, answers, deps.service)
-          await lookups.addUnconfirmedCalls(tx, unconfirmed)
-          await lookups.requeueSingly(tx, rejectedKeys(false), {
-            reason: 'its bulk submission was rejected',
-            mayBeBilled: false,
-            attempts: null,
-          })
-          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service refused the call')
-        })
-  await retryWhileUnavailable(persist, {
-    conflicts: Number.POSITIVE_INFINITY,
-    onWait: (error, ms) =>
-      deps.log.debug(
-        { event: 'answers_wait', reason: describeError(error), ms },
-        'submissions wait for Postgres',
-      ),
-  })
 }

@@ -253,7 +253,7 @@ class LeaderCalls {
     if (result.answered > 0) options.wakeSettling?.()
     options.onSubmitted?.(result)
     options.countFor(run.id, (counters) => {
-      counters.submitted += result.emails
+      counters.submitted += result.inputs
       if (result.calls > 0) counters.touch()
     })
     if (result.stop !== null) options.onStop(result.stop)

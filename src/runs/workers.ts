@@ -76,7 +76,7 @@ export class Workers {
    * What this process has posted in bulk, and what came of it: when nothing else is awaited, nothing needs to gather. A
    * hint: deliveries of others' jobs are counted too.
    */
-  readonly #bulk = { jobs: 0, emails: 0, hasMore: true, deliveries: 0, answers: 0 }
+  readonly #bulk = { jobs: 0, inputs: 0, hasMore: true, deliveries: 0, answers: 0 }
   readonly #allDelivered = new WakeSignal()
   readonly #grace = new TakeoverGrace(LEASE_MS)
   #leadership: Leadership | null = null
@@ -99,9 +99,9 @@ export class Workers {
     return [...this.#runs].every(({ isPicking }) => isPicking?.() === false)
   }
 
-  #onSubmitted({ submitted, emails, isFull }: SubmitResult): void {
+  #onSubmitted({ submitted, inputs, isFull }: SubmitResult): void {
     this.#bulk.jobs += submitted
-    this.#bulk.emails += emails
+    this.#bulk.inputs += inputs
     this.#bulk.hasMore = isFull
     this.#reportLastDelivery()
   }
@@ -117,7 +117,7 @@ export class Workers {
   /** @returns whether these answers are the last that are awaited */
   #onSettled(answers: number): boolean {
     this.#bulk.answers += answers
-    return this.#bulk.answers >= this.#bulk.emails && this.#hasSubmittedAll()
+    return this.#bulk.answers >= this.#bulk.inputs && this.#hasSubmittedAll()
   }
 
   /**

@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { cleanText } from '../domain/text.ts'
+import { normalizeDomain } from '../domain/identifiers/domain.ts'
+import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 import { toJobId } from '../domain/job.ts'
 import { firstPresent, isObject, toPlainNumbers } from '../domain/json.ts'
 import type { JsonObject } from '../domain/json.ts'
@@ -57,31 +59,38 @@ function parseRequestIds(value: unknown): BulkAcceptance['requestIds'] {
   const named = namedItemsSchema.safeParse(value)
   if (named.success) return parseNamedItems(named.data)
   const byKey = idMapSchema.safeParse(value)
-  return byKey.success ? keyByEmail(Object.entries(byKey.data)) : null
+  return byKey.success ? keyByInput(Object.entries(byKey.data)) : null
 }
 
 function parseNamedItems(items: readonly JsonObject[]): BulkAcceptance['requestIds'] {
-  const pairs: Array<[email: string | null, id: string]> = []
+  const pairs: Array<[input: string | null, id: string]> = []
   for (const item of items) {
     const itemId = identifierSchema.safeParse(firstPresent(item, ['request_id', 'requestId', 'id']))
-    const email = firstPresent(item, ['email', 'input'])
-    const isNamed = typeof email === 'string' && email.includes('@')
-    if (itemId.success) pairs.push([isNamed ? email : null, itemId.data])
+    const input = firstPresent(item, ['email', 'linkedin_url', 'domain', 'input'])
+    const isNamed = typeof input === 'string' && isInput(input)
+    if (itemId.success) pairs.push([isNamed ? input : null, itemId.data])
     // A rejected address has no identifier. An item with neither makes the order of the others meaningless.
     else if (!isNamed) return null
   }
   const named = pairs.filter((pair): pair is [string, string] => pair[0] !== null)
   if (pairs.length === 0) return null
   if (named.length === pairs.length) return Object.fromEntries(named)
-  // If only some items name their email, the order does not identify the rest.
+  // If only some items name their input, the order does not identify the rest.
   return named.length === 0 && pairs.length === items.length ? pairs.map(([, itemId]) => itemId) : null
 }
 
-/** A map from email to identifier, from either direction. */
-function keyByEmail(entries: Array<[string, string]>): Record<string, string> | null {
-  if (entries.every(([key]) => key.includes('@'))) return Object.fromEntries(entries)
-  if (entries.every(([, value]) => value.includes('@'))) {
-    return Object.fromEntries(entries.map(([key, value]) => [value, key]))
-  }
+/** A map from input to identifier, from either direction. */
+function keyByInput(entries: Array<[string, string]>): Record<string, string> | null {
+  const reversed = entries.map(([key, value]): [string, string] => [value, key])
+  // An identifier of the service may look like a domain, and never like an address.
+  for (const isNamed of [isEmail, isInput])
+    for (const pairs of [entries, reversed])
+      if (pairs.every(([name]) => isNamed(name))) return Object.fromEntries(pairs)
   return null
 }
+
+const isEmail = (text: string): boolean => text.includes('@')
+
+/** Whether a text may be what a person or a company is looked up by. */
+const isInput = (text: string): boolean =>
+  isEmail(text) || normalizeProfileUrl(text)?.ok === true || normalizeDomain(text)?.ok === true

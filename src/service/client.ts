@@ -19,18 +19,18 @@ import { errorDetails, isMissingRoute } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
 import {
-  parseBulkInput,
   parseCompanyInput,
   parseEmailInput,
+  parseJobRequest,
   parsePersonInput,
   parseResponseBody,
 } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
+import { toJobInputs } from '../domain/service/job-inputs.ts'
 import type {
-  AwaitedJob,
   BulkAcceptance,
-  BulkInput,
+  GivenInputs,
   JobProgress,
   ServiceAnswer,
   ServiceDelivery,
@@ -47,7 +47,7 @@ export type ClientOptions = TransportOptions
 export type { CallOptions } from './transport.ts'
 export type { KeyRejection } from './key-judge.ts'
 export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-export type { BulkInput } from '../domain/service/messages.ts'
+export type { GivenInputs, JobInput } from '../domain/service/messages.ts'
 
 /**
  * The service's response about one person or company.
@@ -145,19 +145,30 @@ export class EnrichmentClient {
   }
 
   /**
-   * Submits 1 to 100 emails; the results are delivered to `webhookUrl`, or are the answer. Once the head of a 202 has
+   * Submits a job: 1 to 100 emails, or other inputs, or as many as the service takes. The results are delivered to `webhookUrl`,
+   * are the answer, or are fetched. Companies go to an endpoint of their own. Once the head of a 202 has
    * arrived the job exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it
    * would be submitted, and billed, again.
    * @example
    * const { jobId } = await client.submitBulk({ emails, webhookUrl: 'https://example.com/webhooks/enrichment/42' })
    */
-  async submitBulk(input: BulkInput, options: CallOptions = {}): Promise<BulkResponse> {
-    const bulk = this.#require('bulk')
+  async submitBulk(
+    request: GivenInputs & { readonly webhookUrl: string | null },
+    options: CallOptions = {},
+  ): Promise<BulkResponse> {
+    const { webhookUrl } = request
+    const { inputs } = toJobInputs(request)
+    const bulk = this.#require(inputs[0]?.domain === undefined ? 'bulk' : 'companyBulk')
     const { endpoint, read, results } = bulk
-    const checked = parseBulkInput(input, bulk)
+    const job = toJobInputs({ inputs: parseJobRequest({ inputs, webhookUrl }, bulk) })
     const { response, own } = await this.#send(
-      { endpoint, parts: bulk.build(checked), options },
-      read && unlessRefused((answer) => read(answer, { emails: checked.emails })),
+      // An address in the body of a job whose results come otherwise would bring them twice.
+      {
+        endpoint,
+        parts: bulk.build({ ...job, webhookUrl: results === 'webhook' ? webhookUrl : null }),
+        options,
+      },
+      read && unlessRefused((answer) => read(answer, job)),
     )
     const { head, failure, body } = response.exchange
     const parsed = own !== null || head.status === 202 ? parseResponseBody(body) : null
@@ -174,7 +185,7 @@ export class EnrichmentClient {
     // Every further answer would be lost in the same way, and its inputs paid again.
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
-        `the answer to ${checked.emails.length} emails is larger than 16 MiB: lower \`bulk.size\` of the service`,
+        `the answer to ${inputs.length} inputs is larger than 16 MiB: lower \`size\` of the service's bulk endpoint`,
         { ...errorDetails(response.exchange, response.context), action: 'abort_run' },
       )
     const value = parseSuccessBody(response)
@@ -205,8 +216,12 @@ export class EnrichmentClient {
    * const reading = await client.fetchJob({ jobId, emails })
    * if (reading.outcome === 'results') console.log(reading.delivery.results)
    */
-  async fetchJob(job: AwaitedJob, options: CallOptions = {}): Promise<JobProgress> {
+  async fetchJob(
+    given: GivenInputs & { readonly jobId: string },
+    options: CallOptions = {},
+  ): Promise<JobProgress> {
     const { endpoint, build, read } = this.#require('poll')
+    const job = { jobId: given.jobId, ...toJobInputs(given) }
     const { response, own } = await this.#send(
       { endpoint, parts: build(job.jobId), options },
       read && unlessRefused((answer) => read(answer, job)),
@@ -220,7 +235,7 @@ export class EnrichmentClient {
   }
 
   /** @throws TypeError: the service has no such endpoint */
-  #require<Name extends 'bulk' | 'poll'>(name: Name): NonNullable<Service[Name]> {
+  #require<Name extends 'bulk' | 'companyBulk' | 'poll'>(name: Name): NonNullable<Service[Name]> {
     const found = this.#service[name]
     if (found === null) throw this.#missing(name)
     return found as NonNullable<Service[Name]>

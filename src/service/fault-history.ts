@@ -11,7 +11,7 @@ export interface CallSubject {
   readonly id: number | string
   /** As stored; 0 for a job, whose attempts do not tell whose fault they were. */
   readonly attempts: number
-  /** What identifies the input, or `bulk`: each has an endpoint of its own. */
+  /** What identifies the input, or `bulk` or `companyBulk`: each has an endpoint of its own. */
   readonly kind?: string
 }
 

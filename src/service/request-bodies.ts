@@ -4,7 +4,8 @@ import { cleanText } from '../domain/text.ts'
 import { parseJson } from '../domain/json.ts'
 import type { ParsedJson } from '../domain/json.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-import type { BulkInput } from '../domain/service/messages.ts'
+import { kindOfInput } from '../domain/service/job-inputs.ts'
+import type { JobInput } from '../domain/service/messages.ts'
 import type { BulkCall } from '../domain/service/service.ts'
 
 const requiredText = z.string().trim().min(1)
@@ -15,10 +16,8 @@ const personInputSchema = z.union([
   z.object({ name: requiredText, company: requiredText }),
 ])
 const companyInputSchema = z.object({ domain: requiredText })
-const bulkInputSchema = z.object({
-  emails: z.array(requiredText).min(1),
-  webhookUrl: z.url({ protocol: /^https?$/ }).nullable(),
-})
+const jobInputSchema = z.union([personInputSchema, companyInputSchema])
+const webhookUrlSchema = z.url({ protocol: /^https?$/ }).nullable()
 
 /**
  * Checks an input before a call is made and billed: an invalid one is a TypeError. The messages name fields and never
@@ -33,17 +32,21 @@ export const parseEmailInput = (email: string): PersonInput =>
 export const parseCompanyInput = (input: CompanyInput): CompanyInput =>
   parseInput(companyInputSchema, input, 'a domain')
 
-export const parseBulkInput = (
-  input: BulkInput,
-  { size, needsWebhook }: Pick<BulkCall, 'size' | 'needsWebhook'>,
-): BulkInput =>
-  parseInput(
-    bulkInputSchema.refine(
-      ({ emails, webhookUrl }) => emails.length <= size && !(needsWebhook && webhookUrl === null),
-    ),
-    input,
-    `1 to ${size} emails, none empty, and an http or https webhookUrl`,
-  )
+/** Checks what a job is to carry. @returns its inputs, trimmed */
+export function parseJobRequest(
+  request: { readonly inputs: readonly JobInput[]; readonly webhookUrl: string | null },
+  { size, kinds, needsWebhook }: Pick<BulkCall, 'size' | 'kinds' | 'needsWebhook'>,
+): readonly JobInput[] {
+  const schema = z.object({
+    inputs: z
+      .array(jobInputSchema.refine((input) => kinds.includes(kindOfInput(input))))
+      .min(1)
+      .max(size),
+    webhookUrl: webhookUrlSchema.refine((url) => url !== null || !needsWebhook),
+  })
+  const expected = `1 to ${size} inputs (${kinds.join(', ')}), none empty, and an http or https webhookUrl`
+  return parseInput<{ inputs: readonly JobInput[] }>(schema, request, expected).inputs
+}
 
 function parseInput<T>(schema: z.ZodType<T>, input: unknown, expected: string): T {
   const result = schema.safeParse(input)

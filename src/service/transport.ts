@@ -233,8 +233,9 @@ export class Transport {
   }
 
   #kindOf(endpoint: ServiceEndpoint): CalledEndpoint {
-    if (endpoint === this.#service.bulk?.endpoint || endpoint === this.#service.poll?.endpoint) return 'bulk'
-    return endpoint === this.#service.company?.endpoint ? 'company' : 'person'
+    const { bulk, companyBulk, poll, company } = this.#service
+    if ([bulk, companyBulk, poll].some((one) => one?.endpoint === endpoint)) return 'bulk'
+    return endpoint === company?.endpoint ? 'company' : 'person'
   }
 }
 

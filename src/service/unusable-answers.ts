@@ -18,7 +18,12 @@ type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
  * endpoint that answers other inputs exists; if it answers several inputs in a row like this, a setting is wrong.
  */
 export class UnusableAnswers {
-  readonly #byEndpoint = { person: newEvidence(), company: newEvidence(), bulk: newEvidence() }
+  readonly #byEndpoint = {
+    person: newEvidence(),
+    company: newEvidence(),
+    bulk: newEvidence(),
+    companyBulk: newEvidence(),
+  }
 
   recordAnswer(subject: CallSubject): void {
     Object.assign(this.#of(subject), { hasAnswered: true, refused: new Set() })
@@ -37,7 +42,8 @@ export class UnusableAnswers {
   }
 
   #of({ kind }: CallSubject): EndpointEvidence {
-    return this.#byEndpoint[kind === 'bulk' ? 'bulk' : kind === 'domain' ? 'company' : 'person']
+    if (kind === 'bulk' || kind === 'companyBulk') return this.#byEndpoint[kind]
+    return this.#byEndpoint[kind === 'domain' ? 'company' : 'person']
   }
 }
 

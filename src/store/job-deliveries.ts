@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type JobState } from '../domain/job.ts'
+import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
-import { isOpenMemberSql, memberEmailsSql } from './lookups.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
+import { jsonBatch } from './sql.ts'
 import { closeDeliveriesSql, type SettledDelivery } from './deliveries.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -15,11 +16,14 @@ export interface DeliveryJob {
   readonly createdAt: Date
   /** A single lookup that the service accepted for later. */
   readonly single: boolean
-  /** In the order of submission. An erased one keeps its place, without a kind and an address. */
+  /**
+   * In the order of submission. `identifier`: its address, profile URL or domain; empty for a name. An erased one keeps its place,
+   * without a kind and an identifier.
+   */
   readonly members: {
     readonly id: number
     readonly kind: LookupKind | null
-    readonly email: string
+    readonly identifier: string
     readonly open: boolean
   }[]
 }
@@ -34,23 +38,23 @@ export async function lockJobsForDeliveries(
     Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
   >`
     select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, to_json(j.lookup_ids) as lookups,
-           (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(l.input ->> 'email'),
+           (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(coalesce(l.input ->> 'email', l.input ->> 'linkedin_url', l.input ->> 'domain')),
                                     array_agg(${isOpenMemberSql('j.key')}))
               from fillrate.lookups l where l.id = any(j.lookup_ids)) as found
       from fillrate.jobs j
      where j.key = any(${[...ids]}::uuid[]) or j.job_id = any(${[...jobIds]}::text[])
      order by j.key for no key update of j`.execute(tx)
-  return rows.map(({ lookups, found: [stored, kinds, emails, open], ...job }) => {
+  return rows.map(({ lookups, found: [stored, kinds, identifiers, open], ...job }) => {
     const places = new Map(stored?.map((id, n) => [id, n]))
     const members = lookups.map((id) => {
       const n = places.get(id) ?? -1
-      return { id, kind: kinds?.[n] ?? null, email: emails?.[n] ?? '', open: open?.[n] ?? false }
+      return { id, kind: kinds?.[n] ?? null, identifier: identifiers?.[n] ?? '', open: open?.[n] ?? false }
     })
     return { ...job, members }
   })
 }
 
-/** Ids, kinds, addresses, and whether they are open, of the lookups of a job that are stored, in any order; null: none. */
+/** Ids, kinds, identifiers, and whether they are open, of the lookups of a job that are stored, in any order; null: none. */
 type Members = readonly [
   readonly number[] | null,
   readonly LookupKind[] | null,
@@ -69,11 +73,12 @@ export async function findJobInputs(
   by: { readonly job: string } | { readonly jobId: string },
 ): Promise<StoredJobInputs | null> {
   const isIt = 'job' in by ? sql`j.key = ${by.job}::uuid` : sql`j.job_id = ${by.jobId}`
-  const { rows } = await sql<StoredJobInputs>`
-    select j.job_id as "jobId", ${memberEmailsSql} as emails from fillrate.jobs j where ${isIt} limit 2`.execute(
+  const { rows } = await sql<{ jobId: string | null; stored: Parameters<typeof readStoredInputs>[0] }>`
+    select j.job_id as "jobId", ${memberInputsSql} as stored from fillrate.jobs j where ${isIt} limit 2`.execute(
     db,
   )
-  return rows.length === 1 ? (rows[0] ?? null) : null
+  const [job] = rows
+  return job === undefined || rows.length > 1 ? null : { jobId: job.jobId, ...readStoredInputs(job.stored) }
 }
 
 export interface DeliveredJob {
@@ -84,11 +89,13 @@ export interface DeliveredJob {
   readonly reason: string | null
   /** Members still wait for a result. */
   readonly isOpen: boolean
+  /** How long they wait for a further delivery, in milliseconds. */
+  readonly graceMs: number
 }
 
 /**
  * Records how deliveries were settled, and applies them to their jobs, in whatever state these are. Members without a result are released when the job is
- * finished and no further delivery has come for `graceMs`, at the deadline at the latest, and at once where the service says that
+ * finished and no further delivery has come for its `graceMs`, at the deadline at the latest, and at once where the service says that
  * the job failed. A delivery proves that the job arrived, so it is no longer in doubt; a completed job stays completed. The
  * lease stays: results may come before the answer to the submission, which counts the call under it.
  */
@@ -96,7 +103,6 @@ export async function completeJobsFromDeliveries(
   tx: Tx,
   closed: readonly SettledDelivery[],
   jobs: readonly DeliveredJob[],
-  graceMs: number,
 ): Promise<void> {
   await sql`
     with closed as (${closeDeliveriesSql(closed)})
@@ -111,9 +117,9 @@ export async function completeJobsFromDeliveries(
            finished_at = case when v.state is null then j.finished_at else now() end,
            release_at = case when v."isOpen" and (v.state is not null or j.release_at is not null)
                              then case when j.state <> 'completed' and coalesce(v.state, j.state) = 'failed' then now()
-                                       else least(now() + ${intervalSql(graceMs)}, greatest(j.deadline_at, now())) end end,
+                                       else least(now() + v."graceMs" * interval '1 ms', greatest(j.deadline_at, now())) end end,
            not_before = null
-      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean)
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean, "graceMs" double precision)
      where j.key = v.id`.execute(tx)
 }
 

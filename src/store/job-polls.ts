@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { AwaitedJob } from '../domain/service/messages.ts'
-import { memberEmailsSql } from './lookups.ts'
+import { readStoredInputs } from '../domain/service/job-inputs.ts'
+import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
+import { memberInputsSql } from './lookups.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -32,7 +33,9 @@ export async function claimDueJobs(
   db: Connection,
   options: { readonly scope: string; readonly limit: number; readonly leaseMs: number },
 ): Promise<PolledJob[]> {
-  const { rows } = await sql<PolledJob>`
+  const { rows } = await sql<
+    Omit<PolledJob, keyof JobInputs> & { readonly stored: Parameters<typeof readStoredInputs>[0] }
+  >`
     with due as (
       select key from fillrate.jobs j
        where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(options.scope)}
@@ -40,9 +43,9 @@ export async function claimDueJobs(
     )
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
       from due where j.key = due.key
-    returning j.key as id, j.job_id as "jobId", ${memberEmailsSql} as emails, j.polls, j.submitted_at as "submittedAt",
+    returning j.key as id, j.job_id as "jobId", ${memberInputsSql} as stored, j.polls, j.submitted_at as "submittedAt",
               j.deadline_at as "deadlineAt"`.execute(db)
-  return rows
+  return rows.map(({ stored, ...job }) => ({ ...job, ...readStoredInputs(stored) }))
 }
 
 /**

@@ -1,36 +1,54 @@
 import { sql } from 'kysely'
 import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
-import { claimPendingSql, dequeuePendingSql, hasPendingEmailsSql, openPendingSql } from './pending-lookups.ts'
+import { readStoredInputs } from '../domain/service/job-inputs.ts'
+import type { JobInputs } from '../domain/service/messages.ts'
+import { claimPendingSql, dequeuePendingSql, hasPendingSql, openPendingSql } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 interface Submittable {
-  /** At least `least` emails are pending. */
-  readonly hasNew: boolean
+  /** For each route whether enough lookups are pending. */
+  readonly hasNew: boolean[]
   /** A job that the service did not accept is due again. */
   readonly hasRetries: boolean
 }
 
-/** What a run has to submit. @param least pending emails that count as enough */
-export function findSubmittable(db: Connection, run: number, least: number): Promise<Submittable> {
+/**
+ * What a run has to submit.
+ * @param routes the kinds of lookups that go in one job, and how many of them are enough
+ */
+export function findSubmittable(
+  db: Connection,
+  run: number,
+  routes: readonly { readonly kinds: readonly LookupKind[]; readonly least: number }[],
+): Promise<Submittable> {
+  const hasNew = routes.map(({ kinds, least }) => hasPendingSql(run, kinds, least))
   const submittable = sql<Submittable>`
-    select ${hasPendingEmailsSql(run, least)} as "hasNew",
+    select array[${sql.join(hasNew)}]::boolean[] as "hasNew",
            exists (select from fillrate.jobs
                     where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as "hasRetries"`
   return readOne(db, submittable)
 }
 
-export interface OutgoingJob {
+export interface OutgoingJob extends JobInputs {
   readonly id: string
   readonly attempts: number
   readonly run: number | null
-  readonly emails: string[]
 }
 
+/** A job with its inputs as they are stored, in their order. */
+type StoredJob = Omit<OutgoingJob, keyof JobInputs> & { readonly stored: Record<string, string>[] }
+
+const toOutgoingJob = ({ stored, ...job }: StoredJob): OutgoingJob => ({
+  ...job,
+  ...readStoredInputs(stored),
+})
+
 /**
- * Creates jobs from a run's pending email lookups and commits before the call, so that a delivery finds its job whatever
+ * Creates jobs from a run's pending lookups and commits before the call, so that a delivery finds its job whatever
  * happens to the call.
  * @param ids one per job, and so the maximum number of jobs
  * @param least creates no job with fewer members than this
@@ -40,6 +58,8 @@ export async function createJobs(
   options: {
     readonly run: number
     readonly ids: readonly string[]
+    /** What a job may carry. Default: emails. */
+    readonly kinds?: readonly LookupKind[]
     readonly least: number
     readonly token: string
     readonly leaseMs: number
@@ -48,20 +68,20 @@ export async function createJobs(
     readonly size?: number
   },
 ): Promise<OutgoingJob[]> {
-  const { run, ids, least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
+  const { run, ids, kinds = ['email'], least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
   const keys = sql`(${[...ids]}::uuid[])`
-  const { rows } = await sql<OutgoingJob>`
+  const { rows } = await sql<StoredJob>`
     with ${openPendingSql(run, ids.length * size, {
-      columns: sql`l.source, l.credits_reserved, l.input ->> 'email' as email`,
-      emails: sql`true`,
-      others: false,
+      columns: sql`l.source, l.credits_reserved, l.input`,
+      bulk: [{ kinds, isTaken: sql`true` }],
+      single: [],
     })}, claimed as (${claimPendingSql(sql`${ids.length * size}::integer`)}
     ), chosen as materialized (
-      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, credits_reserved, email
+      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, credits_reserved, input
         from (select *, row_number() over () as n, count(*) over () as total from claimed) numbered
        where total - (n - 1) / ${size}::integer * ${size}::integer >= ${Math.min(least, size)}::integer
     ), ${dequeuePendingSql('chosen')}, job as materialized (
-      select key, min(id) as first, count(*) as size, array_agg(id) as lookup_ids, array_agg(email) as emails from chosen group by key
+      select key, min(id) as first, count(*) as size, array_agg(id) as lookup_ids, json_agg(input) as inputs from chosen group by key
     ), of_source as (
       select key, jsonb_object_agg(source, members) as members,
              case when sum(reserved) > 0 then jsonb_object_agg(source, credits) end as credits
@@ -71,21 +91,26 @@ export async function createJobs(
        group by key
     ), made as (
       insert into fillrate.jobs
-             (key, state, size, run_id, scope, lookup_ids, members_by_source, credits_by_source, lease_token, leased_until,
-              deadline_at)
+             (key, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, lease_token,
+              leased_until, deadline_at)
       select key, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
-             members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
+             ${kinds.includes('domain')}::boolean, members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from job join of_source using (key)
     ), moved as (
       update fillrate.lookups l
          set state = 'submitted', job_key = chosen.key, requested_at = now()
         from chosen where l.ctid = chosen.tid
     )
-    select key as id, 1 as attempts, ${run}::bigint as run, emails from job order by first`.execute(db)
-  return rows
+    select key as id, 1 as attempts, ${run}::bigint as run, inputs as stored from job order by first`.execute(
+    db,
+  )
+  return rows.map(toOutgoingJob)
 }
 
-/** Leases jobs of a run that the service certainly did not accept and that are due again. */
+/**
+ * Leases jobs of a run that the service certainly did not accept and that are due again. What was erased meanwhile leaves its
+ * job: results that come by their place are those of the inputs that are sent now.
+ */
 export async function leaseJobsForRetry(
   db: Connection,
   options: {
@@ -95,23 +120,25 @@ export async function leaseJobsForRetry(
     readonly leaseMs: number
   },
 ): Promise<OutgoingJob[]> {
-  const { rows } = await sql<OutgoingJob>`
+  const { rows } = await sql<StoredJob>`
     with ready as (
-      select key from fillrate.jobs
+      select key, lookup_ids from fillrate.jobs
        where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${options.run}
        order by created_at limit ${options.limit} for no key update skip locked
+    ), kept as (
+      select ready.key, array_agg(l.id order by m.n) as lookup_ids, json_agg(l.input order by m.n) as inputs
+        from ready cross join lateral unnest(ready.lookup_ids) with ordinality m (id, n)
+        join fillrate.lookups l on l.id = m.id group by ready.key
     ), leased as (
       update fillrate.jobs j
-         set lease_token = ${options.token}, leased_until = now() + ${intervalSql(options.leaseMs)},
+         set lookup_ids = kept.lookup_ids, size = cardinality(kept.lookup_ids),
+             lease_token = ${options.token}, leased_until = now() + ${intervalSql(options.leaseMs)},
              deadline_at = greatest(j.deadline_at, now() + ${intervalSql(options.leaseMs)})
-        from ready where j.key = ready.key
-      returning j.key, j.attempts, j.run_id, j.lookup_ids
+        from kept where j.key = kept.key
+      returning j.key as id, j.attempts, j.run_id as run, kept.inputs as stored
     )
-    select j.key as id, j.attempts, j.run_id as run,
-           (select array_agg(l.input ->> 'email' order by m.n)
-              from unnest(j.lookup_ids) with ordinality m (id, n) join fillrate.lookups l on l.id = m.id) as emails
-      from leased j`.execute(db)
-  return rows
+    select * from leased`.execute(db)
+  return rows.map(toOutgoingJob)
 }
 
 export interface SubmittedJob extends JobFields {
@@ -145,15 +172,18 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz, call text, "mayBeBilled" boolean, "deadlineAt" timestamptz, "pollAt" timestamptz)
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
     -- A job that a delivery has reached is not in doubt.
-    returning j.run_id, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
+    returning j.run_id, j.is_company, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
     )
     insert into fillrate.spend (run_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
-    select coalesce(run_id, 0), m.source, 'bulk', count(*) filter (where m.n = 1),
-           count(*) filter (where m.n = 1 and call = 'retried'), count(*) filter (where m.n = 1 and call = 'throttled'),
-           coalesce(sum(m.size::bigint) filter (where "mayBeBilled"), 0),
-           sum(coalesce(credits_by_source ->> m.source, m.size)::bigint) filter (where "mayBeBilled")
+    select coalesce(run_id, 0), m.source, e.endpoint, count(*) filter (where m.n = 1 and e.endpoint = 'bulk'),
+           count(*) filter (where m.n = 1 and call = 'retried' and e.endpoint = 'bulk'),
+           count(*) filter (where m.n = 1 and call = 'throttled' and e.endpoint = 'bulk'),
+           coalesce(sum(m.size::bigint) filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company), 0),
+           sum(coalesce(credits_by_source ->> m.source, m.size)::bigint)
+             filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company)
       from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
-     where call is not null group by 1, 2`.execute(db)
+     cross join lateral unnest(case when is_company then array['bulk', 'company'] else array['bulk'] end) as e (endpoint)
+     where call is not null group by 1, 2, 3`.execute(db)
 }
 
 /**

@@ -9,7 +9,8 @@ import {
   claimPendingSql,
   dequeuePendingSql,
   enqueuePendingSql,
-  hasPendingEmailsSql,
+  hasPendingSql,
+  kindsOfEndpoint,
   openPendingSql,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
@@ -32,10 +33,10 @@ export interface LeaseOptions {
   readonly token: string
   readonly leaseMs: number
   /**
-   * Whether to lease emails too, after the lookups that never go in bulk. A number: only while fewer emails than this
-   * are pending, because that many make a job.
+   * Kinds that may go in bulk, and whether to lease them too, after the lookups that can only be requested singly. A number: only
+   * while fewer of them than this are pending, because that many make a job. Default: nothing goes in bulk.
    */
-  readonly emails: boolean | number
+  readonly bulk?: readonly { readonly kinds: readonly LookupKind[]; readonly singly: boolean | number }[]
   /** Only lookups of people or only of companies, if each has a limit of its own. Default: both. */
   readonly endpoint?: SingleEndpoint | null
   /** Only lookups without a failed call: the others prove little about a service that is being probed. */
@@ -43,18 +44,29 @@ export interface LeaseOptions {
 }
 
 /**
- * SQL: the CTE `leased (id, kind, input, attempts)`: pending lookups of a run, oldest first; those that can only go as single calls
- * come before emails. From its commit on they may be called, and are in doubt if the process dies.
+ * SQL: the CTE `leased (id, kind, input, attempts)`: pending lookups of a run, oldest first; those that can only be requested
+ * singly come before those that may go in bulk. From its commit on they may be called, and are in doubt if the process dies.
  */
-const leaseSql = ({ run, limit, token, leaseMs, emails, endpoint = null, untried = false }: LeaseOptions) => {
-  const areEmailsTaken =
-    typeof emails === 'number'
-      ? sql<boolean>`not ${hasPendingEmailsSql(run, emails)}`
-      : sql<boolean>`${emails}::boolean`
+const leaseSql = ({
+  run,
+  limit,
+  token,
+  leaseMs,
+  bulk = [],
+  endpoint = null,
+  untried = false,
+}: LeaseOptions) => {
+  const single = kindsOfEndpoint(endpoint)
+  const ofEndpoint = bulk.filter(({ kinds }) => kinds.every((kind) => single.includes(kind)))
   return sql`${openPendingSql(run, limit, {
-    emails: areEmailsTaken,
-    others: true,
-    endpoint,
+    bulk: ofEndpoint.map(({ kinds, singly }) => ({
+      kinds,
+      isTaken:
+        typeof singly === 'number'
+          ? sql<boolean>`not ${hasPendingSql(run, kinds, singly)}`
+          : sql<boolean>`${singly}::boolean`,
+    })),
+    single,
     condition: untried ? sql`l.reason is null` : sql`true`,
   })}, claimed as (${claimPendingSql(sql`${limit}::integer`)}), ${dequeuePendingSql('claimed')}, leased as (
       update fillrate.lookups l set state = 'leased', lease_token = ${token} from claimed where l.ctid = claimed.tid

@@ -82,9 +82,9 @@ const membersSql = (jobs: readonly string[]): RawBuilder<unknown> => sql`(
          select m.id, j.key as job_key, j.created_at from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
           where j.key = any(${[...jobs]}::uuid[])) as member`
 
-/** SQL: the emails of the job `j` in the order of submission, empty for a member without one or that was erased. */
-export const memberEmailsSql = sql<readonly string[]>`(
-  select coalesce(array_agg(coalesce(l.input ->> 'email', '') order by m.n), '{}')
+/** SQL: the inputs of the job `j` as they are stored, in the order of submission; null for one that was erased. */
+export const memberInputsSql = sql<readonly (Record<string, string> | null)[]>`(
+  select coalesce(json_agg(l.input order by m.n), '[]')
     from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id)`
 
 /** SQL: what a lookup that leaves its job is given. */

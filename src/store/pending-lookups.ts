@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { LOOKUP_KINDS, type LookupKind } from '../domain/identifiers/kind.ts'
 import { JOB_SIZE } from '../domain/job.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
 import { opaque } from './sql.ts'
@@ -19,13 +20,12 @@ export const enqueuePendingSql = (
   lookups: string,
   condition = sql`true`,
 ): RawBuilder<unknown> => sql`pended as (
-      insert into fillrate.pending_lookups (run_id, is_bulk, is_company, not_before, size, lookup_ids)
-      select run_id, is_bulk, is_company, not_before, count(*), array_agg(id order by id)
-        from (select id, run_id, is_bulk, is_company, not_before,
-                     (row_number() over (partition by run_id, is_bulk, is_company, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
-                from (select id, run_id, not_before, kind = 'email' and not sync_only as is_bulk, kind = 'domain' as is_company
-                        from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) p) parts
-       group by run_id, is_bulk, is_company, not_before, part order by min(id)
+      insert into fillrate.pending_lookups (run_id, kind, sync_only, not_before, size, lookup_ids)
+      select run_id, kind, sync_only, not_before, count(*), array_agg(id order by id)
+        from (select id, run_id, kind, sync_only, not_before,
+                     (row_number() over (partition by run_id, kind, sync_only, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
+                from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) parts
+       group by run_id, kind, sync_only, not_before, part order by min(id)
       returning run_id, lookup_ids
     )`
 
@@ -37,20 +37,23 @@ export const LIST_FOR_RUN: RawBuilder<unknown> = sql`listed as (
       insert into fillrate.run_lookups (run_id, lookup_ids) select run_id, lookup_ids from pended
     )`
 
-/** SQL: entries of a run that are due. */
-const dueEntriesSql = (run: number, isBulk: RawBuilder<boolean>): RawBuilder<unknown> => sql`
-  fillrate.pending_lookups where run_id = ${run} and ${isBulk} and (not_before is null or not_before <= now())`
+const DUE = sql<boolean>`(not_before is null or not_before <= now())`
 
-const BULK = sql<boolean>`is_bulk`
+const toKinds = (kinds: readonly LookupKind[]): RawBuilder<unknown> => sql`${[...kinds]}::text[]`
 
-/** SQL: whether at least `least` emails of a run are pending. Reads entries, and no lookup. */
-export const hasPendingEmailsSql = (run: number, least: number): RawBuilder<boolean> => sql`(
+/** SQL: whether at least `least` lookups of these kinds, of a run, can go in bulk. Reads entries, and no lookup. */
+export const hasPendingSql = (
+  run: number,
+  kinds: readonly LookupKind[],
+  least: number,
+): RawBuilder<boolean> => sql`(
   select coalesce(sum(size), 0) >= ${least}::integer
-    from (select size from ${dueEntriesSql(run, BULK)} limit ${least}::integer) due)`
+    from (select size from fillrate.pending_lookups
+           where run_id = ${run} and kind = any(${toKinds(kinds)}) and not sync_only and ${DUE} limit ${least}::integer) due)`
 
-/** SQL: an entry lists people, or companies. */
-const ofEndpointSql = (endpoint: SingleEndpoint | null): RawBuilder<boolean> =>
-  endpoint === null ? sql`true` : sql`is_company = ${endpoint === 'company'}::boolean`
+/** What an endpoint of single lookups takes; null: both. */
+export const kindsOfEndpoint = (endpoint: SingleEndpoint | null): readonly LookupKind[] =>
+  endpoint === null ? [...LOOKUP_KINDS.person, ...LOOKUP_KINDS.company] : LOOKUP_KINDS[endpoint]
 
 /** Whether any lookup of a run, or of one endpoint, can be called now. */
 export async function hasPendingLookups(
@@ -59,18 +62,21 @@ export async function hasPendingLookups(
   endpoint: SingleEndpoint | null = null,
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from ${dueEntriesSql(run, ofEndpointSql(endpoint))}) as any`.execute(db)
+    select exists (select from fillrate.pending_lookups
+                    where run_id = ${run} and kind = any(${toKinds(kindsOfEndpoint(endpoint))}) and ${DUE}) as any`.execute(
+    db,
+  )
   return rows[0]?.any ?? false
 }
 
 /**
  * SQL: the CTE `open (entry, is_bulk, id, tid, is_ready, …)`, the pending lookups that the oldest entries of a run list; those that
- * never go in bulk come first. `tid` is where each is, for an update. Locks the entries, and needs `dequeuePendingSql` in the
- * same statement.
+ * can only be requested singly come first. `tid` is where each is, for an update. Locks the entries, and needs `dequeuePendingSql`
+ * in the same statement.
  * @param limit takes no more entries than list as many lookups
  * @param options.columns those of the lookup `l` that `open` has too
- * @param options.emails whether to take lookups that can go in bulk
- * @param options.others whether to take the others
+ * @param options.bulk kinds that may go in bulk, and whether to take them
+ * @param options.single kinds of which to take what can only be requested singly
  * @param options.condition on the lookup `l`
  */
 export const openPendingSql = (
@@ -78,26 +84,45 @@ export const openPendingSql = (
   limit: number,
   options: {
     readonly columns?: RawBuilder<unknown>
-    readonly emails: RawBuilder<boolean>
-    readonly others: boolean
-    /** Only people or only companies. Default: both. */
-    readonly endpoint?: SingleEndpoint | null
+    readonly bulk: readonly { readonly kinds: readonly LookupKind[]; readonly isTaken: RawBuilder<boolean> }[]
+    readonly single: readonly LookupKind[]
     readonly condition?: RawBuilder<boolean>
   },
 ): RawBuilder<unknown> => {
-  const { columns, emails, others, endpoint = null, condition = sql<boolean>`true` } = options
-  const kinds = others
-    ? sql<boolean>`(not is_bulk or ${emails}) and ${ofEndpointSql(endpoint)}`
-    : sql<boolean>`(is_bulk and ${emails})`
+  const { columns, bulk, single, condition = sql<boolean>`true` } = options
+  const bulkKinds = bulk.flatMap(({ kinds }) => kinds)
+  const part = (
+    kinds: readonly LookupKind[],
+    syncOnly: boolean,
+    isBulk: boolean,
+    isTaken = sql<boolean>`true`,
+  ): RawBuilder<unknown>[] =>
+    kinds.length === 0 ? [] : [sql`(${toKinds(kinds)}, ${sql.lit(syncOnly)}, ${sql.lit(isBulk)}, ${isTaken})`]
+  const parts = [
+    ...part(
+      single.filter((kind) => !bulkKinds.includes(kind)),
+      false,
+      false,
+    ),
+    ...part(single, true, false),
+    ...bulk.flatMap(({ kinds, isTaken }) => part(kinds, false, true, isTaken)),
+  ]
   // Behind a million lookups, statistics know nothing of a new run: it would seem to have none, and joins with them to cost nothing.
   const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
+  // Each part of the queue is read in its own order by the index, and no further than the limit: there may be a million entries.
   // Each entry is read whole, and lists one lookup at least. One scan of the primary key finds the lookups of an entry.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
-        from (select id, is_bulk, size from ${dueEntriesSql(run, kinds)}
-               order by is_bulk, id limit ${limit}::integer) due
+        from (select due.id, part.is_bulk, due.size
+                from (values ${sql.join(parts)}) as part (kinds, sync_only, is_bulk, is_taken)
+               cross join lateral unnest(part.kinds) as q (kind)
+               cross join lateral (
+                 select p.id, p.size from fillrate.pending_lookups p
+                  where p.run_id = ${run} and p.kind = q.kind and p.sync_only = part.sync_only and ${DUE}
+                  order by p.id limit ${limit}::integer) due
+               where part.is_taken order by part.is_bulk, due.id limit ${limit}::integer) due
     ), entry as materialized (
-      select id, is_bulk, lookup_ids from fillrate.pending_lookups
+      select id, not sync_only and kind = any(${toKinds(bulkKinds)}) as is_bulk, lookup_ids from fillrate.pending_lookups
        where id = any(array(select id from sized where before < ${limit}::integer)) order by is_bulk, id for update
     ), open as materialized (
       select entry.id as entry, entry.is_bulk, l.*

@@ -82,8 +82,8 @@ export interface Schema extends ObservationTables {
   'fillrate.pending_lookups': {
     id: Generated<number>
     run_id: number
-    is_bulk: boolean
-    is_company: boolean
+    kind: LookupKind
+    sync_only: boolean
     not_before: Date | null
     size: number
     lookup_ids: number[]
@@ -136,6 +136,7 @@ export interface Schema extends ObservationTables {
     run_id: number | null
     scope: string | null
     lookup_ids: number[]
+    is_company: Generated<boolean>
     members_by_source: DefaultJson
     credits_by_source: Json | null
     request_ids: Json | null

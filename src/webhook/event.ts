@@ -171,6 +171,8 @@ function parseStatus(status: unknown): WebhookEvent['status'] {
 export type ResultItem = {
   /** Identifies its input; null if it has none. */
   requestId: string | null
+  /** The place of its input in the job, where a description's reader gives it. */
+  index: number | null
   /** What it reports about the input; null if nothing. */
   data: unknown
   /** The item as received. */
@@ -194,11 +196,13 @@ export type ParsedResult = {
 
 /** Never fails: an item that is not an object has neither identifier nor data, and is kept in `raw`. */
 function parseResultItem(raw: unknown): ResultItem {
-  if (!isObject(raw)) return { requestId: null, data: null, raw }
+  if (!isObject(raw)) return { requestId: null, index: null, data: null, raw }
   const requestId = toIdentifier(firstPresent(raw, ['request_id', 'requestId']))
+  const index = typeof raw['index'] === 'number' ? raw['index'] : null
   // An item that reports an error is read as a whole, so that empty data beside the error is not a miss.
-  if (readInBandStatus(raw) !== null || Object.hasOwn(raw, 'confidence')) return { requestId, data: raw, raw }
-  return { requestId, data: firstPresent(raw, ['data', 'person', 'result', 'record']) ?? null, raw }
+  if (readInBandStatus(raw) !== null || Object.hasOwn(raw, 'confidence'))
+    return { requestId, index, data: raw, raw }
+  return { requestId, index, data: firstPresent(raw, ['data', 'person', 'result', 'record']) ?? null, raw }
 }
 
 /**

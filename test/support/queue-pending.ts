@@ -1,7 +1,10 @@
+/** To lease emails, after what can only be requested singly. */
+export const BULK = [{ kinds: ['email'], singly: true }] as const
+
 /** SQL: queues pending lookups that a test has inserted itself, as the statements that make lookups pending do. */
 export const QUEUE_PENDING = `
-  insert into fillrate.pending_lookups (run_id, is_bulk, is_company, size, lookup_ids)
-  select run_id, kind = 'email' and not sync_only, kind = 'domain', count(*), array_agg(id order by id)
+  insert into fillrate.pending_lookups (run_id, kind, sync_only, size, lookup_ids)
+  select run_id, kind, sync_only, count(*), array_agg(id order by id)
     from fillrate.lookups where state = 'pending' and run_id is not null group by 1, 2, 3, id / 100`
 
 /** SQL: lists the lookups that a test has inserted itself for their runs, unless some of a run's are. */

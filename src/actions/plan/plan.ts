@@ -1,9 +1,10 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
-import { routeEmails } from '../../domain/route.ts'
+import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
 import type { RunSpec } from '../../domain/run.ts'
+import { type BulkCall, listBulkCalls } from '../../domain/service/service.ts'
 import { costOf, type Money, resolveSourceBudgets } from '../../domain/spend.ts'
-import { type Deps, jobSizeOf } from '../../pipeline/deps.ts'
+import type { Deps } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
 import { isFit, type LeftOutSource } from '../../runs/source-health.ts'
@@ -21,8 +22,9 @@ interface PlanOptions extends Omit<FunnelOptions, 'sample'>, Pick<RunSpec, 'rout
   readonly sources: readonly Source[]
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
-  readonly bulkPossible: boolean
-  /** From the submission of a bulk job to its first poll. Null: jobs are not fetched. */
+  /** Deliveries arrive. */
+  readonly usesWebhook: boolean
+  /** From the submission of a bulk job to its first poll. Null: no job is fetched. */
   readonly firstPollMs: number | null
   readonly knownLimit: KnownLimit | null
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
@@ -113,7 +115,11 @@ export async function createPlan(
   const maxCost = hasSpentSource
     ? cost
     : Math.min(maxRequests, leastEach === 0 ? Infinity : Math.floor(budget / leastEach))
-  const calls = estimateCalls(payable, { ...options, size: jobSizeOf(deps) }, deps.policy.bulkMinimum)
+  const calls = estimateCalls(
+    payable,
+    { ...options, bulkCalls: listBulkCalls(deps.adapter) },
+    deps.policy.bulkMinimum,
+  )
   const { price } = deps.policy
   const least = sumCredits(payable, credits.least)
   // Only people have further identifiers.
@@ -232,34 +238,40 @@ export function countPayable(
   return payable
 }
 
-/** Estimates calls by route, as a run would make them. Pure. */
+/**
+ * Estimates calls by route, as a run would make them. Pure.
+ * @param minimum null: that of each endpoint
+ */
 export function estimateCalls(
   toAsk: Readonly<Record<LookupKind, number>>,
-  options: Pick<PlanOptions, 'route' | 'bulkPossible' | 'firstPollMs'> & { readonly size: number },
-  minimum: number,
+  options: Pick<PlanOptions, 'route' | 'usesWebhook' | 'firstPollMs'> & {
+    readonly bulkCalls: readonly Pick<BulkCall, 'kinds' | 'size' | 'results' | 'needsWebhook'>[]
+  },
+  minimum: number | null,
 ): CallCounts {
-  const { size } = options
-  const { bulkFrom, singly } = routeEmails({
-    option: options.route,
-    bulkPossible: options.bulkPossible,
-    picking: false,
-    minimum,
-    size,
-  })
-  const remainder = toAsk.email % size
-  const full = (toAsk.email - remainder) / size
-  const isBulk = bulkFrom !== null && toAsk.email >= bulkFrom
-  const inBulk = isBulk ? full + (remainder >= Math.min(bulkFrom, size) ? 1 : 0) : 0
-  const emails = bulkFrom === null ? toAsk.email : Math.max(0, toAsk.email - inBulk * size)
-  const person = toAsk.linkedin_url + toAsk.name_company + (singly === 'never' ? 0 : emails)
-  const polls = options.firstPollMs === null ? 0 : inBulk
-  return {
-    person,
-    company: toAsk.domain,
-    bulk: inBulk,
-    polls,
-    total: person + toAsk.domain + inBulk + polls,
+  const { route, usesWebhook, firstPollMs, bulkCalls } = options
+  let [person, company] = [toAsk.email + toAsk.linkedin_url + toAsk.name_company, toAsk.domain]
+  let [bulk, polls] = [0, 0]
+  for (const { kinds, size, results, needsWebhook } of bulkCalls) {
+    const { bulkFrom, singly } = routeLookups({
+      option: route,
+      bulkPossible: usesWebhook || !needsWebhook,
+      picking: false,
+      minimum: minimum ?? defaultBulkMinimum({ size, results }),
+      size,
+    })
+    if (bulkFrom === null) continue
+    const waiting = kinds.reduce((sum, kind) => sum + toAsk[kind], 0)
+    const full = Math.floor(waiting / size)
+    const jobs = waiting < bulkFrom ? 0 : full + (waiting % size >= Math.min(bulkFrom, size) ? 1 : 0)
+    const notSingly = singly === 'never' ? waiting : Math.min(waiting, jobs * size)
+    if (kinds.includes('domain')) company -= notSingly
+    else person -= notSingly
+    bulk += jobs
+    const isFetched = results !== 'answer' && !(usesWebhook && results === 'webhook')
+    if (isFetched && firstPollMs !== null) polls += jobs
   }
+  return { person, company, bulk, polls, total: person + company + bulk + polls }
 }
 
 interface CountRange {

@@ -1,5 +1,5 @@
 import type { Log } from '../../util/log.ts'
-import type { Service } from '../../domain/service/service.ts'
+import { type BulkCall, listBulkCalls, type Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
@@ -23,11 +23,9 @@ export async function checkBulkSetup(environment: Environment, service: Service,
       todo: bulk.todo && `To enable it, ${bulk.todo}.`,
     })
   if (bulk.usesWebhook !== true) {
-    const size = pluralize(service.bulk?.size ?? 1, 'email')
-    const how =
-      service.bulk?.results === 'answer' ? 'with the results in the answer' : 'whose results are fetched'
+    const calls = listBulkCalls(service).filter(({ needsWebhook }) => !needsWebhook)
     const todo = bulk.todo && `To get results by webhook, sooner and without further calls, ${bulk.todo}.`
-    return createFinding('bulk', 'ok', `on: calls of up to ${size}, ${how}`, { todo })
+    return createFinding('bulk', 'ok', `on: ${calls.map(describeCalls).join('; ')}`, { todo })
   }
   const { publicUrl } = environment
   const count = pluralize(environment.webhookSecrets.length, 'webhook secret')
@@ -41,6 +39,12 @@ export async function checkBulkSetup(environment: Environment, service: Service,
   } finally {
     await receiver?.close()
   }
+}
+
+function describeCalls({ kinds, size, results }: BulkCall): string {
+  const noun = kinds.includes('domain') ? 'domain' : kinds.join() === 'email' ? 'email' : 'input'
+  const how = results === 'answer' ? 'with the results in the answer' : 'whose results are fetched'
+  return `calls of up to ${pluralize(size, noun)}, ${how}`
 }
 
 /** Shorter ones could be found out from one address: a secret that was made up makes it worth a try. */

@@ -29,6 +29,7 @@ export function findMistakes(definition: ServiceDefinition, baseUrl: string | nu
     ...findSecrets(definition),
     ...(person ? findInEndpoint('person', person as LookupEndpoint<never>, baseUrl) : []),
     ...(company ? findInEndpoint('company', company as LookupEndpoint<never>, baseUrl) : []),
+    ...findInBulk(definition),
     ...findInRecords(definition),
     ...findUnusedParts(definition),
   ]
@@ -120,6 +121,34 @@ function findInEndpoint(
   return problems
 }
 
+function findInBulk({ person, bulk, webhook, poll }: ServiceDefinition): CheckedProblem[] {
+  if (bulk === undefined) return []
+  const { inputs = ['email'], ordered = false, results } = bulk
+  const single: readonly string[] = person?.inputs ?? LOOKUP_KINDS.person
+  const others = inputs.filter((kind) => !single.includes(kind))
+  const reader = results === 'answer' ? bulk.read : (poll?.read ?? webhook?.read)
+  return [
+    ...(others.length === 0
+      ? []
+      : [
+          error(
+            'bulk.inputs',
+            `${listNames(others)}, which \`person\` does not take`,
+            'inputs of `person`: what a job leaves without a result is requested singly',
+          ),
+        ]),
+    ...(inputs.includes('name_company') && !ordered && reader === undefined
+      ? [
+          error(
+            'bulk.inputs',
+            'names, and nothing that says whose a result is',
+            'a `read` that gives each result the `index` of its input, or `ordered: true` if the results are in order',
+          ),
+        ]
+      : []),
+  ]
+}
+
 function findInRecords({ person, company, fields, credits }: ServiceDefinition): CheckedProblem[] {
   const problems: CheckedProblem[] = []
   for (const [name, endpoint] of Object.entries({ person, company })) {
@@ -152,11 +181,11 @@ function findInRecords({ person, company, fields, credits }: ServiceDefinition):
   return problems
 }
 
-function findUnusedParts({ bulk, rate, company, person }: ServiceDefinition): CheckedProblem[] {
+function findUnusedParts({ bulk, companyBulk, rate, company, person }: ServiceDefinition): CheckedProblem[] {
   const problems: CheckedProblem[] = []
   const limits = typeof rate?.limit === 'object' && !Array.isArray(rate.limit) ? rate.limit : {}
   for (const name of Object.keys(limits))
-    if ({ person, company, bulk }[name] === undefined)
+    if ({ person, company, bulk: bulk ?? companyBulk }[name] === undefined)
       problems.push(
         warning(
           `rate.limit.${name}`,

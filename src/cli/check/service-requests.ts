@@ -5,7 +5,12 @@ import { isOAuth } from '../../domain/service/auth.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
-import type { LookupCall, RequestParts, Service } from '../../domain/service/service.ts'
+import {
+  listBulkCalls,
+  type LookupCall,
+  type RequestParts,
+  type Service,
+} from '../../domain/service/service.ts'
 import { EnrichmentClient } from '../../service/client.ts'
 import { authOfStyle, credentialFor, toKeyId } from '../../service/api-keys.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
@@ -14,7 +19,7 @@ import { reportTroubles } from '../../store/troubles.ts'
 import { describeTrouble } from '../../domain/trouble.ts'
 import { findMissingConfidence } from './cases.ts'
 import { isSecretValue } from './mistakes.ts'
-import { SAMPLE_INPUTS } from './trial.ts'
+import { SAMPLE_INPUTS, sampleJob } from './trial-samples.ts'
 import { describeTokenRequest } from './client.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
@@ -51,26 +56,26 @@ export function* describeRequests(service: Service, environment: Environment): G
     ]
     return createFinding(name, 'ok', lines[0] ?? '', { todo: lines.slice(1).join('\n') || null })
   }
-  const { person, company, bulk, poll } = service
+  const { person, company, poll } = service
   for (const kind of LOOKUP_KINDS.person) {
     const input = SAMPLE_INPUTS[kind]
     if (person?.inputs.has(kind) === true)
       yield describe(`by ${kind}`, person.endpoint, () => person.build(input))
   }
   if (company) yield describe('by domain', company.endpoint, () => company.build(SAMPLE_INPUTS.domain))
-  if (bulk) {
+  for (const bulk of listBulkCalls(service)) {
+    const name = bulk === service.bulk ? 'bulk' : 'companyBulk'
     const isDelivered = bulk.results === 'webhook'
     const token = service.signature === 'none' ? '/TOKEN' : ''
     const webhookUrl = isDelivered ? `https://fillrate.example/webhooks/enrichment/JOB${token}` : null
-    const emails = ['ada@example.com', 'bob@example.com']
     let sent = ''
-    yield describe('bulk', bulk.endpoint, () => {
-      const parts = bulk.build({ emails, webhookUrl })
+    yield describe(name, bulk.endpoint, () => {
+      const parts = bulk.build({ ...sampleJob(bulk.kinds), webhookUrl })
       sent = parts.isForm === true ? decodeURIComponent(parts.body ?? '') : (parts.body ?? '')
       return parts
     })
     if (webhookUrl !== null && sent !== '' && !sent.includes(webhookUrl))
-      yield createFinding('bulk', 'warning', '`bulk.body` leaves out the address of the webhook', {
+      yield createFinding(name, 'warning', `\`${name}.body\` leaves out the address of the webhook`, {
         todo: 'Add `webhookUrl` to it, unless the address is registered with the service.',
       })
   }

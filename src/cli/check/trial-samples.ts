@@ -1,6 +1,34 @@
-import type { ServiceDefinition } from '../../domain/service/adapter.ts'
-import type { ServiceAnswer } from '../../domain/service/messages.ts'
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import type { CompanyInput, PersonInput, ServiceDefinition } from '../../domain/service/adapter.ts'
+import { toJobInputs } from '../../domain/service/job-inputs.ts'
+import type { JobInputs, ServiceAnswer } from '../../domain/service/messages.ts'
 import { createService } from '../../domain/service/service.ts'
+
+/** Made up: no trial is about a real person. */
+export const SAMPLE_INPUTS = {
+  email: { email: 'ada@example.com' },
+  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+  name_company: { name: 'Ada Lovelace', company: 'Analytical Engines' },
+  domain: { domain: 'example.com' },
+} as const satisfies Record<LookupKind, PersonInput | CompanyInput>
+export const SAMPLE_JOB = 'JOB-1'
+
+const OTHER_INPUTS = {
+  email: { email: 'bob@example.com' },
+  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/bob' },
+  name_company: { name: 'Bob Babbage', company: 'Difference Engines' },
+  domain: { domain: 'example.org' },
+} as const satisfies Record<LookupKind, PersonInput | CompanyInput>
+
+/** A job of what an endpoint takes. A function that sorts it in its place would mix up results that come in their order. */
+export function sampleJob(kinds: readonly LookupKind[]): JobInputs {
+  const [first = 'email'] = kinds
+  const inputs = kinds.map((kind) => SAMPLE_INPUTS[kind])
+  const job = toJobInputs({
+    inputs: inputs.length > 1 ? inputs : [SAMPLE_INPUTS[first], OTHER_INPUTS[first]],
+  })
+  return { emails: Object.freeze(job.emails), inputs: Object.freeze(job.inputs) }
+}
 
 /** What a function is tried with. */
 export interface Sample {

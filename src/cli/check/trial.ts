@@ -1,35 +1,26 @@
 import { isPromise } from 'node:util/types'
 import { isObject, type JsonObject } from '../../domain/json.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
-import {
-  type CompanyInput,
-  type LookupEndpoint,
-  type PersonInput,
-  type ServiceDefinition,
-} from '../../domain/service/adapter.ts'
+import type { LookupEndpoint, ServiceDefinition } from '../../domain/service/adapter.ts'
 import { FAILURES } from '../../domain/service/messages.ts'
-import { createService, type RequestParts } from '../../domain/service/service.ts'
+import {
+  type BulkCall,
+  createService,
+  listBulkCalls,
+  type RequestParts,
+} from '../../domain/service/service.ts'
 import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
 import {
   createSampleHeaders,
   type Sample,
-  sampleAnswers,
-  sampleRecord,
+  SAMPLE_INPUTS,
   sampleAnswer,
+  sampleAnswers,
+  sampleJob,
+  SAMPLE_JOB,
+  sampleRecord,
 } from './trial-samples.ts'
-
-/** Made up: no trial is about a real person. */
-export const SAMPLE_INPUTS = {
-  email: { email: 'ada@example.com' },
-  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
-  name_company: { name: 'Ada Lovelace', company: 'Analytical Engines' },
-  domain: { domain: 'example.com' },
-} as const satisfies Record<string, PersonInput | CompanyInput>
-/** A function that sorts them in their place would mix up results that come in their order. */
-const SAMPLE_EMAILS = Object.freeze(['ada@example.com', 'bob@example.com'])
-const SAMPLE_INPUTS_OF_JOB = Object.freeze({ emails: SAMPLE_EMAILS })
-const SAMPLE_JOB = 'JOB-1'
 
 const LOOKUP_OUTCOMES = ['found', 'not_found', 'accepted', ...FAILURES]
 const BULK_OUTCOMES = ['accepted', 'results', ...FAILURES]
@@ -48,20 +39,18 @@ type Judge = (
  * or something that nothing can be done with. Sends nothing. Every function is pure: that it is called changes nothing.
  */
 export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
-  const { person, company, bulk, webhook, poll, rate } = definition
-  const bodies = resultBodies(definition).filter(isOfObject)
-  const deliveries = [...withJob(bodies, SAMPLE_INPUTS_OF_JOB), ...withJob(bodies, null)]
-  const polls = withJob(sampleAnswers(definition, 'person'), { jobId: SAMPLE_JOB, ...SAMPLE_INPUTS_OF_JOB })
+  const { person, company, webhook, poll, rate } = definition
+  const bulkCalls = listBulkCalls(createService(definition))
+  const jobs =
+    bulkCalls.length === 0 ? [sampleJob(['email'])] : bulkCalls.map(({ kinds }) => sampleJob(kinds))
+  const bodies = resultBodies(definition, person ? 'person' : 'company').filter(isOfObject)
+  const deliveries = [...jobs, null].flatMap((job) => withJob(bodies, job))
+  const answers = sampleAnswers(definition, 'person')
+  const polls = jobs.flatMap((job) => withJob(answers, { jobId: SAMPLE_JOB, ...job }))
   return [
     ...(person ? tryLookup('person', person as LookupEndpoint<never>, definition) : []),
     ...(company ? tryLookup('company', company as LookupEndpoint<never>, definition) : []),
-    ...tryFunction('bulk.body', bulk?.body, [toSample(sampleBulk(definition))], namesInputs(SAMPLE_EMAILS)),
-    ...tryFunction(
-      'bulk.read',
-      bulk?.read,
-      withJob(bulkAnswers(definition), SAMPLE_INPUTS_OF_JOB),
-      judgeBulk,
-    ),
+    ...bulkCalls.flatMap((bulk) => tryBulk(bulk, definition)),
     ...tryFunction('webhook.read', webhook?.read, deliveries, judgeDelivery),
     ...tryFunction(
       'webhook.signature.payload',
@@ -74,6 +63,24 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
     ...tryFunction('poll.body', poll?.body, [toSample(SAMPLE_JOB)], judgeBody),
     ...tryFunction('poll.read', poll?.read, polls, judgeJob),
     ...tryHeaders(rate),
+  ]
+}
+
+function tryBulk(bulk: BulkCall, definition: ServiceDefinition): CheckedProblem[] {
+  const isCompany = bulk.kinds.includes('domain')
+  const [name, kind] = isCompany ? (['companyBulk', 'company'] as const) : (['bulk', 'person'] as const)
+  const job = sampleJob(bulk.kinds)
+  const webhookUrl = bulk.results === 'webhook' ? 'https://fillrate.example/webhooks/enrichment/JOB' : null
+  const { body, read } = definition[name] ?? {}
+  const values = job.inputs.flatMap((input) => Object.values(input))
+  // Answers that hold a record, an error, a job or results.
+  const answers = [
+    ...sampleAnswers(definition, kind),
+    ...resultBodies(definition, kind).map(({ text, arguments: [one] }) => sampleAnswer(text, 200, one)),
+  ]
+  return [
+    ...tryFunction(`${name}.body`, body, [toSample({ ...job, webhookUrl })], namesInputs(values)),
+    ...tryFunction(`${name}.read`, read, withJob(answers, job), judgeBulk),
   ]
 }
 
@@ -141,7 +148,7 @@ function tryOnce(
       ...at,
       found: `it throws for ${sample.text}: ${shorten(error instanceof Error ? `${error.name}: ${error.message}` : String(error))}`,
       expected: /read/.test(place)
-        ? /^(?:person|company|bulk|poll)/.test(place)
+        ? /^(?:person|company|bulk|companyBulk|poll)/.test(place)
           ? 'a reading of any answer: `undefined` or `unreadable` where it does not know it'
           : 'what it reads of any body: nothing, where it does not know it'
         : 'a value for every input that the service takes',
@@ -171,24 +178,10 @@ const isOfObject = (sample: Sample): boolean => isObject(sample.arguments[0])
 const withJob = (samples: readonly Sample[], job: object | null): Sample[] =>
   samples.map((one) => ({ ...one, arguments: [...one.arguments, job] }))
 
-const resultBodies = (definition: ServiceDefinition): Sample[] => {
-  const record = sampleRecord(definition, 'person')
+const resultBodies = (definition: ServiceDefinition, kind: 'person' | 'company'): Sample[] => {
+  const record = sampleRecord(definition, kind)
   return [...BODIES, toSample({ results: [record] }), toSample([record])]
 }
-
-/** Answers that hold a record, an error, a job or results. */
-const bulkAnswers = (definition: ServiceDefinition): Sample[] => [
-  ...sampleAnswers(definition, 'person'),
-  ...resultBodies(definition).map(({ text, arguments: [body] }) => sampleAnswer(text, 200, body)),
-]
-
-const sampleBulk = ({ bulk, webhook }: ServiceDefinition): object => ({
-  emails: SAMPLE_EMAILS,
-  webhookUrl:
-    webhook === undefined || bulk?.results === 'answer' || bulk?.results === 'poll'
-      ? null
-      : 'https://fillrate.example/webhooks/enrichment/JOB',
-})
 
 const judgeBody: Judge = (result) => {
   if (result === undefined) return { found: 'nothing', expected: 'a body, sent as JSON' }

@@ -59,7 +59,7 @@ const renderJobs = (jobs: readonly StoredJob[], output: Output, now: number): st
     { title: "service's id", text: (job) => job.job_id ?? '', minColumns: 12 },
     { title: 'run', text: (job) => (job.run === null ? '' : String(job.run)), number: true },
     { title: 'state', text: (job) => formatState(job.state), style: (job) => STATES[job.state][0] },
-    { title: 'emails', text: (job) => formatCount(job.size), number: true },
+    { title: 'inputs', text: (job) => formatCount(job.size), number: true },
     { title: 'created', text: (job) => relativeTime(job.created_at, now) },
     { title: 'finished', text: (job) => formatJobEnd(job, now) },
     { title: 'reason', text: (job) => job.reason ?? describeState(job, now), minColumns: 6 },

@@ -206,8 +206,10 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
   readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
-  /** Many people by email with one call. Default: one call a lookup. */
+  /** Many people with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint
+  /** Many companies by domain with one call. Its jobs are delivered and fetched as those of people. */
+  readonly companyBulk?: Omit<BulkEndpoint, 'inputs'>
   /** By status, what an answer means if it is not what HTTP says: `{ 402: 'out_of_credits' }`. */
   readonly statuses?: Readonly<Record<number, StatusMeaning | PausedMeaning>>
   /** Required for bulk whose results come by webhook. */
@@ -241,16 +243,26 @@ export function defineService<const Person extends string, const Company extends
 
 export const BULK_RESULTS = ['webhook', 'answer', 'poll'] as const
 
-/** How many emails are requested with one call. */
+/**
+ * How many inputs are requested with one call.
+ * @example
+ * const bulk: BulkEndpoint = {
+ *   path: '/v2/people/bulk',
+ *   inputs: ['email', 'name_company'],
+ *   body: ({ inputs }) => ({ people: inputs.map((input, id) => ({ id, ...input })) }),
+ * }
+ */
 export interface BulkEndpoint {
   /** Default: POST. */
   readonly method?: CallMethod
   readonly path: string
+  /** What a job may carry, together. Default: emails alone; with more, `body` is required. */
+  readonly inputs?: readonly (typeof LOOKUP_KINDS)['person'][number][]
   /** The most inputs of a call, up to 1,000. Default: 100. */
   readonly size?: number
-  /** Default: `{ emails, webhook_url }`, without the URL if no delivery arrives. */
+  /** Default, for emails alone: `{ emails, webhook_url }`, without the URL if no delivery arrives. */
   readonly body?: (input: BulkInput) => unknown
-  /** The body is sent as a form, each email as a field of its own. */
+  /** The body is sent as a form: by default each email as a field of its own. */
   readonly form?: boolean
   /**
    * Whether the results come by webhook, come in the answer, or are fetched with `poll`. A job whose delivery is lost is
@@ -264,7 +276,7 @@ export interface BulkEndpoint {
    */
   readonly ordered?: boolean
   /**
-   * Reads a response. Each result names its input, by its email as `request_id`, or stands in the order of the emails where
+   * Reads a response. Each result names its input (see `ServiceDelivery`), or stands in the order of the inputs where
    * `ordered` says so; an input that is left out is requested singly. Undefined: it is read in the usual way, by status, and a
    * success as an acceptance of every common shape (`job_id`, `id`, `request_ids`, …), or, with `results: 'answer'`, as a list,
    * or one in `results` or `data`. From a status of 400 on neither is believed.

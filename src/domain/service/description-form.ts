@@ -13,9 +13,14 @@ export interface StoredForm {
 }
 
 /** What is requested, how answers are read, and what they cost. Address, key and limits shape no record. */
-const ENDPOINTS = ['person', 'company', 'bulk', 'poll', 'webhook', 'fields'] as const
+const ENDPOINTS = ['person', 'company', 'bulk', 'companyBulk', 'poll', 'webhook', 'fields'] as const
 const WHOLE = ['statuses', 'credits'] as const
-const UNRELATED: ReadonlySet<string> = new Set(['bulk.size', 'poll.after', 'webhook.signature'])
+const UNRELATED: ReadonlySet<string> = new Set([
+  'bulk.size',
+  'companyBulk.size',
+  'poll.after',
+  'webhook.signature',
+])
 
 /**
  * The form of a service's description. Functions are compared by their text, without its white space: what they call is not

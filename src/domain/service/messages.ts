@@ -11,17 +11,39 @@ export interface ServiceAnswer {
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
 
 /**
- * 1 to 100 emails (or as many as the service takes), and the http or https URL that receives their results; null if they
- * come in the answer.
+ * An input of a job: what identifies a person or a company, as for a single lookup. Empty if it was erased.
  * @example
- * const input: BulkInput = { emails: ['jane@acme.com'], webhookUrl: 'https://example.com/webhooks/enrichment/42' }
+ * const input: JobInput = { name: 'Jane Doe', company: 'Acme' }
  */
-export type BulkInput = { emails: readonly string[]; webhookUrl: string | null }
+export interface JobInput {
+  readonly email?: string
+  readonly linkedinUrl?: string
+  readonly name?: string
+  readonly company?: string
+  readonly domain?: string
+}
 
-/** The inputs of a job, as readers get them. */
+/** The inputs of a job, both in the order of submission. */
 export interface JobInputs {
-  /** In the order of submission. Empty for an input without an email, or one that was erased. */
+  readonly inputs: readonly JobInput[]
+  /** Of a service that takes emails alone, the same. Empty for an input without an email, or one that was erased. */
   readonly emails: readonly string[]
+}
+
+/**
+ * The inputs of a job, people by email alone or any.
+ * @example
+ * const given: GivenInputs = { inputs: [{ name: 'Jane Doe', company: 'Acme' }] }
+ */
+export type GivenInputs = { readonly emails: readonly string[] } | { readonly inputs: readonly JobInput[] }
+
+/**
+ * What is submitted with one call, and the http or https URL that receives the results; null if they come otherwise.
+ * @example
+ * const body = ({ inputs, webhookUrl }: BulkInput) => ({ people: inputs.map(({ name }, id) => ({ id, name })), webhookUrl })
+ */
+export interface BulkInput extends JobInputs {
+  readonly webhookUrl: string | null
 }
 
 /** A job that is fetched, as its reader gets it. */
@@ -54,15 +76,21 @@ export const FAILURES = [
   'out_of_credits',
 ] as const satisfies readonly ServiceFailure['outcome'][]
 
-/** The identifiers that an acceptance gives: by email, or in the order of the emails. */
+/** The identifiers that an acceptance gives: by input, or in the order of the inputs. */
 export interface BulkAcceptance {
   /** The service's identifier of the job; null if it sent none. */
   jobId: string | null
-  /** The identifiers of the inputs: by email, or a list that may be in the order of the emails. Null: not sent. */
+  /** Of the inputs: by email, profile URL or domain, or a list that may be in their order. Null: not sent. */
   requestIds: string[] | Record<string, string> | null
 }
 
-/** A delivery as the service sends it, by our names; `results` holds an object for each input. */
+/**
+ * A delivery as the service sends it, by our names; `results` holds an object for each input. It names its input by
+ * `request_id`, which is the input's email, profile URL or domain, or what the acceptance gave, or by `index`, the place of
+ * the input in the job, from 0; `data` is the record, null if there is none.
+ * @example
+ * const delivery: ServiceDelivery = { status: 'completed', results: [{ index: 0, data: { title: 'CEO' } }] }
+ */
 export interface ServiceDelivery {
   /** Identifies the delivery. Null or missing: the same bytes are the same delivery. */
   readonly eventId?: unknown

@@ -1,4 +1,4 @@
-import { LOOKUP_KINDS } from '../identifiers/kind.ts'
+import { LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
 import { JOB_SIZE } from '../job.ts'
 import type { SourceKind } from '../mapping.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
@@ -49,6 +49,8 @@ export interface LookupCall<Input> {
 /** How bulk jobs are submitted. */
 export interface BulkCall {
   readonly endpoint: ServiceEndpoint
+  /** What a job may carry. */
+  readonly kinds: readonly LookupKind[]
   readonly size: number
   readonly results: NonNullable<BulkEndpoint['results']>
   /** Nothing but a delivery brings the results. */
@@ -83,6 +85,7 @@ export interface Service {
   readonly personByEmail: LookupCall<PersonInput> | null
   readonly company: LookupCall<CompanyInput> | null
   readonly bulk: BulkCall | null
+  readonly companyBulk: BulkCall | null
   readonly poll: PollCall | null
   readonly normalizeHead: NormalizeHead
   /** None: each job has an address of its own (`webhook/address.ts`). */
@@ -100,7 +103,7 @@ const PLACEHOLDER = /\{(\w+)\}/g
 
 /** Completes a definition. It must be valid: `parseService` checks it. */
 export function createService(definition: ServiceDefinition): Service {
-  const { person, company, bulk, webhook, poll, rate, credits = {}, fields } = definition
+  const { person, company, bulk, companyBulk, webhook, poll, rate, credits = {}, fields } = definition
   const shapes: RecordShapes = {
     person: completeShapes(fields?.person),
     company: completeShapes(fields?.company),
@@ -126,17 +129,8 @@ export function createService(definition: ServiceDefinition): Service {
     person: person ? call(person, 'person') : null,
     personByEmail: personByEmail ? call(personByEmail, 'person') : null,
     company: company ? call(company, 'company') : null,
-    bulk: bulk
-      ? {
-          endpoint: `${bulk.method ?? 'POST'} ${bulk.path}` as ServiceEndpoint,
-          size: bulk.size ?? JOB_SIZE,
-          results: bulk.results ?? (poll && !webhook ? 'poll' : 'webhook'),
-          needsWebhook: bulk.results !== 'answer' && !poll,
-          isOrdered: bulk.ordered ?? false,
-          build: createBulkBuilder(bulk),
-          read: bulk.read ?? null,
-        }
-      : null,
+    bulk: bulk ? createBulkCall(bulk, bulk.inputs ?? ['email'], definition) : null,
+    companyBulk: companyBulk ? createBulkCall(companyBulk, ['domain'], definition) : null,
     poll: poll ? createPollCall(poll) : null,
     normalizeHead: createNormalizer(definition),
     signature: completeSignature(webhook?.signature),
@@ -191,11 +185,34 @@ function createLookupCall<Input extends object>(
   }
 }
 
-function createBulkBuilder({ body, form }: BulkEndpoint): BulkCall['build'] {
+/** The endpoint of the jobs that carry companies, or people. Null: each is requested singly. */
+export const bulkCallFor = (
+  { bulk, companyBulk }: Pick<Service, 'bulk' | 'companyBulk'>,
+  kind: LookupKind,
+): BulkCall | null => (kind === 'domain' ? companyBulk : bulk)
+
+/** Every endpoint of jobs. */
+export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'companyBulk'>): BulkCall[] =>
+  [bulk, companyBulk].filter((one) => one !== null)
+
+function createBulkCall(
+  { method = 'POST', path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
+  kinds: readonly LookupKind[],
+  { poll, webhook }: ServiceDefinition,
+): BulkCall {
   const toBody =
     body ??
     (({ emails, webhookUrl }: BulkInput) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) }))
-  return (input) => encodeBody(toBody(input), { form })
+  return {
+    endpoint: `${method} ${path}` as ServiceEndpoint,
+    kinds,
+    size,
+    results: results ?? (poll && !webhook ? 'poll' : 'webhook'),
+    needsWebhook: results !== 'answer' && !poll,
+    isOrdered: ordered,
+    build: (input) => encodeBody(toBody(input), { form }),
+    read: read ?? null,
+  }
 }
 
 function createPollCall({ method = 'GET', path, query, body, form, after, read }: PollEndpoint): PollCall {

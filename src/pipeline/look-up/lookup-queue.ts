@@ -157,14 +157,16 @@ export class LookupQueue {
   }
 
   #plan(limit: number): LeaseOptions {
-    const { bulkFrom, singly } = routeRun(this.#deps, this.#run)
     return {
       run: this.#run.id,
       limit,
       token: randomUUID(),
       leaseMs: LEASE_MS,
       endpoint: this.#options.endpoint,
-      emails: singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now',
+      bulk: routeRun(this.#deps, this.#run).map(({ bulk, bulkFrom, singly }) => ({
+        kinds: bulk.kinds,
+        singly: singly === 'when_fewer' ? (bulkFrom ?? true) : singly === 'now',
+      })),
     }
   }
 

@@ -29,6 +29,7 @@ import {
 import { Jobs, SERVICE } from './jobs.ts'
 import { Maintenance } from './maintenance.ts'
 import { Ownership } from './ownership.ts'
+import { BULK } from '../../support/queue-pending.ts'
 import { People } from './people.ts'
 import {
   config,
@@ -338,7 +339,7 @@ export class Batch {
     const leased: Leased[] = []
     for (const service of SERVICES)
       for (const { id: run } of await runs.listRunning(this.#deps.db, scopeOf(service))) {
-        const options = { run, emails: true, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
+        const options = { run, bulk: BULK, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
         const lookups = await leases.leaseLookups(this.#deps.db, options)
         const tokens = await this.#splitLease(options.token)
         for (const one of lookups)

@@ -12,6 +12,7 @@ import { afterCall } from '../../../src/domain/lookup.ts'
 import { readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+import { BULK } from '../../support/queue-pending.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 const MINUTE = 60_000
@@ -47,7 +48,7 @@ const want = (...emails: string[]) =>
   )
 
 const lease = (limit = 10, leaseMs = MINUTE) =>
-  leases.leaseLookups(database.db, { run, emails: true, limit, token: randomUUID(), leaseMs })
+  leases.leaseLookups(database.db, { run, bulk: BULK, limit, token: randomUUID(), leaseMs })
 
 const policy = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
 const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult => ({
@@ -89,7 +90,7 @@ test('what is leased is in doubt until it is answered or released, also what was
   await want('a@example.com', 'b@example.com', 'c@example.com', 'd@example.com')
   const [a, b] = await lease(2)
   if (!a || !b) throw new Error('two should have been leased')
-  const next = { run, emails: true, limit: 1, token: randomUUID(), leaseMs: MINUTE }
+  const next = { run, bulk: BULK, limit: 1, token: randomUUID(), leaseMs: MINUTE }
   const { leased, unstored } = await leases.completeLookups(database.db, [found(a, 'answered')], next)
   expect({ leased, unstored }).toEqual({
     leased: [{ ...b, id: 3, input: { email: 'c@example.com' }, token: next.token }],
@@ -229,7 +230,7 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   expect(
     await leases.leaseLookups(database.db, {
       run,
-      emails: false,
+      bulk: [{ kinds: ['email'], singly: false }],
       limit: 100,
       token: randomUUID(),
       leaseMs: MINUTE,
@@ -252,8 +253,8 @@ test.each([
     deadlineMs: MINUTE,
   })
   const id = job?.id ?? ''
-  const delivered = { id, jobId: null, state: 'completed' as const, reason: null, isOpen: false }
-  await inTransaction(database.db, (tx) => completeJobsFromDeliveries(tx, [], [delivered], 0))
+  const delivered = { id, jobId: null, state: 'completed' as const, reason: null, isOpen: false, graceMs: 0 }
+  await inTransaction(database.db, (tx) => completeJobsFromDeliveries(tx, [], [delivered]))
   const unchanged = { reason: null, attempts: 1, jobId: null, requestIds: null, notBefore: null }
   await jobs.recordJobSubmissions(database.db, [
     { id, token, ...answer, ...unchanged, submittedAt: null, finishedAt: null },

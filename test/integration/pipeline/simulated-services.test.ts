@@ -9,7 +9,8 @@ import { pollJob, recordPolls } from '../../../src/pipeline/poll.ts'
 import { toFetchedDelivery } from '../../../src/pipeline/receive.ts'
 import { recoverAbandoned } from '../../../src/pipeline/recover.ts'
 import { settleReceived } from '../../../src/pipeline/settle.ts'
-import { postJob, recordSubmissions, toSubmissionResult } from '../../../src/pipeline/submit.ts'
+import { recordSubmissions, toSubmissionResult } from '../../../src/pipeline/record-submissions.ts'
+import { postJob } from '../../../src/pipeline/submit.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 import { insertDeliveries } from '../../../src/store/deliveries.ts'
@@ -21,7 +22,7 @@ import { listDaySpend } from '../../../src/store/spend.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { QUEUE_PENDING } from '../../support/queue-pending.ts'
+import { BULK, QUEUE_PENDING } from '../../support/queue-pending.ts'
 import { PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
 import { serveRaw } from '../../unit/service/loopback-service.ts'
 
@@ -215,7 +216,7 @@ class Batch {
   async #lookUp(): Promise<void> {
     const leased = await leases.leaseLookups(database.db, {
       run: this.#run,
-      emails: true,
+      bulk: BULK,
       limit: 100_000,
       token: randomUUID(),
       leaseMs: HOUR,

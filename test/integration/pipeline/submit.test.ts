@@ -96,7 +96,7 @@ test('bulk calls take slots like single calls, and release them', async () => {
   await expect.poll(() => slots.mayContinue('normal')).toBe(false)
   expect(calls.posted).toBe(0)
   slots.release(2)
-  expect(await ticking).toMatchObject({ submitted: 5, emails: 500, calls: 5 })
+  expect(await ticking).toMatchObject({ submitted: 5, inputs: 500, calls: 5 })
   expect(calls.posted).toBe(5)
   expect(calls.maxInFlight).toBe(2)
   expect(slots.free('normal')).toBe(2)
@@ -113,7 +113,7 @@ test('one tick posts what is permitted a few calls at a time', async () => {
   const { signal } = new AbortController()
   expect(await submit.submitJobs(deps, run, { signal })).toMatchObject({
     calls: 5,
-    emails: 500,
+    inputs: 500,
     isFull: false,
   })
   // Of the last four permits two found no job: nothing more is asked for.

@@ -9,6 +9,7 @@ import * as lookups from '../../../src/store/lookups.ts'
 import { hasPendingLookups, prunePending } from '../../../src/store/pending-lookups.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { BULK } from '../../support/queue-pending.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // Pending lookups are leased or become jobs, each once, whatever else takes some of them at the same moment.
@@ -49,7 +50,7 @@ const want = (count: number, kind?: 'email' | 'domain') =>
   inTransaction(database.db, (tx) => wantLookups(tx, toLookups(count, kind), 's', RUN, [RUN, OTHER]))
 
 const lease = async (limit: number, token = randomUUID()) =>
-  (await leases.leaseLookups(database.db, { run: RUN, emails: true, limit, token, leaseMs: MINUTE })).map(
+  (await leases.leaseLookups(database.db, { run: RUN, bulk: BULK, limit, token, leaseMs: MINUTE })).map(
     ({ id }) => id,
   )
 
@@ -107,7 +108,7 @@ test('a job has no lookup that is gone', async () => {
 test('a lookup that was leased from a hundred, and came back, becomes a job with the others all the same', async () => {
   await want(100)
   const token = randomUUID()
-  const one = { run: RUN, emails: true, limit: 1, token, leaseMs: MINUTE }
+  const one = { run: RUN, bulk: BULK, limit: 1, token, leaseMs: MINUTE }
   expect(await leases.leaseLookups(database.db, one)).toHaveLength(1)
   await leases.releaseByToken(database.db, token)
   expect(sizes(await createJobs())).toEqual([100])
@@ -286,7 +287,7 @@ test.each<[string, () => Promise<readonly string[]>]>([
 test('of two statements at once, the second takes what the first has left', async () => {
   await want(250)
   const first = await begin()
-  const options = { run: RUN, emails: true, limit: 120, leaseMs: MINUTE }
+  const options = { run: RUN, bulk: BULK, limit: 120, leaseMs: MINUTE }
   const leased = await leases.leaseLookups(first, { ...options, token: randomUUID() })
   const made = createJobs({ count: 2 })
   await database.untilBlocked()
@@ -309,7 +310,7 @@ test('the queue of a run that is over is deleted', async () => {
 test('a lookup that two entries list is submitted once', async () => {
   await want(3)
   await database.query(`
-    insert into fillrate.pending_lookups (run_id, is_bulk, is_company, size, lookup_ids) values (1, true, false, 2, '{1,2}')`)
+    insert into fillrate.pending_lookups (run_id, kind, sync_only, size, lookup_ids) values (1, 'email', false, 2, '{1,2}')`)
   const [job] = await createJobs({ count: 1 })
   expect(job?.emails).toEqual(['0@x.example', '1@x.example', '2@x.example'])
   expect(await entrySizes()).toEqual([])

@@ -30,7 +30,7 @@ import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { LIST_FOR_RUNS, QUEUE_PENDING } from '../../support/queue-pending.ts'
+import { BULK, LIST_FOR_RUNS, QUEUE_PENDING } from '../../support/queue-pending.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
 
 const TABLES = [
@@ -127,7 +127,7 @@ const reverting = written.map(({ id, ...change }) => ({
   undoes: id,
 }))
 
-const options = { run: RUN, emails: true, limit: PENDING, leaseMs: 60_000 }
+const options = { run: RUN, bulk: BULK, limit: PENDING, leaseMs: 60_000 }
 
 // A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
 describe.each<[string, { readonly before: readonly string[]; readonly after: readonly string[] }]>([
@@ -212,7 +212,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
         expect(made).toHaveLength(1)
       },
     ],
-    ['check for a job to submit', (tx) => jobs.findSubmittable(tx, RUN, 50)],
+    ['check for a job to submit', (tx) => jobs.findSubmittable(tx, RUN, [{ kinds: ['email'], least: 50 }])],
     ['list abandoned rows', (tx) => listAbandonedRows(tx, 'contacts', [], '', 1_000)],
     ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],

@@ -66,7 +66,8 @@ test('what a budget pays is shared over the sources, and adds up', () => {
 
 describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
-  const auto = { route: 'auto', bulkPossible: true, firstPollMs: null, size: 100 } as const
+  const emails = { kinds: ['email'], size: 100, results: 'webhook', needsWebhook: true } as const
+  const auto = { route: 'auto', usesWebhook: true, firstPollMs: null, bulkCalls: [emails] } as const
   test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
     expect(estimateCalls(toRequest(250), auto, 50)).toEqual({
       person: 3,
@@ -91,13 +92,14 @@ describe('call estimates match the calls of a run', () => {
     })
   })
   test('jobs of another size, and none below a minimum above it', () => {
-    const ten = { ...auto, size: 10 }
+    const ten = { ...auto, bulkCalls: [{ ...emails, size: 10 }] }
     expect(estimateCalls(toRequest(42), ten, 2)).toMatchObject({ person: 3, bulk: 5 })
     expect(estimateCalls(toRequest(41), ten, 2)).toMatchObject({ person: 4, bulk: 4 })
     expect(estimateCalls(toRequest(42), ten, 50)).toMatchObject({ person: 45, bulk: 0 })
   })
   test('jobs that are fetched, once each at least', () => {
-    const fetched = { ...auto, firstPollMs: 10_000 }
+    const polled = { ...emails, results: 'poll', needsWebhook: false } as const
+    const fetched = { ...auto, bulkCalls: [polled], firstPollMs: 10_000 }
     expect(estimateCalls(toRequest(250), fetched, 50)).toMatchObject({ bulk: 3, polls: 3, total: 13 })
     expect(estimateCalls(toRequest(49), fetched, 50)).toMatchObject({ bulk: 0, polls: 0 })
   })

@@ -47,7 +47,7 @@ describe('a valid configuration', () => {
       },
       adapter: BUILT_IN_SERVICE,
       service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1, account: null },
-      bulk: { minimum: 50, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
+      bulk: { minimum: null, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
       refreshAfterMs: 90 * 86_400_000,
       retryNotFoundAfterMs: 30 * 86_400_000,
       attempts: 5,

@@ -3,45 +3,53 @@ import { describe, expect, test } from 'vitest'
 import { matchResults } from '../../../src/domain/matching.ts'
 
 const emails = ['a@x.example', 'b@x.example', 'c@x.example']
-const result = (requestId: string | null, email: string | null = null) => ({ requestId, email })
+const result = (requestId: string | null, ...names: readonly (string | null | undefined)[]) => ({
+  requestId,
+  names: names.filter((name) => name != null),
+})
 
 describe('a result is matched to its input by', () => {
   test('the identifiers in the 202, as a map, or as a list whose order is declared', () => {
     const results = [result('r3'), result('r1'), result('r2')]
-    const list = { emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
+    const list = { identifiers: emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
     expect(matchResults(list, results)).toEqual([2, 0, 1])
     const map = { 'a@x.example': 'r1', 'B@x.example': 'r2', 'c@x.example': 'r3' }
-    expect(matchResults({ emails, requestIds: map }, results)).toEqual([2, 0, 1])
+    expect(matchResults({ identifiers: emails, requestIds: map }, results)).toEqual([2, 0, 1])
   })
   test('the email itself as identifier, in any case', () => {
     expect(
-      matchResults({ emails, requestIds: null }, [result('C@X.example'), result('a@x.example')]),
+      matchResults({ identifiers: emails, requestIds: null }, [result('C@X.example'), result('a@x.example')]),
     ).toEqual([2, 0])
   })
   test('the email in its data', () => {
     expect(
-      matchResults({ emails, requestIds: null }, [result('x', 'b@x.example'), result('y', 'a@x.example')]),
+      matchResults({ identifiers: emails, requestIds: null }, [
+        result('x', 'b@x.example'),
+        result('y', 'a@x.example'),
+      ]),
     ).toEqual([1, 0])
   })
   test('its position, if that is declared, the counts are equal and nothing contradicts it', () => {
     const results = [result('x'), result('y', 'b@x.example'), result('z')]
-    expect(matchResults({ emails, requestIds: null, isOrdered: true }, results)).toEqual([0, 1, 2])
+    expect(matchResults({ identifiers: emails, requestIds: null, isOrdered: true }, results)).toEqual([
+      0, 1, 2,
+    ])
   })
   test('a number that counts the inputs from 0 or 1, if that is declared', () => {
-    const job = { emails, requestIds: null, isOrdered: true }
+    const job = { identifiers: emails, requestIds: null, isOrdered: true }
     expect(matchResults(job, [result('2'), result('0'), result('1')])).toEqual([2, 0, 1])
     expect(matchResults(job, [result('3'), result('1'), result('2')])).toEqual([2, 0, 1])
   })
   test('elimination: all others stand at the places of the inputs that they name', () => {
     const results = [result('x', emails[0]), result('y'), result('z', emails[2])]
-    expect(matchResults({ emails, requestIds: null }, results)).toEqual([0, 1, 2])
-    expect(matchResults({ emails: emails.slice(0, 1), requestIds: null }, [result('x')])).toEqual([0])
+    expect(matchResults({ identifiers: emails, requestIds: null }, results)).toEqual([0, 1, 2])
+    expect(matchResults({ identifiers: emails.slice(0, 1), requestIds: null }, [result('x')])).toEqual([0])
   })
 })
 
 describe('the misses that are left', () => {
   const miss = (requestId: string | null) => ({ ...result(requestId), isMiss: true })
-  const job = { emails: [...emails, 'd@x.example'], requestIds: null }
+  const job = { identifiers: [...emails, 'd@x.example'], requestIds: null }
   const [a, b] = [result('ra', 'a@x.example'), result('rb', 'b@x.example')]
 
   test('are those of the inputs that are left, where there is a result for each and all others are named', () => {
@@ -62,7 +70,7 @@ describe('the misses that are left', () => {
     }
     expect(matchResults(given, [miss('x'), b, miss('rd'), a])).toEqual([null, 1, 3, 0])
     // A member that was erased is known by nothing.
-    const erased = { ...job, emails: [...emails, ''] }
+    const erased = { ...job, identifiers: [...emails, ''] }
     expect(matchResults(erased, [miss('x'), b, miss('y'), a])).toEqual([null, 1, null, 0])
   })
 })
@@ -76,17 +84,17 @@ describe('an order that is not declared', () => {
 
   test('is proven by results that name their inputs, and stand at their places too often for chance', () => {
     for (const requestIds of [null, ids]) {
-      expect(matchResults({ emails: many, requestIds }, named([3, 50, 99]))).toEqual(all)
-      const tooFew = matchResults({ emails: many, requestIds }, named([3, 50]))
+      expect(matchResults({ identifiers: many, requestIds }, named([3, 50, 99]))).toEqual(all)
+      const tooFew = matchResults({ identifiers: many, requestIds }, named([3, 50]))
       expect(tooFew).toEqual(all.map((n) => (n === 3 || n === 50 ? n : null)))
     }
   })
   test('proves nothing where no result names its input: they may come as they became ready', () => {
     const numbers = ids.map((_, n) => result(String(n)))
     for (const results of [named([]), numbers, many.map(() => result(null))]) {
-      expect(matchResults({ emails: many, requestIds: null }, results)).toEqual(many.map(() => null))
+      expect(matchResults({ identifiers: many, requestIds: null }, results)).toEqual(many.map(() => null))
       // A sorted list is no order of submission either.
-      expect(matchResults({ emails: many, requestIds: ids.toSorted() }, results)).toEqual(
+      expect(matchResults({ identifiers: many, requestIds: ids.toSorted() }, results)).toEqual(
         many.map(() => null),
       )
     }
@@ -94,7 +102,7 @@ describe('an order that is not declared', () => {
   test('of a list of identifiers is disproved by one result that names the input of another place', () => {
     const sorted = ids.toSorted()
     const results = named([0, 1, 10, 11])
-    const places = matchResults({ emails: many, requestIds: sorted }, results)
+    const places = matchResults({ identifiers: many, requestIds: sorted }, results)
     expect(places).toEqual(all.map((n) => ([0, 1, 10, 11].includes(n) ? n : null)))
   })
 })
@@ -109,7 +117,9 @@ test('10,000 results that share one identifier are read once each', () => {
     },
   }))
   expect(
-    matchResults({ emails, requestIds: { [emails[0] ?? '']: 'r1' } }, results).every((at) => at === null),
+    matchResults({ identifiers: emails, requestIds: { [emails[0] ?? '']: 'r1' } }, results).every(
+      (at) => at === null,
+    ),
   ).toBe(true)
   expect(read).toBe(results.length)
 })
@@ -118,30 +128,30 @@ describe('a result is not matched by its position', () => {
   const none = [null, null, null]
   test('if a known one is elsewhere', () => {
     const results = [result('x', 'b@x.example'), result('y'), result('z')]
-    expect(matchResults({ emails, requestIds: null }, results)).toEqual([1, null, null])
+    expect(matchResults({ identifiers: emails, requestIds: null }, results)).toEqual([1, null, null])
   })
   test('if one names an address that was not submitted', () => {
     const byData = [result('x', 'z@z.example'), result('y'), result('z')]
-    expect(matchResults({ emails, requestIds: null }, byData)).toEqual(none)
+    expect(matchResults({ identifiers: emails, requestIds: null }, byData)).toEqual(none)
     const byId = [result('z@z.example'), result('y'), result('z')]
-    expect(matchResults({ emails, requestIds: null }, byId)).toEqual(none)
+    expect(matchResults({ identifiers: emails, requestIds: null }, byId)).toEqual(none)
   })
   test('if the counts differ, or the job of the delivery is uncertain', () => {
     const results = [result('x'), result('y'), result('z')]
-    expect(matchResults({ emails, requestIds: null }, results.slice(1))).toEqual([null, null])
-    expect(matchResults({ emails, requestIds: null }, results, false)).toEqual(none)
-    expect(matchResults({ emails, requestIds: ['x', 'y', 'z'] }, results, false)).toEqual(none)
+    expect(matchResults({ identifiers: emails, requestIds: null }, results.slice(1))).toEqual([null, null])
+    expect(matchResults({ identifiers: emails, requestIds: null }, results, false)).toEqual(none)
+    expect(matchResults({ identifiers: emails, requestIds: ['x', 'y', 'z'] }, results, false)).toEqual(none)
   })
   test('if the results are not in the order of the identifiers in the 202, though it lists only some', () => {
     const requestIds = ['r1', 'r3']
     const disordered = [result('r3'), result('e2'), result('r1')]
-    expect(matchResults({ emails, requestIds, isOrdered: true }, disordered)).toEqual(none)
+    expect(matchResults({ identifiers: emails, requestIds, isOrdered: true }, disordered)).toEqual(none)
     const inOrder = [result('r1'), result('e2'), result('r3')]
-    expect(matchResults({ emails, requestIds, isOrdered: true }, inOrder)).toEqual([0, 1, 2])
+    expect(matchResults({ identifiers: emails, requestIds, isOrdered: true }, inOrder)).toEqual([0, 1, 2])
   })
   test('if the 202 named every member, and this is none of its identifiers', () => {
     const results = [result('r1'), result('r2'), result('q9')]
-    const job = { emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
+    const job = { identifiers: emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
     expect(matchResults(job, results)).toEqual([0, 1, null])
   })
 })
@@ -149,67 +159,78 @@ describe('a result is not matched by its position', () => {
 describe('a list of identifiers in the 202', () => {
   test('that is shorter than the job implies no order: the service rejected an address', () => {
     const results = [result('r1', 'b@x.example'), result('r2', 'c@x.example')]
-    expect(matchResults({ emails, requestIds: ['r1', 'r2'] }, results)).toEqual([1, 2])
-    expect(matchResults({ emails, requestIds: ['r1', 'r2'] }, [result('r1'), result('r2')])).toEqual([
-      null,
-      null,
-    ])
+    expect(matchResults({ identifiers: emails, requestIds: ['r1', 'r2'] }, results)).toEqual([1, 2])
+    expect(
+      matchResults({ identifiers: emails, requestIds: ['r1', 'r2'] }, [result('r1'), result('r2')]),
+    ).toEqual([null, null])
   })
   test('of addresses names these addresses, in any order', () => {
     const sorted = emails.toReversed()
     const results = emails.map((email) => result(email, email))
-    expect(matchResults({ emails, requestIds: sorted }, results)).toEqual([0, 1, 2])
-    expect(matchResults({ emails, requestIds: sorted }, [result('c@x.example')])).toEqual([2])
+    expect(matchResults({ identifiers: emails, requestIds: sorted }, results)).toEqual([0, 1, 2])
+    expect(matchResults({ identifiers: emails, requestIds: sorted }, [result('c@x.example')])).toEqual([2])
   })
   test('whose order is disproved by one data.email is not used for the others', () => {
     const requestIds = ['r3', 'r1', 'r2']
     const results = [result('r1', 'a@x.example'), result('r2'), result('r3', 'c@x.example')]
-    expect(matchResults({ emails, requestIds }, results.slice(0, 2))).toEqual([0, null])
+    expect(matchResults({ identifiers: emails, requestIds }, results.slice(0, 2))).toEqual([0, null])
   })
   test('with a misplaced address or a duplicate identifier is not used', () => {
-    expect(matchResults({ emails, requestIds: ['r1', 'a@x.example', 'r3'] }, [result('r3')])).toEqual([null])
-    expect(matchResults({ emails, requestIds: ['r1', 'r1', 'r3'] }, [result('r3')])).toEqual([null])
+    expect(
+      matchResults({ identifiers: emails, requestIds: ['r1', 'a@x.example', 'r3'] }, [result('r3')]),
+    ).toEqual([null])
+    expect(matchResults({ identifiers: emails, requestIds: ['r1', 'r1', 'r3'] }, [result('r3')])).toEqual([
+      null,
+    ])
   })
 })
 
 describe('a contradictory result is used for no input', () => {
   test('an identifier of one member beside the data.email of another', () => {
-    expect(matchResults({ emails, requestIds: null }, [result('a@x.example', 'b@x.example')])).toEqual([null])
+    expect(
+      matchResults({ identifiers: emails, requestIds: null }, [result('a@x.example', 'b@x.example')]),
+    ).toEqual([null])
     const map = { 'a@x.example': 'r1' }
-    expect(matchResults({ emails, requestIds: map }, [result('r1', 'b@x.example')])).toEqual([null])
+    expect(matchResults({ identifiers: emails, requestIds: map }, [result('r1', 'b@x.example')])).toEqual([
+      null,
+    ])
   })
   test('one identifier for two results, unless their data.email decides', () => {
     const requestIds = ['r1', 'r2', 'r3']
     const both = [result('r1'), { ...result('r1'), content: { title: 'other' } }]
-    expect(matchResults({ emails, requestIds }, both)).toEqual([null, null])
+    expect(matchResults({ identifiers: emails, requestIds }, both)).toEqual([null, null])
     const named = [result('r1', 'a@x.example'), { ...result('r1'), content: { title: 'other' } }]
-    expect(matchResults({ emails, requestIds }, named)).toEqual([0, null])
+    expect(matchResults({ identifiers: emails, requestIds }, named)).toEqual([0, null])
   })
   test('but a duplicate result counts once', () => {
     const twice = [result('r1'), result('r1'), result('r2')]
-    expect(matchResults({ emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }, twice)).toEqual([
-      0, 0, 1,
-    ])
+    expect(
+      matchResults({ identifiers: emails, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }, twice),
+    ).toEqual([0, 0, 1])
   })
 })
 
 describe('the only result of a single lookup that was accepted for later', () => {
   test('is matched, also if the record has another address or the lookup none', () => {
     const other = [result('x', 'other@y.example')]
-    expect(matchResults({ emails: [''], requestIds: null, isSingle: true }, other)).toEqual([0])
-    expect(matchResults({ emails: ['a@x.example'], requestIds: null, isSingle: true }, other)).toEqual([0])
-    expect(matchResults({ emails: ['a@x.example'], requestIds: null }, other)).toEqual([null])
+    expect(matchResults({ identifiers: [''], requestIds: null, isSingle: true }, other)).toEqual([0])
+    expect(matchResults({ identifiers: ['a@x.example'], requestIds: null, isSingle: true }, other)).toEqual([
+      0,
+    ])
+    expect(matchResults({ identifiers: ['a@x.example'], requestIds: null }, other)).toEqual([null])
   })
 
   test('is not, if it is named after another address', () => {
     const named = [result('b@x.example', 'b@x.example')]
-    expect(matchResults({ emails: ['a@x.example'], requestIds: null, isSingle: true }, named)).toEqual([null])
-    expect(matchResults({ emails: [''], requestIds: null, isSingle: true }, named)).toEqual([0])
+    expect(matchResults({ identifiers: ['a@x.example'], requestIds: null, isSingle: true }, named)).toEqual([
+      null,
+    ])
+    expect(matchResults({ identifiers: [''], requestIds: null, isSingle: true }, named)).toEqual([0])
   })
 })
 
 test('an address matches in any form of its host', () => {
-  const job = { emails: ['ada@xn--bcher-kva.example', 'b@x.example'], requestIds: null }
+  const job = { identifiers: ['ada@xn--bcher-kva.example', 'b@x.example'], requestIds: null }
   expect(matchResults(job, [result('q', ' Ada@Bücher.example ')])).toEqual([0])
 })
 
@@ -220,7 +241,7 @@ test('no input gets two different results, whatever is delivered', () => {
       fc.array(
         fc.record({
           requestId: identifier,
-          email: fc.constantFrom(...emails, 'z@z.example', null),
+          names: fc.subarray([...emails, 'z@z.example'], { maxLength: 1 }),
           content: fc.nat(1),
         }),
         { maxLength: 6 },
@@ -228,7 +249,7 @@ test('no input gets two different results, whatever is delivered', () => {
       fc.constantFrom(null, ['r1', 'r2', 'r3'], { 'a@x.example': 'r2' }),
       fc.boolean(),
       (results, requestIds, isCertain) => {
-        const places = matchResults({ emails, requestIds }, results, isCertain)
+        const places = matchResults({ identifiers: emails, requestIds }, results, isCertain)
         const used = new Map<number, string>()
         places.forEach((place, at) => {
           if (place === null) return

@@ -4,7 +4,7 @@ import { backoffMs, keyPauseMs, retryDelayMs } from '../../../src/domain/backoff
 import { afterDelivery, afterSubmit, isTerminalStatus, toJobId } from '../../../src/domain/job.ts'
 import { afterCall, type CallEvent } from '../../../src/domain/lookup.ts'
 import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
-import { defaultBulkMinimum, routeEmails } from '../../../src/domain/route.ts'
+import { defaultBulkMinimum, routeLookups } from '../../../src/domain/route.ts'
 
 const rules = { attempts: 3, refreshAfterMs: 90_000, retryNotFoundAfterMs: 30_000 }
 const applyCall = (event: CallEvent, attempts = 0) => afterCall({ attempts }, event, rules, 1_000, 0.5)
@@ -189,29 +189,28 @@ test('a rejected key is tried again after 1, 5 and then every 15 minutes', () =>
   expect([1, 2, 3, 4, 50].map((rejections) => keyPauseMs(rejections) / 60_000)).toEqual([1, 5, 15, 15, 15])
 })
 
-describe('emails are requested', () => {
+describe('lookups that may go in bulk are requested', () => {
   const at = { option: 'auto', bulkPossible: true, picking: false, minimum: 50, size: 100 } as const
   test('in bulk from the minimum, and singly if fewer are left', () => {
-    expect(routeEmails(at)).toEqual({ bulkFrom: 50, singly: 'when_fewer' })
+    expect(routeLookups(at)).toEqual({ bulkFrom: 50, singly: 'when_fewer' })
   })
   test('only in full jobs while rows are being picked', () => {
-    expect(routeEmails({ ...at, picking: true })).toEqual({ bulkFrom: 100, singly: 'never' })
+    expect(routeLookups({ ...at, picking: true })).toEqual({ bulkFrom: 100, singly: 'never' })
   })
   test('singly if deliveries are impossible, or if the option is sync', () => {
-    expect(routeEmails({ ...at, bulkPossible: false })).toEqual({ bulkFrom: null, singly: 'now' })
-    expect(routeEmails({ ...at, option: 'sync' })).toEqual({ bulkFrom: null, singly: 'now' })
+    expect(routeLookups({ ...at, bulkPossible: false })).toEqual({ bulkFrom: null, singly: 'now' })
+    expect(routeLookups({ ...at, option: 'sync' })).toEqual({ bulkFrom: null, singly: 'now' })
   })
   test('in bulk however few, if the option is bulk', () => {
-    expect(routeEmails({ ...at, option: 'bulk' })).toEqual({ bulkFrom: 1, singly: 'never' })
+    expect(routeLookups({ ...at, option: 'bulk' })).toEqual({ bulkFrom: 1, singly: 'never' })
   })
   test('in jobs of the size that the service takes', () => {
     const picking = { ...at, picking: true }
-    expect(routeEmails({ ...picking, minimum: 5, size: 10 }).bulkFrom).toBe(10)
-    expect(routeEmails({ ...picking, minimum: 50, size: 10 }).bulkFrom).toBe(50)
-    expect(routeEmails({ ...picking, minimum: 50, size: 1_000 }).bulkFrom).toBe(1_000)
+    expect(routeLookups({ ...picking, minimum: 5, size: 10 }).bulkFrom).toBe(10)
+    expect(routeLookups({ ...picking, minimum: 50, size: 10 }).bulkFrom).toBe(50)
+    expect(routeLookups({ ...picking, minimum: 50, size: 1_000 }).bulkFrom).toBe(1_000)
   })
   test('in bulk from half a job on by default, and from two where the results are in the answer', () => {
-    expect(defaultBulkMinimum(null)).toBe(50)
     expect(defaultBulkMinimum({ size: 100, results: 'webhook' })).toBe(50)
     expect(defaultBulkMinimum({ size: 1_000, results: 'webhook' })).toBe(50)
     expect(defaultBulkMinimum({ size: 25, results: 'webhook' })).toBe(13)

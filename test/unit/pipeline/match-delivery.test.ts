@@ -31,7 +31,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     members: addresses.map((email) => ({
       id: service.people.indexOf(email),
       kind: 'email',
-      email,
+      identifier: email,
       open: key === service.jobs[0]?.key,
     })),
   }))

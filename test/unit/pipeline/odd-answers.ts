@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { afterSubmit } from '../../../src/domain/job.ts'
 import { afterCall } from '../../../src/domain/lookup.ts'
+import { toJobInputs } from '../../../src/domain/service/job-inputs.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { callService } from '../../../src/pipeline/look-up/call-service.ts'
 import { pollJob } from '../../../src/pipeline/poll.ts'
@@ -88,7 +89,7 @@ export async function createCalls(
         id: `job${id}`,
         run: 1,
         attempts: attempts.get(`job${id}`) ?? 1,
-        emails: [emailOf(id, isOdd)],
+        ...toJobInputs({ emails: [emailOf(id, isOdd)] }),
       }
       const { event, stop } = await postJob(deps, job, observer)
       const fields = afterSubmit(job, event, RULES, 0, 0)
@@ -99,7 +100,15 @@ export async function createCalls(
     poll: (id: string) =>
       pollJob(
         deps,
-        { id, jobId: id, emails: [], polls: 1, submittedAt: new Date(0), deadlineAt: new Date(DEADLINE_MS) },
+        {
+          id,
+          jobId: id,
+          emails: [],
+          inputs: [],
+          polls: 1,
+          submittedAt: new Date(0),
+          deadlineAt: new Date(DEADLINE_MS),
+        },
         observer,
       ),
   }

@@ -59,7 +59,7 @@ async function deliver({ isPicking }: { readonly isPicking: boolean }): Promise<
     .tasks()
     .flatMap(({ name, start }) => (['call', 'settle'].includes(name) ? [start()] : []))
   await vi.advanceTimersByTimeAsync(0)
-  onSubmitted({ submitted: 3, emails: 300, answered: 0, calls: 3, isFull: false, stop: null })
+  onSubmitted({ submitted: 3, inputs: 300, answered: 0, calls: 3, isFull: false, stop: null })
   for (let job = 0; job < 3; job++) {
     received++
     deliveries.notify()

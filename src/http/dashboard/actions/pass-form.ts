@@ -8,9 +8,9 @@ import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Actions } from '../../../actions/actions.ts'
 
 const ROUTES: Readonly<Record<RouteOption, string>> = {
-  auto: 'automatic: bulk for many emails',
+  auto: 'automatic: bulk for many lookups',
   sync: 'one call a lookup',
-  bulk: 'emails in bulk jobs',
+  bulk: 'lookups in bulk jobs',
 }
 
 /** The budget without another one, and whether a run may have a condition in SQL. */

@@ -11,9 +11,9 @@ const STATE_MEANINGS: Readonly<Record<JobGroup['state'], string>> = {
   submitting: 'being submitted or retried',
   submitted: 'accepted by the service; waiting for its delivery',
   in_doubt: 'submission may have arrived; not repeated',
-  expired: 'no delivery in time; its emails are looked up one by one',
+  expired: 'no delivery in time; its inputs are looked up one by one',
   failed: 'the service reported a failure; delivered results are used',
-  rejected: 'rejected by the service; its emails are looked up one by one',
+  rejected: 'rejected by the service; its inputs are looked up one by one',
   completed: 'delivered',
 }
 
@@ -53,14 +53,14 @@ function groupsSection({ groups, readAt }: JobsPageData): Html {
           cell: ({ state }) => html`<a class="plain" href="/jobs?state=${state}">${stateBadge(state)}</a>`,
         },
         { name: 'jobs', kind: 'number', cell: ({ jobs }) => formatCount(jobs) },
-        { name: 'emails', kind: 'number', cell: ({ emails }) => formatCount(emails) },
+        { name: 'inputs', kind: 'number', cell: ({ emails }) => formatCount(emails) },
         { name: 'oldest', cell: ({ oldest }) => timeAgo(oldest, readAt) },
         { name: 'deadline', cell: (group) => deadlineCell(group, readAt) },
         { name: 'meaning', kind: 'text', cell: ({ state }) => STATE_MEANINGS[state] },
       ],
       groups,
       {
-        none: html`No bulk jobs yet. A run submits emails in jobs where the service takes them in bulk and
+        none: html`No bulk jobs yet. A run submits lookups in jobs where the service takes them in bulk and
           enough of them wait; <code>fillrate check</code> says whether it does.`,
       },
     ),
@@ -84,7 +84,7 @@ const listSection = ({ jobs, state, readAt }: JobsPageData): Html =>
           cell: ({ key, job_id: id }) => html`<code class="short">${id ?? key}</code>`,
         },
         { name: 'state', cell: (job) => stateBadge(job.state) },
-        { name: 'emails', kind: 'number', cell: ({ size }) => formatCount(size) },
+        { name: 'inputs', kind: 'number', cell: ({ size }) => formatCount(size) },
         { name: 'attempts', kind: 'number', cell: ({ attempts }) => formatCount(attempts) },
         { name: 'run', cell: ({ run }) => run !== null && html`<a href="/runs/${run}">${run}</a>` },
         { name: 'submitted', cell: ({ submitted_at: at }) => at && timeAgo(at, readAt) },

@@ -1,0 +1,24 @@
+import type { LookupKind } from '../identifiers/kind.ts'
+import type { GivenInputs, JobInput, JobInputs } from './messages.ts'
+
+/** The inputs of a job in both of their forms. */
+export function toJobInputs(given: GivenInputs): JobInputs {
+  const inputs = 'inputs' in given ? given.inputs : given.emails.map((email) => ({ email }))
+  return { inputs, emails: inputs.map(({ email = '' }: JobInput) => email) }
+}
+
+/** The inputs of a job as they are stored, in the service's field names. Null: erased. */
+export const readStoredInputs = (stored: readonly (Readonly<Record<string, string>> | null)[]): JobInputs =>
+  toJobInputs({
+    inputs: stored.map((one) => {
+      const { linkedin_url: linkedinUrl, ...input } = one ?? {}
+      return linkedinUrl === undefined ? input : { linkedinUrl }
+    }),
+  })
+
+/** What an input is identified by. */
+export function kindOfInput(input: JobInput): LookupKind {
+  if (input.domain !== undefined) return 'domain'
+  if (input.email !== undefined) return 'email'
+  return input.linkedinUrl === undefined ? 'name_company' : 'linkedin_url'
+}
