@@ -1,6 +1,5 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { isDeepStrictEqual } from 'node:util'
 import { ConfigProblems } from '../config/problems.ts'
 import { listVariables } from '../config/service-environment.ts'
 import { parseService } from '../config/service.ts'
@@ -9,6 +8,7 @@ import { isOAuth } from '../domain/service/auth.ts'
 import type { BulkAcceptance, JobInputs } from '../domain/service/messages.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { Service } from '../domain/service/service.ts'
+import { roundCredits } from '../domain/spend.ts'
 import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
 import {
   BannedError,
@@ -18,15 +18,10 @@ import {
   ServiceError,
   UnauthorizedError,
 } from '../service/errors.ts'
-import {
-  normalizeDelivery,
-  parseEvent,
-  parseResult,
-  readOwnDelivery,
-  writeDelivery,
-} from '../webhook/event.ts'
+import { normalizeDelivery, parseEvent, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
 import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
+import { findDifferences, readResults } from './case-results.ts'
 
 /** What a lookup came to, in the words that a run uses. */
 export type CaseOutcome =
@@ -43,6 +38,8 @@ export type CaseOutcome =
   /** Of a job that is fetched: not ready, or not there any more. */
   | 'pending'
   | 'results'
+  /** A page of results. */
+  | 'more'
   | 'gone'
 
 /**
@@ -60,19 +57,22 @@ export type CaseOutcome =
  */
 export interface ServiceCase {
   readonly name: string
-  /** `emails`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`. */
+  /** `emails`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`; `cursor`: of a further page of its results. */
   readonly input:
     | PersonInput
     | CompanyInput
     | { readonly emails: readonly string[] }
-    | { readonly jobId: string; readonly inputs?: JobInputs }
+    | { readonly jobId: string; readonly inputs?: JobInputs; readonly cursor?: string }
   readonly request?: Partial<SentRequest>
   readonly answer: CannedAnswer
   readonly expect: {
     readonly outcome: CaseOutcome
     readonly record?: Readonly<Record<string, unknown>>
     readonly confidence?: number | null
+    /** Of a lookup, or of a whole job if the service says it. */
     readonly credits?: number
+    /** Of the page that is fetched next. */
+    readonly cursor?: string
     readonly jobId?: string | null
     readonly requestIds?: BulkAcceptance['requestIds']
     /** Of a bulk job whose results are in the answer, or fetched. */
@@ -92,6 +92,7 @@ export interface DeliveryCase {
     | {
         readonly jobId?: string | null
         readonly status?: string | null
+        readonly credits?: number
         readonly results?: readonly ExpectedResult[]
       }
 }
@@ -102,6 +103,8 @@ interface ExpectedResult {
   readonly email?: string | null
   readonly record?: Readonly<Record<string, unknown>>
   readonly confidence?: number | null
+  /** What the service says that it cost. */
+  readonly credits?: number
 }
 
 /** What happened in one case; `mismatches` is empty if everything is as expected. */
@@ -175,8 +178,8 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
       request,
       understood,
       mismatches: [
-        ...(request === null ? ['nothing was sent'] : compare('request', request, expected)),
-        ...compare('', understood, expect),
+        ...(request === null ? ['nothing was sent'] : findDifferences('request', request, expected)),
+        ...findDifferences('', understood, expect),
       ],
     }
   } finally {
@@ -193,14 +196,11 @@ export async function understand(
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
     if ('jobId' in input) {
-      const reading = await client.fetchJob({ jobId: input.jobId, emails: input.inputs?.emails ?? [] })
-      if (reading.outcome !== 'results') return reading
-      const { delivery, outcome } = reading
-      return {
-        outcome,
-        status: delivery.status,
-        results: readResults(service, writeDelivery(delivery, 'job')),
-      }
+      const { jobId, cursor = null, inputs } = input
+      const reading = await client.fetchJob({ jobId, cursor, emails: inputs?.emails ?? [] })
+      if (reading.outcome !== 'results' && reading.outcome !== 'more') return reading
+      const { delivery, ...rest } = reading
+      return { ...rest, status: delivery.status, ...readResults(service, writeDelivery(delivery, 'job')) }
     }
     if ('emails' in input) {
       const webhookUrl = 'https://fillrate.example/webhooks/enrichment/1'
@@ -209,7 +209,7 @@ export async function understand(
         outcome: 'accepted',
         jobId,
         requestIds,
-        ...(delivery && { results: readResults(service, writeDelivery(delivery, 'answer')) }),
+        ...(delivery && readResults(service, writeDelivery(delivery, 'answer'))),
       }
     }
     const response = await ('domain' in input ? client.enrichCompany(input) : client.enrichPerson(input))
@@ -226,6 +226,8 @@ function creditsOfResponse(
   response: LookupResponse,
 ): { credits?: number } {
   if (response.outcome === 'accepted') return {}
+  const { credits: stated } = response
+  if (typeof stated === 'number') return { credits: roundCredits(stated) }
   return { credits: credits.of(toLookupKind(input), response.outcome === 'found' ? response.record : null) }
 }
 
@@ -255,7 +257,7 @@ function runDelivery(
   const understood = isSigned(service, bytes, headers, secret)
     ? readDelivery(service, bytes, inputs ?? null)
     : { signature: 'invalid' }
-  return { name, request: null, understood, mismatches: compare('', understood, expect) }
+  return { name, request: null, understood, mismatches: findDifferences('', understood, expect) }
 }
 
 /** Whether a delivery has a right signature: its own one, or one that is made here. Always, for a service that signs nothing. */
@@ -280,34 +282,5 @@ function readDelivery(
   const parsed = parseEvent(body)
   if (!parsed.ok) return { unreadable: parsed.reason }
   const { jobId, status } = parsed.event
-  return { jobId, status, results: readResults(service, body) }
-}
-
-function readResults(service: Service, body: Buffer): unknown[] {
-  const parsed = parseEvent(body)
-  if (!parsed.ok) return []
-  return parsed.event.results.map(({ requestId, data }) => {
-    const { found, record, confidence, email, fault } = parseResult(data, 'person', service)
-    const outcome = fault !== null ? 'unreadable' : found ? 'found' : 'not_found'
-    return { requestId, outcome, record, confidence, email, ...(fault !== null && { fault }) }
-  })
-}
-
-/** How a value differs from the expected one, in the fields that are given. */
-function compare(place: string, value: unknown, expected: unknown): string[] {
-  if (typeof expected === 'object' && expected !== null) {
-    if (Array.isArray(expected)) {
-      if (!Array.isArray(value) || value.length !== expected.length)
-        return [`${place}: ${JSON.stringify(value)}, expected ${expected.length} items`]
-      return expected.flatMap((item, index) => compare(`${place}[${index}]`, value[index], item))
-    }
-    if (typeof value !== 'object' || value === null)
-      return [`${place || 'the result'}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
-    return Object.entries(expected).flatMap(([key, inner]) =>
-      compare(place === '' ? key : `${place}.${key}`, (value as Record<string, unknown>)[key], inner),
-    )
-  }
-  return isDeepStrictEqual(value, expected)
-    ? []
-    : [`${place}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
+  return { jobId, status, ...readResults(service, body) }
 }

@@ -151,7 +151,7 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
     select coalesce(run_id, 0), m.source, 'bulk', count(*) filter (where m.n = 1),
            count(*) filter (where m.n = 1 and call = 'retried'), count(*) filter (where m.n = 1 and call = 'throttled'),
            coalesce(sum(m.size::bigint) filter (where "mayBeBilled"), 0),
-           sum(coalesce(credits_by_source ->> m.source, m.size)::bigint) filter (where "mayBeBilled")
+           sum(coalesce(credits_by_source ->> m.source, m.size)::numeric) filter (where "mayBeBilled")
       from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
      where call is not null group by 1, 2`.execute(db)
 }

@@ -138,6 +138,8 @@ export interface Schema extends ObservationTables {
     lookup_ids: number[]
     members_by_source: DefaultJson
     credits_by_source: Json | null
+    credits: number | null
+    is_cost_stated: Generated<boolean>
     request_ids: Json | null
     not_before: Date | null
     lease_token: string | null
@@ -149,6 +151,8 @@ export interface Schema extends ObservationTables {
     release_at: Date | null
     poll_at: Date | null
     polls: Generated<number>
+    cursor: string | null
+    pages: Generated<number>
     is_async_answer: Generated<boolean>
   }
   /** Credits null: as many as lookups. */

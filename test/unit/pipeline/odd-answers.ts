@@ -99,7 +99,16 @@ export async function createCalls(
     poll: (id: string) =>
       pollJob(
         deps,
-        { id, jobId: id, emails: [], polls: 1, submittedAt: new Date(0), deadlineAt: new Date(DEADLINE_MS) },
+        {
+          id,
+          jobId: id,
+          emails: [],
+          cursor: null,
+          pages: 0,
+          polls: 1,
+          submittedAt: new Date(0),
+          deadlineAt: new Date(DEADLINE_MS),
+        },
         observer,
       ),
   }
