@@ -52,7 +52,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       reason text,
       failed_for text,
       budget_name text,
-      lookups_spent integer not null default 0,
+      lookups_spent numeric not null default 0,
       spent_by_source jsonb not null default '{}',
       owner text not null,
       lease_token uuid not null,
@@ -73,7 +73,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.budgets (
       name text collate "C" primary key,
-      lookups_spent bigint not null default 0 check (lookups_spent >= 0),
+      lookups_spent numeric not null default 0 check (lookups_spent >= 0),
       spent_by_source jsonb not null default '{}',
       created_at timestamptz not null default now()
     )`.execute(db)
@@ -144,7 +144,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       input jsonb not null,
       source text,
       job_key uuid,
-      credits_reserved smallint,
+      credits_reserved numeric,
       attempts integer not null default 0 check (attempts >= 0),
       state text collate "C" not null,
       reason text,
@@ -432,9 +432,11 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   // service's. `is_async_answer`: the service accepted a single lookup and answers it later; its only result belongs to
   // that lookup, whatever identifier the result carries. `release_at`: the job is finished and some of its inputs have no
   // result. Until then a further delivery may bring them; afterwards they are requested again, one by one.
-  // `poll_at`: when it is fetched next, if nothing is delivered before. `polls`: how often it was.
+  // `poll_at`: when it is fetched next, if nothing is delivered before. `polls`: how often it was. `cursor`: where its next page
+  // is; null: its results begin. `pages`: how many wait in `deliveries` for the last one.
   // `members_by_source`: how many of its lookups were requested for each source. `credits_by_source`: the most that these
-  // may cost, settled with their results; null: one credit each, known when the job is accepted.
+  // may cost, settled with their results; null: one credit each, known when the job is accepted. `credits`: what is counted of the
+  // job so far; `is_cost_stated`: the service has said what the whole job costs.
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
@@ -450,6 +452,8 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       is_company boolean not null default false,
       members_by_source jsonb not null default '{}',
       credits_by_source jsonb,
+      credits numeric,
+      is_cost_stated boolean not null default false,
       is_async_answer boolean not null default false,
       request_ids jsonb,
       not_before timestamptz,
@@ -462,6 +466,8 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       release_at timestamptz,
       poll_at timestamptz,
       polls integer not null default 0,
+      cursor text,
+      pages integer not null default 0,
       check (cardinality(lookup_ids) = size),
       check ((lease_token is null) = (leased_until is null)),
       check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
@@ -483,6 +489,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   // One verified webhook event. `id`: of the job and the content, because a service may number its events by job, and send
   // one again with more in it. `service_id`: the service of the process that received it, whose processes alone read and settle
   // it; null: not configured there. `quarantined_results` counts results that match no input of the job and were not used.
+  // `partial`: a page of the results of a job, in the order of `event_id`; the last one makes a delivery of them.
   await sql`
     create table fillrate.deliveries (
       id uuid primary key default gen_random_uuid(),
@@ -490,7 +497,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       service_id smallint,
       job_key uuid,
       job_id text collate "C",
-      state text not null check (state in ('received', 'settled', 'orphaned', 'quarantined')),
+      state text not null check (state in ('partial', 'received', 'settled', 'orphaned', 'quarantined')),
       reason text,
       quarantined_results integer not null default 0,
       received_at timestamptz not null default now(),
@@ -512,6 +519,9 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`create index deliveries_orphaned on fillrate.deliveries (job_id) where state = 'orphaned'`.execute(
     db,
   )
+  await sql`create index deliveries_partial on fillrate.deliveries (job_key) where state = 'partial'`.execute(
+    db,
+  )
   await sql`create index deliveries_by_job on fillrate.deliveries (job_key)`.execute(db)
   await sql`create index deliveries_by_age on fillrate.deliveries (received_at)`.execute(db)
   await sql`
@@ -524,7 +534,8 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   // doubt, of which `retried` and `throttled` (429) brought none; `lookups` that the service answered or accepted in a
   // job; `in_doubt`: lookups beside these that may be billed, because the answer was lost. `credits`: what the answers
   // cost; `credits_in_doubt`: the most that lost answers, and results that are not there yet, may cost (both null where each
-  // lookup costs one); `returned`: what lookups cost less than their budget was charged. Never deleted with the run.
+  // lookup costs one); `returned`: what lookups cost less than their budget was charged. Never deleted with the run. All three are
+  // decimals, because services bill parts of a credit.
   // The statement that stores an answer appends an entry, in the same transaction, so that the sum is exact after any crash, and
   // concurrent statements do not wait for one another. Recovery adds the entries up.
   await sql`
@@ -538,9 +549,9 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
       throttled bigint not null default 0,
       lookups bigint not null default 0,
       in_doubt bigint not null default 0,
-      credits bigint,
-      credits_in_doubt bigint,
-      returned bigint not null default 0,
+      credits numeric,
+      credits_in_doubt numeric,
+      returned numeric not null default 0,
       is_entry boolean not null default true
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
   await sql`create index spend_by_run on fillrate.spend (run_id)`.execute(db)
@@ -559,7 +570,7 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
              case when j.is_company then 'company' else 'bulk' end,
              m.size * (j.billed - j.was_billed), m.size * (j.doubtful - j.was_doubtful),
              case when j.credits_by_source is not null then 0 end,
-             (j.credits_by_source ->> m.source)::integer
+             (j.credits_by_source ->> m.source)::numeric
                * (greatest(j.billed, j.doubtful) - greatest(j.was_billed, j.was_doubtful))
         from (
           select n.*, (n.submitted_at is not null)::integer as billed, (o.submitted_at is not null)::integer as was_billed,

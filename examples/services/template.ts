@@ -54,7 +54,8 @@ export default defineService({
   // Default: X-RateLimit-Limit, -Remaining and -Reset, or RateLimit-*, in any of the usual forms.
   rate: { headers: { limit: 'x-quota', remaining: 'x-quota-left', reset: 'x-quota-reset' } },
 
-  // A hit and a miss cost one credit by default.
+  // A hit and a miss cost one credit by default. Parts of one are written as such: 0.5. If answers state what they cost, `read` says
+  // it: { outcome: 'found', record, confidence, credits }.
   credits: { hit: 1, miss: 0 },
 
   // What outputs may copy.

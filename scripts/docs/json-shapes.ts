@@ -94,8 +94,8 @@ const spendFields = {
   calls: count('calls answered, or in doubt'),
   lookups: count('lookups billed: answered by the service, or accepted in a job'),
   in_doubt: count('lookups beside these that may be billed, because the answer was lost'),
-  credits: count('credits billed; only where a lookup does not cost one').optional(),
-  credits_in_doubt: count('the most credits that may be billed beside these').optional(),
+  credits: number('credits billed; only where a lookup does not cost one').optional(),
+  credits_in_doubt: number('the most credits that may be billed beside these').optional(),
   cost: orNull(money.describe('of `lookups`, or of `credits`, at the configured price; null without one')),
 }
 const spend = object(spendFields).meta({ id: 'spend' })
@@ -190,7 +190,7 @@ const scheduleEntry = object({
 }).meta({ id: 'schedule-entry' })
 const forecast = object({
   lookups: count('lookups foreseen, those already billed included'),
-  credits: count('only where a lookup does not cost one').optional(),
+  credits: number('only where a lookup does not cost one').optional(),
   cost: orNull(money.describe('of these; null without a price')),
 }).meta({ id: 'forecast' })
 
@@ -329,8 +329,8 @@ const spendReport = object({
       run: orNull(count('the run; null: a budget of the day')),
       source: orNull(text('the part of this source; null: all')),
       limit: orNull(count('in lookups or `unit`; null: unlimited')),
-      spent: count('what runs have claimed; a claim comes before the request'),
-      left: orNull(count('what may still be claimed; null: unlimited')),
+      spent: number('what runs have claimed; a claim comes before the request'),
+      left: orNull(number('what may still be claimed; null: unlimited')),
       used_up_at: orNull(time('foreseen at the pace of today; null: not today, or it is used up already')),
     }),
   ),
@@ -511,7 +511,7 @@ export const JSON_SHAPES = {
     cost: object({
       lookups: count('lookups that would be requested within the budget'),
       max_lookups: count('the same, if each row of a cascade reaches its last identifier'),
-      credits: counts({ min: 'at least', max: 'at most: what a run reserves' })
+      credits: object({ min: number('at least'), max: number('at most: what a run reserves') })
         .optional()
         .describe('of these, in credits; only where a lookup does not cost one'),
       amount: orNull(money.describe('of `lookups`; null without a price')),

@@ -1,6 +1,5 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { isDeepStrictEqual } from 'node:util'
 import { ConfigProblems } from '../config/problems.ts'
 import { listVariables } from '../config/service-environment.ts'
 import { parseService } from '../config/service.ts'
@@ -9,6 +8,7 @@ import { isOAuth } from '../domain/service/auth.ts'
 import { kindOfInput, toJobInputs } from '../domain/service/job-inputs.ts'
 import type { BulkAcceptance, GivenInputs, JobInputs } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
+import { roundCredits } from '../domain/spend.ts'
 import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
 import {
   BannedError,
@@ -18,15 +18,10 @@ import {
   ServiceError,
   UnauthorizedError,
 } from '../service/errors.ts'
-import {
-  normalizeDelivery,
-  parseEvent,
-  parseResult,
-  readOwnDelivery,
-  writeDelivery,
-} from '../webhook/event.ts'
+import { normalizeDelivery, parseEvent, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
 import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
+import { findDifferences, readResults } from './case-results.ts'
 
 /** What a lookup came to, in the words that a run uses. */
 export type CaseOutcome =
@@ -43,6 +38,8 @@ export type CaseOutcome =
   /** Of a job that is fetched: not ready, or not there any more. */
   | 'pending'
   | 'results'
+  /** A page of results. */
+  | 'more'
   | 'gone'
 
 /**
@@ -60,19 +57,22 @@ export type CaseOutcome =
  */
 export interface ServiceCase {
   readonly name: string
-  /** `emails` or `inputs`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`. */
+  /** `emails` or `inputs`: a bulk job. `jobId`: a job is fetched, which was submitted with `inputs`; `cursor`: of a further page of its results. */
   readonly input:
     | PersonInput
     | CompanyInput
     | GivenInputs
-    | { readonly jobId: string; readonly inputs?: GivenInputs }
+    | { readonly jobId: string; readonly inputs?: GivenInputs; readonly cursor?: string }
   readonly request?: Partial<SentRequest>
   readonly answer: CannedAnswer
   readonly expect: {
     readonly outcome: CaseOutcome
     readonly record?: Readonly<Record<string, unknown>>
     readonly confidence?: number | null
+    /** Of a lookup, or of a whole job if the service says it. */
     readonly credits?: number
+    /** Of the page that is fetched next. */
+    readonly cursor?: string
     readonly jobId?: string | null
     readonly requestIds?: BulkAcceptance['requestIds']
     /** Of a bulk job whose results are in the answer, or fetched. */
@@ -92,6 +92,7 @@ export interface DeliveryCase {
     | {
         readonly jobId?: string | null
         readonly status?: string | null
+        readonly credits?: number
         readonly results?: readonly ExpectedResult[]
       }
 }
@@ -103,6 +104,8 @@ interface ExpectedResult {
   readonly email?: string | null
   readonly record?: Readonly<Record<string, unknown>>
   readonly confidence?: number | null
+  /** What the service says that it cost. */
+  readonly credits?: number
 }
 
 /** What happened in one case; `mismatches` is empty if everything is as expected. */
@@ -176,8 +179,8 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
       request,
       understood,
       mismatches: [
-        ...(request === null ? ['nothing was sent'] : compare('request', request, expected)),
-        ...compare('', understood, expect),
+        ...(request === null ? ['nothing was sent'] : findDifferences('request', request, expected)),
+        ...findDifferences('', understood, expect),
       ],
     }
   } finally {
@@ -194,14 +197,15 @@ export async function understand(
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
     if ('jobId' in input) {
+      const { jobId, cursor = null } = input
       const inputs = toJobInputs(input.inputs ?? { emails: [] })
-      const reading = await client.fetchJob({ jobId: input.jobId, ...inputs })
-      if (reading.outcome !== 'results') return reading
-      const { delivery, outcome } = reading
+      const reading = await client.fetchJob({ jobId, cursor, ...inputs })
+      if (reading.outcome !== 'results' && reading.outcome !== 'more') return reading
+      const { delivery, ...rest } = reading
       return {
-        outcome,
+        ...rest,
         status: delivery.status,
-        results: readResults(service, writeDelivery(delivery, 'job'), inputs),
+        ...readResults(service, writeDelivery(delivery, 'job'), inputs),
       }
     }
     if (isJob(input)) {
@@ -211,9 +215,7 @@ export async function understand(
         outcome: 'accepted',
         jobId,
         requestIds,
-        ...(delivery && {
-          results: readResults(service, writeDelivery(delivery, 'answer'), toJobInputs(input)),
-        }),
+        ...(delivery && readResults(service, writeDelivery(delivery, 'answer'), toJobInputs(input))),
       }
     }
     const response = await ('domain' in input ? client.enrichCompany(input) : client.enrichPerson(input))
@@ -230,6 +232,8 @@ function creditsOfResponse(
   response: LookupResponse,
 ): { credits?: number } {
   if (response.outcome === 'accepted') return {}
+  const { credits: stated } = response
+  if (typeof stated === 'number') return { credits: roundCredits(stated) }
   return { credits: credits.of(kindOfInput(input), response.outcome === 'found' ? response.record : null) }
 }
 
@@ -257,7 +261,7 @@ function runDelivery(
   const understood = isSigned(service, bytes, headers, secret)
     ? readDelivery(service, bytes, inputs === undefined ? null : toJobInputs(inputs))
     : { signature: 'invalid' }
-  return { name, request: null, understood, mismatches: compare('', understood, expect) }
+  return { name, request: null, understood, mismatches: findDifferences('', understood, expect) }
 }
 
 /** Whether a delivery has a right signature: its own one, or one that is made here. Always, for a service that signs nothing. */
@@ -282,38 +286,5 @@ function readDelivery(
   const parsed = parseEvent(body)
   if (!parsed.ok) return { unreadable: parsed.reason }
   const { jobId, status } = parsed.event
-  return { jobId, status, results: readResults(service, body, job) }
-}
-
-function readResults(service: Service, body: Buffer, job: JobInputs | null): unknown[] {
-  const parsed = parseEvent(body)
-  if (!parsed.ok) return []
-  const isCompany = job?.inputs.some(({ domain }) => domain !== undefined) ?? service.person === null
-  return parsed.event.results.map(({ requestId, index, data, raw }) => {
-    const read = isCompany
-      ? parseResult(data ?? raw, 'company', service)
-      : parseResult(data, 'person', service)
-    const { found, record, confidence, email, fault } = read
-    const outcome = fault !== null ? 'unreadable' : found ? 'found' : 'not_found'
-    return { requestId, index, outcome, record, confidence, email, ...(fault !== null && { fault }) }
-  })
-}
-
-/** How a value differs from the expected one, in the fields that are given. */
-function compare(place: string, value: unknown, expected: unknown): string[] {
-  if (typeof expected === 'object' && expected !== null) {
-    if (Array.isArray(expected)) {
-      if (!Array.isArray(value) || value.length !== expected.length)
-        return [`${place}: ${JSON.stringify(value)}, expected ${expected.length} items`]
-      return expected.flatMap((item, index) => compare(`${place}[${index}]`, value[index], item))
-    }
-    if (typeof value !== 'object' || value === null)
-      return [`${place || 'the result'}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
-    return Object.entries(expected).flatMap(([key, inner]) =>
-      compare(place === '' ? key : `${place}.${key}`, (value as Record<string, unknown>)[key], inner),
-    )
-  }
-  return isDeepStrictEqual(value, expected)
-    ? []
-    : [`${place}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
+  return { jobId, status, ...readResults(service, body, job) }
 }

@@ -105,7 +105,8 @@ interface PlayedJob {
   readonly from: AlignedJobs['from']
   readonly to: AlignedJobs['to']
   readonly places: AlignedJobs['places']
-  polls: number
+  /** By cursor. */
+  readonly polls: Map<string | null, number>
 }
 
 /** The calls that a stand-in has answered with a job. */
@@ -121,7 +122,7 @@ class PlayedJobs {
     this.#cases = cases
     this.#ids = new Set(cases.flatMap(({ input }) => ('jobId' in input ? [input.jobId] : [])))
     // As the cases have them, they can be polled without a submission.
-    for (const id of this.#ids) this.#jobs.set(id, { of: id, from: [], to: [], places: [], polls: 0 })
+    for (const id of this.#ids) this.#jobs.set(id, { of: id, from: [], to: [], places: [], polls: new Map() })
   }
 
   submit(bulk: BulkCall, request: SentRequest): CannedAnswer {
@@ -169,7 +170,7 @@ class PlayedJobs {
         ...(requestIds[places[n] ?? 0] ?? []).map((one) => `${one}-${id}-${n + 1}`),
       ]),
       places,
-      polls: 0,
+      polls: new Map<string | null, number>(),
     }
     this.#jobs.set(id, job)
     return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to, places), of, id) }
@@ -180,9 +181,20 @@ class PlayedJobs {
     const { poll } = this.#service
     if (poll === null) return null
     for (const [id, job] of this.#jobs) {
-      if (!isSame(toSent(poll, id), request)) continue
-      const played = this.#cases.filter(({ input }) => 'jobId' in input && input.jobId === job.of)
-      const answer = played[Math.min(job.polls++, played.length - 1)]?.answer
+      const ofJob = this.#cases.filter(({ input }) => 'jobId' in input && input.jobId === job.of)
+      const cursors = [
+        ...new Set(ofJob.flatMap(({ input }) => ('jobId' in input && input.cursor) || [])),
+        null,
+      ]
+      const cursor = cursors.find((one) =>
+        isSame(toSent({ ...poll, build: (jobId: string) => poll.build(jobId, one) }, id), request),
+      )
+      if (cursor === undefined) continue
+      // Each page has its own cases. The results begin where there is no cursor.
+      const played = ofJob.filter(({ input }) => 'jobId' in input && (input.cursor ?? null) === cursor)
+      const nth = job.polls.get(cursor) ?? 0
+      job.polls.set(cursor, nth + 1)
+      const answer = played[Math.min(nth, played.length - 1)]?.answer
       if (answer === undefined) return NO_CASE
       return { ...answer, body: renameJob(fitAnswer(answer.body, job.from, job.to, job.places), job.of, id) }
     }

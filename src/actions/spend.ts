@@ -7,6 +7,7 @@ import {
   type LookupBudget,
   type Money,
   resolveSourceBudgets,
+  roundCredits,
   type SpendAmount,
   sumSpend,
 } from '../domain/spend.ts'
@@ -138,7 +139,7 @@ export async function readSpend(
 
 const scaleSpend = ({ lookups, credits, cost }: SpendAmount, factor: number): Forecast => ({
   lookups: Math.round(lookups * factor),
-  ...(credits !== undefined && { credits: Math.round(credits * factor) }),
+  ...(credits !== undefined && { credits: Math.max(credits, Math.round(credits * factor)) }),
   cost: cost && { ...cost, amount: Math.round(cost.amount * factor * 100) / 100 },
 })
 
@@ -214,7 +215,7 @@ function listParts(
     source,
     limit,
     spent,
-    left: limit === null ? null : Math.max(0, limit - spent),
+    left: limit === null ? null : Math.max(0, roundCredits(limit - spent)),
     used_up_at: limit === null || now === null ? null : foreseeExhaustion(spent, limit, now),
   })
   return [

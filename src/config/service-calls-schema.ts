@@ -116,7 +116,7 @@ export const pollEndpoint = z
   .strictObject(
     {
       method,
-      path: pathWith(['job_id']),
+      path: pathWith(['job_id', 'cursor']),
       query: aFunction.optional(),
       body: aFunction.optional(),
       form: booleanFlag.optional(),

@@ -42,10 +42,12 @@ const fields = z
   .optional()
 
 const EXPECTED_CREDITS =
-  'a whole number of credits; if the service bills parts of one, count in its smallest part'
-const credit = z.int({ error: EXPECTED_CREDITS }).min(0, { error: EXPECTED_CREDITS }).max(1_000, {
-  error: 'at most 1,000 credits',
-})
+  'a number of credits, with three decimals at most: 0.5 where the service bills half of one'
+const credit = z
+  .number({ error: EXPECTED_CREDITS })
+  .min(0, { error: EXPECTED_CREDITS })
+  .max(1_000, { error: 'at most 1,000 credits' })
+  .refine((credits) => Math.round(credits * 1_000) / 1_000 === credits, { error: EXPECTED_CREDITS })
 const creditsByInput = z
   .union(
     [

@@ -151,6 +151,16 @@ export function nextPollAt(
   return new Date(Math.min(now + delayMs, last))
 }
 
+/**
+ * Whether a page of results may bring a job further, so that it is stored and the next one is fetched at once. An empty one does not, nor
+ * one more than the job has inputs: a cursor that leads nowhere ends at the deadline, at growing intervals. Pure.
+ * @param pages stored so far
+ */
+export const isUsefulPage = (
+  { pages, size }: { readonly pages: number; readonly size: number },
+  results: number,
+): boolean => results > 0 && pages < size
+
 /** Identifiers up to this length are stored unchanged: an index entry of Postgres holds about 2,700 bytes. */
 const MAX_JOB_ID_LENGTH = 512
 
@@ -164,11 +174,13 @@ export function toJobId(value: unknown): string | null {
 }
 
 /**
+ *     partial (a page of results; with the last one they are one delivery)
  *     received ──▶ settled
  *        ├──▶ orphaned (signed, but for an unknown job; received again once the job is known)
  *        └──▶ quarantined (signed, but unreadable; kept unchanged, as in a dead letter queue)
  */
 export const Delivery = {
+  partial: 'partial',
   received: 'received',
   settled: 'settled',
   orphaned: 'orphaned',

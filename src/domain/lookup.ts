@@ -31,9 +31,9 @@ export interface FreshnessPolicy {
 
 /** The result of a call. `transient_error`: a fault of the service (5xx, timeout, lost connection, malformed 200). */
 export type CallEvent =
-  | { readonly type: 'found'; readonly record: unknown; readonly confidence: number | null }
-  | { readonly type: 'not_found' }
-  | { readonly type: 'rejected'; readonly reason: string }
+  | ({ readonly type: 'found'; readonly record: unknown; readonly confidence: number | null } & StatedCost)
+  | ({ readonly type: 'not_found' } & StatedCost)
+  | ({ readonly type: 'rejected'; readonly reason: string } & StatedCost)
   | ({ readonly type: 'transient_error'; readonly retryAfterMs: number | null } & FaultDetails)
   /** Undecided and not counted as an attempt: a 429, a rejected key, an open circuit, an interrupt before the response. */
   | {
@@ -44,6 +44,11 @@ export type CallEvent =
     }
   /** No connection: certainly not requested, and never an attempt. */
   | { readonly type: 'not_sent'; readonly reason: string }
+
+interface StatedCost {
+  /** What it cost, if the service says it. */
+  readonly credits?: number | null
+}
 
 interface FaultDetails {
   readonly reason: string

@@ -50,6 +50,12 @@ export interface SpendAmount extends Pick<
   readonly cost: Money | null
 }
 
+/**
+ * A sum of credits as it is in decimals: 0.1 + 0.2 is 0.3. Amounts have at most six of them, so that a rounded sum is exact, and
+ * equal sums are equal numbers.
+ */
+export const roundCredits = (sum: number): number => Math.round(sum * 1e6) / 1e6
+
 /** Adds up what was requested. @param price null: unknown */
 export function sumSpend(
   parts: readonly (SpendCounts & { readonly endpoint: CalledEndpoint })[],
@@ -62,9 +68,9 @@ export function sumSpend(
   for (const part of parts) {
     const { credits = part.lookups, credits_in_doubt: doubt = part.in_doubt } = part
     for (const name of ['calls', 'lookups', 'in_doubt'] as const) total[name] += part[name]
-    credited.credits += credits
-    credited.credits_in_doubt += doubt
-    if (part.endpoint === 'company') companies += credits
+    credited.credits = roundCredits(credited.credits + credits)
+    credited.credits_in_doubt = roundCredits(credited.credits_in_doubt + doubt)
+    if (part.endpoint === 'company') companies = roundCredits(companies + credits)
     if (credits !== part.lookups || doubt !== part.in_doubt) isFlat = false
   }
   const cost = costOf({ person: credited.credits - companies, company: companies }, price)

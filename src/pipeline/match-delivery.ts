@@ -10,10 +10,17 @@ import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries
 import type { Tx } from '../store/transaction.ts'
 import { type ParsedResult, parseResult, type ResultItem, type WebhookEvent } from '../webhook/event.ts'
 
+/** The answer to a lookup of a job. */
+export interface JobAnswer extends DeliveredResult {
+  readonly job: string
+}
+
 /** What one delivery means for its job. */
 export interface DeliverySettlement {
   readonly job: DeliveryJob
-  readonly answers: readonly DeliveredResult[]
+  readonly answers: readonly JobAnswer[]
+  /** What the service says that the whole job has cost; null: nothing. */
+  readonly credits: number | null
   /** It belongs to this job: nothing contradicts that, or one of its results matched. */
   readonly isForJob: boolean
   /** The status that ends the job; null: the delivery does not end it. */
@@ -90,7 +97,7 @@ const readAsPeople = (items: readonly ResultItem[]): ParsedResult[] =>
  * never done. A delivery that is not certain to belong to this job, and matches nothing of it, does not end it.
  */
 export function settleDelivery(
-  event: Pick<WebhookEvent, 'status' | 'results'>,
+  event: Pick<WebhookEvent, 'status' | 'results' | 'credits'>,
   candidates: readonly JobCandidate[],
   freshness: FreshnessPolicy,
   now: number,
@@ -106,7 +113,7 @@ export function settleDelivery(
   if (bestMatch === null) return null
   const { places: memberIndexes } = bestMatch
   const { job, isCertain } = bestMatch.candidate
-  const answers: DeliveredResult[] = []
+  const answers: JobAnswer[] = []
   const isReadAlike = service.readers.person === BUILT_IN_SERVICE.readers.person
   event.results.forEach((item, index) => {
     const member = job.members[memberIndexes[index] ?? -1]
@@ -117,14 +124,18 @@ export function settleDelivery(
       ? parseResult(item.data ?? item.raw, 'company', service)
       : ((isReadAlike ? readings[index] : undefined) ?? parseResult(item.data, 'person', service))
     if (parsed.fault !== null) return
+    const stated = item.credits ?? null
     if (parsed.found)
-      answers.push(answer(member, { type: 'found', record: parsed.record, confidence: parsed.confidence }))
-    else if (event.status === 'completed') answers.push(answer(member, { type: 'not_found' }))
+      answers.push(
+        answer(member, { type: 'found', record: parsed.record, confidence: parsed.confidence }, stated),
+      )
+    else if (event.status === 'completed') answers.push(answer(member, { type: 'not_found' }, stated))
   })
   const isForJob = isCertain || countMatched(memberIndexes) > 0
   return {
     job,
     answers,
+    credits: event.credits ?? null,
     isForJob,
     status: isForJob && isTerminalStatus(event.status) ? event.status : null,
     unmatched: memberIndexes.length - countMatched(memberIndexes),
@@ -133,14 +144,17 @@ export function settleDelivery(
   function answer(
     { id, kind, open }: DeliveryJob['members'][number],
     result: Parameters<typeof afterResult>[0],
-  ): DeliveredResult {
+    stated: number | null,
+  ): JobAnswer {
     const fields = {
       id,
+      job: job.id,
       requestedAt: job.createdAt,
       isOpen: open,
       ...afterResult(result, freshness, now),
     }
     const { credits } = service
+    if (stated !== null) return { ...fields, credits: stated }
     if (credits.isFlat || kind === null) return fields
     const record = result.type === 'found' ? (result.record as Record<string, unknown>) : null
     return { ...fields, credits: credits.of(kind, record) }
@@ -154,8 +168,8 @@ const countMatched = (memberIndexes: readonly (number | null)[]): number =>
  * Keeps one answer per lookup, and one more of a job that it has left: a record beats a miss, otherwise the first stays, as
  * if applied one by one.
  */
-export function mergeAnswers(answers: readonly DeliveredResult[]): DeliveredResult[] {
-  const byLookup = new Map<string, DeliveredResult>()
+export function mergeAnswers(answers: readonly JobAnswer[]): JobAnswer[] {
+  const byLookup = new Map<string, JobAnswer>()
   for (const answer of answers) {
     const key = `${answer.id} ${answer.isOpen}`
     const existing = byLookup.get(key)

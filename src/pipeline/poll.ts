@@ -1,5 +1,5 @@
 import { nextPollAt } from '../domain/job.ts'
-import type { JobProgress, ServiceDelivery } from '../domain/service/messages.ts'
+import type { JobProgress } from '../domain/service/messages.ts'
 import {
   MalformedResponseError,
   OutOfCreditsError,
@@ -15,7 +15,7 @@ import { traceCall } from '../util/trace.ts'
 import { firstPollMs, type CallDeps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, describeFailure, logCall, toCallAttributes } from './look-up/call-service.ts'
-import { toFetchedDelivery } from './receive.ts'
+import { storePages, toDeliveries } from './pages.ts'
 import { submitLeaseMs } from './submit.ts'
 
 /** Jobs fetched per tick. */
@@ -105,29 +105,27 @@ export async function recordPolls(
   polls: readonly Poll[],
 ): Promise<number> {
   const firstMs = firstPollMs(deps)
+  const scheduled = polls.map(({ job, reading, retryAfterMs }) => ({
+    id: job.id,
+    job,
+    reading,
+    // Pages that follow each other are no polls in vain.
+    pollAt: nextPollAt({ ...job, polls: job.polls - job.pages }, { firstMs, retryAfterMs }, deps.now()),
+  }))
   return inTransaction(deps.db, async (tx) => {
     const awaited = new Set(
       await jobs.schedulePolls(
         tx,
-        polls.map(({ job, retryAfterMs }) => ({
-          id: job.id,
-          pollAt: nextPollAt(job, { firstMs, retryAfterMs }, deps.now()),
-        })),
+        scheduled.map(({ id, job, pollAt }) => ({ id, polls: job.polls, pollAt })),
       ),
     )
-    const open = polls.filter(({ job }) => awaited.has(job.id))
-    const deliveries = open.flatMap(({ job: { id, polls: nth }, reading }) =>
-      reading.outcome === 'results'
-        ? [
-            toFetchedDelivery(`fetched:${id}:${nth}`, id, {
-              delivery: completed(reading.delivery),
-              raw: null,
-            }),
-          ]
-        : [],
-    )
+    const open = scheduled.filter(({ id }) => awaited.has(id))
+    await storePages(tx, deps, open)
+    const deliveries = await toDeliveries(tx, open)
     await insertDeliveries(tx, deliveries, deps.service)
-    const gone = open.filter(({ reading }) => reading.outcome === 'gone').map(({ job }) => job.id)
+    const gone = open
+      .filter(({ reading, job }) => reading.outcome === 'gone' && job.pages === 0)
+      .map(({ id }) => id)
     await jobs.expireGoneJobs(tx, gone)
     await requeueSingly(tx, gone, {
       reason: 'the service has no such job any more',
@@ -142,8 +140,3 @@ export async function recordPolls(
     return deliveries.length
   })
 }
-
-const completed = ({ status = 'completed', ...delivery }: ServiceDelivery): ServiceDelivery => ({
-  ...delivery,
-  status,
-})

@@ -123,11 +123,27 @@ export function toKeptAnswer(
   return { ...describeDelivery(null, { job, received: error.body, failure: error.message }), eventId }
 }
 
+/**
+ * A page of the results of a job, which is stored beside the others until the last one comes. The same page, fetched twice with one
+ * cursor, is the same delivery.
+ * @param job.pages how many are stored
+ */
+export function toPage(
+  job: { readonly id: string; readonly cursor: string | null; readonly pages: number },
+  delivery: ServiceDelivery,
+): deliveries.ReceivedDelivery {
+  const cursor = job.cursor === null ? '' : createHash('sha256').update(job.cursor).digest('hex')
+  const fetched = toFetchedDelivery(`page:${job.id}:${cursor}`, job.id, { delivery, raw: null })
+  if (fetched.state !== Delivery.received) return fetched
+  const eventId = `page:${job.id}:${String(job.pages).padStart(6, '0')}`
+  return { ...fetched, state: Delivery.partial, eventId }
+}
+
 /** Null: what the adapter's reader made of the results is no JSON. */
-function writeFetched({ jobId, status, results }: ServiceDelivery, eventId: string): Buffer | null {
+function writeFetched(delivery: ServiceDelivery, eventId: string): Buffer | null {
   try {
     // With the job that they name: results of another job are not used for the one that was fetched.
-    return writeDelivery({ jobId, status, results }, eventId)
+    return writeDelivery({ ...delivery, eventId: undefined }, eventId)
   } catch {
     return null
   }

@@ -1,5 +1,6 @@
 import * as deliveries from '../store/deliveries.ts'
 import { releaseDueJobs } from '../store/job-deliveries.ts'
+import { hasLeftPages } from '../store/job-polls.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import { prunePending } from '../store/pending-lookups.ts'
@@ -10,6 +11,7 @@ import { foldSpend } from '../store/spend.ts'
 import { inTransaction } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import type { Deps, RunPolicy } from './deps.ts'
+import { receiveLeftPages } from './pages.ts'
 
 const RECOVER_BATCH_SIZE = 1_000
 
@@ -43,6 +45,8 @@ export async function recoverAbandoned(
   const expiredLeases = hasLeases ? await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE) : 0
   if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
+  // First: a job of which results are stored does not expire before they are settled.
+  if (await hasLeftPages(deps.db)) await receiveLeftPages(deps.db, RECOVER_BATCH_SIZE)
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
   await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
   await foldRowCounts(deps.db)

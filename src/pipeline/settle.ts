@@ -1,5 +1,6 @@
 import { afterDelivery, Delivery, type TerminalStatus } from '../domain/job.ts'
 import { completeFromDelivery } from '../store/complete-lookups.ts'
+import { countJobCosts } from '../store/spend.ts'
 import { isTransient } from '../store/connectivity.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/job-deliveries.ts'
@@ -8,6 +9,7 @@ import { parseEvent } from '../webhook/event.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { dropErased } from './erasure.ts'
+import { costAnswers, toJobCost } from './job-costs.ts'
 import {
   bulkCallOf,
   findJobCandidates,
@@ -15,6 +17,7 @@ import {
   mergeAnswers,
   settleDelivery,
   type DeliverySettlement,
+  type JobAnswer,
 } from './match-delivery.ts'
 
 /** Deliveries per tick, 100 results each. */
@@ -133,9 +136,16 @@ function settleClaimed(
     const settled = redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs))
 
     const matchedDeliveries = settled.flatMap((one) => one.matched ?? [])
-    const answers = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
-    await completeFromDelivery(tx, answers)
-    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, matchedDeliveries))
+    const delivered = byJob(matchedDeliveries)
+    const merged = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
+    const answers = costAnswers(merged, delivered)
+    const stored = await completeFromDelivery(tx, answers)
+    const costs = toJobCosts(delivered, answers, stored)
+    await countJobCosts(
+      tx,
+      [...costs.values()].flatMap(({ beside }) => beside ?? []),
+    )
+    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, delivered, costs))
     traceBatch('fillrate.settle', startedAt, () => ({
       'fillrate.delivery.ids': claimed.map(({ eventId }) => eventId),
       'fillrate.job.keys': [...new Set(matchedDeliveries.map(({ settlement }) => settlement.job.id))],
@@ -195,28 +205,65 @@ function settleParsed(
   }
 }
 
-/** What the deliveries of a batch mean for their jobs, once per job. */
-function toDeliveredJobs(
-  { adapter, policy }: Pick<SettleDeps, 'adapter' | 'policy'>,
-  matchedDeliveries: readonly MatchedDelivery[],
-): jobs.DeliveredJob[] {
-  return [...Map.groupBy(matchedDeliveries, (one) => one.settlement.job.id).values()].map((jobDeliveries) => {
+/** A job, and what the deliveries of a batch mean for it. */
+interface JobDeliveries {
+  readonly job: jobs.DeliveryJob
+  /** The service's identifier of it, if a delivery has one. */
+  readonly jobId: string | null
+  readonly settlements: readonly DeliverySettlement[]
+}
+
+const byJob = (matchedDeliveries: readonly MatchedDelivery[]): JobDeliveries[] =>
+  [...Map.groupBy(matchedDeliveries, (one) => one.settlement.job.id).values()].map((jobDeliveries) => {
     const [{ settlement }] = jobDeliveries as [MatchedDelivery]
-    const { id, members } = settlement.job
-    const answered = new Set(
-      jobDeliveries.flatMap((one) => one.settlement.answers.map((answer) => answer.id)),
-    )
+    return {
+      job: settlement.job,
+      jobId: jobDeliveries.find((one) => one.jobId !== null)?.jobId ?? null,
+      settlements: jobDeliveries.map((one) => one.settlement),
+    }
+  })
+
+type JobCost = NonNullable<ReturnType<typeof toJobCost>>
+
+/** What the jobs cost of which anything is said, by their keys. */
+function toJobCosts(
+  delivered: readonly JobDeliveries[],
+  answers: readonly JobAnswer[],
+  stored: readonly JobAnswer[],
+): ReadonlyMap<string, JobCost> {
+  const [all, those] = [answers, stored].map((some) => Map.groupBy(some, ({ job }) => job)) as [
+    Map<string, JobAnswer[]>,
+    Map<string, JobAnswer[]>,
+  ]
+  return new Map(
+    delivered.flatMap((one) => {
+      const { id } = one.job
+      const cost = toJobCost(one, all.get(id) ?? [], those.get(id) ?? [])
+      return cost === null ? [] : [[id, cost] as const]
+    }),
+  )
+}
+
+/** What the deliveries of a batch mean for their jobs. */
+const toDeliveredJobs = (
+  { adapter, policy }: Pick<SettleDeps, 'adapter' | 'policy'>,
+  delivered: readonly JobDeliveries[],
+  costs: ReadonlyMap<string, JobCost>,
+): jobs.DeliveredJob[] =>
+  delivered.map(({ job, jobId, settlements }) => {
+    const { id, members } = job
+    const answered = new Set(settlements.flatMap(({ answers }) => answers.map((answer) => answer.id)))
     const unanswered = members.filter((member) => member.open && !answered.has(member.id)).length
-    const statuses = jobDeliveries.flatMap((one) => one.settlement.status ?? [])
+    const statuses = settlements.flatMap(({ status }) => status ?? [])
     const status: TerminalStatus | null = statuses.includes('completed') ? 'completed' : (statuses[0] ?? null)
+    const cost = costs.get(id)
     return {
       id,
-      jobId: jobDeliveries.find((one) => one.jobId !== null)?.jobId ?? null,
+      jobId,
       ...afterDelivery(status, unanswered),
       isOpen: unanswered > 0,
       // Nothing follows an answer.
-      graceMs:
-        (bulkCallOf(adapter, settlement.job)?.results ?? 'webhook') === 'webhook' ? policy.bulkGraceMs : 0,
+      graceMs: (bulkCallOf(adapter, job)?.results ?? 'webhook') === 'webhook' ? policy.bulkGraceMs : 0,
+      ...(cost && { credits: cost.credits, isCostStated: cost.isCostStated }),
     }
   })
-}

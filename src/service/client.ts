@@ -50,14 +50,14 @@ export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 export type { GivenInputs, JobInput } from '../domain/service/messages.ts'
 
 /**
- * The service's response about one person or company.
+ * The service's response about one person or company. `credits` is what it says that this has cost.
  * @example
  * if (response.outcome === 'accepted') console.log(`job ${response.jobId} will deliver it`)
  */
 export type LookupResponse =
   /** `record` is the JSON as received, without its wrapper; `confidence` is 0 to 1, or null for a company. */
-  | { outcome: 'found'; record: JsonObject; confidence: number | null }
-  | { outcome: 'not_found' }
+  | { outcome: 'found'; record: JsonObject; confidence: number | null; credits?: number | null | undefined }
+  | { outcome: 'not_found'; credits?: number | null | undefined }
   /** Accepted for later (202): the result is delivered by webhook, as a job of one. */
   | { outcome: 'accepted'; jobId: string | null }
 
@@ -210,20 +210,21 @@ export class EnrichmentClient {
   }
 
   /**
-   * Fetches a job whose results have not been delivered.
+   * Fetches a job whose results have not been delivered, or the page of them at `cursor`.
    * @throws TypeError if the service does not describe how
    * @example
    * const reading = await client.fetchJob({ jobId, emails })
    * if (reading.outcome === 'results') console.log(reading.delivery.results)
    */
   async fetchJob(
-    given: GivenInputs & { readonly jobId: string },
+    given: GivenInputs & { readonly jobId: string; readonly cursor?: string | null },
     options: CallOptions = {},
   ): Promise<JobProgress> {
     const { endpoint, build, read } = this.#require('poll')
-    const job = { jobId: given.jobId, ...toJobInputs(given) }
+    const { jobId, cursor = null } = given
+    const job = { jobId, cursor, ...toJobInputs(given) }
     const { response, own } = await this.#send(
-      { endpoint, parts: build(job.jobId), options },
+      { endpoint, parts: build(job.jobId, cursor), options },
       read && unlessRefused((answer) => read(answer, job)),
     )
     return own ?? readJob(this.#service.readDelivery, response, job)
@@ -312,12 +313,11 @@ const unlessRefused =
   (answer: ServiceAnswer): Reading | undefined => {
     const reading = read(answer)
     const isBelieved = answer.status < 400 || reading === undefined || isFailure(reading)
-    return isBelieved || !['accepted', 'results'].includes(reading.outcome) ? reading : undefined
+    return isBelieved || !['accepted', 'results', 'more'].includes(reading.outcome) ? reading : undefined
   }
 
 /** Nothing follows an answer, so it ends the job; a miss of one that is not complete would be no miss. */
-const toAnswered = ({ jobId, status = 'completed', results }: ServiceDelivery): ServiceDelivery => ({
-  jobId,
+const toAnswered = ({ status = 'completed', ...delivery }: ServiceDelivery): ServiceDelivery => ({
+  ...delivery,
   status: status === 'completed' ? status : 'failed',
-  results,
 })

@@ -83,6 +83,13 @@ export class BadRequestError extends ServiceError {
  */
 export class UnprocessableError extends ServiceError {
   readonly action = 'reject'
+  /** What the lookup cost all the same, if the service says it. */
+  readonly credits: number | null
+
+  constructor(message: string, details: ErrorDetails & { readonly credits?: number | null }) {
+    super(message, details)
+    this.credits = details.credits ?? null
+  }
 }
 
 /**

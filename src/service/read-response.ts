@@ -12,8 +12,10 @@ import {
   type ServiceDelivery,
   type ServiceFailure,
 } from '../domain/service/messages.ts'
+import { areCredits, withStatedCredits } from '../domain/service/credits.ts'
 import { applyMeaning } from '../domain/service/head.ts'
 import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
+import { cleanText } from '../domain/text.ts'
 import type { HttpExchange } from './exchange.ts'
 import type { Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from './bulk-response.ts'
@@ -38,8 +40,7 @@ export function readOwn<Reading extends OwnReading>(
   const parsed = parseResponseBody(body)
   try {
     const reading = read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
-    if (reading !== null) checkReading(reading)
-    return reading
+    return reading === null ? null : checkReading(reading)
   } catch (error) {
     if (status >= 300) return null
     const kind = error instanceof Error ? error.name : 'an exception'
@@ -53,15 +54,26 @@ const OUTCOMES: ReadonlySet<string> = new Set<(ServiceReading | BulkReading | Jo
   'not_found',
   'accepted',
   'results',
+  'more',
   'pending',
   'gone',
 ])
 
-/** A description in JavaScript is checked by no compiler. @throws TypeError */
-function checkReading(reading: OwnReading): void {
-  const hasDelivery = reading.outcome !== 'results' || ('delivery' in reading && isObject(reading.delivery))
-  if (!OUTCOMES.has(reading.outcome) || !hasDelivery) throw new TypeError('no reading')
+/**
+ * A reading as it is used from here on: with what its results are said to cost. A description in JavaScript is checked by no compiler.
+ * @throws TypeError
+ */
+function checkReading<Reading extends OwnReading>(reading: Reading): Reading {
+  const { outcome, delivery, cursor, credits } = reading as Readonly<Record<string, unknown>>
+  const hasResults = outcome === 'results' || outcome === 'more'
+  const isComplete = (!hasResults || isObject(delivery)) && (outcome !== 'more' || isCursor(cursor))
+  if (!OUTCOMES.has(reading.outcome) || !isComplete || !areCredits(credits)) throw new TypeError('no reading')
+  return hasResults ? { ...reading, delivery: withStatedCredits(delivery as ServiceDelivery) } : reading
 }
+
+/** It is stored as text. */
+const isCursor = (value: unknown): boolean =>
+  typeof value === 'string' && value !== '' && cleanText(value) === value
 
 export const isFailure = (reading: OwnReading): reading is ServiceFailure =>
   FAILURES.includes(reading.outcome as ServiceFailure['outcome'])
@@ -80,7 +92,10 @@ export function failureError(reading: ServiceFailure, response: RawResponse): Se
       // Whole: once the description is mended, it shows what was paid for.
       return malformedResponseError(reading.reason, response, true)
     case 'rejected':
-      return new UnprocessableError(reading.reason ?? 'the service does not accept this input', details)
+      return new UnprocessableError(reading.reason ?? 'the service does not accept this input', {
+        ...details,
+        credits: reading.credits ?? null,
+      })
     case 'transient':
       return new UnavailableError(reading.reason ?? 'the service is temporarily unavailable', details)
     case 'unauthorized':
@@ -103,11 +118,14 @@ export function readJob(
   if (!isObject(body)) return { outcome: 'pending' }
   let delivery: ServiceDelivery
   try {
-    delivery = readDelivery?.(body, job) ?? {
-      jobId: firstPresent(body, ['job_id', 'jobId']),
-      status: body['status'],
-      results: body['results'],
-    }
+    const own = readDelivery?.(body, job)
+    delivery = own
+      ? withStatedCredits(own)
+      : {
+          jobId: firstPresent(body, ['job_id', 'jobId']),
+          status: body['status'],
+          results: body['results'],
+        }
   } catch {
     // A mistake in the description. The job can be fetched again.
     throw malformedResponseError("what the service's reader of deliveries fails on", response)

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { roundCredits } from '../domain/spend.ts'
 import { PREPARED, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
@@ -32,7 +33,7 @@ const ofSpenderSql = sql<boolean>`run_id = any(case when r.budget_name is null t
 /** SQL: the sum that was returned, of all sources or of one. */
 const returnedSumSql = (of: RawBuilder<boolean>, source: string | null = null): RawBuilder<unknown> => sql`
   coalesce((select sum(returned) from ${returnedSql(of)} as x
-             where ${source}::text is null or x.source = ${source}::text), 0)::bigint`
+             where ${source}::text is null or x.source = ${source}::text), 0)`
 
 /** SQL: the same by source, as jsonb; null: nothing. */
 export const returnedBySourceSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`
@@ -53,9 +54,12 @@ export function toNetUsage({
 }: StoredUsage): Pick<BudgetUsage, 'lookups' | 'bySource'> {
   if (returned === null) return { lookups, bySource }
   return {
-    lookups: lookups - Object.values(returned).reduce((sum, credits) => sum + credits, 0),
+    lookups: roundCredits(lookups - Object.values(returned).reduce((sum, credits) => sum + credits, 0)),
     bySource: Object.fromEntries(
-      Object.entries(bySource).map(([source, charged]) => [source, charged - (returned[source] ?? 0)]),
+      Object.entries(bySource).map(([source, charged]) => [
+        source,
+        roundCredits(charged - (returned[source] ?? 0)),
+      ]),
     ),
   }
 }
@@ -63,7 +67,7 @@ export function toNetUsage({
 type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'>
 
 const usageColumnsSql = sql`
-           case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end as lookups,
+           case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end::float8 as lookups,
            case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
            r.budget_name is not null as "isShared",
            ${returnedBySourceSql(ofSpenderSql)} as returned`
@@ -117,20 +121,22 @@ export async function chargeBudget(
 ): Promise<boolean> {
   if (lookups === 0) return true
   const addedSql = (of: RawBuilder<unknown>) => sql`
-    lookups_spent = ${of}.lookups_spent + ${lookups}::integer,
+    lookups_spent = ${of}.lookups_spent + ${lookups}::numeric,
     spent_by_source = ${of}.spent_by_source || jsonb_build_object(${source}::text,
-      coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0) + ${lookups}::bigint)`
+      coalesce((${of}.spent_by_source ->> ${source}::text)::numeric, 0) + ${lookups}::numeric)`
   // What is unlimited needs no sums, which take longer to plan than the rest.
   const isCoveredSql = (of: RawBuilder<unknown>, runs: RawBuilder<boolean>) => {
-    const spentBySource = sql`coalesce((${of}.spent_by_source ->> ${source}::text)::bigint, 0)`
+    const spentBySource = sql`coalesce((${of}.spent_by_source ->> ${source}::text)::numeric, 0)`
     const isCovered = [
       ...(limits.run === null
         ? []
-        : [sql`${of}.lookups_spent + ${lookups}::bigint - ${returnedSumSql(runs)} <= ${limits.run}::bigint`]),
+        : [
+            sql`${of}.lookups_spent + ${lookups}::numeric - ${returnedSumSql(runs)} <= ${limits.run}::numeric`,
+          ]),
       ...(limits.source === null
         ? []
         : [
-            sql`${spentBySource} + ${lookups}::bigint - ${returnedSumSql(runs, source)} <= ${limits.source}::bigint`,
+            sql`${spentBySource} + ${lookups}::numeric - ${returnedSumSql(runs, source)} <= ${limits.source}::numeric`,
           ]),
     ]
     return isCovered.length === 0 ? sql`true` : sql`(${sql.join(isCovered, sql` and `)})`
@@ -166,7 +172,7 @@ interface DayBudget {
 /** Today's budget, in UTC: one row a day, charged in the transaction that claims lookups. */
 export async function readDayBudget(db: Connection, kind: DayBudgetKind = 'follow'): Promise<DayBudget> {
   const budget = sql<StoredUsage & Pick<DayBudget, 'name'>>`
-    select today.name, coalesce(b.lookups_spent, 0) as lookups, coalesce(b.spent_by_source, '{}') as "bySource",
+    select today.name, coalesce(b.lookups_spent, 0)::float8 as lookups, coalesce(b.spent_by_source, '{}') as "bySource",
            ${returnedBySourceSql(ofBudgetSql(sql`today.name`))} as returned
       from (select ${`${kind} `}::text || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
       left join fillrate.budgets b on b.name = today.name`
@@ -188,7 +194,7 @@ interface RunBudgetUsage extends BudgetUsage {
 export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> {
   const { rows } = await sql<RunBudgetUsage & StoredUsage>`
     select r.id, r.trigger = 'schedule' as "isScheduled", (r.options ->> 'budget')::bigint as "limit", r.sources,
-           coalesce(b.lookups_spent, r.lookups_spent) as lookups, coalesce(b.spent_by_source, r.spent_by_source) as "bySource",
+           coalesce(b.lookups_spent, r.lookups_spent)::float8 as lookups, coalesce(b.spent_by_source, r.spent_by_source) as "bySource",
            b.name is not null as "isShared",
            case when b.name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
                 else ${returnedBySourceSql(ofBudgetSql(sql`b.name`))} end as returned

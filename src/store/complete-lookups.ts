@@ -17,7 +17,8 @@ const DELIVERED_COLUMNS = {
   refreshAt: 'timestamptz',
   record: 'json',
   confidence: 'double precision',
-  credits: 'integer',
+  credits: 'double precision',
+  isSettled: 'boolean',
 } as const
 
 /** Columns of the result of a call. */
@@ -32,13 +33,13 @@ export const RESULT_COLUMNS = {
 } as const
 
 /**
- * SQL: of an updated lookup `l` with the result `v`: what it cost, what was reserved for it, and what of that is returned to
- * the budget. Nothing is if an earlier call of it is in doubt: that may have cost it.
+ * SQL: of an updated lookup `l` with the result `v`: what of the credits that were reserved for it is returned to the budget; below
+ * zero, what it cost more. Nothing is if an earlier call of it is in doubt: that may have cost it.
  */
-export const creditedSql = sql`
-  coalesce(v.credits, 0) as credits, l.credits_reserved as reserved,
-  case when l.credits_reserved is null or l.resolved_at is null or l.unconfirmed_calls > 0 then 0
-       else l.credits_reserved - coalesce(v.credits, 0) end as returned`
+export const returnedSql = sql`
+  case when l.resolved_at is null or v.credits is null then 0
+       when l.unconfirmed_calls > 0 then least(0, coalesce(l.credits_reserved, 1) - v.credits::numeric)
+       else coalesce(l.credits_reserved, 1) - v.credits::numeric end`
 
 /** SQL: none of the suppression hashes of the result `v` is suppressed. */
 export const notSuppressedSql = sql`${lockToReadSql} and not exists (
@@ -76,14 +77,19 @@ export interface DeliveredResult extends LookupFields {
   readonly isOpen: boolean
   /** What it cost. Missing: one credit, counted when its job was accepted. */
   readonly credits?: number
+  /** The cost of its whole job is settled already. */
+  readonly isSettled?: boolean
 }
 
 /**
  * Stores results from deliveries. A lookup that has a result keeps it. One that has left the job without a result takes what
  * comes late, unless it has been requested anew since: a repeated delivery of an old job is no answer to a refresh.
- * @returns how many were stored
+ * @returns those that were stored
  */
-export async function completeFromDelivery(tx: Tx, results: readonly DeliveredResult[]): Promise<number> {
+export async function completeFromDelivery<Result extends DeliveredResult>(
+  tx: Tx,
+  results: readonly Result[],
+): Promise<Result[]> {
   const awaited = await storeDelivered(
     tx,
     results.filter(({ isOpen }) => isOpen),
@@ -95,15 +101,15 @@ export async function completeFromDelivery(tx: Tx, results: readonly DeliveredRe
     results.filter(({ isOpen }) => !isOpen),
     sql`date_trunc('milliseconds', l.enqueued_at) <= v."requestedAt"`,
   )
-  return awaited + late
+  return [...awaited, ...late]
 }
 
-async function storeDelivered(
+async function storeDelivered<Result extends DeliveredResult>(
   tx: Tx,
-  results: readonly DeliveredResult[],
+  results: readonly Result[],
   condition: RawBuilder<unknown>,
-): Promise<number> {
-  if (results.length === 0) return 0
+): Promise<Result[]> {
+  if (results.length === 0) return []
   const hasCredits = results.some(({ credits }) => credits !== undefined)
   const { rows } = await sql<{ id: number }>`
     with stored as (
@@ -114,15 +120,23 @@ async function storeDelivered(
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
         from ${recordBatch(results, DELIVERED_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)} and ${condition}
-      returning l.id, l.state ${hasCredits ? sql`, ${creditedSql}, l.requested_at, l.sync_only, l.run_id, l.source, l.kind` : sql``}
+      returning l.id, l.state ${
+        hasCredits
+          ? sql`, v.credits::numeric as credits, coalesce(v."isSettled", false) as is_settled, ${returnedSql} as returned,
+                l.credits_reserved as reserved, l.requested_at, l.sync_only, l.run_id, l.source, l.kind`
+          : sql``
+      }
     ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}
     select id from stored`.execute(tx)
-  const stored = new Set(rows.map((row) => row.id))
+  const storedIds = new Set(rows.map((row) => row.id))
+  const [stored, others] = [true, false].map((isStored) =>
+    results.filter(({ id }) => storedIds.has(id) === isStored),
+  ) as [Result[], Result[]]
   await storeLateRecords(
     tx,
-    results.filter((one) => one.state === Lookup.found && !stored.has(one.id)),
+    others.filter((one) => one.state === Lookup.found),
   )
-  return rows.length
+  return stored
 }
 
 /** A response that was no valid record, stored for diagnosis. */

@@ -50,6 +50,23 @@ export async function insertDeliveries(
   return rows.map((row) => row.id)
 }
 
+/** Takes the pages of jobs that are stored, to be made one delivery. @returns of each job, in their order, and whose service it is */
+export async function takePages(
+  tx: Tx,
+  jobs: readonly string[],
+): Promise<ReadonlyMap<string, { readonly bodies: readonly string[]; readonly service: number | null }>> {
+  if (jobs.length === 0) return new Map()
+  const { rows } = await sql<{ job: string; bodies: string[]; service: number | null }>`
+    with taken as (
+      delete from fillrate.deliveries where job_key = any(${[...jobs]}::uuid[]) and state = 'partial'
+      returning job_key, event_id, body, service_id
+    )
+    select job_key as job, array_agg(body order by event_id) as bodies, max(service_id) as service from taken group by job_key`.execute(
+    tx,
+  )
+  return new Map(rows.map(({ job, ...pages }) => [job, pages]))
+}
+
 /** SQL: a delivery is to be settled, and is of this service or of none that is known. Only its own description reads it rightly. */
 const isReceivedSql = (service: number | undefined): RawBuilder<boolean> => sql<boolean>`(
   state = 'received' and ${service === undefined ? sql`true` : sql`coalesce(service_id = ${service}, true)`})`

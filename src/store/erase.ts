@@ -185,7 +185,7 @@ async function deleteLookups(
       returning id, kind, key, run_id, source, state, lease_token, credits_reserved, record is not null as record
     ), answered as (
       select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
-          as v (id bigint, token uuid, call text, credits integer)
+          as v (id bigint, token uuid, call text, credits numeric)
     ), stored as (
       select g.run_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, 0 as returned, d.doubt,
              d.doubt * coalesce(g.credits_reserved, 1) as credits_in_doubt

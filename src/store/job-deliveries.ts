@@ -16,6 +16,12 @@ export interface DeliveryJob {
   readonly createdAt: Date
   /** A single lookup that the service accepted for later. */
   readonly single: boolean
+  /** What is counted of the job so far; null: what its lookups have cost since it was accepted, one credit each or nothing. */
+  readonly credits: number | null
+  /** Its lookups cost one credit each, as far as its description says. */
+  readonly isFlat: boolean
+  /** The service has said what the whole job costs. */
+  readonly isCostStated: boolean
   /**
    * In the order of submission. `identifier`: its address, profile URL or domain; empty for a name. An erased one keeps its place,
    * without a kind and an identifier.
@@ -37,7 +43,8 @@ export async function lockJobsForDeliveries(
   const { rows } = await sql<
     Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
   >`
-    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, to_json(j.lookup_ids) as lookups,
+    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, j.credits::float8 as credits,
+           j.credits_by_source is null as "isFlat", j.is_cost_stated as "isCostStated", to_json(j.lookup_ids) as lookups,
            (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(coalesce(l.input ->> 'email', l.input ->> 'linkedin_url', l.input ->> 'domain')),
                                     array_agg(${isOpenMemberSql('j.key')}))
               from fillrate.lookups l where l.id = any(j.lookup_ids)) as found
@@ -91,6 +98,9 @@ export interface DeliveredJob {
   readonly isOpen: boolean
   /** How long they wait for a further delivery, in milliseconds. */
   readonly graceMs: number
+  /** What is counted of it from now on. Missing: as before. */
+  readonly credits?: number
+  readonly isCostStated?: boolean
 }
 
 /**
@@ -118,8 +128,9 @@ export async function completeJobsFromDeliveries(
            release_at = case when v."isOpen" and (v.state is not null or j.release_at is not null)
                              then case when j.state <> 'completed' and coalesce(v.state, j.state) = 'failed' then now()
                                        else least(now() + v."graceMs" * interval '1 ms', greatest(j.deadline_at, now())) end end,
-           not_before = null
-      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, state text, reason text, "jobId" text, "isOpen" boolean, "graceMs" double precision)
+           not_before = null, credits = coalesce(v.credits, j.credits), is_cost_stated = j.is_cost_stated or coalesce(v."isCostStated", false)
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v
+           (id uuid, state text, reason text, "jobId" text, "isOpen" boolean, "graceMs" double precision, credits numeric, "isCostStated" boolean)
      where j.key = v.id`.execute(tx)
 }
 

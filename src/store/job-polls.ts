@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
 import { memberInputsSql } from './lookups.ts'
-import { intervalSql, jsonBatch, readOne } from './sql.ts'
+import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
@@ -24,6 +24,8 @@ export interface PolledJob extends AwaitedJob {
   readonly id: string
   /** This poll included. */
   readonly polls: number
+  /** Pages of its results that are stored. */
+  readonly pages: number
   readonly submittedAt: Date
   readonly deadlineAt: Date
 }
@@ -43,25 +45,60 @@ export async function claimDueJobs(
     )
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
       from due where j.key = due.key
-    returning j.key as id, j.job_id as "jobId", ${memberInputsSql} as stored, j.polls, j.submitted_at as "submittedAt",
+    returning j.key as id, j.job_id as "jobId", ${memberInputsSql} as stored, j.polls, j.cursor, j.pages, j.submitted_at as "submittedAt",
               j.deadline_at as "deadlineAt"`.execute(db)
   return rows.map(({ stored, ...job }) => ({ ...job, ...readStoredInputs(stored) }))
 }
 
 /**
  * Records when jobs are fetched next. Locks them until commit.
+ * @param jobs with the number of the poll: another process may have fetched a job since, and its pages must stay in their order
  * @returns those whose results are still awaited: nothing was delivered meanwhile
  */
 export async function schedulePolls(
   tx: Tx,
-  jobs: readonly { readonly id: string; readonly pollAt: Date | null }[],
+  jobs: readonly { readonly id: string; readonly polls: number; readonly pollAt: Date | null }[],
 ): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     update fillrate.jobs j set poll_at = v."pollAt"
-      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, "pollAt" timestamptz)
-     where j.key = v.id and j.state = 'submitted'
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, polls integer, "pollAt" timestamptz)
+     where j.key = v.id and j.polls = v.polls and j.state = 'submitted'
        and not exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
     returning j.key as id`.execute(tx)
+  return rows.map((row) => row.id)
+}
+
+/** Records where the next pages of jobs are, when they are fetched, and how many are stored. */
+export async function advancePages(
+  tx: Tx,
+  jobs: readonly {
+    readonly id: string
+    readonly cursor: string | null
+    readonly pages: number
+    readonly pollAt: Date | null
+  }[],
+): Promise<void> {
+  if (jobs.length === 0) return
+  await sql`
+    update fillrate.jobs j set cursor = v.cursor, pages = v.pages, poll_at = v."pollAt"
+      from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, cursor text, pages integer, "pollAt" timestamptz)
+     where j.key = v.id`.execute(tx)
+}
+
+/** SQL: pages of the job `j` are stored, and no further one is fetched. */
+const hasLeftPagesSql = sql<boolean>`(
+  j.key in (select job_key from fillrate.deliveries where state = 'partial')
+  and not (j.state = 'submitted' and j.poll_at is not null and j.deadline_at > now()))`
+
+/** Whether pages are stored that nothing follows. */
+export const hasLeftPages = (db: Connection): Promise<boolean> =>
+  isTrue(db, sql`exists (select from fillrate.jobs j where ${hasLeftPagesSql})`)
+
+/** Locks jobs whose stored pages nothing follows. @returns their keys */
+export async function lockJobsOfLeftPages(tx: Tx, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select j.key as id from fillrate.jobs j where ${hasLeftPagesSql}
+     order by j.key limit ${limit} for no key update skip locked`.execute(tx)
   return rows.map((row) => row.id)
 }
 

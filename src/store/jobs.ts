@@ -179,7 +179,7 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
            count(*) filter (where m.n = 1 and call = 'retried' and e.endpoint = 'bulk'),
            count(*) filter (where m.n = 1 and call = 'throttled' and e.endpoint = 'bulk'),
            coalesce(sum(m.size::bigint) filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company), 0),
-           sum(coalesce(credits_by_source ->> m.source, m.size)::bigint)
+           sum(coalesce(credits_by_source ->> m.source, m.size)::numeric)
              filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company)
       from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
      cross join lateral unnest(case when is_company then array['bulk', 'company'] else array['bulk'] end) as e (endpoint)

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
-import { creditedSql, notSuppressedSql, RESULT_COLUMNS, storeLateRecords } from './complete-lookups.ts'
+import { notSuppressedSql, RESULT_COLUMNS, returnedSql, storeLateRecords } from './complete-lookups.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
 import {
@@ -103,7 +103,7 @@ export interface LookupResult extends LookupFields {
   readonly requestedAt: Date
   /** Missing: nothing was sent. */
   readonly call?: CallCost | undefined
-  /** What the call cost, where a lookup does not cost one credit. */
+  /** What the call cost, where a lookup does not cost one credit. Missing: one if it is billed. */
   readonly credits?: number | undefined
   /** Suppression hashes of all that the record names: it is not stored if one of them is suppressed. */
   readonly hashes?: readonly string[]
@@ -143,7 +143,12 @@ export async function completeLookups(
        where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
       returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
-                ${hasCredits ? sql`, ${creditedSql}, coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt` : sql``}
+                ${
+                  hasCredits
+                    ? sql`, coalesce(v.credits::numeric, (v.call = 'billed')::integer, 0) as credits, ${returnedSql} as returned,
+                      coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt`
+                    : sql``
+                }
     ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
     ${next === null ? sql`` : sql`, ${leaseSql(next)}`}
     select (select jsonb_agg(id) from stored) as stored,

@@ -167,16 +167,16 @@ export async function adoptLookups(
         select *, coalesce(sum(credits) filter (where costs) over (partition by source order by costs, id), 0) as source_cost
           from orphan
       ) counted
-       where source_cost <= coalesce((${JSON.stringify(left.bySource)}::jsonb ->> source)::bigint, source_cost)
+       where source_cost <= coalesce((${JSON.stringify(left.bySource)}::jsonb ->> source)::numeric, source_cost)
     ), chosen as (
-      select id, source, costs, credits from payable where cost <= ${left.all}::bigint
+      select id, source, costs, credits from payable where cost <= ${left.all}::numeric
        order by costs, id limit ${ADOPT_BATCH_SIZE}
     ), moved as (
       update fillrate.lookups l set run_id = ${run}, source = chosen.source, requested_at = null
         from chosen where l.id = chosen.id and ${orphaned}
       returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
     ), ${enqueuePendingSql('moved')}, ${LIST_FOR_RUN}
-    select source, count(*) as adopted, coalesce(sum(credits) filter (where costs), 0)::bigint as costs from moved group by source order by source`.execute(
+    select source, count(*) as adopted, coalesce(sum(credits) filter (where costs), 0)::float8 as costs from moved group by source order by source`.execute(
     tx,
   )
   return {

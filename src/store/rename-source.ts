@@ -114,7 +114,7 @@ const keySql = (object: Sql, { from, to }: Names): Sql =>
 /** The same, of numbers: what both names have is added up. */
 const addedKeySql = (object: Sql, { from, to }: Names): Sql => sql`
   case when ${object} ? ${from} then ${object} - ${from} || jsonb_build_object(${to},
-    coalesce((${object} ->> ${to})::bigint, 0) + (${object} ->> ${from})::bigint) else ${object} end`
+    coalesce((${object} ->> ${to})::numeric, 0) + (${object} ->> ${from})::numeric) else ${object} end`
 
 const listSql = (list: Sql, { from, to }: Names): Sql => sql`
   (select coalesce(jsonb_agg(case when x = to_jsonb(${from}) then to_jsonb(${to}) else x end order by n), '[]')

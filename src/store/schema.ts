@@ -139,6 +139,8 @@ export interface Schema extends ObservationTables {
     is_company: Generated<boolean>
     members_by_source: DefaultJson
     credits_by_source: Json | null
+    credits: number | null
+    is_cost_stated: Generated<boolean>
     request_ids: Json | null
     not_before: Date | null
     lease_token: string | null
@@ -150,6 +152,8 @@ export interface Schema extends ObservationTables {
     release_at: Date | null
     poll_at: Date | null
     polls: Generated<number>
+    cursor: string | null
+    pages: Generated<number>
     is_async_answer: Generated<boolean>
   }
   /** Credits null: as many as lookups. */

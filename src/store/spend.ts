@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { CalledEndpoint, SpendCounts } from '../domain/spend.ts'
-import type { Connection } from './transaction.ts'
+import { jsonBatch } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // What was requested of the service and is billed. Counted only in the transaction that stores the answer: a counter in a
 // process would be lost with it, and would count for whichever run it has open.
@@ -34,22 +35,53 @@ function countSql(withCredits: boolean): RawBuilder<unknown> {
 }
 
 /**
- * SQL: settles the credits of delivered results. `stored` has `credits` and, null if its lookup costs one credit, `reserved`:
- * what was in doubt since its job was accepted. They count for the day on which it was requested.
+ * SQL: settles the credits of delivered results. `stored` has `credits`, null if they are as counted since its job was accepted:
+ * `reserved` in doubt, or, where that is null, one credit. `is_settled`: nothing is counted of it any more. They count for the day on
+ * which it was requested.
  */
 export const settleCreditsSql = sql`settled as (
       insert into fillrate.spend (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
       select coalesce(run_id, 0), (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
              case when kind = 'domain' then 'company' when sync_only then 'person' else 'bulk' end,
-             sum(credits), -sum(reserved), sum(returned)
-        from stored where reserved is not null group by 1, 2, 3, 4
+             sum(credits) - count(*) filter (where reserved is null and not is_settled),
+             -coalesce(sum(reserved) filter (where not is_settled), 0), sum(returned)
+        from stored where credits is not null group by 1, 2, 3, 4
     )`
+
+/** What the service says of the cost of a whole job, beside what its results are counted with. */
+export interface StatedJobCost {
+  readonly id: string
+  /** To be added to what is counted. */
+  readonly credits: number
+  /** Of it, what the budget is charged with. */
+  readonly charged: number
+  /** Members without a result: nothing more is in doubt of them. */
+  readonly unanswered: readonly number[]
+}
+
+/** Counts what jobs cost beside their results, for the day on which they were made and their first source. */
+export async function countJobCosts(tx: Tx, costs: readonly StatedJobCost[]): Promise<void> {
+  if (costs.length === 0) return
+  await sql`
+    with cost as materialized (
+      select v.*, coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day,
+             coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source
+        from jsonb_to_recordset(${jsonBatch(costs)}) as v (id uuid, credits numeric, charged numeric, unanswered bigint[])
+        join fillrate.jobs j on j.key = v.id
+    )
+    insert into fillrate.spend (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
+    select run_id, day, source, 'bulk', credits, 0, -charged from cost where credits <> 0 or charged <> 0
+     union all
+    select cost.run_id, cost.day, coalesce(l.source, ''), 'bulk', 0, -sum(l.credits_reserved), 0
+      from cost join fillrate.lookups l on l.id = any(cost.unanswered)
+     where l.credits_reserved is not null group by 1, 2, 3`.execute(tx)
+}
 
 const CREDITS = sql`sum(coalesce(credits, lookups))`
 const CREDITS_IN_DOUBT = sql`sum(coalesce(credits_in_doubt, in_doubt))`
 const COUNTS_SQL = sql`sum(calls)::bigint as calls, sum(retried)::bigint as retried, sum(throttled)::bigint as throttled,
-  sum(lookups)::bigint as lookups, sum(in_doubt)::bigint as in_doubt, ${CREDITS}::bigint as credits,
-  ${CREDITS_IN_DOUBT}::bigint as credits_in_doubt`
+  sum(lookups)::bigint as lookups, sum(in_doubt)::bigint as in_doubt, ${CREDITS}::float8 as credits,
+  ${CREDITS_IN_DOUBT}::float8 as credits_in_doubt`
 
 /** What was requested through an endpoint. */
 export interface EndpointSpend extends SpendCounts {

@@ -47,7 +47,7 @@ export async function upsertLookups(
     with upserted as (
     insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved)
     select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits
-      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'smallint' })}
+      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'double precision' })}
      order by ${order}
     ${claimKnownSql(runningRuns)}
     returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed

@@ -3,16 +3,16 @@ import ms from 'ms'
 /** Made when it is needed first: making it takes 10 ms. */
 let countFormat: Intl.NumberFormat | null = null
 
-/** A whole number with thousands separators: `1,234`. */
+/** A number with thousands separators, and the decimals that credits may have: `1,234`, `0.5`. */
 export function formatCount(n: number): string {
-  countFormat ??= new Intl.NumberFormat('en-US')
-  return countFormat.format(Math.round(n))
+  countFormat ??= new Intl.NumberFormat('en-US', { maximumFractionDigits: 6 })
+  return countFormat.format(n)
 }
 
 /** The text with a capital letter, as the begin of a sentence. */
 export const toSentenceCase = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** A number and its noun: `1 row`, `1,234 rows`. */
+/** A number and its noun: `1 row`, `1,234 rows`, `0.5 credits`. */
 export function pluralize(n: number, one: string, many = `${one}s`): string {
   return `${formatCount(n)} ${n === 1 ? one : many}`
 }
@@ -64,7 +64,7 @@ const joinUnits = (first: string, rest: number, unit: string): string =>
 
 /** A rate: `48/s`, `4.8/s`. */
 export function formatPerSecond(n: number): string {
-  return `${n > 0 && n < 10 ? n.toFixed(1).replace(/\.0$/, '') : formatCount(n)}/s`
+  return `${n > 0 && n < 10 ? n.toFixed(1).replace(/\.0$/, '') : formatCount(Math.round(n))}/s`
 }
 
 /** A day, an hour and a minute, in milliseconds. */

@@ -3,7 +3,8 @@ import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
 import { hash } from 'node:crypto'
 import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
-import type { JobInputs, ServiceDelivery } from '../domain/service/messages.ts'
+import { withStatedCredits } from '../domain/service/credits.ts'
+import type { JobInputs, ServiceDelivery, StatedCredits } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 
@@ -16,6 +17,8 @@ export type WebhookEvent = {
   /** `completed` or `failed` in lower case, any other status as received; null if there is none. */
   status: 'completed' | 'failed' | (string & {}) | null
   results: ResultItem[]
+  /** What the service says that the whole job has cost. */
+  credits?: number | null
 }
 
 type ParsedEvent =
@@ -31,7 +34,15 @@ const MAX_RESULTS = 10_000
 
 /** What a delivery says besides its results. */
 type ParsedEnvelope =
-  | { ok: true; eventId: string; jobId: string | null; status: WebhookEvent['status']; results: unknown[] }
+  | {
+      ok: true
+      eventId: string
+      jobId: string | null
+      status: WebhookEvent['status']
+      results: unknown[]
+      /** What the service's own reader has stated; null: nothing. */
+      stated: StatedCredits | null
+    }
   | Exclude<ParsedEvent, { ok: true }>
 
 /**
@@ -43,8 +54,11 @@ type ParsedEnvelope =
 export function parseEvent(body: Buffer | string): ParsedEvent {
   const envelope = (typeof body === 'string' ? takeRemembered(body) : null) ?? parseEnvelope(body)
   if (!envelope.ok) return envelope
-  const { eventId, jobId, status, results } = envelope
-  return { ok: true, event: { eventId, jobId, status, results: results.map(parseResultItem) } }
+  const { eventId, jobId, status, results, stated } = envelope
+  const items = results.map(parseResultItem)
+  if (stated === null) return { ok: true, event: { eventId, jobId, status, results: items } }
+  const costed = items.map((item, n) => ({ ...item, credits: stated.results[n] ?? null }))
+  return { ok: true, event: { eventId, jobId, status, results: costed, credits: stated.job } }
 }
 
 /** What was received and will be settled in a moment, most likely by this process, by its body. */
@@ -103,7 +117,17 @@ export function parseEnvelope(body: Buffer | string): ParsedEnvelope {
   if (results.length > MAX_RESULTS)
     return unreadableEvent(`there are more than ${MAX_RESULTS} results`, eventId)
   const jobId = toJobId(firstPresent(value, ['job_id', 'jobId']))
-  return { ok: true, eventId, jobId, status: parseStatus(value['status']), results }
+  const stated = parseStated(value[STATED_FIELD])
+  return { ok: true, eventId, jobId, status: parseStatus(value['status']), results, stated }
+}
+
+/** No service's own field: only what its reader has stated is written here. */
+const STATED_FIELD = 'fillrate_credits'
+
+function parseStated(value: unknown): StatedCredits | null {
+  if (!isObject(value) || !Array.isArray(value['results'])) return null
+  const toNumber = (credits: unknown): number | null => (typeof credits === 'number' ? credits : null)
+  return { job: toNumber(value['job']), results: value['results'].map(toNumber) }
 }
 
 /**
@@ -118,7 +142,9 @@ export function readOwnDelivery(
 ): ServiceDelivery | null {
   if (read === null || !isUtf8(body)) return null
   const parsed = parseJson(body.toString('utf8'))
-  return parsed.ok && isObject(parsed.value) ? read(parsed.value, job) : null
+  if (!parsed.ok || !isObject(parsed.value)) return null
+  const delivery = read(parsed.value, job)
+  return isObject(delivery) ? withStatedCredits(delivery) : delivery
 }
 
 /**
@@ -136,8 +162,31 @@ export const writeDelivery = (delivery: ServiceDelivery, eventId: string): Buffe
       job_id: delivery.jobId,
       status: delivery.status,
       results: delivery.results,
+      [STATED_FIELD]: delivery.stated,
     }),
   )
+
+/**
+ * The pages of a job's results as one delivery, in their order, with the status and the identifier of the last one.
+ * @param pages in the form that is stored
+ */
+export function joinPages(pages: readonly string[]): ServiceDelivery {
+  const read = pages.flatMap((page) => {
+    const envelope = parseEnvelope(page)
+    return envelope.ok ? [envelope] : []
+  })
+  const last = read.at(-1)
+  const stated: StatedCredits = {
+    job: read.findLast((page) => (page.stated?.job ?? null) !== null)?.stated?.job ?? null,
+    results: read.flatMap((page) => page.results.map((_, n) => page.stated?.results[n] ?? null)),
+  }
+  return {
+    jobId: last?.jobId ?? undefined,
+    status: last?.status ?? undefined,
+    results: read.flatMap(({ results }) => results),
+    ...(read.some((page) => page.stated !== null) && { stated }),
+  }
+}
 
 const unreadableEvent = (
   reason: string,
@@ -177,6 +226,8 @@ export type ResultItem = {
   data: unknown
   /** The item as received. */
   raw: unknown
+  /** What the service says that it cost. */
+  credits?: number | null
 }
 
 export type ParsedResult = {

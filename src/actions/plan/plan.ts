@@ -3,7 +3,7 @@ import type { KnownLimit } from '../../domain/rate-status.ts'
 import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
 import type { RunSpec } from '../../domain/run.ts'
 import { type BulkCall, listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, type Money, resolveSourceBudgets } from '../../domain/spend.ts'
+import { costOf, type Money, resolveSourceBudgets, roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
@@ -114,7 +114,7 @@ export async function createPlan(
   const leastEach = Math.min(...Object.values(credits.least))
   const maxCost = hasSpentSource
     ? cost
-    : Math.min(maxRequests, leastEach === 0 ? Infinity : Math.floor(budget / leastEach))
+    : Math.min(maxRequests, leastEach === 0 ? Infinity : Math.floor(roundCredits(budget / leastEach)))
   const calls = estimateCalls(
     payable,
     { ...options, bulkCalls: listBulkCalls(deps.adapter) },
@@ -127,8 +127,11 @@ export async function createPlan(
   const mostPaid = sumCredits(payable, credits.most)
   const mostOfFallbacks = sumCredits(fallbacks, credits.most)
   const most = {
-    all: Math.min(budget, mostPaid.all + mostOfFallbacks.all),
-    person: Math.min(budget - mostPaid.company, mostPaid.person + mostOfFallbacks.person),
+    all: Math.min(budget, roundCredits(mostPaid.all + mostOfFallbacks.all)),
+    person: Math.min(
+      roundCredits(budget - mostPaid.company),
+      roundCredits(mostPaid.person + mostOfFallbacks.person),
+    ),
     company: mostPaid.company,
   }
   const matchRate = history.requested === 0 ? null : history.found / history.requested
@@ -177,9 +180,9 @@ function sumCredits(
   counts: Readonly<Record<LookupKind, number>>,
   each: Readonly<Record<LookupKind, number>>,
 ): { readonly all: number; readonly person: number; readonly company: number } {
-  const all = sumOf(mapKinds(counts, (count, kind) => count * each[kind]))
-  const company = counts.domain * each.domain
-  return { all, person: all - company, company }
+  const all = roundCredits(sumOf(mapKinds(counts, (count, kind) => count * each[kind])))
+  const company = roundCredits(counts.domain * each.domain)
+  return { all, person: roundCredits(all - company), company }
 }
 
 const sumOf = (counts: Readonly<Record<LookupKind, number>>): number =>
@@ -214,11 +217,11 @@ export function countPayable(
   let left = budget
   for (const isShared of [true, false])
     for (const [n, total] of totals.entries()) {
-      const share = isShared ? Math.ceil(left / (totals.length - n)) : left
+      const share = isShared ? Math.ceil(roundCredits(left / (totals.length - n))) : left
       const limit = limits[n] ?? Number.POSITIVE_INFINITY
-      const added = Math.min(share, Math.min(total, limit) - (paid[n] ?? 0))
-      paid[n] = (paid[n] ?? 0) + added
-      left -= added
+      const added = roundCredits(Math.min(share, left, Math.min(total, limit) - (paid[n] ?? 0)))
+      paid[n] = roundCredits((paid[n] ?? 0) + added)
+      left = roundCredits(left - added)
     }
   const payable = { ...NO_LOOKUPS }
   for (const [n, counts] of requests.entries()) {
@@ -229,9 +232,9 @@ export function countPayable(
       const isFree = each === 0 || open === 0
       const part = isFree
         ? count
-        : Math.min(Math.round((count * openPaid) / open), Math.floor(openPaid / each))
-      open -= count * each
-      openPaid -= part * each
+        : Math.min(Math.round((count * openPaid) / open), Math.floor(roundCredits(openPaid / each)))
+      open = roundCredits(open - count * each)
+      openPaid = roundCredits(openPaid - part * each)
       return (payable[kind] += part)
     })
   }

@@ -98,6 +98,7 @@ const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
   unreadable: 'warning',
   pending: 'ok',
   results: 'ok',
+  more: 'ok',
   gone: 'warning',
 }
 

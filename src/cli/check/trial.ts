@@ -1,16 +1,23 @@
 import { isPromise } from 'node:util/types'
-import { isObject, type JsonObject } from '../../domain/json.ts'
+import { isObject } from '../../domain/json.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import type { LookupEndpoint, ServiceDefinition } from '../../domain/service/adapter.ts'
-import { FAILURES } from '../../domain/service/messages.ts'
 import {
   type BulkCall,
   createService,
   listBulkCalls,
   type RequestParts,
 } from '../../domain/service/service.ts'
-import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
+import { oneOf, quoteText, shorten } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
+import {
+  describeValue,
+  type Judge,
+  judgeBulk,
+  judgeDelivery,
+  judgeJob,
+  judgeReading,
+} from './trial-judges.ts'
 import {
   createSampleHeaders,
   type Sample,
@@ -22,17 +29,10 @@ import {
   sampleRecord,
 } from './trial-samples.ts'
 
-const LOOKUP_OUTCOMES = ['found', 'not_found', 'accepted', ...FAILURES]
-const BULK_OUTCOMES = ['accepted', 'results', ...FAILURES]
-const JOB_OUTCOMES = ['pending', 'results', 'gone', ...FAILURES]
+/** The first page of the results of a job, and another one. */
+const SAMPLE_CURSORS = [null, 'PAGE-2']
 
 const USUAL_RATE_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after']
-
-/** What is wrong with a result; null: nothing. */
-type Judge = (
-  result: unknown,
-  sample: Sample,
-) => (Pick<CheckedProblem, 'found' | 'expected'> & Pick<Partial<CheckedProblem>, 'verdict'>) | null
 
 /**
  * Calls every function of a description with made-up inputs and answers, and says of each whether it throws, returns a promise,
@@ -46,7 +46,10 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
   const bodies = resultBodies(definition, person ? 'person' : 'company').filter(isOfObject)
   const deliveries = [...jobs, null].flatMap((job) => withJob(bodies, job))
   const answers = sampleAnswers(definition, 'person')
-  const polls = jobs.flatMap((job) => withJob(answers, { jobId: SAMPLE_JOB, ...job }))
+  const polls = SAMPLE_CURSORS.flatMap((cursor) =>
+    jobs.flatMap((job) => withJob(answers, { jobId: SAMPLE_JOB, cursor, ...job })),
+  )
+  const polled = SAMPLE_CURSORS.map((cursor) => toSample(SAMPLE_JOB, cursor))
   return [
     ...(person ? tryLookup('person', person as LookupEndpoint<never>, definition) : []),
     ...(company ? tryLookup('company', company as LookupEndpoint<never>, definition) : []),
@@ -57,10 +60,12 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
       webhook === undefined || webhook.signature === 'none' ? undefined : webhook.signature.payload,
       [SIGNED],
       (result) =>
-        typeof result === 'string' ? null : { found: describe(result), expected: 'the text that is signed' },
+        typeof result === 'string'
+          ? null
+          : { found: describeValue(result), expected: 'the text that is signed' },
     ),
-    ...tryFunction('poll.query', poll?.query, [toSample(SAMPLE_JOB)], judgeQuery),
-    ...tryFunction('poll.body', poll?.body, [toSample(SAMPLE_JOB)], judgeBody),
+    ...tryFunction('poll.query', poll?.query, polled, judgeQuery),
+    ...tryFunction('poll.body', poll?.body, polled, judgeBody),
     ...tryFunction('poll.read', poll?.read, polls, judgeJob),
     ...tryHeaders(rate),
   ]
@@ -189,11 +194,11 @@ const judgeBody: Judge = (result) => {
 }
 
 const judgeQuery: Judge = (result) => {
-  if (!isObject(result)) return { found: describe(result), expected: 'an object of names and values' }
+  if (!isObject(result)) return { found: describeValue(result), expected: 'an object of names and values' }
   const nested = Object.entries(result).find(([, value]) => typeof value === 'object')
   if (nested !== undefined)
     return {
-      found: `${quoteText(nested[0])} is ${describe(nested[1])}`,
+      found: `${quoteText(nested[0])} is ${describeValue(nested[1])}`,
       expected: 'texts, numbers, true or false; undefined is left out',
     }
   return findPlaceholder(result)
@@ -238,75 +243,17 @@ function decode(text: string): string {
   }
 }
 
-const judgeReading: Judge = (result) => {
-  if (result === undefined) return null
-  const wrong = judgeOutcome(result, LOOKUP_OUTCOMES)
-  if (wrong !== null || !isObject(result) || result['outcome'] !== 'found') return wrong
-  const { record, confidence } = result
-  if (!isObject(record)) return { found: `a record that is ${describe(record)}`, expected: 'an object' }
-  const isConfidence =
-    confidence === null || (typeof confidence === 'number' && confidence >= 0 && confidence <= 1)
-  return isConfidence
-    ? null
-    : {
-        found: `a confidence of ${describe(confidence)}`,
-        expected: 'a number from 0 to 1, or null if the service sends none',
-      }
-}
-
-const judgeJob: Judge = (result, sample) => {
-  if (result === undefined) return null
-  const wrong = judgeOutcome(result, JOB_OUTCOMES)
-  return wrong ?? judgeResults(result as JsonObject, sample)
-}
-
-const judgeBulk: Judge = (result, sample) => {
-  if (result === undefined) return null
-  const wrong = judgeOutcome(result, BULK_OUTCOMES)
-  if (wrong !== null) return wrong
-  const { outcome, jobId } = result as JsonObject
-  if (outcome === 'accepted' && jobId !== null && typeof jobId !== 'string')
-    return {
-      found: `a jobId that is ${describe(jobId)}`,
-      expected: 'a text, or null if the service sends none',
-    }
-  return judgeResults(result as JsonObject, sample)
-}
-
-const judgeResults = ({ outcome, delivery }: JsonObject, sample: Sample): ReturnType<Judge> =>
-  outcome === 'results' ? judgeDelivery(delivery, sample) : null
-
-function judgeOutcome(result: unknown, outcomes: readonly string[]): ReturnType<Judge> {
-  const outcome = isObject(result) ? result['outcome'] : undefined
-  if (typeof outcome === 'string' && outcomes.includes(outcome)) return null
-  const expected = `undefined, or an object whose outcome is ${oneOf(outcomes)}`
-  if (typeof outcome !== 'string') return { found: describe(result), expected }
-  return { found: `the outcome ${quoteText(outcome)}`, expected: didYouMean(outcome, outcomes) ?? expected }
-}
-
-const judgeDelivery: Judge = (result) =>
-  isObject(result) && Object.hasOwn(result, 'results')
-    ? null
-    : { found: describe(result), expected: 'an object with `results`: { results: [{ request_id, data }] }' }
-
 function tryHeaders(rate: ServiceDefinition['rate']): CheckedProblem[] {
   if (typeof rate?.headers !== 'function') return []
   const headers = createSampleHeaders()
   const sample: Sample = { text: 'headers', arguments: [headers.values], headers }
   return tryFunction('rate.headers', rate.headers as (...values: never[]) => unknown, [sample], (result) => {
     const expected = `an object with ${oneOf(USUAL_RATE_HEADERS)}`
-    if (!isObject(result)) return { found: describe(result), expected }
+    if (!isObject(result)) return { found: describeValue(result), expected }
     const unknown = Object.keys(result).filter((name) => !USUAL_RATE_HEADERS.includes(name))
     // It may return all headers, with the usual ones among them.
     return unknown.length > 0 && unknown.length === Object.keys(result).length
       ? { found: quoteText(unknown[0] ?? ''), expected }
       : null
   })
-}
-
-/** A value in a message: short, and never more than its kind where it is large. */
-function describe(value: unknown): string {
-  if (Array.isArray(value)) return 'a list'
-  if (isObject(value)) return 'an object'
-  return typeof value === 'function' ? 'a function' : shorten(String(JSON.stringify(value) ?? value), 40)
 }

@@ -32,13 +32,14 @@ export type CompanyInput = { domain: string }
 /**
  * What a response means for one lookup. `confidence` is 0 to 1; null for a service that sends none. Of the failures
  * `transient` is tried again, `rejected` is not, `unauthorized` counts against the key, `rate_limited` and `banned` stop
- * all calls for a while, as a status of 429 and a ban do, and `out_of_credits` stops the run.
+ * all calls for a while, as a status of 429 and a ban do, and `out_of_credits` stops the run. `credits` is what the lookup cost, if
+ * the service says it; otherwise `credits` of the description says it.
  * @example
  * const reading: ServiceReading = { outcome: 'found', record: { title: 'CEO' }, confidence: 0.9 }
  */
 export type ServiceReading =
-  | { outcome: 'found'; record: JsonObject; confidence: number | null }
-  | { outcome: 'not_found' }
+  | { outcome: 'found'; record: JsonObject; confidence: number | null; credits?: number | null | undefined }
+  | { outcome: 'not_found'; credits?: number | null | undefined }
   | { outcome: 'accepted'; jobId: string | null }
   | ServiceFailure
 
@@ -166,8 +167,8 @@ export interface RateDefinition {
 type DocumentedLimitTexts = string | readonly string[]
 
 /**
- * What a lookup costs, in whole credits. Budgets count them: a lookup reserves the most that it may cost, and what it did
- * cost is known from its answer.
+ * What a lookup costs, in credits: `0.5` is half a one. Budgets count them: a lookup reserves the most that it may cost, and what it
+ * did cost is known from its answer, which may also state it.
  * @example
  * const credits: CreditsDefinition = { hit: { linkedin_url: 1, email: 3 }, miss: 0, fields: { mobile_phone: 8 } }
  */
@@ -285,17 +286,18 @@ export interface BulkEndpoint {
 }
 
 /**
- * How a job is fetched, by its identifier. A poll is a call: it counts against the rate limit.
+ * How a job is fetched, by its identifier, and page by page where `read` says `more`. A poll is a call: it counts against the rate limit.
  * @example
  * const poll: PollEndpoint = { path: '/v2/jobs/{job_id}' }
  */
 export interface PollEndpoint {
   /** Default: GET. */
   readonly method?: CallMethod
-  /** `{job_id}` stands for the identifier, encoded. */
+  /** `{job_id}` stands for the identifier, `{cursor}` for that of the next page, encoded. */
   readonly path: string
-  readonly query?: (jobId: string) => QueryValues
-  readonly body?: (jobId: string) => unknown
+  /** `cursor`: as `more` said; null: the results begin. */
+  readonly query?: (jobId: string, cursor: string | null) => QueryValues
+  readonly body?: (jobId: string, cursor: string | null) => unknown
   /** The body is sent as a form. */
   readonly form?: boolean
   /**

@@ -50,6 +50,8 @@ export interface BulkInput extends JobInputs {
 export interface AwaitedJob extends JobInputs {
   /** The service's identifier. */
   readonly jobId: string
+  /** Where the next page of its results is, as `more` said; null: they begin. */
+  readonly cursor: string | null
 }
 
 /**
@@ -60,8 +62,10 @@ export interface AwaitedJob extends JobInputs {
  */
 export type ServiceFailure =
   | { outcome: 'unreadable'; reason: string }
+  /** `credits`: what a single lookup cost all the same, if the service says it. Default: that of a miss. */
+  | { outcome: 'rejected'; reason?: string; credits?: number | null | undefined }
   /** `out_of_credits`: the account has none left, which stops the run. */
-  | { outcome: 'rejected' | 'unauthorized' | 'out_of_credits'; reason?: string }
+  | { outcome: 'unauthorized' | 'out_of_credits'; reason?: string }
   /** `retryAfterMs`: how long to wait, if the response says so. */
   | { outcome: 'transient'; reason?: string; retryAfterMs?: number }
   | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
@@ -84,10 +88,17 @@ export interface BulkAcceptance {
   requestIds: string[] | Record<string, string> | null
 }
 
+/** What a reader said that the results of a delivery cost, and their job. Null: nothing. */
+export interface StatedCredits {
+  readonly job: number | null
+  /** In the order of the results. */
+  readonly results: readonly (number | null)[]
+}
+
 /**
  * A delivery as the service sends it, by our names; `results` holds an object for each input. It names its input by
  * `request_id`, which is the input's email, profile URL or domain, or what the acceptance gave, or by `index`, the place of
- * the input in the job, from 0; `data` is the record, null if there is none.
+ * the input in the job, from 0; `data` is the record, null if there is none; `credits` is what it cost, if the service says it.
  * @example
  * const delivery: ServiceDelivery = { status: 'completed', results: [{ index: 0, data: { title: 'CEO' } }] }
  */
@@ -98,6 +109,10 @@ export interface ServiceDelivery {
   /** `completed` and `failed` end the job. */
   readonly status?: unknown
   readonly results: unknown
+  /** What the whole job has cost, earlier results of it included, if the service says it. It is billed in place of all else. */
+  readonly credits?: number | null | undefined
+  /** Filled in when the delivery is read. */
+  readonly stated?: StatedCredits
 }
 
 /**
@@ -114,7 +129,8 @@ export type BulkReading =
 
 /**
  * What the answer to a poll means. `results` end the job unless their `status` is neither `completed` nor `failed`; without
- * a status they complete it. `gone`: the service has no such job any more, and its inputs are requested again.
+ * a status they complete it. `more`: a page of the results; the job is fetched at once again, with this `cursor`, and is over with
+ * the page that says `results`. `gone`: the service has no such job any more, and its inputs are requested again.
  * @example
  * const reading: JobReading = { outcome: 'results', delivery: { status: 'completed', results: [{ request_id: 'a@b.c', data: {} }] } }
  */
@@ -124,4 +140,5 @@ export type JobReading = JobProgress | ServiceFailure
 export type JobProgress =
   | { outcome: 'pending' }
   | { outcome: 'results'; delivery: ServiceDelivery }
+  | { outcome: 'more'; delivery: ServiceDelivery; cursor: string }
   | { outcome: 'gone' }

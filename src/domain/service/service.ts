@@ -64,7 +64,8 @@ export interface BulkCall {
 /** How a job is fetched. */
 export interface PollCall {
   readonly endpoint: ServiceEndpoint
-  build(jobId: string): RequestParts
+  /** @param cursor of the next page; null: the results begin */
+  build(jobId: string, cursor?: string | null): RequestParts
   readonly read: NonNullable<PollEndpoint['read']> | null
   /** From the submission to the first poll, in milliseconds. Null: it depends on whether deliveries arrive. */
   readonly firstMs: number | null
@@ -218,10 +219,10 @@ function createBulkCall(
 function createPollCall({ method = 'GET', path, query, body, form, after, read }: PollEndpoint): PollCall {
   return {
     endpoint: `${method} ${path}` as ServiceEndpoint,
-    build: (jobId) => ({
-      path: fillPath(path, { job_id: jobId }),
-      ...(query && { query: encodeQuery(query(jobId)) }),
-      ...(body && encodeBody(body(jobId), { form })),
+    build: (jobId, cursor = null) => ({
+      path: fillPath(path, { job_id: jobId, ...(cursor !== null && { cursor }) }),
+      ...(query && { query: encodeQuery(query(jobId, cursor)) }),
+      ...(body && encodeBody(body(jobId, cursor), { form })),
     }),
     read: read ?? null,
     firstMs: after === undefined ? null : parseDuration(after),

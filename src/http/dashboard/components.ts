@@ -33,6 +33,7 @@ const TONES: Readonly<
   pending: 'busy',
   leased: 'busy',
   received: 'busy',
+  partial: 'busy',
   failed: 'bad',
   rejected: 'bad',
   write_rejected: 'bad',

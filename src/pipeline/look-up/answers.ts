@@ -1,6 +1,7 @@
 import { describeError } from '../../util/error-text.ts'
 import { afterCall, type CallEvent } from '../../domain/lookup.ts'
 import type { JsonObject } from '../../domain/json.ts'
+import { roundCredits } from '../../domain/spend.ts'
 import { type MalformedResponse, storeMalformedResponses } from '../../store/complete-lookups.ts'
 import { retryLogLevel, retryWhileUnavailable } from '../../store/connectivity.ts'
 import { completeLookups, type LeasedLookup, type LookupResult } from '../../store/lookup-leases.ts'
@@ -54,12 +55,17 @@ export const toLostAnswer = (deps: CallDeps, lookup: LeasedLookup, error: unknow
     malformed: null,
   })
 
-/** What a call cost; undefined where each lookup costs one credit. @param event null: it is not billed */
+/**
+ * What a call cost: as the service says, or as its description does; undefined where each lookup costs one credit.
+ * @param event null: it is not billed
+ */
 function toCredits(
   { adapter: { credits } }: CallDeps,
   { kind }: LeasedLookup,
   event: CallEvent | null,
 ): number | undefined {
+  const stated = event !== null && 'credits' in event ? event.credits : null
+  if (typeof stated === 'number') return roundCredits(stated)
   if (credits.isFlat) return undefined
   return event === null ? 0 : credits.of(kind, event.type === 'found' ? (event.record as JsonObject) : null)
 }

@@ -62,9 +62,14 @@ export async function callService(
       case 'accepted':
         return { event: null, asyncJobId: response.jobId }
       case 'found':
-        return outcome('billed', { type: 'found', record: response.record, confidence: response.confidence })
+        return outcome('billed', {
+          type: 'found',
+          record: response.record,
+          confidence: response.confidence,
+          credits: response.credits ?? null,
+        })
       case 'not_found':
-        return outcome('billed', { type: 'not_found' })
+        return outcome('billed', { type: 'not_found', credits: response.credits ?? null })
     }
   } catch (error) {
     if (error instanceof ServiceError) return outcomeOfError(error, lookup, deps.breaker, observer)
@@ -148,7 +153,7 @@ function outcomeOfError(
     case 'reject':
       return outcome(
         error instanceof UnprocessableError ? 'billed' : 'unbilled',
-        { type: 'rejected', reason },
+        { type: 'rejected', reason, credits: error instanceof UnprocessableError ? error.credits : null },
         malformedResponse(error),
       )
     case 'retry': {

@@ -1,5 +1,6 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceCredits } from '../../domain/service/credits.ts'
+import { roundCredits } from '../../domain/spend.ts'
 import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
 
 /**
@@ -40,7 +41,7 @@ export class RunBudget {
 
   /** Credits that a source may still spend, within the current share. */
   remaining(spent: BudgetUsage, source: string): number {
-    const left = (this.#shareEnd ?? this.limit ?? Number.POSITIVE_INFINITY) - spent.lookups
+    const left = roundCredits((this.#shareEnd ?? this.limit ?? Number.POSITIVE_INFINITY) - spent.lookups)
     const leftOfSource = this.#leftOfSource(spent, source)
     if (leftOfSource <= 0) this.#spentSources.add(source)
     return Math.max(0, Math.min(left, leftOfSource))
@@ -50,7 +51,8 @@ export class RunBudget {
   left(spent: BudgetUsage): { readonly all: number; readonly bySource: Readonly<Record<string, number>> } {
     const sources = [...this.#sourceLimits.keys()]
     return {
-      all: Math.max(0, (this.limit ?? Number.MAX_SAFE_INTEGER) - spent.lookups),
+      all:
+        this.limit === null ? Number.MAX_SAFE_INTEGER : Math.max(0, roundCredits(this.limit - spent.lookups)),
       bySource: Object.fromEntries(sources.map((name) => [name, this.#leftOfSource(spent, name)])),
     }
   }
@@ -66,7 +68,7 @@ export class RunBudget {
 
   #leftOfSource(spent: BudgetUsage, source: string): number {
     const limit = this.#sourceLimits.get(source) ?? Number.POSITIVE_INFINITY
-    return Math.max(0, limit - (spent.bySource[source] ?? 0))
+    return Math.max(0, roundCredits(limit - (spent.bySource[source] ?? 0)))
   }
 
   /**
@@ -75,7 +77,8 @@ export class RunBudget {
    * @param sources sources that have not had their share, including this one
    */
   startShare(spent: number, sources: number): void {
-    if (this.limit !== null) this.#shareEnd = spent + Math.ceil((this.limit - spent) / sources)
+    if (this.limit !== null)
+      this.#shareEnd = roundCredits(spent + Math.ceil(roundCredits((this.limit - spent) / sources)))
   }
 
   /** What the shares left is open to every source. */

@@ -1,4 +1,5 @@
 import { Row } from '../../domain/row.ts'
+import { roundCredits } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import * as budgets from '../../store/budgets.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
@@ -164,7 +165,7 @@ export function selectRows(
     else skipped.push(n)
     if (!isPayable || cost === null || paid.has(cost)) continue
     paid.add(cost)
-    left -= charge(n)
+    left = roundCredits(left - charge(n))
   }
   return { taken, skipped, considered: costs.length, isAtBudget: false }
 }
@@ -202,7 +203,9 @@ async function chargeLookups(
 }
 
 const sumOfCharges = (budget: RunBudget, charged: readonly Pick<lookups.LookupSpec, 'kind'>[]): number =>
-  budget.credits.isFlat ? charged.length : charged.reduce((sum, lookup) => sum + budget.charge(lookup), 0)
+  budget.credits.isFlat
+    ? charged.length
+    : roundCredits(charged.reduce((sum, lookup) => sum + budget.charge(lookup), 0))
 
 /** Lookups that an earlier run of the same budget has paid and not requested. */
 async function findPaidLookups(

@@ -15,6 +15,8 @@ const KINDS: Readonly<Record<string, string>> = {
   int4: 'number',
   int8: 'number',
   float8: 'number',
+  // Of credits. The driver reads it as text: each statement casts it.
+  numeric: 'number',
   text: 'string',
   uuid: 'string',
   date: 'Date',

@@ -28,6 +28,9 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     requestIds,
     createdAt: new Date(0),
     single: false,
+    credits: null,
+    isFlat: true,
+    isCostStated: false,
     members: addresses.map((email) => ({
       id: service.people.indexOf(email),
       kind: 'email',

@@ -105,6 +105,8 @@ export async function createCalls(
           jobId: id,
           emails: [],
           inputs: [],
+          cursor: null,
+          pages: 0,
           polls: 1,
           submittedAt: new Date(0),
           deadlineAt: new Date(DEADLINE_MS),
