@@ -65,16 +65,17 @@ export async function countJobCosts(tx: Tx, costs: readonly StatedJobCost[]): Pr
   await sql`
     with cost as materialized (
       select v.*, coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day,
-             coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source
+             coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source,
+             case when j.is_company then 'company' else 'bulk' end as endpoint
         from jsonb_to_recordset(${jsonBatch(costs)}) as v (id uuid, credits numeric, charged numeric, unanswered bigint[])
         join fillrate.jobs j on j.key = v.id
     )
     insert into fillrate.spend (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
-    select run_id, day, source, 'bulk', credits, 0, -charged from cost where credits <> 0 or charged <> 0
+    select run_id, day, source, endpoint, credits, 0, -charged from cost where credits <> 0 or charged <> 0
      union all
-    select cost.run_id, cost.day, coalesce(l.source, ''), 'bulk', 0, -sum(l.credits_reserved), 0
+    select cost.run_id, cost.day, coalesce(l.source, ''), cost.endpoint, 0, -sum(l.credits_reserved), 0
       from cost join fillrate.lookups l on l.id = any(cost.unanswered)
-     where l.credits_reserved is not null group by 1, 2, 3`.execute(tx)
+     where l.credits_reserved is not null group by 1, 2, 3, 4`.execute(tx)
 }
 
 const CREDITS = sql`sum(coalesce(credits, lookups))`
