@@ -24,15 +24,14 @@ import {
 
 interface Row {
   readonly email?: unknown
-  readonly custom_fields?: { readonly email?: unknown }
+  readonly custom_fields?: { readonly place?: unknown }
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** `custom_fields` come back with the row. */
 const toRow = (input: object): Record<string, unknown> => ({
-  ...('email' in input && { email: String(input.email), custom_fields: { email: String(input.email) } }),
+  ...('email' in input && { email: String(input.email) }),
   ...('linkedinUrl' in input && { linkedin: String(input.linkedinUrl) }),
   ...('name' in input &&
     'company' in input && { full_name: String(input.name), company: String(input.company) }),
@@ -69,7 +68,7 @@ function readAccepted(
  */
 function toResult({ custom_fields: custom, ...row }: Row): object {
   const [first] = Array.isArray(row.email) ? (row.email as unknown[]) : []
-  const name = { request_id: custom?.email }
+  const name = typeof custom?.place === 'string' ? { index: Number(custom.place) } : {}
   if (!isRecord(first)) return { ...name, data: null }
   return { ...name, data: { ...row, work_email: first['email'], qualification: first['qualification'] } }
 }
@@ -88,9 +87,11 @@ export default defineService({
   bulk: {
     path: '/v1/enrich/all',
     size: 250,
-    body: ({ emails, webhookUrl }) =>
+    inputs: ['email', 'linkedin_url', 'name_company'],
+    // `custom_fields` come back with the row: the place of its input.
+    body: ({ inputs, webhookUrl }) =>
       toBody(
-        emails.map((email) => toRow({ email })),
+        inputs.map((input, n) => ({ ...toRow(input), custom_fields: { place: String(n) } })),
         webhookUrl,
       ),
     read: readAccepted,
@@ -153,12 +154,12 @@ const record = { ...row, work_email: 'ada@engines.example', qualification: 'nomi
 
 /** Not in the order of the request. */
 const rows = [
-  { company: 'Engines', email: [], custom_fields: { email: 'bob@engines.example' } },
-  { ...row, custom_fields: { email: 'ada@engines.example' } },
+  { company: 'Engines', email: [], custom_fields: { place: '1' } },
+  { ...row, custom_fields: { place: '0' } },
 ]
 const results = [
-  { requestId: 'bob@engines.example', outcome: 'not_found' },
-  { requestId: 'ada@engines.example', outcome: 'found', record },
+  { index: 1, outcome: 'not_found' },
+  { index: 0, outcome: 'found', record },
 ] as const
 
 export const cases: readonly (ServiceCase | DeliveryCase)[] = [
@@ -171,8 +172,8 @@ export const cases: readonly (ServiceCase | DeliveryCase)[] = [
       headers: { 'x-access-token': 'test-key' },
       body: {
         data: [
-          { email: 'ada@engines.example', custom_fields: { email: 'ada@engines.example' } },
-          { email: 'bob@engines.example', custom_fields: { email: 'bob@engines.example' } },
+          { email: 'ada@engines.example', custom_fields: { place: '0' } },
+          { email: 'bob@engines.example', custom_fields: { place: '1' } },
         ],
         custom_callback_url: 'https://fillrate.example/webhooks/enrichment/1',
       },

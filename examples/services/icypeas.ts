@@ -1,15 +1,16 @@
 /**
- * Icypeas, email search: the address of a person by name and company. Each search is a job, which is fetched.
+ * Icypeas, email search: the address of a person by name and company, in jobs of a thousand or of one, whose rows are fetched page by page.
  *
  * Written from its public documentation as read on 2026-11-26 from stored copies, not tried against the live service:
- * api-doc.icypeas.com/overview, /how-it-works, /fetch-results/search-item, /reference/get-results, /errors and
- * /rate-limits. Not found there: where a body has the names of its errors. The list of states, and what a certainty is worth, are from a
+ * api-doc.icypeas.com/overview, /how-it-works, /fetch-results/search-item, /reference/get-results, /reference/bulk-search,
+ * /pagination, /errors and /rate-limits. Not found there: where a body has the names of its errors. The list of states, and what a certainty is worth, are from a
  * program of others that quotes /how-works/search_statuses and /how-works/certainties. Its webhooks are left out: what they sign is the
  * address, and not the body.
  *
  *     FILLRATE_BASE_URL=https://app.icypeas.com/api
  *
- * A profile by email is another endpoint with other limits: icypeas-profiles.ts.
+ * A search that ended without credits says so for ever, and is fetched until its deadline: with `bulk: { deadline: '30m' }` in the
+ * configuration, runs after a payment are not stopped by it for longer. A profile by email is another endpoint with other limits: icypeas-profiles.ts.
  */
 import {
   defineService,
@@ -20,6 +21,7 @@ import {
 } from 'fillrate'
 
 interface Item {
+  readonly order?: unknown
   readonly status?: unknown
   readonly results?: {
     readonly emails?: readonly { readonly email?: unknown; readonly certainty?: unknown }[]
@@ -34,6 +36,12 @@ function splitName(name: string): { firstname: string; lastname: string } {
   const [firstname = '', ...rest] = name.split(' ')
   return { firstname, lastname: rest.join(' ') }
 }
+
+/** The rows of a page. */
+const PAGE = 100
+
+/** The identifier of many searches, beside those of single ones. */
+const FILE = 'file:'
 
 /** An error in a 200: a field that is wrong, an unpaid subscription, or another one. */
 function readFailure({ status, body }: ServiceAnswer): ServiceFailure | undefined {
@@ -57,25 +65,37 @@ const CONFIDENCE: Readonly<Record<string, number>> = {
   probable: 0.95,
 }
 
-function toResult({ status, results }: Item): object {
+/** "In the same order as your `data` array", with their places. */
+function toResult({ order, status, results }: Item): object {
   const { emails = [], ...person } = results ?? {}
+  const index = { index: order }
   const [first] = emails
   if (FOUND.includes(status) && first !== undefined)
-    return { data: { ...person, ...first, confidence: CONFIDENCE[String(first.certainty)] ?? 0 } }
+    return { ...index, data: { ...person, ...first, confidence: CONFIDENCE[String(first.certainty)] ?? 0 } }
   // What was not searched is no miss: without credits (INSUFFICIENT_FUNDS) or given up (ABORTED).
-  return MISSED.includes(status) ? { data: null } : { error: { code: status } }
+  return { ...index, ...(MISSED.includes(status) ? { data: null } : { error: { code: status } }) }
 }
 
-function readItems(answer: ServiceAnswer): JobReading | undefined {
-  const { items } = isRecord(answer.body) ? answer.body : {}
+function readItems(
+  answer: ServiceAnswer,
+  { jobId, cursor }: { readonly jobId: string; readonly cursor: string | null },
+): JobReading | undefined {
+  const { items, sorts } = isRecord(answer.body) ? answer.body : {}
   if (answer.status !== 200 || !Array.isArray(items)) {
     const isGone = JSON.stringify(answer.body ?? null).includes('SearchNotFoundError')
     return isGone ? { outcome: 'gone' } : readFailure(answer)
   }
   const rows = items as readonly Item[]
-  if (rows.length === 0 || rows.some(({ status }) => AWAITED.includes(status))) return { outcome: 'pending' }
-  if (rows.every(({ status }) => status === 'INSUFFICIENT_FUNDS')) return { outcome: 'out_of_credits' }
-  return { outcome: 'results', delivery: { results: rows.map(toResult) } }
+  const isBegun = cursor !== null || rows.length > 0
+  if (!isBegun || rows.some(({ status }) => AWAITED.includes(status))) return { outcome: 'pending' }
+  if (!jobId.startsWith(FILE) && rows[0]?.status === 'INSUFFICIENT_FUNDS')
+    return { outcome: 'out_of_credits' }
+  const delivery = { results: rows.map(toResult) }
+  // The next page begins after the last of `sorts`.
+  const next: unknown = Array.isArray(sorts) ? sorts.at(-1) : undefined
+  return rows.length === PAGE && next !== undefined
+    ? { outcome: 'more', delivery, cursor: JSON.stringify(next) }
+    : { outcome: 'results', delivery }
 }
 
 export default defineService({
@@ -96,16 +116,43 @@ export default defineService({
     },
     record: { wrappers: [] },
   },
+  bulk: {
+    path: '/bulk-search',
+    // Of 5,000.
+    size: 1_000,
+    inputs: ['name_company'],
+    body: ({ inputs }) => ({
+      task: 'email-search',
+      name: 'fillrate',
+      data: inputs.map(({ name = '', company = '' }) => {
+        const { firstname, lastname } = splitName(name)
+        return [firstname, lastname, company]
+      }),
+    }),
+    read: (answer) => {
+      const { file } = isRecord(answer.body) ? answer.body : {}
+      return typeof file === 'string' ? { outcome: 'accepted', jobId: FILE + file } : readFailure(answer)
+    },
+  },
   // "Wait at least 3 seconds between two reads"; a search takes some.
   poll: {
     method: 'POST',
     path: '/bulk-single-searchs/read',
-    body: (jobId) => ({ id: jobId }),
+    body: (jobId, cursor) =>
+      jobId.startsWith(FILE)
+        ? {
+            mode: 'bulk',
+            file: jobId.slice(FILE.length),
+            limit: PAGE,
+            ...(cursor !== null && { next: true, sorts: JSON.parse(cursor) as unknown }),
+          }
+        : { id: jobId },
     after: '5s',
     read: readItems,
   },
-  // Searches have 10 per second; reads have 30 per minute, and each search takes one at least. No header says what is left.
-  rate: { limit: ['10 per second', '30 per minute'] },
+  // Many searches have one call a second, and reads 30 a minute: a single search takes one at least, and so do a hundred of many. No
+  // header says what is left.
+  rate: { limit: ['1 per second', '30 per minute'] },
   // "1 credit only when an email is found."
   credits: { hit: 1, miss: 0 },
   fields: {
@@ -203,6 +250,46 @@ export const cases: readonly ServiceCase[] = [
       body: { success: false, validationErrors: [{ field: 'domainOrCompany', type: 'invalid' }] },
     },
     expect: { outcome: 'rejected' },
+  },
+  {
+    name: 'two searches in a job',
+    input: {
+      inputs: [
+        { name: 'Ada King Lovelace', company: 'engines.example' },
+        { name: 'Bob', company: 'Engines' },
+      ],
+    },
+    request: {
+      method: 'POST',
+      path: '/bulk-search',
+      body: {
+        task: 'email-search',
+        data: [
+          ['Ada', 'King Lovelace', 'engines.example'],
+          ['Bob', '', 'Engines'],
+        ],
+      },
+    },
+    answer: { body: { success: true, status: 'in_progress', file: 'f-1' } },
+    expect: { outcome: 'accepted', jobId: 'file:f-1' },
+  },
+  {
+    name: 'the rows of a job, one of them without credits',
+    input: { jobId: 'file:f-1' },
+    request: {
+      path: '/bulk-single-searchs/read',
+      body: { mode: 'bulk', file: 'f-1', limit: 100 },
+    },
+    answer: {
+      body: itemsOf(found, { _id: 's-6', order: 1, status: 'INSUFFICIENT_FUNDS' }),
+    },
+    expect: {
+      outcome: 'results',
+      results: [
+        { index: 0, outcome: 'found' },
+        { index: 1, outcome: 'unreadable' },
+      ],
+    },
   },
   {
     name: 'an unpaid subscription',

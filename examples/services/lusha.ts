@@ -1,5 +1,5 @@
 /**
- * Lusha, version 3 of its API: people and companies, one or a hundred in a call, with the results in the answer.
+ * Lusha, version 3 of its API: people and companies, one or a hundred in a call, with the results and the credits in the answer.
  *
  * Written from its public documentation as read on 2026-11-26 from stored copies, not tried against the live service:
  * docs.lusha.com/enrichment/search-and-enrich-contacts, /enrichment/overview, /api-reference/overview, /faq/billing,
@@ -12,12 +12,18 @@
  *     FILLRATE_BASE_URL=https://api.lusha.com
  */
 import {
+  type BulkReading,
   defineService,
   type ServiceAnswer,
   type ServiceCase,
   type ServiceFailure,
   type ServiceReading,
 } from 'fillrate'
+
+interface Body {
+  readonly results?: unknown
+  readonly billing?: { readonly creditsCharged?: unknown }
+}
 
 interface Item {
   readonly clientReferenceId?: unknown
@@ -46,8 +52,18 @@ const toContact = (input: object): Record<string, string> => ({
 /** Left out, both emails and phones are revealed, and billed: a phone costs five credits. */
 const toBody = (contacts: readonly object[]): object => ({ contacts, reveal: ['emails'] })
 
-const listItems = ({ status, body }: ServiceAnswer): Item[] | null =>
-  status === 200 && isRecord(body) && Array.isArray(body['results']) ? (body['results'] as Item[]) : null
+const toResponse = (body: unknown): Body => (isRecord(body) ? body : {})
+
+const listItems = ({ status, body }: ServiceAnswer): Item[] | null => {
+  const { results } = toResponse(body)
+  return status === 200 && Array.isArray(results) ? (results as Item[]) : null
+}
+
+/** What a call has cost, of all inputs together. */
+function readCredits({ body }: ServiceAnswer): { credits?: number } {
+  const charged = toResponse(body).billing?.creditsCharged
+  return typeof charged === 'number' ? { credits: charged } : {}
+}
 
 /** A key of the wrong length is answered 400, which would be the input's fault. */
 const readFailure = ({ status, body }: ServiceAnswer): ServiceFailure | undefined =>
@@ -73,10 +89,29 @@ function readOne(answer: ServiceAnswer): ServiceReading | undefined {
   const [item] = items
   if (!isRecord(item)) return { outcome: 'unreadable', reason: 'no result' }
   const { error } = item as Item
-  if (error === undefined) return { outcome: 'found', record: toRecord(item), confidence: null }
+  const credits = readCredits(answer)
+  if (error === undefined) return { outcome: 'found', record: toRecord(item), confidence: null, ...credits }
   const code = String(error.code)
-  if (code === 'NOT_FOUND') return { outcome: 'not_found' }
-  return { outcome: code === 'COMPLIANCE_RESTRICTED' ? 'rejected' : 'transient', reason: code }
+  if (code === 'NOT_FOUND') return { outcome: 'not_found', ...credits }
+  return code === 'COMPLIANCE_RESTRICTED'
+    ? { outcome: 'rejected', reason: code, ...credits }
+    : { outcome: 'transient', reason: code }
+}
+
+/** Each result has the reference that its input was sent with, its place. */
+function readMany(answer: ServiceAnswer): BulkReading | undefined {
+  const items = listItems(answer)
+  if (items === null) return readFailure(answer)
+  // An error other than a miss is none of an answer: its input is requested singly, and the reason read there.
+  const results = items.map((item) => ({
+    ...(typeof item.clientReferenceId === 'string' && { index: Number(item.clientReferenceId) }),
+    ...(item.error === undefined
+      ? { data: toRecord(item) }
+      : item.error.code === 'NOT_FOUND'
+        ? { data: null }
+        : { error: { code: item.error.code } }),
+  }))
+  return { outcome: 'results', delivery: { results, ...readCredits(answer) } }
 }
 
 export default defineService({
@@ -98,23 +133,20 @@ export default defineService({
   bulk: {
     path: '/v3/contacts/search-and-enrich',
     size: 100,
+    inputs: ['email', 'linkedin_url', 'name_company'],
     results: 'answer',
-    body: ({ emails }) =>
-      toBody(emails.map((email, n) => ({ ...toContact({ email }), clientReferenceId: String(n) }))),
-    read: (answer, { emails }) => {
-      const items = listItems(answer)
-      if (items === null) return readFailure(answer)
-      // An error other than a miss is none of an answer: its input is requested singly, and the reason read there.
-      const results = items.map((item) => ({
-        request_id: emails[Number(item.clientReferenceId ?? Number.NaN)],
-        ...(item.error === undefined
-          ? { data: toRecord(item) }
-          : item.error.code === 'NOT_FOUND'
-            ? { data: null }
-            : { error: { code: item.error.code } }),
-      }))
-      return { outcome: 'results', delivery: { results } }
-    },
+    body: ({ inputs }) =>
+      toBody(inputs.map((input, n) => ({ ...toContact(input), clientReferenceId: String(n) }))),
+    read: readMany,
+  },
+  companyBulk: {
+    path: '/v3/companies/search-and-enrich',
+    size: 100,
+    results: 'answer',
+    body: ({ inputs }) => ({
+      companies: inputs.map(({ domain }, n) => ({ domain, clientReferenceId: String(n) })),
+    }),
+    read: readMany,
   },
   // 499 is a timeout of the service, which version 2 documents.
   statuses: { 402: 'out_of_credits', 499: 'transient' },
@@ -133,8 +165,7 @@ export default defineService({
       }
     },
   },
-  // The most: a person is one for the search and one for the emails, a company was two. What it was stands in the answer,
-  // `billing.creditsCharged`.
+  // The most: a person is one for the search and one for the emails, a company was two. Each answer says what it was.
   credits: { hit: 2, miss: 0 },
   fields: {
     person: {
@@ -216,7 +247,12 @@ export const cases: readonly ServiceCase[] = [
       },
       body: answerOf([person], 1),
     },
-    expect: { outcome: 'found', record: { ...person, work_email: 'ada@engines.example' }, confidence: null },
+    expect: {
+      outcome: 'found',
+      record: { ...person, work_email: 'ada@engines.example' },
+      confidence: null,
+      credits: 1,
+    },
   },
   {
     name: 'by name and company',
@@ -324,10 +360,75 @@ export const cases: readonly ServiceCase[] = [
     },
     expect: {
       outcome: 'accepted',
+      credits: 1,
       results: [
-        { requestId: 'ada@engines.example', outcome: 'found', record: person },
-        { requestId: 'bob@engines.example', outcome: 'not_found' },
-        { requestId: 'cyd@engines.example', outcome: 'unreadable' },
+        { index: 0, outcome: 'found', record: person },
+        { index: 1, outcome: 'not_found' },
+        { index: 2, outcome: 'unreadable' },
+      ],
+    },
+  },
+  {
+    name: 'people by what is known of each',
+    input: {
+      inputs: [
+        { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+        { name: 'Bob Babbage', company: 'Engines' },
+      ],
+    },
+    request: {
+      body: {
+        contacts: [
+          { linkedinUrl: 'https://www.linkedin.com/in/ada', clientReferenceId: '0' },
+          { firstName: 'Bob', lastName: 'Babbage', companyName: 'Engines', clientReferenceId: '1' },
+        ],
+      },
+    },
+    answer: {
+      body: answerOf(
+        [
+          { ...missing, clientReferenceId: '1' },
+          { ...person, clientReferenceId: '0' },
+        ],
+        2,
+      ),
+    },
+    expect: {
+      outcome: 'accepted',
+      credits: 2,
+      results: [
+        { index: 1, outcome: 'not_found' },
+        { index: 0, outcome: 'found' },
+      ],
+    },
+  },
+  {
+    name: 'two companies in a call',
+    input: { inputs: [{ domain: 'engines.example' }, { domain: 'nowhere.example' }] },
+    request: {
+      path: '/v3/companies/search-and-enrich',
+      body: {
+        companies: [
+          { domain: 'engines.example', clientReferenceId: '0' },
+          { domain: 'nowhere.example', clientReferenceId: '1' },
+        ],
+      },
+    },
+    answer: {
+      body: answerOf(
+        [
+          { id: 'v1.e', name: 'Engines', domain: 'www.engines.example', clientReferenceId: '0' },
+          { ...missing, clientReferenceId: '1' },
+        ],
+        2,
+      ),
+    },
+    expect: {
+      outcome: 'accepted',
+      credits: 2,
+      results: [
+        { index: 0, outcome: 'found', record: { name: 'Engines' } },
+        { index: 1, outcome: 'not_found' },
       ],
     },
   },

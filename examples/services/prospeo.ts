@@ -1,5 +1,5 @@
 /**
- * Prospeo: people and companies, and fifty people in a call with the results in the answer.
+ * Prospeo: people and companies, one or fifty in a call, with the results and their cost in the answer.
  *
  * Written on 2026-11-26 from stored copies of its documentation (prospeo.io/api-docs) that others keep in their repositories, and from
  * public clients that agree with them; its own pages were not stored. Not tried against the live service. The endpoints before March 2026
@@ -10,6 +10,7 @@
  *     FILLRATE_BASE_URL=https://api.prospeo.io
  */
 import {
+  type BulkReading,
   defineService,
   type ServiceAnswer,
   type ServiceCase,
@@ -23,7 +24,13 @@ interface Match {
   readonly company?: unknown
 }
 
-type Body = Match & { matched?: unknown; not_matched?: unknown; invalid_datapoints?: unknown }
+type Body = Match & {
+  matched?: unknown
+  not_matched?: unknown
+  invalid_datapoints?: unknown
+  total_cost?: unknown
+  free_enrichment?: unknown
+}
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -79,10 +86,41 @@ const readOne =
     const body = (isRecord(answer.body) ? answer.body : {}) as Body
     const found = body[kind]
     if (answer.status !== 200 || !isRecord(found)) return readFailure(answer)
-    return { outcome: 'found', record: kind === 'company' ? found : toRecord(body), confidence: null }
+    return {
+      outcome: 'found',
+      record: kind === 'company' ? found : toRecord(body),
+      confidence: null,
+      // Found before. Otherwise `credits` says what it cost.
+      ...(body.free_enrichment === true && { credits: 0 }),
+    }
   }
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+/** Each result names its input by the identifier that it was sent with, its place. */
+const readMany =
+  (kind: 'person' | 'company') =>
+  (answer: ServiceAnswer): BulkReading | undefined => {
+    const body = (isRecord(answer.body) ? answer.body : {}) as Body
+    if (answer.status !== 200 || !Array.isArray(body.matched)) return readFailure(answer)
+    const results = [
+      ...(body.matched as Match[]).map((one) => ({
+        index: Number(one.identifier),
+        data: kind === 'company' ? one.company : toRecord(one),
+      })),
+      ...listOf(body.not_matched).map((identifier) => ({ index: Number(identifier), data: null })),
+      // Requested singly, which says what is wrong with it.
+      ...listOf(body.invalid_datapoints).map((identifier) => ({
+        index: Number(identifier),
+        error: { code: 'INVALID_DATAPOINTS' },
+      })),
+    ]
+    const { total_cost: cost } = body
+    return {
+      outcome: 'results',
+      delivery: { results, ...(typeof cost === 'number' && { credits: cost }) },
+    }
+  }
 
 export default defineService({
   name: 'Prospeo',
@@ -103,26 +141,22 @@ export default defineService({
   bulk: {
     path: '/bulk-enrich-person',
     size: 50,
+    inputs: ['email', 'linkedin_url', 'name_company'],
     results: 'answer',
-    body: ({ emails }) => ({
+    body: ({ inputs }) => ({
       ...OPTIONS,
-      data: emails.map((email, n) => ({ identifier: String(n), ...toData({ email }) })),
+      data: inputs.map((input, n) => ({ identifier: String(n), ...toData(input) })),
     }),
-    read: (answer, { emails }) => {
-      const { matched, not_matched, invalid_datapoints } = (isRecord(answer.body) ? answer.body : {}) as Body
-      if (answer.status !== 200 || !Array.isArray(matched)) return readFailure(answer)
-      const nameOf = (identifier: unknown): string | undefined => emails[Number(identifier)]
-      const results = [
-        ...(matched as Match[]).map((one) => ({ request_id: nameOf(one.identifier), data: toRecord(one) })),
-        ...listOf(not_matched).map((identifier) => ({ request_id: nameOf(identifier), data: null })),
-        // Requested singly, which says what is wrong with it.
-        ...listOf(invalid_datapoints).map((identifier) => ({
-          request_id: nameOf(identifier),
-          error: { code: 'INVALID_DATAPOINTS' },
-        })),
-      ]
-      return { outcome: 'results', delivery: { results } }
-    },
+    read: readMany('person'),
+  },
+  companyBulk: {
+    path: '/bulk-enrich-company',
+    size: 50,
+    results: 'answer',
+    body: ({ inputs }) => ({
+      data: inputs.map(({ domain }, n) => ({ identifier: String(n), company_website: domain })),
+    }),
+    read: readMany('company'),
   },
   // The minute and the day, on every answer; the one with the least left counts. The header of the second has no count.
   rate: {
@@ -139,7 +173,7 @@ export default defineService({
       return { 'x-ratelimit-limit': join(0), 'x-ratelimit-remaining': join(1), 'x-ratelimit-reset': join(2) }
     },
   },
-  // A person that was found before is free, which the answer says: `free_enrichment`, `total_cost`. Here it is counted as one.
+  // The most. What was found before is free, and the answer says so.
   credits: { hit: 1, miss: 0 },
   fields: {
     person: {
@@ -318,12 +352,80 @@ export const cases: readonly ServiceCase[] = [
     },
     expect: {
       outcome: 'accepted',
+      credits: 1,
       results: [
-        { requestId: 'ada@engines.example', outcome: 'found', record: { ...person, mobile: undefined } },
-        { requestId: 'bob@engines.example', outcome: 'not_found' },
-        { requestId: 'nobody', outcome: 'unreadable' },
+        { index: 0, outcome: 'found', record: { ...person, mobile: undefined } },
+        { index: 1, outcome: 'not_found' },
+        { index: 2, outcome: 'unreadable' },
       ],
     },
+  },
+  {
+    name: 'people by what is known of each, one of whom was found before',
+    input: {
+      inputs: [
+        { name: 'Ada Lovelace', company: 'Engines' },
+        { linkedinUrl: 'https://www.linkedin.com/in/bob' },
+      ],
+    },
+    request: {
+      body: {
+        data: [
+          { identifier: '0', full_name: 'Ada Lovelace', company_name: 'Engines' },
+          { identifier: '1', linkedin_url: 'https://www.linkedin.com/in/bob' },
+        ],
+      },
+    },
+    answer: {
+      body: {
+        error: false,
+        total_cost: 1,
+        matched: [
+          { identifier: '1', person, company },
+          { identifier: '0', person, company },
+        ],
+        not_matched: [],
+        invalid_datapoints: [],
+      },
+    },
+    expect: {
+      outcome: 'accepted',
+      credits: 1,
+      results: [
+        { index: 1, outcome: 'found' },
+        { index: 0, outcome: 'found' },
+      ],
+    },
+  },
+  {
+    name: 'two companies in a call',
+    input: { inputs: [{ domain: 'engines.example' }, { domain: 'nowhere.example' }] },
+    request: {
+      path: '/bulk-enrich-company',
+      body: {
+        data: [
+          { identifier: '0', company_website: 'engines.example' },
+          { identifier: '1', company_website: 'nowhere.example' },
+        ],
+      },
+    },
+    answer: {
+      body: { error: false, total_cost: 1, matched: [{ identifier: '0', company }], not_matched: ['1'] },
+    },
+    expect: {
+      outcome: 'accepted',
+      credits: 1,
+      results: [
+        { index: 0, outcome: 'found', record: company },
+        { index: 1, outcome: 'not_found' },
+      ],
+    },
+  },
+  {
+    name: 'a person that was found before, free of charge',
+    input: { email: 'ada@engines.example' },
+    answer: { body: { error: false, free_enrichment: true, person, company } },
+    expect: { outcome: 'found', credits: 0 },
   },
   {
     name: 'a bulk call without credits, which sends nothing singly',
