@@ -195,7 +195,13 @@ test('a job of any input gets the answer of a case, by the number that was sent 
       name: 'two people',
       input: { inputs: [ada, bob] },
       answer: { body: { count: 2, found } },
-      expect: { outcome: 'accepted', results: [{ index: 1 }, { index: 0 }] },
+      expect: {
+        outcome: 'accepted',
+        results: [
+          { index: 0, outcome: 'found' },
+          { index: 1, outcome: 'found' },
+        ],
+      },
     },
     {
       name: 'two companies',
