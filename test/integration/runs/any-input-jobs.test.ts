@@ -1,5 +1,8 @@
 import { resolve } from 'node:path'
+import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { forgetSubject } from '../../../src/actions/forget.ts'
+import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInput } from '../../../src/domain/service/messages.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
@@ -251,6 +254,14 @@ test('companies in calls of their own, beside people, and at their own price', a
   expect(await database.query(own)).toEqual([{ own: 20 }])
   expect(await countTitles(table)).toEqual({ own: 10, others: 0 })
   expect(billedTwice(service)).toEqual([])
+
+  const target = parseForgetTarget('domain', 'c7.example')
+  if (typeof target === 'string') throw new Error(target)
+  const mentions = (text: string): Promise<number> =>
+    database.count(`fillrate.deliveries where body like '%Industry of ${text}%'`)
+  expect([await mentions('c7.'), await mentions('c8.')]).toEqual([1, 1])
+  await forgetSubject({ db: database.db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
+  expect([await mentions('c7.'), await mentions('c8.')]).toEqual([0, 1])
 })
 
 test('all kinds in one job, named by the number that was sent: what is foreign or contradicts is not used', async () => {
