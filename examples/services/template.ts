@@ -32,9 +32,12 @@ export default defineService({
   bulk: {
     path: '/v1/people/find/bulk',
     size: 25,
+    // Default: emails alone. With 'linkedin_url' or 'name_company', `body` gets them as `inputs`.
+    inputs: ['email'],
     results: 'answer',
     body: ({ emails }) => ({ addresses: emails }),
-    // Each result names its input; here by its place, which the service documents. What is left out is requested singly.
+    // Each result names its input, by its email or by its `index`; here by its place, which the service documents. What is left out
+    // is requested singly.
     // An error in place of results is said as such: calls slow down or stop, and the job is posted again.
     read: ({ status, body }, { emails }) => {
       if (typeof body === 'object' && body !== null && 'throttled' in body)
@@ -44,6 +47,9 @@ export default defineService({
       return { outcome: 'results', delivery: { results } }
     },
   },
+
+  // Many companies by one call, in the same way.
+  // companyBulk: …
 
   // How a job is fetched whose delivery is lost: { path: '/v1/jobs/{job_id}', after: '1m' }.
   // poll: …

@@ -7,6 +7,7 @@ import * as erase from '../store/erase.ts'
 import * as search from '../store/erase-mentions.ts'
 import * as suppressions from '../store/suppressions.ts'
 import { inTransaction } from '../store/transaction.ts'
+import { NO_TEXT } from '../pipeline/erasure.ts'
 import { eraseInDeliveries, type RunPart } from './erase-deliveries.ts'
 import { type ForgetTarget, findRowsByInputs, type UnsearchedSource } from './forget-target.ts'
 
@@ -257,9 +258,7 @@ async function erasePass(
   },
 ): Promise<Omit<StoredReport['erased'], 'rows'> & { readonly rows: readonly erase.RowName[] }> {
   const { ids, named, linked } = await findStored(runPart, targets, rows)
-  const inDeliveries = isCompany
-    ? { results: 0, bodies: 0, mentions: 0 }
-    : await eraseInDeliveries(runPart, ids, targets, pattern)
+  const inDeliveries = await eraseInDeliveries(runPart, ids, targets, isCompany ? NO_TEXT : pattern)
   const erased = await runPart((tx) => erase.eraseLookups(tx, ids, { rows: named }))
   const cells = isCompany ? { rows: [], changes: 0, mentions: 0 } : await eraseCells(runPart, pattern)
   let mentions = inDeliveries.mentions + cells.mentions

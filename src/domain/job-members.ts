@@ -6,7 +6,7 @@ import { normalizeProfileUrl } from './identifiers/profile-url.ts'
 type IdentifierKind = 'email' | 'profile' | 'domain'
 
 /** The kind of a member's identifier; null: it has none, as one that is looked up by name, or was erased. */
-export function kindOfIdentifier(identifier: string): IdentifierKind | null {
+function kindOfIdentifier(identifier: string): IdentifierKind | null {
   if (identifier === '') return null
   if (identifier.includes('@')) return 'email'
   return /linkedin\.com\//i.test(identifier) ? 'profile' : 'domain'

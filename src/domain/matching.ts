@@ -105,11 +105,9 @@ function matchDistinct(
       const known = claims.memberIndexes[at] ?? byName[at]
       if (excluded[at] || contradicted[at] || (known !== undefined && known !== place)) return false
       if (!isGiven(requestId) && members.find(requestId) === undefined) return false
-      // What a member without an identifier (erased, or looked up by name) is called contradicts nothing. A profile or a company
-      // may be known under another address than it was requested by, a person's email is what it is.
+      // A member without an identifier (erased, or looked up by name) cannot be contradicted.
       const kind = kinds[place] ?? null
-      if (members.isStranger(requestId, kind)) return false
-      return kind !== 'email' || !names.some((name) => members.isStranger(name, kind))
+      return ![requestId, ...names].some((name) => members.isStranger(name, kind))
     })
   if (isOrderTrue) claims.claim(order)
 
@@ -191,7 +189,9 @@ function findNamed(
     const [member] = candidates
     if (candidates.size > 1) return CONTRADICTED
     // The address of a non-member belongs to another person, whose record may name a member all the same.
-    const isForeign = requestId?.includes('@') === true && byId.every((one) => one === undefined)
+    const isForeign =
+      byId.every((one) => one === undefined) &&
+      (requestId?.includes('@') === true || members.isStranger(requestId, members.kinds[index ?? -1] ?? null))
     if (isForeign && (index ?? evidence.members[at]) !== undefined) return CONTRADICTED
     return member
   })

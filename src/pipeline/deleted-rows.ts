@@ -8,7 +8,7 @@ import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../stor
 import type { Database } from '../store/open.ts'
 import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
-import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
+import { findResultSubjects, NO_TEXT, redactResults, type DeliveryBody } from './erasure.ts'
 import { lockCandidateJobs } from './match-delivery.ts'
 
 type DeletionDeps = Pick<Deps, 'db' | 'policy'>
@@ -179,9 +179,6 @@ export async function eraseRetired(db: Database, source: string): Promise<number
     if (left !== null) return left
   }
 }
-
-/** Matches nothing, in Postgres and in JavaScript: deliveries are found by their jobs. */
-const NO_TEXT = '(?!)'
 
 /** Removes the results of these lookups from the deliveries of their jobs. */
 async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): Promise<number> {

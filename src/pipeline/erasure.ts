@@ -69,6 +69,9 @@ export function findResultSubjects(
   })
 }
 
+/** Matches nothing, in Postgres and in JavaScript: deliveries are found by their jobs. */
+export const NO_TEXT = '(?!)'
+
 /** A result to be removed, or what replaces it. */
 export type RedactedResult = Pick<ResultSubject, 'delivery' | 'index'> & { readonly redacted: unknown }
 

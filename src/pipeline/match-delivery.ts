@@ -30,7 +30,7 @@ export interface DeliverySettlement {
 }
 
 /** The parts of a service that decide how results are matched. */
-type MatchingService = Pick<Service, 'bulk' | 'companyBulk' | 'poll' | 'readDelivery'>
+type MatchingService = Pick<Service, 'bulk' | 'companyBulk' | 'poll' | 'readDelivery' | 'readers'>
 
 /** The endpoint that a job was submitted to. */
 export const bulkCallOf = (
@@ -67,7 +67,7 @@ export function matchToMembers(
       names: [...emailOf(readings[index]), ...(isByEmail ? [] : identifiersOf(item, isCompany))],
       content: item.data,
       // An item that is no object was erased, or is nothing that a service has said of an input.
-      isMiss: isObject(item.raw) && isEmpty(item.data),
+      isMiss: isObject(item.raw) && (isCompany ? isCompanyMiss(item, service) : isEmpty(item.data)),
     })),
     isCertain,
   )
@@ -86,6 +86,12 @@ const identifiersOf = ({ data, raw }: ResultItem, isCompany: boolean): string[] 
 const isEmpty = (data: unknown): boolean =>
   data === null || (isObject(data) && Object.keys(data).length === 0)
 
+/** A company may be beside the identifier. */
+function isCompanyMiss({ data, raw }: ResultItem, service: Pick<Service, 'readers'> | null): boolean {
+  const { found, fault } = parseResult(data ?? raw, 'company', service ?? BUILT_IN_SERVICE)
+  return !found && fault === null
+}
+
 const readAsPeople = (items: readonly ResultItem[]): ParsedResult[] =>
   items.map((item) => parseResult(item.data, 'person', BUILT_IN_SERVICE))
 
@@ -101,7 +107,7 @@ export function settleDelivery(
   candidates: readonly JobCandidate[],
   freshness: FreshnessPolicy,
   now: number,
-  service: MatchingService & Pick<Service, 'readers' | 'credits'>,
+  service: MatchingService & Pick<Service, 'credits'>,
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   const readings = readAsPeople(event.results)

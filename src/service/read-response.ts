@@ -178,3 +178,21 @@ export const malformedResponseError = (
     body: context.mask(exchange.body),
     isKept,
   })
+
+/**
+ * A reader of jobs that is believed as to failures alone where the status is one: a reader that looks only for results finds
+ * none in an error, and the job would be over without any.
+ */
+export const unlessRefused =
+  <Reading extends OwnReading>(read: (answer: ServiceAnswer) => Reading | undefined) =>
+  (answer: ServiceAnswer): Reading | undefined => {
+    const reading = read(answer)
+    const isBelieved = answer.status < 400 || reading === undefined || isFailure(reading)
+    return isBelieved || !['accepted', 'results', 'more'].includes(reading.outcome) ? reading : undefined
+  }
+
+/** Nothing follows an answer, so it ends the job; a miss of one that is not complete would be no miss. */
+export const toAnswered = ({ status = 'completed', ...delivery }: ServiceDelivery): ServiceDelivery => ({
+  ...delivery,
+  status: status === 'completed' ? status : 'failed',
+})

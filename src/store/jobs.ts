@@ -129,6 +129,10 @@ export async function leaseJobsForRetry(
       select ready.key, array_agg(l.id order by m.n) as lookup_ids, json_agg(l.input order by m.n) as inputs
         from ready cross join lateral unnest(ready.lookup_ids) with ordinality m (id, n)
         join fillrate.lookups l on l.id = m.id group by ready.key
+    ), emptied as (
+      update fillrate.jobs j
+         set state = 'rejected', reason = 'its inputs were erased', not_before = null, finished_at = now()
+        from ready where j.key = ready.key and ready.key not in (select key from kept)
     ), leased as (
       update fillrate.jobs j
          set lookup_ids = kept.lookup_ids, size = cardinality(kept.lookup_ids),

@@ -6,6 +6,8 @@ interface ServiceJob {
   readonly jobId: string
   /** In the order of submission. */
   readonly addresses: readonly string[]
+  /** What each is requested by. */
+  readonly identifiers: readonly string[]
   /** The request ids of the 202 response. */
   readonly requestIds: readonly string[] | Readonly<Record<string, string>> | null
 }
@@ -15,6 +17,8 @@ interface ServiceJob {
  * neither the content of a 202 nor the form of a `request_id`, so every reasonable variant is generated.
  */
 export interface Service {
+  /** What it is asked for: people by email or by profile, or companies. */
+  readonly kind: 'email' | 'linkedin_url' | 'domain'
   /** The first job is delivered; a second one, if any, has the same `job_id`. */
   readonly jobs: readonly ServiceJob[]
   readonly people: readonly string[]
@@ -30,8 +34,9 @@ export interface Service {
 export const deliveriesOf = (service: Service): Service['deliveries'] => service.deliveries
 
 const form = fc.record({
-  /** The form of a `request_id`. */
-  naming: fc.constantFrom('opaque', 'address', 'shouted address', 'from 0', 'from 1', 'none'),
+  kind: fc.constantFrom('email', 'email', 'linkedin_url', 'domain'),
+  /** The form of a `request_id`, or the place that a reader gives in its stead. */
+  naming: fc.constantFrom('opaque', 'address', 'shouted address', 'from 0', 'from 1', 'none', 'place'),
   /** What the 202 contains besides the job's identifier. */
   accepted: fc.constantFrom('nothing', 'list', 'disordered list', 'addresses', 'sorted addresses', 'map'),
   /** Which results repeat their address in `data`. */
@@ -105,7 +110,7 @@ function noFaults({ address }: Faults): Faults {
 }
 
 function decidable(wanted: Form, made: Faults): { form: Form; faults: Faults } {
-  const isNamed = wanted.naming.endsWith('address')
+  const isNamed = wanted.naming.endsWith('address') || wanted.naming === 'place'
   const byNumber = wanted.naming.startsWith('from')
   const listIsTrue = wanted.naming === 'opaque' && (wanted.accepted === 'list' || wanted.accepted === 'map')
   const alias = made.alias === 'member' && !(isNamed && !made.sharesIdentifier) ? 'none' : made.alias
@@ -124,11 +129,12 @@ function decidable(wanted: Form, made: Faults): { form: Form; faults: Faults } {
 
 interface Result {
   readonly request_id?: string | undefined
+  readonly index?: number | undefined
   readonly data: Record<string, unknown> | null
 }
 
-const isUnnamedMiss = ({ request_id, data }: Result): boolean =>
-  request_id === undefined && Object.keys(data ?? {}).length === 0
+const isUnnamedMiss = ({ request_id, index, data }: Result): boolean =>
+  request_id === undefined && index === undefined && Object.keys(data ?? {}).length === 0
 
 function build(how: Form, made: Faults, size: number, random: Random): Service {
   const own = Array.from({ length: size }, (_, n) => `p${n}@x.example`)
@@ -162,6 +168,7 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
       'from 0': String(own.indexOf(email)),
       'from 1': String(own.indexOf(email) + 1),
       none: undefined,
+      place: undefined,
     })[how.naming]
   const dataOf = (email: string): Result['data'] => {
     const isMissing = missing.has(email)
@@ -176,13 +183,18 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     if (isMissing) return says ? { email: named } : ([null, {}][random(2)] ?? null)
     return { title: `Title of ${email}`, confidence: 0.9, ...(says && { email: named }) }
   }
-  const resultOf = (email: string): Result => ({ request_id: nameOf(email), data: dataOf(email) })
+  const resultOf = (email: string): Result => ({
+    request_id: nameOf(email),
+    index: how.naming === 'place' ? own.indexOf(email) : undefined,
+    data: dataOf(email),
+  })
 
   const kept = accepted.toSpliced(random(Math.max(1, accepted.length)), made.dropped)
   let results = kept.map(resultOf)
   if (made.sharesIdentifier && results.length > 1) {
     const [from, to] = [random(results.length), random(results.length)]
-    results = results.map((one, at) => (at === to ? { ...one, request_id: results[from]?.request_id } : one))
+    const { request_id, index } = results[from] ?? {}
+    results = results.map((one, at) => (at === to ? { ...one, request_id, index } : one))
   }
   const mayBeLost = made.refused + made.dropped > 0 || (how.parts > 1 && how.progress !== 'completed')
   const repeatable = results.filter((one) => !mayBeLost || !isUnnamedMiss(one))
@@ -192,7 +204,7 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     const stranger = `stranger${n}@z.example`
     const id = how.naming.endsWith('address')
       ? stranger
-      : how.naming === 'none'
+      : how.naming === 'none' || how.naming === 'place'
         ? undefined
         : `f${random(1_000)}`
     results.push({
@@ -203,23 +215,49 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
   if (how.order === 'shuffled') results = shuffled(results)
   if (how.order === 'reversed') results = results.toReversed()
 
-  const known: ServiceJob[] = [{ key: KEYS[0], jobId: 'job-1', addresses: own, requestIds }]
-  if (made.jobIdTwice && others.length > 0)
-    known.push({
-      key: KEYS[1],
+  const ownKind = <Value>(value: Value): Value => toKind(value, how.kind) as Value
+  const known: ServiceJob[] = [
+    {
+      key: KEYS[0],
       jobId: 'job-1',
-      // An older job may hold some of the same people.
-      addresses: shuffled([...others, ...own.filter(() => random(4) === 0)]).slice(0, Math.max(1, size)),
-      requestIds: null,
-    })
+      addresses: own,
+      identifiers: ownKind(own),
+      requestIds: ownKind(requestIds),
+    },
+  ]
+  if (made.jobIdTwice && others.length > 0) {
+    // An older job may hold some of the same people.
+    const addresses = shuffled([...others, ...own.filter(() => random(4) === 0)]).slice(0, Math.max(1, size))
+    const identifiers = ownKind(addresses)
+    known.push({ key: KEYS[1], jobId: 'job-1', addresses, identifiers, requestIds: null })
+  }
   return {
+    kind: how.kind,
     jobs: known,
     people,
     missing,
     isPlain: isPlain(how, made),
     isOrdered: how.declaresOrder,
-    deliveries: deliver(how, made, results, random),
+    deliveries: ownKind(deliver(how, made, results, random)),
   }
+}
+
+/** The same of profiles or companies in place of addresses. */
+function toKind(value: unknown, kind: Service['kind']): unknown {
+  if (kind === 'email') return value
+  if (typeof value === 'string') {
+    const [, space = '', name] = /^( ?)(\w+)@[xyz]\.example$/i.exec(value) ?? []
+    if (name === undefined) return value
+    return space + (kind === 'domain' ? `${name}.example` : `https://www.linkedin.com/in/${name}`)
+  }
+  if (Array.isArray(value)) return value.map((one) => toKind(one, kind))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([field, one]) => [
+      field === 'email' ? kind : toKind(field, kind),
+      toKind(one, kind),
+    ]),
+  )
 }
 
 const KEYS = ['0a000000-0000-4000-8000-000000000001', '0a000000-0000-4000-8000-000000000000'] as const
@@ -249,6 +287,7 @@ function isPlain(how: Form, made: Faults): boolean {
   if (how.last !== 'completed' || (how.parts > 1 && how.progress !== 'completed')) return false
   if (how.naming.endsWith('address') || how.echo === 'all') return true
   if (jobIdTwice && address === 'none') return false
+  if (how.naming === 'place') return true
   if (how.naming === 'opaque' && how.accepted === 'map') return true
   if (!how.declaresOrder) return false
   if (how.naming === 'opaque' && how.accepted === 'list') return true

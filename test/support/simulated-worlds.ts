@@ -1,5 +1,7 @@
+import { LOOKUP_KINDS, type LookupKind } from '../../src/domain/identifiers/kind.ts'
+import type { ServiceDefinition } from '../../src/domain/service/adapter.ts'
 import { createService, type Service } from '../../src/domain/service/service.ts'
-import type { ServiceAnswer, ServiceFailure } from '../../src/domain/service/messages.ts'
+import type { BulkInput, ServiceAnswer, ServiceFailure } from '../../src/domain/service/messages.ts'
 import { rawStatus, type RawAnswer } from '../unit/service/loopback-service.ts'
 import { seeded } from './simulated-service/random.ts'
 
@@ -82,41 +84,77 @@ function readSaid({ body }: ServiceAnswer): ServiceFailure | undefined {
   return reading
 }
 
+/** What a lookup of each kind is for somebody, or a company, of this name: its key, and its input as it is stored. */
+export const LOOKUPS = {
+  email: (name) => ({ key: `${name}@x.example`, input: { email: `${name}@x.example` } }),
+  linkedin_url: (name) => ({
+    key: `linkedin.com/in/${name}`,
+    input: { linkedin_url: `https://www.linkedin.com/in/${name}` },
+  }),
+  name_company: (name) => ({ key: `${name}|x ltd`, input: { name, company: 'X Ltd' } }),
+  domain: (name) => ({ key: `${name}.example`, input: { domain: `${name}.example` } }),
+} as const satisfies Record<LookupKind, (name: string) => { readonly key: string; readonly input: object }>
+
+/** The name in a key or an input: `w12-3`. */
+export const nameIn = (value: unknown): string =>
+  /w\d+-\d+/i.exec(JSON.stringify(value))?.[0].toLowerCase() ?? ''
+
 /** The same service by how its results come; with readers, which also read what a body says, or without. */
-function createModes(read?: typeof readSaid) {
+function createModes(inputs: 'emails' | 'any', read?: typeof readSaid) {
   const own = read && { read }
-  const single = { name: 'world', person: { path: '/person', ...own } } as const
-  const bulk = { path: '/bulk', size: PEOPLE, ordered: read !== undefined, ...own } as const
-  const webhook = { signature: { header: 'x-signature' } } as const
+  const single = {
+    name: 'world',
+    person: { path: '/person', ...own },
+    company: { path: '/company', method: 'POST', ...own },
+    fields: { person: { title: 'text' }, company: { title: 'text' } },
+  } as const
+  const jobs = { size: PEOPLE, ordered: read !== undefined, ...own } as const
+  const body = ({ inputs: all }: BulkInput): object => ({ inputs: all })
+  const create = (more: Partial<ServiceDefinition>, results?: 'answer'): Service =>
+    createService({
+      ...single,
+      bulk: {
+        path: '/bulk',
+        ...jobs,
+        ...(results && { results }),
+        ...(inputs === 'any' && { inputs: LOOKUP_KINDS.person, body }),
+      },
+      companyBulk: { path: '/companies', ...jobs, ...(results && { results }), body },
+      ...more,
+    })
   return {
     single: createService(single),
-    webhook: createService({ ...single, bulk, webhook }),
-    poll: createService({ ...single, bulk, poll: { path: '/jobs/{job_id}', after: '10s', ...own } }),
-    answer: createService({ ...single, bulk: { ...bulk, results: 'answer' } }),
-  } as const satisfies Record<string, Service>
+    webhook: create({ webhook: { signature: { header: 'x-signature' } } }),
+    poll: create({ poll: { path: '/jobs/{job_id}', after: '10s', ...own } }),
+    answer: create({}, 'answer'),
+  } as const
 }
 
-const PLAIN = createModes()
-const READ = createModes(readSaid)
+const PLAIN = { emails: createModes('emails'), any: createModes('any') }
+const READ = { emails: createModes('emails', readSaid), any: createModes('any', readSaid) }
 /** Settles deliveries of all: named results are matched by their names, the others by their order. */
-export const SETTLING = READ.webhook
+export const SETTLING = READ.any.webhook
 
 /** One service, made from its number. */
 export class World {
   readonly name: string
-  readonly mode: keyof typeof PLAIN
+  /** What identifies those whom it is asked for. */
+  readonly kind: LookupKind
+  readonly mode: keyof (typeof PLAIN)['any']
   readonly adapter: Service
   /** Its results are in order, and name neither their input nor anybody. */
   readonly #isUnnamed: boolean
-  /** An input that is erased while it is looked up. */
+  /** The address of an input that is erased while it is looked up. */
   readonly erased: string | null
-  readonly emails: readonly string[]
+  readonly names: readonly string[]
   /** What a job delivers. */
   readonly delivers: 'all' | 'part' | 'nothing' | 'failed' | 'twice'
   /** How often each input was billed, called alone, and posted in a job; refusals by the limit apart. */
   billed = 0
   readonly calls = new Map<string, number>()
   readonly posts = new Map<string, number>()
+  /** The inputs of its jobs, in their order. */
+  readonly #jobs: (readonly string[])[] = []
   readonly #random: () => number
   readonly #oddShare: number
   readonly #palette: readonly ((random: () => number) => OddAnswer)[]
@@ -127,18 +165,20 @@ export class World {
   constructor(number: number, seed: number) {
     this.#random = seeded(seed * 1_000_003 + number)
     this.name = `w${number}`
-    this.emails = Array.from({ length: PEOPLE }, (_, n) => `${this.name}-${n}@x.example`)
+    this.names = Array.from({ length: PEOPLE }, (_, n) => `${this.name}-${n}`)
+    this.kind = this.#pick(['email', 'email', 'email', 'linkedin_url', 'name_company', 'domain'] as const)
     this.mode = this.#pick(['single', 'single', 'webhook', 'poll', 'answer'] as const)
     this.delivers = this.#pick(['all', 'all', 'part', 'nothing', 'failed', 'twice'] as const)
-    this.erased = this.#random() < 0.2 ? this.#pick(this.emails) : null
+    const isErased = this.#random() < 0.2 && this.kind === 'email'
+    this.erased = isErased ? LOOKUPS.email(this.#pick(this.names)).key : null
     this.#oddShare = this.#pick([0, 0.1, 0.3, 0.6, 0.9, 1])
     const isRead = this.#random() < 0.4
-    this.adapter = (isRead ? READ : PLAIN)[this.mode]
+    this.adapter = (isRead ? READ : PLAIN)[this.kind === 'email' ? 'emails' : 'any'][this.mode]
     this.#isUnnamed = isRead && this.#random() < 0.5
     this.#palette = Array.from({ length: 1 + Math.floor(this.#random() * 4) }, () =>
       this.#pick(isRead && this.#random() < 0.6 ? SAID : ODD),
     )
-    this.#poisoned = this.#random() < 0.3 ? this.#pick(this.emails) : null
+    this.#poisoned = this.#random() < 0.3 ? this.#pick(this.names) : null
   }
 
   #pick<T>(from: readonly T[]): T {
@@ -146,57 +186,75 @@ export class World {
   }
 
   /** Whether the service knows the person. */
-  isKnown = (email: string): boolean => !email.includes('-3@')
+  isKnown = (name: string): boolean => !name.endsWith('-3')
 
-  results(emails: readonly string[]): object[] {
-    const answered = this.delivers === 'part' ? emails.slice(0, 2) : emails
-    const name = (email: string): object => (this.#isUnnamed ? {} : { request_id: email })
-    return answered.map((email) => ({
-      ...name(email),
-      data: this.isKnown(email)
-        ? { ...(!this.#isUnnamed && { email }), confidence: 0.9, title: `Title of ${email}` }
+  results(names: readonly string[]): object[] {
+    const answered = this.delivers === 'part' ? names.slice(0, 2) : names
+    return answered.map((name, index) => ({
+      ...(!this.#isUnnamed && this.#nameResult(name, index)),
+      data: this.isKnown(name)
+        ? {
+            ...(!this.#isUnnamed && this.kind === 'email' && LOOKUPS.email(name).input),
+            confidence: 0.9,
+            title: `Title of ${name}`,
+          }
         : null,
     }))
   }
 
+  /** Its own identifier, in another form, or the place of an input that has none. */
+  #nameResult(name: string, index: number): object {
+    switch (this.kind) {
+      case 'email':
+        return { request_id: LOOKUPS.email(name).key }
+      case 'linkedin_url':
+        return { request_id: `http://no.linkedin.com/in/${name.toUpperCase()}/` }
+      case 'domain':
+        return { request_id: `https://www.${name}.example/` }
+      case 'name_company':
+        return { index }
+    }
+  }
+
   respond(path: string, body: string): RawAnswer {
-    if (path.startsWith('/jobs')) return this.#poll()
-    const parsed = JSON.parse(body) as { email?: string; emails?: string[] }
-    const emails = parsed.emails ?? [parsed.email ?? '']
-    const counts = parsed.emails ? this.posts : this.calls
-    const odd = this.#odd(emails)
+    if (path.startsWith('/jobs')) return this.#poll(Number(/\d+$/.exec(path)?.[0]))
+    const parsed = JSON.parse(body) as { emails?: unknown[]; inputs?: unknown[] }
+    const job = parsed.emails ?? parsed.inputs
+    const names = (job ?? [parsed]).map(nameIn)
+    const counts = job ? this.posts : this.calls
+    const odd = this.#odd(names)
     const isLimited = odd !== null && isLimit(odd)
-    const [first = ''] = emails
+    const [first = ''] = names
     if (!isLimited) counts.set(first, (counts.get(first) ?? 0) + 1)
     if (odd !== null) {
       const isBilled = odd.bills === 'always' || (odd.bills === 'maybe' && this.#random() < 0.5)
       // A job is billed when it is accepted; one that is refused, never.
       const isRefusedJob =
-        parsed.emails !== undefined && odd.bills === 'always' && !/ 202 /.test(String(odd.answer.bytes))
-      if (isBilled && !isRefusedJob) this.billed += emails.length
+        job !== undefined && odd.bills === 'always' && !/ 202 /.test(String(odd.answer.bytes))
+      if (isBilled && !isRefusedJob) this.billed += names.length
       return odd.answer
     }
-    this.billed += emails.length
-    if (parsed.emails === undefined)
+    this.billed += names.length
+    if (job === undefined)
       return this.isKnown(first)
-        ? status(200, {}, JSON.stringify({ email: first, confidence: 0.9, title: `Title of ${first}` }))
+        ? status(200, {}, JSON.stringify({ confidence: 0.9, title: `Title of ${first}` }))
         : status(404, {}, '{}')
     return this.mode === 'answer'
-      ? status(200, {}, JSON.stringify({ results: this.results(emails) }))
-      : status(202, {}, JSON.stringify({ job_id: `${this.name}-job-${first}` }))
+      ? status(200, {}, JSON.stringify({ results: this.results(names) }))
+      : status(202, {}, JSON.stringify({ job_id: `${this.name}-job-${this.#jobs.push(names)}` }))
   }
 
-  #poll(): RawAnswer {
+  #poll(job: number): RawAnswer {
     const odd = this.#odd([])
     if (odd !== null) return odd.answer
     if (this.delivers === 'nothing') return status(202)
     const isFailed = this.delivers === 'failed'
-    const results = isFailed ? [] : this.results(this.emails)
+    const results = isFailed ? [] : this.results(this.#jobs[job - 1] ?? [])
     return status(200, {}, JSON.stringify({ status: isFailed ? 'failed' : 'completed', results }))
   }
 
-  #odd(emails: readonly string[]): OddAnswer | null {
-    const isPoisoned = this.#poisoned !== null && emails.includes(this.#poisoned)
+  #odd(names: readonly string[]): OddAnswer | null {
+    const isPoisoned = this.#poisoned !== null && names.includes(this.#poisoned)
     if (!isPoisoned && this.#random() >= this.#oddShare) return null
     const [always = this.#pick(ODD)] = this.#palette
     const odd = (isPoisoned ? always : this.#pick(this.#palette))(this.#random)

@@ -22,8 +22,8 @@ import { listDaySpend } from '../../../src/store/spend.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { BULK, QUEUE_PENDING } from '../../support/queue-pending.ts'
-import { PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
+import { QUEUE_PENDING } from '../../support/queue-pending.ts'
+import { LOOKUPS, nameIn, PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
 import { serveRaw } from '../../unit/service/loopback-service.ts'
 
 // Services that answer oddly, each in its own way, through the product's own steps, SQL and HTTP; a step of all of them is
@@ -87,7 +87,7 @@ class Batch {
   readonly #callers = new Map<string, Caller>()
   readonly #run: number
   /** Jobs that were accepted and are not delivered yet. */
-  readonly #accepted: { readonly id: string; readonly caller: Caller; readonly emails: readonly string[] }[] =
+  readonly #accepted: { readonly id: string; readonly caller: Caller; readonly names: readonly string[] }[] =
     []
 
   constructor(worlds: readonly World[], baseUrl: string, run: number) {
@@ -120,9 +120,11 @@ class Batch {
     await Promise.all([...this.#callers.values()].map(({ deps }) => deps.client.close()))
   }
 
-  #callerOf(email: string): Caller {
-    const caller = this.#callers.get(email.slice(0, email.indexOf('-')))
-    if (caller === undefined) throw new Error(`nobody looks up ${email}`)
+  /** @param value names somebody whom a service is asked for */
+  #callerOf(value: unknown): Caller {
+    const [world = ''] = nameIn(value).split('-')
+    const caller = this.#callers.get(world)
+    if (caller === undefined) throw new Error(`nobody looks up ${JSON.stringify(value)}`)
     return caller
   }
 
@@ -162,22 +164,21 @@ class Batch {
     const token = randomUUID()
     const lease = { run: this.#run, token, leaseMs: HOUR }
     const again = await jobs.leaseJobsForRetry(database.db, { ...lease, limit: 10_000 })
-    const ids = Array.from({ length: this.#callers.size }, () => randomUUID())
-    const created = await jobs.createJobs(database.db, {
-      ...lease,
-      ids,
-      least: 1,
-      size: PEOPLE,
-      deadlineMs: HOUR,
-    })
+    const created: jobs.OutgoingJob[] = []
+    // All of a service are of one kind, and so of one job.
+    for (const kind of Object.keys(LOOKUPS) as (keyof typeof LOOKUPS)[]) {
+      const ids = Array.from({ length: this.#callers.size }, () => randomUUID())
+      const job = { ...lease, ids, kinds: [kind], least: 1, size: PEOPLE, deadlineMs: HOUR }
+      created.push(...(await jobs.createJobs(database.db, job)))
+    }
     const results = await Promise.all(
       [...again, ...created].map(async (job) => {
-        const caller = this.#callerOf(job.emails[0] ?? '')
+        const caller = this.#callerOf(job.inputs[0])
         const posted = caller.over === 'no' ? await postJob(caller.deps, job, observer) : NOT_POSTED
         if (posted.stop !== null) caller.over = 'stopped'
         const accepted = posted.event.type === 'accepted' && posted.delivery === null
         if (accepted && caller.world.mode === 'webhook')
-          this.#accepted.push({ id: job.id, caller, emails: job.emails })
+          this.#accepted.push({ id: job.id, caller, names: job.inputs.map(nameIn) })
         return toSubmissionResult(caller.deps, job, token, posted)
       }),
     )
@@ -185,12 +186,12 @@ class Batch {
   }
 
   async #deliver(): Promise<void> {
-    const deliveries = this.#accepted.splice(0).flatMap(({ id, caller: { world }, emails }) => {
+    const deliveries = this.#accepted.splice(0).flatMap(({ id, caller: { world }, names }) => {
       if (world.delivers === 'nothing') return []
       const isFailed = world.delivers === 'failed'
       const delivery = {
         status: isFailed ? ('failed' as const) : ('completed' as const),
-        results: isFailed ? [] : world.results(emails),
+        results: isFailed ? [] : world.results(names),
       }
       return Array.from({ length: world.delivers === 'twice' ? 2 : 1 }, () =>
         toFetchedDelivery(randomUUID(), id, { delivery, raw: null }),
@@ -203,7 +204,7 @@ class Batch {
     const due = await polls.claimDueJobs(database.db, { scope: 'simulated', limit: 10_000, leaseMs: HOUR })
     const read = await Promise.all(
       due.map(async (job) => {
-        const caller = this.#callerOf(job.jobId)
+        const caller = this.#callerOf(job.inputs[0])
         const poll = await pollJob(caller.deps, job, observer)
         if (poll.stop !== null) caller.over = 'stopped'
         return poll
@@ -216,7 +217,6 @@ class Batch {
   async #lookUp(): Promise<void> {
     const leased = await leases.leaseLookups(database.db, {
       run: this.#run,
-      bulk: BULK,
       limit: 100_000,
       token: randomUUID(),
       leaseMs: HOUR,
@@ -238,7 +238,7 @@ class Batch {
 
   /** As `lookUpBatch` does. */
   async #call(lookup: leases.LeasedLookup): Promise<leases.LookupResult | null> {
-    const caller = this.#callerOf(lookup.input['email'] ?? '')
+    const caller = this.#callerOf(lookup.input)
     const base = { id: lookup.id, token: lookup.token, requestedAt: new Date(Date.now()) }
     if (caller.over !== 'no') {
       const event = { type: 'released', reason: 'its run is over', retryAfterMs: null } as const
@@ -266,7 +266,7 @@ class Batch {
       this.#run,
     ])
     for (const { key, title } of rows)
-      if (title !== null && title !== `Title of ${key}`) faults.push(`${key} has another's record`)
+      if (title !== null && title !== `Title of ${nameIn(key)}`) faults.push(`${key} has another's record`)
     for (const { key, state, reason } of rows)
       if (['pending', 'leased', 'submitted'].includes(state) && this.#callerOf(key).over === 'no')
         faults.push(`${key} is still ${state}: ${reason}`)
@@ -310,14 +310,20 @@ async function simulate(worlds: readonly World[], baseUrl: string): Promise<stri
     leaseMs: 1_000 * HOUR,
     scope: 'simulated',
   })
+  const lookups = worlds.flatMap((world) =>
+    world.names.map((name) => ({ world, ...LOOKUPS[world.kind](name) })),
+  )
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id, source, sync_only)
-     select 'email', email, jsonb_build_object('email', email), 'pending', $1, split_part(email, '-', 1), is_single
-       from unnest($2::text[], $3::boolean[]) as v (email, is_single)`,
+     select kind, key, input::jsonb, 'pending', $1, source, is_single
+       from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[]) as v (kind, key, input, source, is_single)`,
     [
       run,
-      worlds.flatMap(({ emails }) => emails),
-      worlds.flatMap(({ emails, mode }) => emails.map(() => mode === 'single')),
+      lookups.map(({ world }) => world.kind),
+      lookups.map(({ key }) => key),
+      lookups.map(({ input }) => JSON.stringify(input)),
+      lookups.map(({ world }) => world.name),
+      lookups.map(({ world }) => world.mode === 'single'),
     ],
   )
   await database.query(QUEUE_PENDING.replace('where state', `where run_id = ${run} and state`))

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import type { LookupKind } from '../../../src/domain/identifiers/kind.ts'
 import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
@@ -58,13 +59,16 @@ const createJobs = ({
   count = 5,
   least = 1,
   run = RUN,
+  kinds = ['email'] as readonly LookupKind[],
+  token = randomUUID() as string,
   db = database.db as Parameters<typeof jobs.createJobs>[0],
 } = {}) =>
   jobs.createJobs(db, {
     run,
+    kinds,
     ids: Array.from({ length: count }, () => randomUUID()),
     least,
-    token: randomUUID(),
+    token,
     leaseMs: MINUTE,
     deadlineMs: MINUTE,
   })
@@ -296,6 +300,88 @@ test('of two statements at once, the second takes what the first has left', asyn
   const all = new Set([...leased.map(({ input }) => input['email']), ...emails])
   expect([leased.length, emails.length, all.size]).toEqual([120, 80, 200])
   expect(await entrySizes()).toEqual([50])
+})
+
+const INPUTS = {
+  email: (n: number) => ({ email: `${n}@x.example` }),
+  linkedin_url: (n: number) => ({ linkedin_url: `https://www.linkedin.com/in/p${n}` }),
+  name_company: (n: number) => ({ name: `Person ${n}`, company: 'X' }),
+  domain: (n: number) => ({ domain: `c${n}.example` }),
+} as const satisfies Record<LookupKind, (n: number) => object>
+const wantKinds = (...kinds: readonly LookupKind[]) =>
+  inTransaction(database.db, (tx) => {
+    const wanted = kinds.map((kind, n) => ({ kind, key: `${kind} ${n}`, input: INPUTS[kind](n) }))
+    return wantLookups(tx, wanted, 's', RUN, [RUN, OTHER])
+  })
+const MIXED = ['email', 'linkedin_url', 'name_company', 'domain', 'email', 'name_company', 'domain'] as const
+const PEOPLE: readonly LookupKind[] = ['email', 'name_company']
+
+test('a job carries the kinds that its endpoint takes, and none that left one before', async () => {
+  await wantKinds(...MIXED)
+  await database.query('update fillrate.lookups set sync_only = true where id = 5')
+  await database.query(`
+    update fillrate.pending_lookups set size = 1, lookup_ids = '{1}' where kind = 'email';
+    insert into fillrate.pending_lookups (run_id, kind, sync_only, size, lookup_ids) values (1, 'email', true, 1, '{5}')`)
+  const enough = (kinds: readonly LookupKind[], least: number) => ({ kinds, least })
+  const routes = [enough(PEOPLE, 3), enough(PEOPLE, 4), enough(['domain'], 2), enough(['domain'], 3)]
+  const { hasNew } = await jobs.findSubmittable(database.db, RUN, routes)
+  expect(hasNew).toEqual([true, false, true, false])
+  const [people] = await createJobs({ kinds: PEOPLE })
+  expect(people?.inputs).toEqual([
+    { email: '0@x.example' },
+    { name: 'Person 2', company: 'X' },
+    { name: 'Person 5', company: 'X' },
+  ])
+  expect(people?.emails).toEqual(['0@x.example', '', ''])
+  const [companies] = await createJobs({ kinds: ['domain'] })
+  expect(companies?.inputs).toEqual([{ domain: 'c3.example' }, { domain: 'c6.example' }])
+  expect(await lease(10)).toEqual([2, 5])
+  expect(await database.query('select size, is_company from fillrate.jobs order by is_company')).toEqual([
+    { size: 3, is_company: false },
+    { size: 2, is_company: true },
+  ])
+})
+
+test('what may go in bulk is leased after the rest, while it makes no job, and by its endpoint', async () => {
+  await wantKinds(...MIXED)
+  const leaseOf = async (options: Partial<leases.LeaseOptions>) => {
+    const token = randomUUID()
+    const all = { run: RUN, limit: 10, token, leaseMs: MINUTE, ...options }
+    const leased = await leases.leaseLookups(database.db, all)
+    await leases.releaseByToken(database.db, token)
+    return leased.map(({ id }) => id)
+  }
+  const bulk = (people: boolean | number, companies: boolean | number) => ({
+    bulk: [
+      { kinds: PEOPLE, singly: people },
+      { kinds: ['domain' as const], singly: companies },
+    ],
+  })
+  expect(await leaseOf({})).toEqual([1, 2, 3, 4, 5, 6, 7])
+  expect(await leaseOf(bulk(false, false))).toEqual([2])
+  expect(await leaseOf(bulk(4, 3))).toEqual([2, 4, 7])
+  expect(await leaseOf(bulk(5, 2))).toEqual([1, 2, 3, 5, 6])
+  expect(await leaseOf({ ...bulk(true, true), endpoint: 'company' })).toEqual([4, 7])
+  expect(await leaseOf({ ...bulk(5, false), endpoint: 'person', limit: 1 })).toEqual([2])
+  expect(await leaseOf({ ...bulk(false, true), endpoint: 'person' })).toEqual([2])
+})
+
+test('what is erased before its job is posted again leaves it: the places are those of what is sent', async () => {
+  await wantKinds('name_company', 'name_company', 'name_company')
+  const token = randomUUID()
+  await createJobs({ kinds: PEOPLE, token })
+  await jobs.releaseJobs(database.db, token)
+  await database.query('delete from fillrate.lookups where id = 2')
+  const again = await jobs.leaseJobsForRetry(database.db, { run: RUN, limit: 9, token, leaseMs: MINUTE })
+  expect(again.map(({ inputs }) => inputs)).toEqual([[INPUTS.name_company(0), INPUTS.name_company(2)]])
+  expect(await database.query('select size, lookup_ids from fillrate.jobs')).toEqual([
+    { size: 2, lookup_ids: [1, 3] },
+  ])
+  await jobs.releaseJobs(database.db, token)
+  await database.query('delete from fillrate.lookups')
+  const none = { run: RUN, limit: 9, token: randomUUID(), leaseMs: MINUTE }
+  expect(await jobs.leaseJobsForRetry(database.db, none)).toEqual([])
+  expect(await database.query('select state from fillrate.jobs')).toEqual([{ state: 'rejected' }])
 })
 
 test('the queue of a run that is over is deleted', async () => {

@@ -103,6 +103,31 @@ describe('call estimates match the calls of a run', () => {
     expect(estimateCalls(toRequest(250), fetched, 50)).toMatchObject({ bulk: 3, polls: 3, total: 13 })
     expect(estimateCalls(toRequest(49), fetched, 50)).toMatchObject({ bulk: 0, polls: 0 })
   })
+  test('jobs of any person, and jobs of companies, each in its own size and from its own minimum', () => {
+    const people = { ...emails, kinds: ['email', 'linkedin_url', 'name_company'], size: 25 } as const
+    const answered = { kinds: ['domain'], size: 10, results: 'answer', needsWebhook: false } as const
+    const both = { ...auto, bulkCalls: [people, answered] }
+    const toAsk = { email: 20, linkedin_url: 20, name_company: 23, domain: 32 }
+    // 25, 25 and 13; 10, 10, 10 and 2.
+    expect(estimateCalls(toAsk, both, null)).toEqual({
+      person: 0,
+      company: 0,
+      bulk: 3 + 4,
+      polls: 0,
+      total: 7,
+    })
+    const less = { ...toAsk, name_company: 22, domain: 31 }
+    expect(estimateCalls(less, both, null)).toMatchObject({ person: 12, company: 1, bulk: 2 + 3 })
+    // Nothing is delivered: people go singly.
+    const undelivered = { ...both, usesWebhook: false }
+    expect(estimateCalls(toAsk, undelivered, null)).toMatchObject({ person: 63, company: 0, bulk: 4 })
+    const all = { ...both, route: 'bulk' } as const
+    expect(estimateCalls({ ...less, domain: 1 }, all, null)).toMatchObject({
+      person: 0,
+      company: 0,
+      bulk: 3 + 1,
+    })
+  })
   test('polls take their share of a limit of all calls, and the last job its time', () => {
     const calls = { person: 0, company: 0, bulk: 90, polls: 90, total: 180 }
     const limits = { knownLimit: null, documented: readDocumentedLimits('60 per minute') }

@@ -4,6 +4,7 @@ import type { ServiceCase } from '../../../src/actions/service-cases.ts'
 import { openServiceStandIn } from '../../../src/actions/service-stand-in.ts'
 import { parseService } from '../../../src/config/service.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
+import type { JobInput } from '../../../src/domain/service/messages.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 
 const ADA = 'ada@engines.example'
@@ -157,6 +158,74 @@ test('results that name their input by the identifier that the acceptance gave',
     outcome: 'results',
     delivery: { jobId, results: (requestIds as string[]).map((id) => ({ request_id: id })) },
   })
+})
+
+const byNumber = defineService({
+  name: 'By number',
+  person: { path: '/find' },
+  company: { path: '/company' },
+  bulk: {
+    path: '/people',
+    inputs: ['email', 'name_company'],
+    size: 5,
+    results: 'answer',
+    body: ({ inputs }) => ({ people: inputs.map((input, id) => ({ type: 'person', id, ...input })) }),
+    read: ({ body }) => {
+      const { found } = body as { found: { request: { id: number }; title?: string }[] }
+      const results = found.map(({ request: { id }, ...data }) => ({ index: id, data }))
+      return { outcome: 'results', delivery: { results } }
+    },
+  },
+  companyBulk: {
+    path: '/companies',
+    results: 'answer',
+    body: ({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) }),
+  },
+  fields: { person: { title: 'text' }, company: { industry: 'text' } },
+})
+
+test('a job of any input gets the answer of a case, by the number that was sent for each, and companies theirs', async () => {
+  const [ada, bob] = [{ email: ADA }, { name: 'Bob Babbage', company: 'Engines' }]
+  const found = [
+    { request: { id: 1 }, title: 'CTO', employer: 'Engines' },
+    { request: { id: 0 }, title: 'CEO', email: ADA },
+  ]
+  const client = await play(byNumber, [
+    {
+      name: 'two people',
+      input: { inputs: [ada, bob] },
+      answer: { body: { count: 2, found } },
+      expect: {
+        outcome: 'accepted',
+        results: [
+          { index: 0, outcome: 'found' },
+          { index: 1, outcome: 'found' },
+        ],
+      },
+    },
+    {
+      name: 'two companies',
+      input: { inputs: [{ domain: 'acme.com' }, { domain: 'beta.com' }] },
+      answer: { body: { results: [{ domain: 'acme.com', industry: 'machinery' }] } },
+      expect: { outcome: 'accepted' },
+    },
+  ])
+  const submit = async (inputs: readonly JobInput[]) =>
+    (await client.submitBulk({ inputs, webhookUrl: null })).delivery?.results
+  expect(await submit([ada, bob])).toMatchObject([{ index: 0 }, { index: 1, data: { title: 'CTO' } }])
+  // Each like the one of the case that was sent in the same form.
+  const cy = { name: 'Cy Clone', company: 'Storms' }
+  expect(await submit([cy, { email: 'p@x.example' }, { name: 'Di', company: 'Storms' }])).toEqual([
+    { index: 0, data: { title: 'CTO', employer: 'Storms' } },
+    { index: 1, data: { title: 'CEO', email: 'p@x.example' } },
+    { index: 2, data: { title: 'CTO', employer: 'Storms' } },
+  ])
+  const six = Array.from({ length: 6 }, () => cy)
+  await expect(client.submitBulk({ inputs: six, webhookUrl: null })).rejects.toThrow(TypeError)
+  expect(await submit([{ domain: 'gamma.com' }, { domain: 'delta.com' }, { domain: 'eps.com' }])).toEqual([
+    { domain: 'gamma.com', industry: 'machinery' },
+    { domain: 'eps.com', industry: 'machinery' },
+  ])
 })
 
 test('a lookup that is answered with a job, for any email', async () => {

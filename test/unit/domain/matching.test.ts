@@ -234,6 +234,95 @@ test('an address matches in any form of its host', () => {
   expect(matchResults(job, [result('q', ' Ada@Bücher.example ')])).toEqual([0])
 })
 
+describe('a job of other inputs', () => {
+  const [ada, bob] = ['https://www.linkedin.com/in/ada', 'https://www.linkedin.com/in/bob']
+  const byName = ['', '', '']
+
+  test('matches a profile URL or a domain as identifier, in any form', () => {
+    const profiles = { identifiers: [ada, bob], requestIds: null }
+    const results = [result('http://linkedin.com/in/Bob/?x=1'), result('https://no.linkedin.com/in/ada')]
+    expect(matchResults(profiles, results)).toEqual([1, 0])
+    const domains = { identifiers: ['acme.com', 'xn--bcher-kva.example'], requestIds: null }
+    expect(matchResults(domains, [result('https://www.bücher.example/about'), result('ACME.com')])).toEqual([
+      1, 0,
+    ])
+  })
+  test('matches what a record says of itself, and the identifiers that the 202 gave', () => {
+    expect(
+      matchResults({ identifiers: [ada, bob], requestIds: null }, [result('x', 'linkedin.com/in/bob')]),
+    ).toEqual([1])
+    const domains = ['acme.com', 'beta.com']
+    expect(matchResults({ identifiers: domains, requestIds: null }, [result(null, 'beta.com')])).toEqual([1])
+    const map = { 'acme.com': 'r1', 'beta.com': 'r2' }
+    expect(matchResults({ identifiers: domains, requestIds: map }, [result('r2'), result('r1')])).toEqual([
+      1, 0,
+    ])
+    const list = { identifiers: byName, requestIds: ['r1', 'r2', 'r3'], isOrdered: true }
+    expect(matchResults(list, [result('r3'), result('r1')])).toEqual([2, 0])
+    expect(matchResults({ ...list, isOrdered: false }, [result('r3'), result('r1')])).toEqual([null, null])
+  })
+  test('matches the place that a result gives, and no other one', () => {
+    const at = (index: number, requestId: string | null = null, content: unknown = index) => ({
+      ...result(requestId),
+      index,
+      content,
+    })
+    const job = { identifiers: byName, requestIds: null }
+    expect(matchResults(job, [at(2), at(0)])).toEqual([2, 0])
+    // The same identifier in all of them is that of the job.
+    expect(matchResults(job, [at(1, 'job'), at(2, 'job')])).toEqual([1, 2])
+    expect(matchResults(job, [at(1), at(1)])).toEqual([1, 1])
+    expect(matchResults(job, [at(1, null, 'one'), at(1, null, 'other')])).toEqual([null, null])
+    expect(matchResults(job, [at(0), at(1)], false)).toEqual([null, null])
+    // Counted from 1, as the last one shows.
+    expect(matchResults(job, [at(1), at(2), at(3)])).toEqual([null, null, null])
+    expect(matchResults({ ...job, isOrdered: true }, [at(1), at(2), at(3)])).toEqual([null, null, null])
+    const mixed = { identifiers: [emails[0] ?? '', '', ada], requestIds: null }
+    expect(matchResults(mixed, [at(0, emails[0]), at(1, emails[0]), at(2, bob)])).toEqual([0, null, null])
+  })
+  test('is matched by its declared order, which nothing else can prove', () => {
+    const results = [result(null), result(null, 'ada@x.example'), result(null)]
+    const job = { identifiers: byName, requestIds: null, isOrdered: true }
+    expect(matchResults(job, results)).toEqual([0, 1, 2])
+    expect(matchResults({ ...job, isOrdered: false }, results)).toEqual([null, null, null])
+    expect(matchResults(job, results.slice(1))).toEqual([null, null])
+    expect(matchResults(job, [...results, result(null)])).toEqual([null, null, null, null])
+  })
+  test('is in no order where a result is named after what was not submitted, or after the input of another place', () => {
+    const profiles = { identifiers: [ada, bob], requestIds: null, isOrdered: true }
+    expect(matchResults(profiles, [result('https://www.linkedin.com/in/eve'), result(null)])).toEqual([
+      null,
+      null,
+    ])
+    // What is known under another address than it was requested by has to be named.
+    const renamed = [result(null, 'linkedin.com/in/ada-2'), result(null)]
+    expect(matchResults(profiles, renamed)).toEqual([null, null])
+    expect(
+      matchResults(
+        profiles,
+        renamed.map((one, index) => ({ ...one, index })),
+      ),
+    ).toEqual([0, 1])
+    expect(matchResults(profiles, [result(null), result(null, 'linkedin.com/in/ada')])).toEqual([null, 0])
+    const domains = { identifiers: ['acme.com', 'beta.com'], requestIds: null, isOrdered: true }
+    expect(matchResults(domains, [result('gamma.com'), result(null)])).toEqual([null, null])
+  })
+  test('may ask for one person by two identifiers, which contradicts neither', () => {
+    const [email = ''] = emails
+    const job = { identifiers: [email, '', ada], requestIds: null, isOrdered: true }
+    const isSame = [result(null, email), result(null, email), result(null, email, ada)]
+    expect(matchResults(job, isSame)).toEqual([0, 1, 2])
+    // Without a result of its own, it may be the one that is in another place.
+    expect(matchResults(job, [result(null), result(null, email), result(null)])).toEqual([null, 0, null])
+    const named = [
+      { ...result(null, email), index: 0 },
+      { ...result(null, email), index: 1 },
+    ]
+    expect(matchResults({ ...job, isOrdered: false }, named)).toEqual([0, 1])
+    expect(matchResults({ ...job, isOrdered: false }, named.slice(1))).toEqual([null])
+  })
+})
+
 test('no input gets two different results, whatever is delivered', () => {
   const identifier = fc.oneof(fc.constantFrom(...emails, '0', '1', '2', 'r1', 'r2'), fc.constant(null))
   fc.assert(

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+import { createService } from '../../../src/domain/service/service.ts'
 import { checkBulkAvailability } from '../../../src/actions/bulk-availability.ts'
 
 const SERVICE = { baseUrl: 'https://api.enrichment.example' }
@@ -27,6 +28,34 @@ describe('bulk', () => {
     )
     expect({ isPossible, reason }).toEqual({ isPossible: false, reason: `${name} is not set` })
     expect(todo).toMatch(new RegExp(`^set ${name} to the [^,]+$`))
+  })
+
+  test('two endpoints, of which one needs deliveries: it is possible, and what is missing is named', () => {
+    const jobs = { path: '/bulk', body: () => ({}) }
+    const definition = {
+      name: 'Acme',
+      person: { path: '/' },
+      company: { path: '/' },
+      bulk: jobs,
+      companyBulk: { ...jobs, results: 'answer' },
+      webhook: { signature: { header: 'x-signature' } },
+    } as const
+    const without = { ...SERVICE, webhookSecrets: [], publicUrl: 'https://hooks.example.com' }
+    expect(checkBulkAvailability(without, createService(definition))).toMatchObject({
+      isPossible: true,
+      usesWebhook: false,
+      reason: null,
+      todo: expect.stringContaining('FILLRATE_WEBHOOK_SECRET') as unknown,
+    })
+    const withSecret = { ...without, webhookSecrets: ['secret'] }
+    expect(checkBulkAvailability(withSecret, createService(definition)).usesWebhook).toBe(true)
+    const { bulk: _bulk, webhook: _webhook, ...companies } = definition
+    expect(checkBulkAvailability(without, createService(companies))).toEqual({
+      isPossible: true,
+      usesWebhook: false,
+      reason: null,
+      todo: null,
+    })
   })
 
   test('a service on this machine needs no public URL', () => {

@@ -15,13 +15,17 @@ const toAdapter = (ordered: boolean) =>
   createService({
     name: 'any',
     person: { path: '/person' },
-    bulk: { path: '/bulk', ordered },
+    company: { path: '/company' },
+    // The place of a result is that of its input where a reader says so.
+    bulk: { path: '/bulk', ordered, read: () => undefined },
+    companyBulk: { path: '/companies', ordered, read: () => undefined },
     webhook: { signature: { header: 'x-signature' } },
+    fields: { company: { title: 'text' } },
   })
 
 /** What Fillrate makes of everything that a service delivers for its job. */
 function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: number } {
-  const known = service.jobs.map(({ key, jobId, requestIds, addresses }): DeliveryJob => ({
+  const known = service.jobs.map(({ key, jobId, requestIds, addresses, identifiers }): DeliveryJob => ({
     id: key,
     jobId,
     state: 'submitted',
@@ -31,10 +35,10 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     credits: null,
     isFlat: true,
     isCostStated: false,
-    members: addresses.map((email) => ({
+    members: addresses.map((email, n) => ({
       id: service.people.indexOf(email),
-      kind: 'email',
-      identifier: email,
+      kind: service.kind,
+      identifier: identifiers[n] ?? '',
       open: key === service.jobs[0]?.key,
     })),
   }))

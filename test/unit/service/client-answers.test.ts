@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { BulkEndpoint } from '../../../src/domain/service/adapter.ts'
+import type { BulkInput, JobInput } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { MalformedResponseError } from '../../../src/service/errors.ts'
 import { clientOf, recordingObserver, rejection, serve, serveAlways } from './loopback-service.ts'
@@ -140,6 +141,49 @@ describe('invalid input costs no call', () => {
     const service = await serveAlways(202, { job_id: 'j1' })
     await expect(clientOf(service).submitBulk({ emails, webhookUrl })).rejects.toThrow(TypeError)
     expect(service.received).toEqual([])
+  })
+})
+
+describe('a submission of any input', () => {
+  const jobs = { results: 'answer', body: ({ inputs }: BulkInput) => ({ inputs }) } as const
+  const service = createService({
+    name: 'Acme',
+    person: { path: '/' },
+    company: { path: '/' },
+    bulk: { path: '/people', inputs: ['linkedin_url', 'name_company'], ...jobs },
+    companyBulk: { path: '/companies', size: 2, ...jobs },
+  })
+
+  test('goes to the endpoint of people or of companies, in its order', async () => {
+    const answers = await serveAlways(200, { results: [{ index: 0, data: null }] })
+    const client = clientOf(answers, { service })
+    const people = [
+      { name: ' Ada Lovelace ', company: 'Engines' },
+      { linkedinUrl: 'https://www.linkedin.com/in/bob' },
+    ]
+    expect(await client.submitBulk({ inputs: people, webhookUrl: 'http://127.0.0.1:1/w' })).toMatchObject({
+      jobId: null,
+    })
+    await client.submitBulk({ inputs: [{ domain: 'acme.com' }], webhookUrl: null })
+    expect(answers.received.map(({ url, body }) => [url, JSON.parse(body) as unknown])).toEqual([
+      ['/people', { inputs: [{ name: 'Ada Lovelace', company: 'Engines' }, people[1]] }],
+      ['/companies', { inputs: [{ domain: 'acme.com' }] }],
+    ])
+  })
+
+  test.each<[string, readonly JobInput[]]>([
+    ['an input that it does not take', [{ email: 'a@x.example' }]],
+    ['people and companies', [{ name: 'Ada', company: 'Engines' }, { domain: 'acme.com' }]],
+    ['companies and people', [{ domain: 'acme.com' }, { name: 'Ada', company: 'Engines' }]],
+    ['more than it takes', [{ domain: 'a.com' }, { domain: 'b.com' }, { domain: 'c.com' }]],
+    ['half of a name', [{ name: 'Ada' }]],
+    ['nothing', [{}]],
+  ])('is refused with %s', async (_, inputs) => {
+    const answers = await serveAlways(200, { results: [] })
+    await expect(clientOf(answers, { service }).submitBulk({ inputs, webhookUrl: null })).rejects.toThrow(
+      TypeError,
+    )
+    expect(answers.received).toEqual([])
   })
 })
 

@@ -15,6 +15,7 @@ import { parseConfig } from '../../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../../src/config/problems.ts'
 import { parseService } from '../../../../src/config/service.ts'
 import { defineService, type ServiceDefinition } from '../../../../src/domain/service/adapter.ts'
+import type { JobInputs, ServiceAnswer } from '../../../../src/domain/service/messages.ts'
 
 /** The template, with everything that a description has. */
 const good: ServiceDefinition = {
@@ -311,6 +312,90 @@ test.each(MISTAKES.map((one) => [one[0], one] as const))(
 
 test('there are forty, each another one', () => {
   expect(new Set(MISTAKES.map(([mistake]) => mistake)).size).toBe(40)
+})
+
+const jobs = { path: '/v1/jobs', results: 'answer' } as const
+const named = { ...person, inputs: undefined, body: undefined }
+test.each<readonly [string, object, string, RegExp]>([
+  [
+    'names, and the default body',
+    { bulk: { ...jobs, inputs: ['email', 'name_company'], ordered: true } },
+    'service.bulk.body',
+    /carries more than emails a function that writes the inputs: `\(\{ inputs \}\)/,
+  ],
+  [
+    'domains, and the default body',
+    { companyBulk: jobs },
+    'service.companyBulk.body',
+    /carries domains a function that writes the inputs/,
+  ],
+  [
+    'a domain among people',
+    { bulk: { ...jobs, inputs: ['domain'], body: ({ inputs }: JobInputs) => inputs } },
+    'service.bulk.inputs[0]',
+    /domain.*email, linkedin_url or name_company/,
+  ],
+  [
+    'names, whose results nothing names',
+    { bulk: { ...jobs, inputs: ['name_company'], body: ({ inputs }: JobInputs) => inputs } },
+    'service.bulk.inputs',
+    /nothing that says whose a result is .*`index`.*`ordered: true`/,
+  ],
+  [
+    'inputs that are not requested singly',
+    {
+      person: { ...named, inputs: ['email'] },
+      bulk: { ...jobs, inputs: ['email', 'linkedin_url'], body: ({ inputs }: JobInputs) => inputs },
+    },
+    'service.bulk.inputs',
+    /linkedin_url, which `person` does not take/,
+  ],
+  [
+    'a body that leaves out one of two kinds',
+    { bulk: { ...jobs, inputs: ['email', 'linkedin_url'], body: ({ emails }: JobInputs) => ({ emails }) } },
+    'service.bulk.body',
+    /without 'https:\/\/www\.linkedin\.com\/in\/ada'/,
+  ],
+  [
+    'a reader of companies that takes every body for a list',
+    {
+      companyBulk: {
+        ...jobs,
+        body: ({ inputs }: JobInputs) => inputs,
+        read: ({ body }: ServiceAnswer) => ({
+          outcome: 'results',
+          delivery: { results: (body as object[]).map((data, index) => ({ index, data })) },
+        }),
+      },
+    },
+    'service.companyBulk.read',
+    /it throws for/,
+  ],
+])('a job of other inputs than emails: %s', async (_, change, place, words) => {
+  const problems = await findProblems({ ...good, person: named, bulk: undefined, ...change })
+  const texts = problems.map((one) => `${one.place}: ${one.found} ${one.expected} ${one.todo ?? ''}`)
+  expect(texts.find((text) => text.startsWith(`${place}: `))).toMatch(words)
+  expect(texts).toHaveLength(1)
+})
+
+test('a job of any input, and one of companies, has no problem', async () => {
+  const inOrder = ({ body }: ServiceAnswer, { inputs }: JobInputs) =>
+    Array.isArray(body) && body.length === inputs.length
+      ? {
+          outcome: 'results' as const,
+          delivery: { results: body.map((data: unknown, index) => ({ index, data })) },
+        }
+      : undefined
+  const body = ({ inputs }: JobInputs) => ({ inputs })
+  const definition = {
+    ...good,
+    person: named,
+    bulk: { ...jobs, inputs: ['email', 'linkedin_url', 'name_company'], body, read: inOrder },
+    companyBulk: { ...jobs, body },
+    rate: { limit: { bulk: '10 per minute' } },
+  }
+  expect(await findProblems(definition)).toEqual([])
+  expect(await findProblems({ ...definition, bulk: undefined })).toEqual([])
 })
 
 /*
