@@ -11,7 +11,9 @@ export const ICYPEAS_READS: StatedWindow = {
   ms: 2_000,
   endpoint: 'POST /bulk-single-searchs/read',
 }
-export const ICYPEAS_LIMIT = ['1 per second', '30 per 2 seconds']
+/** Of single searches, and of many. */
+export const ICYPEAS_LIMIT = ['10 per second', '30 per 2 seconds']
+export const ICYPEAS_BULK_LIMIT = ['1 per second', '30 per 2 seconds']
 const LOOKUPS: readonly StatedWindow[] = [
   { calls: 20, ms: 1_000, endpoint: 'POST /reverse-email-lookup' },
   { calls: 15, ms: 1_000, endpoint: 'POST /reverse-email-lookups' },
