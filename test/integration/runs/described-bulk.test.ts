@@ -282,7 +282,9 @@ test('Icypeas: a search without credits stops the run, and is made again after i
   const standIn = await playIcypeas({ balance: 3 })
   const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
   const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
-  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
+  // Those that ended without credits are awaited for no longer.
+  const report = await fillrate.run({ ...UNLIMITED, waitMs: 2_000 })
+  expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
   expect(standIn.credits()).toBe(3)
   standIn.account.deposit(100)
   await expireDeadlines(database)
