@@ -201,6 +201,34 @@ test('Lusha: failures and refusals within a 200, a hundred people in a call', as
   await expectNoCall(fillrate, standIn)
 })
 
+test.each([
+  ['Prospeo', scale(prospeo, { limit: undefined }), playProspeo, PROSPEO_KEY, 'current_job_title', isInvalid],
+  ['Lusha', scale(lusha, { limit: LUSHA_LIMIT }), playLusha, LUSHA_KEY, 'jobTitle.title', isRestricted],
+] as const)('%s: one call a lookup', async (_, service, play, key, title, isRefused) => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 40, inputs: MAILED, title },
+    { table: 'named', people: 20, inputs: NAMED, title },
+    { table: 'firms', people: 12, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await play({ hasFaults: true })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key })
+  const report = await fillrate.run({ ...UNLIMITED, route: 'sync' })
+  expect(report).toMatchObject({
+    status: 'completed',
+    rows: { waiting: 0, failed: 0 },
+    requests: { bulk: 0 },
+  })
+  expect(standIn.refused()).toBe(0)
+  expectFaults(standIn)
+  await expectCounted(database, standIn)
+  const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
+    isRefused(n) ? null : ofKnown(titleOf)(n)
+  await expectTitles(database, 'mailed', ofTaken(ANALYST))
+  await expectTitles(database, 'named', ofTaken(ANALYST))
+  await expectTitles(database, 'firms', ofKnown(INDUSTRY))
+})
+
 test('Icypeas profiles: results that name nothing, each in the row of its place', async () => {
   const sources: PeopleSource[] = [{ table: 'mailed', people: 231, inputs: MAILED, title: 'profile' }]
   const database = await openPeople(sources)
