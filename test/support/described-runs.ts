@@ -101,14 +101,18 @@ export async function countSpend(
   database: TestDatabase,
 ): Promise<{ readonly credits: number; readonly inDoubt: number; readonly callsInDoubt: number }> {
   const [row] = await database.query<{ credits: number; inDoubt: number; callsInDoubt: number }>(
-    `select coalesce(sum(coalesce(credits, lookups)), 0)::int as credits,
-            coalesce(sum(coalesce(credits_in_doubt, in_doubt)), 0)::int as "inDoubt",
+    `select coalesce(sum(coalesce(credits, lookups)), 0)::float8 as credits,
+            coalesce(sum(coalesce(credits_in_doubt, in_doubt)), 0)::float8 as "inDoubt",
             coalesce(sum(in_doubt), 0)::int as "callsInDoubt"
        from fillrate.spend`,
   )
   if (row === undefined) throw new Error('no spend')
   return row
 }
+
+/** What the service has billed, in the description's credits, to a hundredth. */
+export const countBilled = (standIn: StandIn, unit = 1): number =>
+  Math.round(standIn.credits() * unit * 100) / 100
 
 /** Holds the service's books against what runs have counted. @param unit credits of the description that are one of the service */
 export async function expectBilledAsCounted(
@@ -117,7 +121,7 @@ export async function expectBilledAsCounted(
   unit = 1,
 ): Promise<void> {
   const { credits, inDoubt } = await countSpend(database)
-  expect({ billed: standIn.credits() * unit, inDoubt, again: standIn.billedAgain().times }).toEqual({
+  expect({ billed: countBilled(standIn, unit), inDoubt, again: standIn.billedAgain().times }).toEqual({
     billed: credits,
     inDoubt: 0,
     again: 0,

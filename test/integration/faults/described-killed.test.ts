@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createTestDatabase } from '../../support/database.ts'
 import {
+  countBilled,
   countKnown,
   countSpend,
   createPeople,
@@ -91,7 +92,7 @@ test.each(SERVICES)(
     expect(await database.count('people where title is not null')).toBe(filled)
     expect(standIn.refused()).toBe(0)
     const { credits, inDoubt, callsInDoubt } = await countSpend(database)
-    const billed = standIn.credits() * unit
+    const billed = countBilled(standIn, unit)
     expect(billed).toBeGreaterThanOrEqual(credits)
     expect(billed).toBeLessThanOrEqual(credits + inDoubt)
     expect(standIn.billedAgain().times).toBeLessThanOrEqual(callsInDoubt)
