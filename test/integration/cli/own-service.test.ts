@@ -60,7 +60,6 @@ describe.each([
   ['people-data-labs', { job_title: 'job_title', mobile_phone: 'mobile_phone' }, { industry: 'industry' }],
   ['fullenrich', { job_title: 'employment.current.title', seniority: 'employment.current.seniority' }, null],
   ['apollo', { job_title: 'title', seniority: 'seniority' }, null],
-  ['hunter', { mobile_phone: 'phone_number' }, { industry: 'category.industry' }],
   ['leadiq', { job_title: 'position.title', seniority: 'position.seniority' }, { industry: 'industry' }],
 ] as const)('%s', (name, person, company) => {
   test('init proposes its fields, inputs and kinds, and check accepts the proposal', async () => {
@@ -89,7 +88,6 @@ describe.each([
       'people-data-labs': '/v5/person/enrich',
       fullenrich: '/api/v2/contact',
       apollo: '/api/v1/people/match',
-      hunter: '/v2/email-finder',
       leadiq: '/graphql',
     }
     const module = await copyExample(name, [`path: '${paths[name]}`, `path: '${paths[name].slice(1)}`])
