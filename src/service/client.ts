@@ -6,7 +6,6 @@ import {
   asyncJobId,
   failureError,
   holdsNoResults,
-  isFailure,
   malformedResponseError,
   type OwnReading,
   parseSuccessBody,
@@ -27,14 +26,16 @@ import {
 } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-import type {
-  AwaitedJob,
-  BulkAcceptance,
-  BulkInput,
-  JobProgress,
-  ServiceAnswer,
-  ServiceDelivery,
-  ServiceFailure,
+import {
+  type AwaitedJob,
+  type BulkAcceptance,
+  type BulkInput,
+  isFailure,
+  type JobProgress,
+  type OUTCOMES,
+  type ServiceAnswer,
+  type ServiceDelivery,
+  type ServiceFailure,
 } from '../domain/service/messages.ts'
 import type { LookupCall, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 
@@ -156,7 +157,7 @@ export class EnrichmentClient {
     const { endpoint, read, results } = bulk
     const checked = parseBulkInput(input, bulk)
     const { response, own } = await this.#send(
-      { endpoint, parts: bulk.build(checked), options },
+      { kind: 'bulk', endpoint, parts: bulk.build(checked), options },
       read && unlessRefused((answer) => read(answer, { emails: checked.emails })),
     )
     const { head, failure, body } = response.exchange
@@ -208,7 +209,7 @@ export class EnrichmentClient {
   async fetchJob(job: AwaitedJob, options: CallOptions = {}): Promise<JobProgress> {
     const { endpoint, build, read } = this.#require('poll')
     const { response, own } = await this.#send(
-      { endpoint, parts: build(job.jobId), options },
+      { kind: 'poll', endpoint, parts: build(job.jobId), options },
       read && unlessRefused((answer) => read(answer, job)),
     )
     return own ?? readJob(this.#service.readDelivery, response, job)
@@ -241,7 +242,10 @@ export class EnrichmentClient {
     const input = parseInput()
     if (read === null)
       return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
-    const { response, own } = await this.#send({ endpoint, parts: build(input), options }, read)
+    const { response, own } = await this.#send(
+      { kind: 'lookup', endpoint, parts: build(input), options },
+      read,
+    )
     return own ?? this.#readLookup(call, response)
   }
 
@@ -251,18 +255,23 @@ export class EnrichmentClient {
    * @throws ServiceError for a reading that is no answer
    */
   async #send<Reading extends OwnReading>(
-    call: { readonly endpoint: ServiceEndpoint; readonly parts: RequestParts; readonly options: CallOptions },
+    call: {
+      readonly kind: keyof typeof OUTCOMES
+      readonly endpoint: ServiceEndpoint
+      readonly parts: RequestParts
+      readonly options: CallOptions
+    },
     read: ((answer: ServiceAnswer) => Reading | undefined) | null,
   ): Promise<{ response: RawResponse; own: Exclude<Reading, ServiceFailure> | null }> {
     const reading: { own: Reading | ServiceFailure | null } = { own: null }
-    const { endpoint, parts, options } = call
+    const { kind, endpoint, parts, options } = call
     const response = await this.#transport.send(
       endpoint,
       parts,
       options,
       read &&
         ((answered) => {
-          reading.own = readOwn(read, answered)
+          reading.own = readOwn(read, kind, answered)
           return withMeaning(answered.head, reading.own)
         }),
     )

@@ -1,13 +1,11 @@
 import { isTerminalStatus } from '../domain/job.ts'
 import { firstPresent, isObject } from '../domain/json.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
-import type { ServiceReading } from '../domain/service/adapter.ts'
 import {
   type AwaitedJob,
-  type BulkReading,
-  FAILURES,
+  isFailure,
   type JobProgress,
-  type JobReading,
+  OUTCOMES,
   type ServiceAnswer,
   type ServiceDelivery,
   type ServiceFailure,
@@ -31,6 +29,7 @@ export type OwnReading = { readonly outcome: string } | ServiceFailure
  */
 export function readOwn<Reading extends OwnReading>(
   read: (answer: ServiceAnswer) => Reading | undefined,
+  kind: keyof typeof OUTCOMES,
   { head, failure, body }: HttpExchange,
 ): Reading | ServiceFailure | null {
   if (failure !== null || head === null) return null
@@ -38,7 +37,7 @@ export function readOwn<Reading extends OwnReading>(
   const parsed = parseResponseBody(body)
   try {
     const reading = read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
-    if (reading !== null) checkReading(reading)
+    if (reading !== null) checkReading(reading, kind)
     return reading
   } catch (error) {
     if (status >= 300) return null
@@ -47,24 +46,13 @@ export function readOwn<Reading extends OwnReading>(
   }
 }
 
-const OUTCOMES: ReadonlySet<string> = new Set<(ServiceReading | BulkReading | JobReading)['outcome']>([
-  ...FAILURES,
-  'found',
-  'not_found',
-  'accepted',
-  'results',
-  'pending',
-  'gone',
-])
-
 /** A description in JavaScript is checked by no compiler. @throws TypeError */
-function checkReading(reading: OwnReading): void {
-  const hasDelivery = reading.outcome !== 'results' || ('delivery' in reading && isObject(reading.delivery))
-  if (!OUTCOMES.has(reading.outcome) || !hasDelivery) throw new TypeError('no reading')
+function checkReading(reading: OwnReading, kind: keyof typeof OUTCOMES): void {
+  const { outcome, record, delivery } = reading as OwnReading & { record?: unknown; delivery?: unknown }
+  const lacksPart =
+    (outcome === 'found' && !isObject(record)) || (outcome === 'results' && !isObject(delivery))
+  if (lacksPart || !(OUTCOMES[kind] as readonly string[]).includes(outcome)) throw new TypeError('no reading')
 }
-
-export const isFailure = (reading: OwnReading): reading is ServiceFailure =>
-  FAILURES.includes(reading.outcome as ServiceFailure['outcome'])
 
 /** The head of a response, with the status of what the body says in place of an answer. */
 export const withMeaning = (head: HttpExchange['head'], reading: OwnReading | null): HttpExchange['head'] =>

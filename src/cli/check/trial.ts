@@ -7,7 +7,7 @@ import {
   type PersonInput,
   type ServiceDefinition,
 } from '../../domain/service/adapter.ts'
-import { FAILURES } from '../../domain/service/messages.ts'
+import { OUTCOMES } from '../../domain/service/messages.ts'
 import { createService, type RequestParts } from '../../domain/service/service.ts'
 import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
@@ -30,10 +30,6 @@ export const SAMPLE_INPUTS = {
 const SAMPLE_EMAILS = Object.freeze(['ada@example.com', 'bob@example.com'])
 const SAMPLE_INPUTS_OF_JOB = Object.freeze({ emails: SAMPLE_EMAILS })
 const SAMPLE_JOB = 'JOB-1'
-
-const LOOKUP_OUTCOMES = ['found', 'not_found', 'accepted', ...FAILURES]
-const BULK_OUTCOMES = ['accepted', 'results', ...FAILURES]
-const JOB_OUTCOMES = ['pending', 'results', 'gone', ...FAILURES]
 
 const USUAL_RATE_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after']
 
@@ -247,7 +243,7 @@ function decode(text: string): string {
 
 const judgeReading: Judge = (result) => {
   if (result === undefined) return null
-  const wrong = judgeOutcome(result, LOOKUP_OUTCOMES)
+  const wrong = judgeOutcome(result, OUTCOMES.lookup)
   if (wrong !== null || !isObject(result) || result['outcome'] !== 'found') return wrong
   const { record, confidence } = result
   if (!isObject(record)) return { found: `a record that is ${describe(record)}`, expected: 'an object' }
@@ -263,13 +259,13 @@ const judgeReading: Judge = (result) => {
 
 const judgeJob: Judge = (result, sample) => {
   if (result === undefined) return null
-  const wrong = judgeOutcome(result, JOB_OUTCOMES)
+  const wrong = judgeOutcome(result, OUTCOMES.poll)
   return wrong ?? judgeResults(result as JsonObject, sample)
 }
 
 const judgeBulk: Judge = (result, sample) => {
   if (result === undefined) return null
-  const wrong = judgeOutcome(result, BULK_OUTCOMES)
+  const wrong = judgeOutcome(result, OUTCOMES.bulk)
   if (wrong !== null) return wrong
   const { outcome, jobId } = result as JsonObject
   if (outcome === 'accepted' && jobId !== null && typeof jobId !== 'string')
