@@ -6,7 +6,6 @@ import {
   asyncJobId,
   failureError,
   holdsNoResults,
-  isFailure,
   malformedResponseError,
   type OwnReading,
   parseSuccessBody,
@@ -30,13 +29,15 @@ import {
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 import { toJobInputs } from '../domain/service/job-inputs.ts'
-import type {
-  BulkAcceptance,
-  GivenInputs,
-  JobProgress,
-  ServiceAnswer,
-  ServiceDelivery,
-  ServiceFailure,
+import {
+  type BulkAcceptance,
+  type GivenInputs,
+  isFailure,
+  type JobProgress,
+  type OUTCOMES,
+  type ServiceAnswer,
+  type ServiceDelivery,
+  type ServiceFailure,
 } from '../domain/service/messages.ts'
 import type { LookupCall, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 
@@ -166,6 +167,7 @@ export class EnrichmentClient {
     const { response, own } = await this.#send(
       // An address in the body of a job whose results come otherwise would bring them twice.
       {
+        kind: 'bulk',
         endpoint,
         parts: bulk.build({ ...job, webhookUrl: results === 'webhook' ? webhookUrl : null }),
         options,
@@ -226,7 +228,7 @@ export class EnrichmentClient {
     const { jobId, cursor = null } = given
     const job = { jobId, cursor, ...toJobInputs(given) }
     const { response, own } = await this.#send(
-      { endpoint, parts: build(job.jobId, cursor), options },
+      { kind: 'poll', endpoint, parts: build(job.jobId, cursor), options },
       read && unlessRefused((answer) => read(answer, job)),
     )
     return own ?? readJob(this.#service.readDelivery, response, job)
@@ -259,7 +261,10 @@ export class EnrichmentClient {
     const input = parseInput()
     if (read === null)
       return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
-    const { response, own } = await this.#send({ endpoint, parts: build(input), options }, read)
+    const { response, own } = await this.#send(
+      { kind: 'lookup', endpoint, parts: build(input), options },
+      read,
+    )
     return own ?? this.#readLookup(call, response)
   }
 
@@ -269,18 +274,23 @@ export class EnrichmentClient {
    * @throws ServiceError for a reading that is no answer
    */
   async #send<Reading extends OwnReading>(
-    call: { readonly endpoint: ServiceEndpoint; readonly parts: RequestParts; readonly options: CallOptions },
+    call: {
+      readonly kind: keyof typeof OUTCOMES
+      readonly endpoint: ServiceEndpoint
+      readonly parts: RequestParts
+      readonly options: CallOptions
+    },
     read: ((answer: ServiceAnswer) => Reading | undefined) | null,
   ): Promise<{ response: RawResponse; own: Exclude<Reading, ServiceFailure> | null }> {
     const reading: { own: Reading | ServiceFailure | null } = { own: null }
-    const { endpoint, parts, options } = call
+    const { kind, endpoint, parts, options } = call
     const response = await this.#transport.send(
       endpoint,
       parts,
       options,
       read &&
         ((answered) => {
-          reading.own = readOwn(read, answered)
+          reading.own = readOwn(read, kind, answered)
           return withMeaning(answered.head, reading.own)
         }),
     )

@@ -1,13 +1,9 @@
 import { isObject, type JsonObject } from '../../domain/json.ts'
 import { areCredits } from '../../domain/service/credits.ts'
-import { FAILURES } from '../../domain/service/messages.ts'
+import { OUTCOMES } from '../../domain/service/messages.ts'
 import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
 import type { Sample } from './trial-samples.ts'
-
-const LOOKUP_OUTCOMES = ['found', 'not_found', 'accepted', ...FAILURES]
-const BULK_OUTCOMES = ['accepted', 'results', ...FAILURES]
-const JOB_OUTCOMES = ['pending', 'results', 'more', 'gone', ...FAILURES]
 
 /** What is wrong with a result; null: nothing. */
 export type Judge = (
@@ -18,7 +14,7 @@ export type Judge = (
 export const judgeReading: Judge = (result) => {
   if (result === undefined) return null
   const wrong =
-    judgeOutcome(result, LOOKUP_OUTCOMES) ?? judgeCredits('credits', (result as JsonObject)['credits'])
+    judgeOutcome(result, OUTCOMES.lookup) ?? judgeCredits('credits', (result as JsonObject)['credits'])
   if (wrong !== null || !isObject(result) || result['outcome'] !== 'found') return wrong
   const { record, confidence } = result
   if (!isObject(record)) return { found: `a record that is ${describeValue(record)}`, expected: 'an object' }
@@ -34,13 +30,13 @@ export const judgeReading: Judge = (result) => {
 
 export const judgeJob: Judge = (result, sample) => {
   if (result === undefined) return null
-  const wrong = judgeOutcome(result, JOB_OUTCOMES)
+  const wrong = judgeOutcome(result, OUTCOMES.poll)
   return wrong ?? judgeResults(result as JsonObject, sample)
 }
 
 export const judgeBulk: Judge = (result, sample) => {
   if (result === undefined) return null
-  const wrong = judgeOutcome(result, BULK_OUTCOMES)
+  const wrong = judgeOutcome(result, OUTCOMES.bulk)
   if (wrong !== null) return wrong
   const { outcome, jobId } = result as JsonObject
   if (outcome === 'accepted' && jobId !== null && typeof jobId !== 'string')
