@@ -135,9 +135,9 @@ test('Dropcontact: deliveries without a signature, and a lost one that is fetche
 
 test('Prospeo: a miss is a 400, results name their identifier, and headers tell the limit', async () => {
   const sources: PeopleSource[] = [
-    { table: 'mailed', people: 120, inputs: MAILED, title: 'current_job_title' },
-    { table: 'named', people: 60, inputs: NAMED, title: 'email.email' },
-    { table: 'firms', people: 40, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
+    { table: 'mailed', people: 420, inputs: MAILED, title: 'current_job_title' },
+    { table: 'named', people: 240, inputs: NAMED, title: 'email.email' },
+    { table: 'firms', people: 200, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
   ]
   const database = await openPeople(sources)
   const standIn = await playProspeo({ hasFaults: true })
@@ -145,7 +145,7 @@ test('Prospeo: a miss is a 400, results name their identifier, and headers tell 
   const fillrate = await openDescribed({ database, standIn, sources, service, key: PROSPEO_KEY })
   const report = await fillrate.run(UNLIMITED)
   // Of each hundred two are no input that it takes.
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 5 } })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 9 + 5 + 4 } })
   expect(standIn.refused()).toBe(0)
   expectFaults(standIn)
   await expectCounted(database, standIn)
@@ -162,8 +162,9 @@ test('Prospeo: a miss is a 400, results name their identifier, and headers tell 
   // All that was found is requested again, which is free, and the answers say so.
   const { credits } = await countSpend(database)
   await database.query(
-    `with old as (update fillrate.lookups set refresh_at = now() where state = 'found' returning id)
-     update fillrate.rows r set due_at = now() from old where r.lookup_id = old.id`,
+    `update mailed set title = null; update named set title = null; update firms set title = null;
+     update fillrate.rows set due_at = now() where state = 'enriched';
+     update fillrate.lookups set refresh_at = now() where state = 'found'`,
   )
   const calls = standIn.calls.length
   expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
@@ -198,6 +199,34 @@ test('Lusha: failures and refusals within a 200, a hundred people in a call', as
   )
   await expectTitles(database, 'firms', ofKnown(INDUSTRY))
   await expectNoCall(fillrate, standIn)
+})
+
+test.each([
+  ['Prospeo', scale(prospeo, { limit: undefined }), playProspeo, PROSPEO_KEY, 'current_job_title', isInvalid],
+  ['Lusha', scale(lusha, { limit: LUSHA_LIMIT }), playLusha, LUSHA_KEY, 'jobTitle.title', isRestricted],
+] as const)('%s: one call a lookup', async (_, service, play, key, title, isRefused) => {
+  const sources: PeopleSource[] = [
+    { table: 'mailed', people: 40, inputs: MAILED, title },
+    { table: 'named', people: 20, inputs: NAMED, title },
+    { table: 'firms', people: 12, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
+  ]
+  const database = await openPeople(sources)
+  const standIn = await play({ hasFaults: true })
+  const fillrate = await openDescribed({ database, standIn, sources, service, key })
+  const report = await fillrate.run({ ...UNLIMITED, route: 'sync' })
+  expect(report).toMatchObject({
+    status: 'completed',
+    rows: { waiting: 0, failed: 0 },
+    requests: { bulk: 0 },
+  })
+  expect(standIn.refused()).toBe(0)
+  expectFaults(standIn)
+  await expectCounted(database, standIn)
+  const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
+    isRefused(n) ? null : ofKnown(titleOf)(n)
+  await expectTitles(database, 'mailed', ofTaken(ANALYST))
+  await expectTitles(database, 'named', ofTaken(ANALYST))
+  await expectTitles(database, 'firms', ofKnown(INDUSTRY))
 })
 
 test('Icypeas profiles: results that name nothing, each in the row of its place', async () => {
@@ -282,7 +311,9 @@ test('Icypeas: a search without credits stops the run, and is made again after i
   const standIn = await playIcypeas({ balance: 3 })
   const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
   const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
-  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
+  // Those that ended without credits are awaited for no longer.
+  const report = await fillrate.run({ ...UNLIMITED, waitMs: 2_000 })
+  expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
   expect(standIn.credits()).toBe(3)
   standIn.account.deposit(100)
   await expireDeadlines(database)
