@@ -201,7 +201,7 @@ export async function understand(
       return {
         outcome,
         status: delivery.status,
-        results: readResults(service, writeDelivery(delivery, 'job'), inputs),
+        results: readResults(service, writeDelivery(delivery, 'job'), input.inputs ? inputs : null),
       }
     }
     if (isJob(input)) {
@@ -289,12 +289,13 @@ function readResults(service: Service, body: Buffer, job: JobInputs | null): unk
   const parsed = parseEvent(body)
   if (!parsed.ok) return []
   const isCompany = job?.inputs.some(({ domain }) => domain !== undefined) ?? service.person === null
+  const kind = isCompany ? 'company' : 'person'
   return parsed.event.results.map(({ requestId, index, data, raw }) => {
-    const read = isCompany
-      ? parseResult(data ?? raw, 'company', service)
-      : parseResult(data, 'person', service)
-    const { found, record, confidence, email, fault } = read
-    const outcome = fault !== null ? 'unreadable' : found ? 'found' : 'not_found'
+    const read = parseResult(isCompany ? (data ?? raw) : data, kind, service)
+    const isPlace = index === null || job === null || index in job.inputs
+    const fault = isPlace ? read.fault : `${index} is no index of its ${job.inputs.length} inputs, from 0`
+    const outcome = fault !== null ? 'unreadable' : read.found ? 'found' : 'not_found'
+    const { record, confidence, email } = read
     return { requestId, index, outcome, record, confidence, email, ...(fault !== null && { fault }) }
   })
 }
