@@ -66,9 +66,11 @@ function matchDistinct(
 ): (number | null)[] {
   const members = indexMembers(job.identifiers)
   const { size, kinds } = members
-  if (job.isSingle && isCertain && size === 1 && results.length === 1)
-    // Whatever its identifier, unless that is the address of another person.
-    return [members.isStranger(results[0]?.requestId ?? null, kinds[0] ?? null) ? null : 0]
+  if (job.isSingle && isCertain && size === 1 && results.length === 1) {
+    // Whatever its identifier, unless that is the address or the profile of another person.
+    const kind = kinds[0] === 'domain' ? null : (kinds[0] ?? null)
+    return [members.isStranger(results[0]?.requestId ?? null, kind) ? null : 0]
+  }
   const evidence = new DataEvidence(members, results)
   const named = isCertain ? membersByRequestId(job.requestIds, members) : new Map<string, number>()
   const indexes = isCertain ? readIndexes(results, size) : []
