@@ -198,11 +198,8 @@ export async function understand(
       const reading = await client.fetchJob({ jobId: input.jobId, ...inputs })
       if (reading.outcome !== 'results') return reading
       const { delivery, outcome } = reading
-      return {
-        outcome,
-        status: delivery.status,
-        results: readResults(service, writeDelivery(delivery, 'job'), input.inputs ? inputs : null),
-      }
+      const results = readResults(service, writeDelivery(delivery, 'job'), input.inputs ? inputs : null)
+      return { outcome, status: delivery.status, results }
     }
     if (isJob(input)) {
       const webhookUrl = 'https://fillrate.example/webhooks/enrichment/1'

@@ -123,8 +123,7 @@ function matchDistinct(
 }
 
 /**
- * The places that results give themselves. Null: one of them is no place of the job, so that the others are counted in a way
- * that nobody knows.
+ * The places that results give themselves. Null: one of them is no place of the job, so that it is not known how they count.
  */
 function readIndexes(
   results: readonly MatchableResult[],
@@ -150,7 +149,7 @@ class DataEvidence {
   }
 
   /**
-   * For each result whether its data name another member than its place. Two rows may ask for one person by different
+   * For each result whether its data name another member than its place. Two rows may be about one person, looked up by different
    * identifiers: naming a member of another kind is no contradiction where that member has a result that names it as well.
    */
   contradicts(places: readonly (number | undefined)[]): boolean[] {
