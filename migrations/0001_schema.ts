@@ -185,7 +185,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       lookup_ids bigint[] not null,
       check (cardinality(lookup_ids) = size)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, kind, sync_only, id)`.execute(
+  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, kind, sync_only desc, id)`.execute(
     db,
   )
 

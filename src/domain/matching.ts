@@ -66,9 +66,11 @@ function matchDistinct(
 ): (number | null)[] {
   const members = indexMembers(job.identifiers)
   const { size, kinds } = members
-  if (job.isSingle && isCertain && size === 1 && results.length === 1)
-    // Whatever its identifier, unless that is the address of another person.
-    return [members.isStranger(results[0]?.requestId ?? null, kinds[0] ?? null) ? null : 0]
+  if (job.isSingle && isCertain && size === 1 && results.length === 1) {
+    // Whatever its identifier, unless that is the address or the profile of another person.
+    const kind = kinds[0] === 'domain' ? null : (kinds[0] ?? null)
+    return [members.isStranger(results[0]?.requestId ?? null, kind) ? null : 0]
+  }
   const evidence = new DataEvidence(members, results)
   const named = isCertain ? membersByRequestId(job.requestIds, members) : new Map<string, number>()
   const indexes = isCertain ? readIndexes(results, size) : []
@@ -121,8 +123,7 @@ function matchDistinct(
 }
 
 /**
- * The places that results give themselves. Null: one of them is no place of the job, so that the others are counted in a way
- * that nobody knows.
+ * The places that results give themselves. Null: one of them is no place of the job, so that it is not known how they count.
  */
 function readIndexes(
   results: readonly MatchableResult[],
@@ -148,7 +149,7 @@ class DataEvidence {
   }
 
   /**
-   * For each result whether its data name another member than its place. Two rows may ask for one person by different
+   * For each result whether its data name another member than its place. Two rows may be about one person, looked up by different
    * identifiers: naming a member of another kind is no contradiction where that member has a result that names it as well.
    */
   contradicts(places: readonly (number | undefined)[]): boolean[] {

@@ -161,7 +161,8 @@ export class EnrichmentClient {
   ): Promise<BulkResponse> {
     const { webhookUrl } = request
     const { inputs } = toJobInputs(request)
-    const bulk = this.#require(inputs[0]?.domain === undefined ? 'bulk' : 'companyBulk')
+    const name = inputs[0]?.domain === undefined ? 'bulk' : 'companyBulk'
+    const bulk = this.#require(name)
     const { endpoint, read, results } = bulk
     const job = toJobInputs({ inputs: parseJobRequest({ inputs, webhookUrl }, bulk) })
     const { response, own } = await this.#send(
@@ -189,7 +190,7 @@ export class EnrichmentClient {
     // Every further answer would be lost in the same way, and its inputs paid again.
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
-        `the answer to ${inputs.length} inputs is larger than 16 MiB: lower \`size\` of the service's bulk endpoint`,
+        `the answer to ${inputs.length} inputs is larger than 16 MiB: lower \`${name}.size\` of the service`,
         { ...errorDetails(response.exchange, response.context), action: 'abort_run' },
       )
     const value = parseSuccessBody(response)

@@ -74,7 +74,7 @@ export async function createJobs(
     with ${openPendingSql(run, ids.length * size, {
       columns: sql`l.source, l.credits_reserved, l.input`,
       bulk: [{ kinds, isTaken: sql`true` }],
-      single: [],
+      single: null,
     })}, claimed as (${claimPendingSql(sql`${ids.length * size}::integer`)}
     ), chosen as materialized (
       select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, credits_reserved, input
