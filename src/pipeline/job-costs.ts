@@ -19,14 +19,14 @@ interface DeliveredJob {
 /** What is known of the cost of a job before its answers are stored. */
 function readCost({ job, settlements }: DeliveredJob, answers: readonly JobAnswer[]) {
   const latest = settlements.findLast(({ credits }) => credits !== null)?.credits ?? null
-  const isSettled = job.isCostStated && isTerminalStatus(job.state)
+  const isSettled = job.creditsStated !== null && isTerminalStatus(job.state)
   const answered = new Set(answers.map(({ id }) => id))
   const unanswered = job.members.filter(({ id, open }) => open && !answered.has(id)).map(({ id }) => id)
   // A lookup that costs one credit is counted when its job is accepted.
   const base = job.isFlat && !isSettled ? 1 : 0
   return {
     /** What the service says that the job has cost; null: nothing. */
-    stated: latest ?? (job.isCostStated ? job.credits : null),
+    stated: latest ?? job.creditsStated,
     counted: job.credits ?? (job.isFlat ? job.members.length : 0),
     /** Nothing of its members is in doubt any more: the job was over, and its cost known. */
     isSettled,
@@ -76,7 +76,8 @@ export function toJobCost(
   stored: readonly JobAnswer[],
 ): {
   readonly credits: number
-  readonly isCostStated: boolean
+  /** What the service says that the job has cost. */
+  readonly stated: number | null
   readonly beside: StatedJobCost | null
 } | null {
   const { job } = delivered
@@ -87,7 +88,7 @@ export function toJobCost(
   const costs = stored.flatMap(({ credits }) => credits ?? [])
   if (stated === null && costs.length === 0) return null
   const counted = roundCredits(costs.reduce((sum, credits) => sum + credits - base, cost.counted))
-  if (stated === null) return { credits: counted, isCostStated: false, beside: null }
+  if (stated === null) return { credits: counted, stated, beside: null }
   // Those without a result cost nothing: the sum is known. While more may come, they count as before.
   const freed = isOver ? countedUnanswered : 0
   const credits = roundCredits(stated + countedUnanswered - freed)
@@ -99,5 +100,5 @@ export function toJobCost(
     unanswered: isOver && !isSettled ? unanswered : [],
   }
   const isNothing = beside.credits === 0 && charged === 0 && beside.unanswered.length === 0
-  return { credits, isCostStated: true, beside: isNothing ? null : beside }
+  return { credits, stated, beside: isNothing ? null : beside }
 }

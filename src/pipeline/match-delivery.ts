@@ -1,4 +1,4 @@
-import { isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
+import { INCOMPLETE_PAGES, isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
 import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
 import { isObject } from '../domain/json.ts'
 import { matchResults } from '../domain/matching.ts'
@@ -80,8 +80,9 @@ export function settleDelivery(
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   const readings = readAsPeople(event.results)
+  const isOrdered = service.bulk?.isOrdered === true && event.status !== INCOMPLETE_PAGES
   for (const candidate of candidates) {
-    const memberIndexes = matchToMembers(candidate, event.results, readings, service.bulk?.isOrdered)
+    const memberIndexes = matchToMembers(candidate, event.results, readings, isOrdered)
     if (bestMatch === null || countMatched(memberIndexes) > countMatched(bestMatch.places))
       bestMatch = { candidate, places: memberIndexes }
   }

@@ -262,6 +262,6 @@ const toDeliveredJobs = (
       jobId,
       ...afterDelivery(status, unanswered),
       isOpen: unanswered > 0,
-      ...(cost && { credits: cost.credits, isCostStated: cost.isCostStated }),
+      ...(cost && { credits: cost.credits, creditsStated: cost.stated }),
     }
   })

@@ -1,3 +1,5 @@
+import type { JsonObject } from '../../src/domain/json.ts'
+import type { ServiceReading } from '../../src/domain/service/adapter.ts'
 import { createService, type Service } from '../../src/domain/service/service.ts'
 import type { ServiceAnswer, ServiceFailure } from '../../src/domain/service/messages.ts'
 import { rawStatus, type RawAnswer } from '../unit/service/loopback-service.ts'
@@ -82,22 +84,60 @@ function readSaid({ body }: ServiceAnswer): ServiceFailure | undefined {
   return reading
 }
 
+/** The same for one person, with what the answer cost if it says it. */
+function readPerson(answer: ServiceAnswer): ServiceReading | undefined {
+  const { cost, confidence, ...record } = (answer.body ?? {}) as { cost?: number; confidence?: number }
+  const said = readSaid(answer)
+  if (said !== undefined || cost === undefined) return said
+  return confidence === undefined
+    ? { outcome: 'not_found', credits: cost }
+    : { outcome: 'found', record: record as JsonObject, confidence, credits: cost }
+}
+
+/** The same for results, with what each, or their job, cost; `next` leads to the next page of them. */
+function readResults(answer: ServiceAnswer) {
+  const said = readSaid(answer)
+  const { body } = answer
+  if (said !== undefined || typeof body !== 'object' || body === null || !('stating' in body)) return said
+  const { results, total, status: jobStatus, next } = body as Stated
+  const delivery = { status: jobStatus, results, credits: total }
+  return next === undefined
+    ? { outcome: 'results' as const, delivery }
+    : { outcome: 'more' as const, delivery, cursor: next }
+}
+
+interface Stated {
+  readonly results: readonly object[]
+  readonly total?: number
+  readonly status?: string
+  readonly next?: string
+}
+
 /** The same service by how its results come; with readers, which also read what a body says, or without. */
-function createModes(read?: typeof readSaid) {
-  const own = read && { read }
-  const single = { name: 'world', person: { path: '/person', ...own } } as const
-  const bulk = { path: '/bulk', size: PEOPLE, ordered: read !== undefined, ...own } as const
+function createModes(isRead: boolean) {
+  const person = { path: '/person', ...(isRead && { read: readPerson }) } as const
+  const single = { name: 'world', person } as const
+  const bulk = { path: '/bulk', size: PEOPLE, ordered: isRead, ...(isRead && { read: readSaid }) } as const
   const webhook = { signature: { header: 'x-signature' } } as const
+  const poll = isRead
+    ? ({ path: '/jobs/{job_id}/{cursor}', after: '10s', read: readResults } as const)
+    : ({ path: '/jobs/{job_id}', after: '10s' } as const)
+  const answered = isRead && {
+    read: (answer: ServiceAnswer) => {
+      const reading = readResults(answer)
+      return reading?.outcome === 'more' ? undefined : reading
+    },
+  }
   return {
     single: createService(single),
     webhook: createService({ ...single, bulk, webhook }),
-    poll: createService({ ...single, bulk, poll: { path: '/jobs/{job_id}', after: '10s', ...own } }),
-    answer: createService({ ...single, bulk: { ...bulk, results: 'answer' } }),
+    poll: createService({ ...single, bulk, poll }),
+    answer: createService({ ...single, bulk: { ...bulk, ...answered, results: 'answer' } }),
   } as const satisfies Record<string, Service>
 }
 
-const PLAIN = createModes()
-const READ = createModes(readSaid)
+const PLAIN = createModes(false)
+const READ = createModes(true)
 /** Settles deliveries of all: named results are matched by their names, the others by their order. */
 export const SETTLING = READ.webhook
 
@@ -113,8 +153,14 @@ export class World {
   readonly emails: readonly string[]
   /** What a job delivers. */
   readonly delivers: 'all' | 'part' | 'nothing' | 'failed' | 'twice'
+  /** Where it states what it bills, in parts of a credit: with each result, or for a whole job. */
+  readonly states: 'nothing' | 'each' | 'job'
+  /** How the results of its jobs come that are fetched: whole, page by page, or in pages that lead in a circle. */
+  readonly #pages: 'none' | 'pages' | 'circle'
   /** How often each input was billed, called alone, and posted in a job; refusals by the limit apart. */
   billed = 0
+  /** What was billed, in tenths of a credit. */
+  billedTenths = 0
   readonly calls = new Map<string, number>()
   readonly posts = new Map<string, number>()
   readonly #random: () => number
@@ -139,6 +185,33 @@ export class World {
       this.#pick(isRead && this.#random() < 0.6 ? SAID : ODD),
     )
     this.#poisoned = this.#random() < 0.3 ? this.#pick(this.emails) : null
+    this.states = isRead ? this.#pick(['nothing', 'each', 'job'] as const) : 'nothing'
+    this.#pages = isRead ? this.#pick(['none', 'pages', 'pages', 'circle'] as const) : 'none'
+  }
+
+  /** Each answer says what it cost, or is the only one: what is counted must be what is billed. */
+  get isExact(): boolean {
+    const isUsual = this.#oddShare === 0 && this.#poisoned === null && this.erased === null
+    const isWhole = this.mode === 'single' || this.delivers === 'all' || this.delivers === 'twice'
+    const isFetched = this.mode !== 'poll' || this.#pages !== 'circle'
+    return this.states !== 'nothing' && isUsual && isWhole && isFetched
+  }
+
+  /** Half a credit for a match, and a tenth for some misses. One credit where it states nothing. */
+  #tenthsOf(email: string): number {
+    if (this.states === 'nothing') return 10
+    return this.isKnown(email) ? 5 : this.name.length % 2
+  }
+
+  #bill(emails: readonly string[]): void {
+    this.billed += emails.length
+    for (const email of emails) this.billedTenths += this.#tenthsOf(email)
+  }
+
+  /** What a job cost, and its results. */
+  delivery(emails: readonly string[]): { readonly results: object[]; readonly credits?: number } {
+    const tenths = emails.reduce((sum, email) => sum + this.#tenthsOf(email), 0)
+    return { results: this.results(emails), ...(this.states === 'job' && { credits: tenths / 10 }) }
   }
 
   #pick<T>(from: readonly T[]): T {
@@ -153,6 +226,7 @@ export class World {
     const name = (email: string): object => (this.#isUnnamed ? {} : { request_id: email })
     return answered.map((email) => ({
       ...name(email),
+      ...(this.states === 'each' && { credits: this.#tenthsOf(email) / 10 }),
       data: this.isKnown(email)
         ? { ...(!this.#isUnnamed && { email }), confidence: 0.9, title: `Title of ${email}` }
         : null,
@@ -160,7 +234,7 @@ export class World {
   }
 
   respond(path: string, body: string): RawAnswer {
-    if (path.startsWith('/jobs')) return this.#poll()
+    if (path.startsWith('/jobs')) return this.#poll(path)
     const parsed = JSON.parse(body) as { email?: string; emails?: string[] }
     const emails = parsed.emails ?? [parsed.email ?? '']
     const counts = parsed.emails ? this.posts : this.calls
@@ -173,26 +247,46 @@ export class World {
       // A job is billed when it is accepted; one that is refused, never.
       const isRefusedJob =
         parsed.emails !== undefined && odd.bills === 'always' && !/ 202 /.test(String(odd.answer.bytes))
-      if (isBilled && !isRefusedJob) this.billed += emails.length
+      if (isBilled && !isRefusedJob) this.#bill(emails)
       return odd.answer
     }
-    this.billed += emails.length
-    if (parsed.emails === undefined)
-      return this.isKnown(first)
-        ? status(200, {}, JSON.stringify({ email: first, confidence: 0.9, title: `Title of ${first}` }))
-        : status(404, {}, '{}')
+    this.#bill(emails)
+    if (parsed.emails === undefined) {
+      const cost = this.states === 'nothing' ? {} : { cost: this.#tenthsOf(first) / 10 }
+      if (this.isKnown(first))
+        return status(
+          200,
+          {},
+          JSON.stringify({ email: first, confidence: 0.9, title: `Title of ${first}`, ...cost }),
+        )
+      return status(404, {}, JSON.stringify(cost))
+    }
     return this.mode === 'answer'
-      ? status(200, {}, JSON.stringify({ results: this.results(emails) }))
+      ? status(200, {}, JSON.stringify(this.#written(emails)))
       : status(202, {}, JSON.stringify({ job_id: `${this.name}-job-${first}` }))
   }
 
-  #poll(): RawAnswer {
+  /** Results as they are in an answer. */
+  #written(emails: readonly string[]): object {
+    const { results, credits: total } = this.delivery(emails)
+    return { ...((this.states !== 'nothing' || this.#pages !== 'none') && { stating: true }), results, total }
+  }
+
+  #poll(path: string): RawAnswer {
     const odd = this.#odd([])
     if (odd !== null) return odd.answer
     if (this.delivers === 'nothing') return status(202)
-    const isFailed = this.delivers === 'failed'
-    const results = isFailed ? [] : this.results(this.emails)
-    return status(200, {}, JSON.stringify({ status: isFailed ? 'failed' : 'completed', results }))
+    if (this.delivers === 'failed') return status(200, {}, JSON.stringify({ status: 'failed', results: [] }))
+    const written = this.#written(this.emails) as { results: object[] }
+    const from = Number(path.split('/')[3] ?? 0)
+    const isLast = this.#pages === 'none' || from + 2 >= written.results.length
+    const page = {
+      ...written,
+      results: this.#pages === 'none' ? written.results : written.results.slice(from, from + 2),
+    }
+    if (isLast && this.#pages !== 'circle')
+      return status(200, {}, JSON.stringify({ status: 'completed', ...page }))
+    return status(200, {}, JSON.stringify({ ...page, next: String((from + 2) % PEOPLE) }))
   }
 
   #odd(emails: readonly string[]): OddAnswer | null {

@@ -30,7 +30,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     single: false,
     credits: null,
     isFlat: true,
-    isCostStated: false,
+    creditsStated: null,
     members: addresses.map((email) => ({
       id: service.people.indexOf(email),
       kind: 'email',
