@@ -99,7 +99,7 @@ function readResults(answer: ServiceAnswer) {
   const said = readSaid(answer)
   const { body } = answer
   if (said !== undefined || typeof body !== 'object' || body === null || !('stating' in body)) return said
-  const { results, total, status: jobStatus, next } = body as Stated
+  const { results, total, status: jobStatus, next } = body as unknown as Stated
   const delivery = { status: jobStatus, results, credits: total }
   return next === undefined
     ? { outcome: 'results' as const, delivery }

@@ -301,10 +301,10 @@ class Batch {
       const toTenths = (parts: readonly number[]): number =>
         roundCredits(10 * parts.reduce((sum, part) => sum + part, 0))
       const tenths = toTenths(counts.map((one) => one.credits ?? 0))
-      const most = toTenths(counts.map((one) => (one.credits ?? 0) + (one.credits_in_doubt ?? 0)))
-      if (world.billedTenths > most || (world.isExact && world.billedTenths !== tenths))
+      const mostTenths = toTenths(counts.map((one) => (one.credits ?? 0) + (one.credits_in_doubt ?? 0)))
+      if (world.billedTenths > mostTenths || (world.isExact && world.billedTenths !== tenths))
         faults.push(
-          `${world.name} (${world.mode}, ${world.states}) billed ${world.billedTenths} tenths, counted ${tenths}, at most ${most}`,
+          `${world.name} (${world.mode}, ${world.states}) billed ${world.billedTenths} tenths, counted ${tenths}, at most ${mostTenths}`,
         )
     }
     return faults
