@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
+import { checkDescribed } from '../../../../src/cli/check/cases.ts'
 import { tryFunctions } from '../../../../src/cli/check/trial.ts'
+import { parseService } from '../../../../src/config/service.ts'
 import type { ServiceDefinition } from '../../../../src/domain/service/adapter.ts'
 
 const polled: ServiceDefinition = {
@@ -84,4 +86,28 @@ test('a cost that is stated, pages, and their cursor are as they should be', () 
     },
   }
   expect(tryFunctions(definition)).toEqual([])
+})
+
+test('a case that costs more than a lookup reserves is a warning', async () => {
+  const { service } = parseService({
+    definition: {
+      ...withRead(({ body }) => {
+        const { cost } = (body ?? {}) as { cost?: number }
+        return cost === undefined ? undefined : { outcome: 'not_found', credits: cost }
+      }),
+      credits: { hit: 1, miss: 0.5 },
+    },
+    place: 'service',
+  })
+  const cases = [0.5, 1, 1.5].map((cost) => ({
+    name: `${cost} credits`,
+    input: { email: 'ada@x.example' },
+    answer: { body: { cost } },
+    expect: { outcome: 'not_found', credits: cost },
+  }))
+  const { problems, verdict } = await checkDescribed(service!, { baseUrl: 'https://x.example' }, cases)
+  expect(verdict).toBe('warning')
+  expect(problems).toMatchObject([
+    { place: 'service.credits', found: "1.5 credits in the case '1.5 credits', where a lookup reserves 1" },
+  ])
 })
