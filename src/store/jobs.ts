@@ -231,7 +231,8 @@ export const hasRecoverableJobs = (db: Connection): Promise<boolean> =>
     db,
     sql`exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
         or exists (select from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now())
-        or exists (select from fillrate.jobs where release_at < now())`,
+        or exists (select from fillrate.jobs where release_at < now())
+        or exists (select from fillrate.deliveries where state = 'partial')`,
   )
 
 /** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */
