@@ -73,8 +73,8 @@ function matchDistinct(
   }
   const evidence = new DataEvidence(members, results)
   const named = isCertain ? membersByRequestId(job.requestIds, members) : new Map<string, number>()
-  const indexes = isCertain ? readIndexes(results, size) : []
-  const byName = findNamed(results, members, { named, indexes: indexes ?? [], evidence, shared })
+  const indexes = readIndexes(results, size)
+  const byName = findNamed(results, members, { named, indexes: indexes ?? [], evidence, shared, isCertain })
   const excluded = byName.map((member) => member === CONTRADICTED)
   const claims = new MemberClaims(excluded)
   claims.claim(byName)
@@ -176,32 +176,40 @@ function findNamed(
     indexes,
     evidence,
     shared,
+    isCertain,
   }: {
     readonly named: ReadonlyMap<string, number>
     readonly indexes: readonly (number | undefined)[]
     readonly evidence: DataEvidence
     readonly shared: ReadonlySet<string>
+    readonly isCertain: boolean
   },
 ): (number | undefined)[] {
+  const byId = results.map(({ requestId }) =>
+    requestId === null
+      ? []
+      : [named.get(requestId), members.find(requestId)].filter((member) => member !== undefined),
+  )
   const found = results.map(({ requestId }, at) => {
     const index = indexes[at]
-    const byId = requestId === null ? [] : [named.get(requestId), members.find(requestId)]
-    const candidates = new Set([index, ...byId].filter((member) => member !== undefined))
+    const candidates = new Set([...(index === undefined ? [] : [index]), ...(byId[at] ?? [])])
     const [member] = candidates
     if (candidates.size > 1) return CONTRADICTED
     // The address of a non-member belongs to another person, whose record may name a member all the same.
+    const other = index ?? evidence.members[at]
+    if (other === undefined || byId[at]?.length !== 0) return member
     const isForeign =
-      byId.every((one) => one === undefined) &&
-      (requestId?.includes('@') === true || members.isStranger(requestId, members.kinds[index ?? -1] ?? null))
-    if (isForeign && (index ?? evidence.members[at]) !== undefined) return CONTRADICTED
-    return member
+      requestId?.includes('@') === true || members.isStranger(requestId, members.kinds[other] ?? null)
+    return isForeign ? CONTRADICTED : member
   })
   const contradicted = evidence.contradicts(found)
   return found.map((member, at) => {
-    if (contradicted[at]) return CONTRADICTED
+    if (contradicted[at] || member === CONTRADICTED) return CONTRADICTED
+    // The place in a job that may be another one names nothing, but contradicts as well.
+    if (!isCertain && byId[at]?.length === 0) return undefined
     // An identifier of two results names neither, but still contradicts.
     const isShared = shared.has(results[at]?.requestId ?? '') && indexes[at] === undefined
-    return isShared && member !== CONTRADICTED ? undefined : member
+    return isShared ? undefined : member
   })
 }
 
