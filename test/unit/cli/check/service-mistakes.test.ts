@@ -157,7 +157,7 @@ const MISTAKES: readonly (readonly [
     'a body that takes no profile',
     withPerson({ ...anyInput, body: ({ email }: Input) => ({ mail: email!.toLowerCase() }) }),
     'service.person.body',
-    /throws for \{"linkedinUrl":"https:\/\/www\.linkedin\.com\/in\/ada"\}: TypeError/,
+    /throws for \{"linkedinUrl":"https:\/\/www\.linkedin\.com\/in\/countess"\}: TypeError/,
   ],
   [
     'a field of the input by another name',
