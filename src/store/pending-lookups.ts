@@ -93,9 +93,9 @@ export const openPendingSql = (
   const bulkKinds = bulk.flatMap(({ kinds }) => kinds)
   const others = single?.filter((kind) => !bulkKinds.includes(kind)) ?? []
   const parts = [
-    ...(others.length === 0 ? [] : [sql`(${toKinds(others)}, false, false, true)`]),
-    ...bulk.map(
-      ({ kinds, isTaken }) => sql`(${toKinds(kinds)}, true, not ${isTaken}, ${single !== null}::boolean)`,
+    ...others.map((kind) => sql`(${kind}::text, false, false, true)`),
+    ...bulk.flatMap(({ kinds, isTaken }) =>
+      kinds.map((kind) => sql`(${kind}::text, true, not ${isTaken}, ${single !== null}::boolean)`),
     ),
   ]
   // Behind a million lookups, statistics know nothing of a new run: it would seem to have none, and joins with them to cost nothing.
@@ -106,11 +106,10 @@ export const openPendingSql = (
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
         from (select due.id, part.may_be_bulk and not due.sync_only as is_bulk, due.size
-                from (values ${sql.join(parts)}) as part (kinds, may_be_bulk, least, most)
-               cross join lateral unnest(part.kinds) as q (kind)
+                from (values ${sql.join(parts)}) as part (kind, may_be_bulk, least, most)
                cross join lateral (
                  select p.id, p.sync_only, p.size from fillrate.pending_lookups p
-                  where p.run_id = ${run} and p.kind = q.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE}
+                  where p.run_id = ${run} and p.kind = part.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE}
                   order by p.sync_only desc, p.id limit ${limit}::integer) due
                order by is_bulk, id limit ${limit}::integer) due
     ), entry as materialized (
