@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { expect, onTestFinished } from 'vitest'
 import type { ServiceDefinition } from '../../src/domain/service/adapter.ts'
 import { createFillrate, type Fillrate } from '../../src/fillrate.ts'
-import { expireDeadlines, expireLeases } from '../chaos/fixture.ts'
+import { expireLeases } from '../chaos/fixture.ts'
 import { createCommandLine } from './cli.ts'
 import type { TestDatabase } from './database.ts'
 import type { StandIn, StandInPlay } from './described-service.ts'
@@ -184,8 +184,25 @@ export async function runKilled(options: {
     killed++
     await expireLeases(database)
   }
-  await expireDeadlines(database)
-  const last = await cli.runWith(env, 'run', '--json', '--budget', 'unlimited')
-  if (last.code !== 0) throw new Error(`the last run ended with ${last.code}: ${last.stdout} ${last.stderr}`)
-  return { report: JSON.parse(last.stdout) as KilledRuns['report'], killed }
+  // What has failed twice is tried again minutes later, which no run waits for.
+  for (let run = 1; ; run++) {
+    await makeDue(database)
+    const last = await cli.runWith(env, 'run', '--json', '--budget', 'unlimited')
+    // 3: a row that the service rejects, or that waits.
+    if (last.code !== 0 && last.code !== 3)
+      throw new Error(`the last run ended with ${last.code}: ${last.stdout} ${last.stderr}`)
+    const report = JSON.parse(last.stdout) as KilledRuns['report']
+    if (report.rows['waiting'] === 0 || run === MAX_LAST_RUNS) return { report, killed }
+  }
+}
+
+const MAX_LAST_RUNS = 4
+
+/** Makes everything due that is tried again later, as time would. A job that was accepted is paid, and stays. */
+async function makeDue({ query }: TestDatabase): Promise<void> {
+  await query(`update fillrate.jobs set deadline_at = now() - interval '1 s' where state = 'in_doubt'`)
+  await query(`update fillrate.jobs set poll_at = now() - interval '1 s' where poll_at is not null`)
+  await query(`update fillrate.lookups set not_before = null where not_before is not null`)
+  await query(`update fillrate.pending_lookups set not_before = null where not_before is not null`)
+  await query(`update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`)
 }

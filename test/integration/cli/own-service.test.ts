@@ -60,12 +60,7 @@ describe.each([
   ['people-data-labs', { job_title: 'job_title', mobile_phone: 'mobile_phone' }, { industry: 'industry' }],
   ['fullenrich', { job_title: 'employment.current.title', seniority: 'employment.current.seniority' }, null],
   ['apollo', { job_title: 'title', seniority: 'seniority' }, null],
-  ['hunter', { job_title: 'position', mobile_phone: 'phone_number' }, { industry: 'category.industry' }],
-  [
-    'leadiq',
-    { job_title: 'position.title', seniority: 'position.seniority' },
-    { industry: 'industry', number_of_employees: 'numberOfEmployees' },
-  ],
+  ['leadiq', { job_title: 'position.title', seniority: 'position.seniority' }, { industry: 'industry' }],
 ] as const)('%s', (name, person, company) => {
   test('init proposes its fields, inputs and kinds, and check accepts the proposal', async () => {
     const module = await copyExample(name)
@@ -93,7 +88,6 @@ describe.each([
       'people-data-labs': '/v5/person/enrich',
       fullenrich: '/api/v2/contact',
       apollo: '/api/v1/people/match',
-      hunter: '/v2/email-finder',
       leadiq: '/graphql',
     }
     const module = await copyExample(name, [`path: '${paths[name]}`, `path: '${paths[name].slice(1)}`])

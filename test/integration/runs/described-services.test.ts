@@ -208,7 +208,8 @@ test('Snov.io finder: a poll without credits stops the run', async () => {
   const standIn = await playSnov({ balance: 3 })
   const service = scale(snovFinder, { limit: SNOV_LIMIT, after: '200ms' })
   const fillrate = await openDescribed({ database, standIn, sources, key: SNOV_CLIENT, service })
-  const report = await fillrate.run(UNLIMITED)
+  // It waits for tasks that are paid.
+  const report = await fillrate.run({ ...UNLIMITED, waitMs: 3_000 })
   expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
   expect(standIn.credits()).toBe(3)
 })
