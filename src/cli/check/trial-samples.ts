@@ -7,7 +7,7 @@ import { createService } from '../../domain/service/service.ts'
 /** Made up: no trial is about a real person. */
 export const SAMPLE_INPUTS = {
   email: { email: 'ada@example.com' },
-  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/countess' },
   name_company: { name: 'Ada Lovelace', company: 'Analytical Engines' },
   domain: { domain: 'example.com' },
 } as const satisfies Record<LookupKind, PersonInput | CompanyInput>
@@ -15,7 +15,7 @@ export const SAMPLE_JOB = 'JOB-1'
 
 const OTHER_INPUTS = {
   email: { email: 'bob@example.com' },
-  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/bob' },
+  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/analyst' },
   name_company: { name: 'Bob Babbage', company: 'Difference Engines' },
   domain: { domain: 'example.org' },
 } as const satisfies Record<LookupKind, PersonInput | CompanyInput>

@@ -157,7 +157,7 @@ const MISTAKES: readonly (readonly [
     'a body that takes no profile',
     withPerson({ ...anyInput, body: ({ email }: Input) => ({ mail: email!.toLowerCase() }) }),
     'service.person.body',
-    /throws for \{"linkedinUrl":"https:\/\/www\.linkedin\.com\/in\/ada"\}: TypeError/,
+    /throws for \{"linkedinUrl":"https:\/\/www\.linkedin\.com\/in\/countess"\}: TypeError/,
   ],
   [
     'a field of the input by another name',
@@ -166,7 +166,7 @@ const MISTAKES: readonly (readonly [
       body: (input: { linkedin_url?: string; email?: string }) => ({ of: input.linkedin_url ?? input.email }),
     }),
     'service.person.body',
-    /a request without 'https:\/\/www\.linkedin\.com\/in\/ada'/,
+    /a request without 'https:\/\/www\.linkedin\.com\/in\/countess'/,
   ],
   [
     'a placeholder in a query',
@@ -354,7 +354,7 @@ test.each<readonly [string, object, string, RegExp]>([
     'a body that leaves out one of two kinds',
     { bulk: { ...jobs, inputs: ['email', 'linkedin_url'], body: ({ emails }: JobInputs) => ({ emails }) } },
     'service.bulk.body',
-    /without 'https:\/\/www\.linkedin\.com\/in\/ada'/,
+    /without 'https:\/\/www\.linkedin\.com\/in\/countess'/,
   ],
   [
     'a reader of companies that takes every body for a list',
