@@ -21,6 +21,9 @@ interface Snov extends StandIn {
   readonly tokens: { issued: number; ended: number }
 }
 
+/** One of five has two emails, of which both are charged. */
+const hasTwoEmails = (n: number): boolean => n % 5 === 1
+
 /**
  * Snov.io: a client with tokens that end, a form for a profile, and tasks of the finder, which are polled. The limit is the
  * account's, not a token's, and polls count. A task that lacked credits when it was started never gets any.
@@ -74,7 +77,8 @@ export async function playSnov({ tokenSeconds = 3_600, ...options }: SnovOptions
         const [row] = (body as { rows: { first_name: string; last_name: string; domain: string }[] }).rows
         const name = `${row?.first_name} ${row?.last_name}`
         const hash = `hash-${tasks.size + 1}`
-        const isPaid = !isKnownNumber(numberOf(name)) || account.bill(name, 1)
+        const n = numberOf(name)
+        const isPaid = account.bill(name, isKnownNumber(n) ? (hasTwoEmails(n) ? 2 : 1) : 0)
         tasks.set(hash, { name, polls: 0, isPaid })
         return { body: { data: { task_hash: hash } } }
       }
@@ -90,6 +94,7 @@ export async function playSnov({ tokenSeconds = 3_600, ...options }: SnovOptions
       const result = isKnownNumber(n)
         ? [
             { email: `x${n}@found.example`, smtp_status: 'not_valid', is_valid_format: true },
+            ...(hasTwoEmails(n) ? [{ email: `y${n}@found.example`, smtp_status: 'unknown' }] : []),
             { email: `p${n}@found.example`, smtp_status: 'valid', is_valid_format: true },
           ]
         : []
