@@ -185,7 +185,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       lookup_ids bigint[] not null,
       check (cardinality(lookup_ids) = size)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, kind, sync_only, id)`.execute(
+  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, kind, sync_only desc, id)`.execute(
     db,
   )
 
@@ -436,7 +436,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   // is; null: its results begin. `pages`: how many wait in `deliveries` for the last one.
   // `members_by_source`: how many of its lookups were requested for each source. `credits_by_source`: the most that these
   // may cost, settled with their results; null: one credit each, known when the job is accepted. `credits`: what is counted of the
-  // job so far; `is_cost_stated`: the service has said what the whole job costs.
+  // job so far; `credits_stated`: what the service says that the whole job has cost.
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
@@ -453,7 +453,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       members_by_source jsonb not null default '{}',
       credits_by_source jsonb,
       credits numeric,
-      is_cost_stated boolean not null default false,
+      credits_stated numeric,
       is_async_answer boolean not null default false,
       request_ids jsonb,
       not_before timestamptz,

@@ -52,10 +52,10 @@ function readFailure({ status, body }: ServiceAnswer): ServiceFailure | undefine
     : { outcome: 'transient', reason: 'success: false' }
 }
 
-const AWAITED: readonly unknown[] = ['NONE', 'SCHEDULED', 'IN_PROGRESS']
-const FOUND: readonly unknown[] = ['FOUND', 'DEBITED']
+const AWAITED: ReadonlySet<unknown> = new Set(['NONE', 'SCHEDULED', 'IN_PROGRESS'])
+const FOUND: ReadonlySet<unknown> = new Set(['FOUND', 'DEBITED'])
 /** A search that the data do not allow has no match. */
-const MISSED: readonly unknown[] = ['NOT_FOUND', 'DEBITED_NOT_FOUND', 'BAD_INPUT']
+const MISSED: ReadonlySet<unknown> = new Set(['NOT_FOUND', 'DEBITED_NOT_FOUND', 'BAD_INPUT'])
 
 /** How many of a hundred addresses do not bounce. `sure` has no number, and lies between its neighbours. */
 const CONFIDENCE: Readonly<Record<string, number>> = {
@@ -70,10 +70,10 @@ function toResult({ order, status, results }: Item): object {
   const { emails = [], ...person } = results ?? {}
   const index = { index: order }
   const [first] = emails
-  if (FOUND.includes(status) && first !== undefined)
+  if (FOUND.has(status) && first !== undefined)
     return { ...index, data: { ...person, ...first, confidence: CONFIDENCE[String(first.certainty)] ?? 0 } }
   // What was not searched is no miss: without credits (INSUFFICIENT_FUNDS) or given up (ABORTED).
-  return { ...index, ...(MISSED.includes(status) ? { data: null } : { error: { code: status } }) }
+  return { ...index, ...(MISSED.has(status) ? { data: null } : { error: { code: status } }) }
 }
 
 function readItems(
@@ -87,7 +87,7 @@ function readItems(
   }
   const rows = items as readonly Item[]
   const isBegun = cursor !== null || rows.length > 0
-  if (!isBegun || rows.some(({ status }) => AWAITED.includes(status))) return { outcome: 'pending' }
+  if (!isBegun || rows.some(({ status }) => AWAITED.has(status))) return { outcome: 'pending' }
   if (!jobId.startsWith(FILE) && rows[0]?.status === 'INSUFFICIENT_FUNDS')
     return { outcome: 'out_of_credits' }
   const delivery = { results: rows.map(toResult) }

@@ -72,11 +72,14 @@ const readFailure = ({ status, body }: ServiceAnswer): ServiceFailure | undefine
     : undefined
 
 /** The lists stay. What a column can hold stands beside them: the first email, and the first phone. */
-const toRecord = ({ clientReferenceId: _, ...item }: Item): Record<string, unknown> => ({
-  ...item,
-  ...firstOf(item.emails, 'email', 'work_email'),
-  ...firstOf(item.phones, 'number', 'phone'),
-})
+function toRecord(item: Item): Record<string, unknown> {
+  const { clientReferenceId: _, ...record } = item
+  return {
+    ...record,
+    ...firstOf(item.emails, 'email', 'work_email'),
+    ...firstOf(item.phones, 'number', 'phone'),
+  }
+}
 
 function firstOf(list: unknown, from: string, to: string): Record<string, unknown> {
   const first: unknown = Array.isArray(list) ? list[0] : undefined

@@ -12,12 +12,13 @@ export function readResults(
   const parsed = parseEvent(body)
   if (!parsed.ok) return { results: [] }
   const isCompany = job?.inputs.some(({ domain }) => domain !== undefined) ?? service.person === null
+  const kind = isCompany ? 'company' : 'person'
   const results = parsed.event.results.map(({ requestId, index, data, raw, credits }) => {
-    const read = isCompany
-      ? parseResult(data ?? raw, 'company', service)
-      : parseResult(data, 'person', service)
-    const { found, record, confidence, email, fault } = read
-    const outcome = fault !== null ? 'unreadable' : found ? 'found' : 'not_found'
+    const read = parseResult(isCompany ? (data ?? raw) : data, kind, service)
+    const isPlace = index === null || job === null || index in job.inputs
+    const fault = isPlace ? read.fault : `${index} is no index of its ${job.inputs.length} inputs, from 0`
+    const outcome = fault !== null ? 'unreadable' : read.found ? 'found' : 'not_found'
+    const { record, confidence, email } = read
     return {
       requestId,
       index,

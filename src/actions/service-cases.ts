@@ -205,7 +205,7 @@ export async function understand(
       return {
         ...rest,
         status: delivery.status,
-        ...readResults(service, writeDelivery(delivery, 'job'), inputs),
+        ...readResults(service, writeDelivery(delivery, 'job'), input.inputs ? inputs : null),
       }
     }
     if (isJob(input)) {

@@ -161,6 +161,9 @@ export const isUsefulPage = (
   results: number,
 ): boolean => results > 0 && pages < size
 
+/** The status of pages that nothing follows. Their number is not that of the inputs, so that their order proves nothing. */
+export const INCOMPLETE_PAGES = 'incomplete pages'
+
 /** Identifiers up to this length are stored unchanged: an index entry of Postgres holds about 2,700 bytes. */
 const MAX_JOB_ID_LENGTH = 512
 

@@ -66,13 +66,15 @@ function matchDistinct(
 ): (number | null)[] {
   const members = indexMembers(job.identifiers)
   const { size, kinds } = members
-  if (job.isSingle && isCertain && size === 1 && results.length === 1)
-    // Whatever its identifier, unless that is the address of another person.
-    return [members.isStranger(results[0]?.requestId ?? null, kinds[0] ?? null) ? null : 0]
+  if (job.isSingle && isCertain && size === 1 && results.length === 1) {
+    // Whatever its identifier, unless that is the address or the profile of another person.
+    const kind = kinds[0] === 'domain' ? null : (kinds[0] ?? null)
+    return [members.isStranger(results[0]?.requestId ?? null, kind) ? null : 0]
+  }
   const evidence = new DataEvidence(members, results)
   const named = isCertain ? membersByRequestId(job.requestIds, members) : new Map<string, number>()
-  const indexes = isCertain ? readIndexes(results, size) : []
-  const byName = findNamed(results, members, { named, indexes: indexes ?? [], evidence, shared })
+  const indexes = readIndexes(results, size)
+  const byName = findNamed(results, members, { named, indexes: indexes ?? [], evidence, shared, isCertain })
   const excluded = byName.map((member) => member === CONTRADICTED)
   const claims = new MemberClaims(excluded)
   claims.claim(byName)
@@ -121,8 +123,7 @@ function matchDistinct(
 }
 
 /**
- * The places that results give themselves. Null: one of them is no place of the job, so that the others are counted in a way
- * that nobody knows.
+ * The places that results give themselves. Null: one of them is no place of the job, so that it is not known how they count.
  */
 function readIndexes(
   results: readonly MatchableResult[],
@@ -148,7 +149,7 @@ class DataEvidence {
   }
 
   /**
-   * For each result whether its data name another member than its place. Two rows may ask for one person by different
+   * For each result whether its data name another member than its place. Two rows may be about one person, looked up by different
    * identifiers: naming a member of another kind is no contradiction where that member has a result that names it as well.
    */
   contradicts(places: readonly (number | undefined)[]): boolean[] {
@@ -175,32 +176,40 @@ function findNamed(
     indexes,
     evidence,
     shared,
+    isCertain,
   }: {
     readonly named: ReadonlyMap<string, number>
     readonly indexes: readonly (number | undefined)[]
     readonly evidence: DataEvidence
     readonly shared: ReadonlySet<string>
+    readonly isCertain: boolean
   },
 ): (number | undefined)[] {
+  const byId = results.map(({ requestId }) =>
+    requestId === null
+      ? []
+      : [named.get(requestId), members.find(requestId)].filter((member) => member !== undefined),
+  )
   const found = results.map(({ requestId }, at) => {
     const index = indexes[at]
-    const byId = requestId === null ? [] : [named.get(requestId), members.find(requestId)]
-    const candidates = new Set([index, ...byId].filter((member) => member !== undefined))
+    const candidates = new Set([...(index === undefined ? [] : [index]), ...(byId[at] ?? [])])
     const [member] = candidates
     if (candidates.size > 1) return CONTRADICTED
     // The address of a non-member belongs to another person, whose record may name a member all the same.
+    const other = index ?? evidence.members[at]
+    if (other === undefined || byId[at]?.length !== 0) return member
     const isForeign =
-      byId.every((one) => one === undefined) &&
-      (requestId?.includes('@') === true || members.isStranger(requestId, members.kinds[index ?? -1] ?? null))
-    if (isForeign && (index ?? evidence.members[at]) !== undefined) return CONTRADICTED
-    return member
+      requestId?.includes('@') === true || members.isStranger(requestId, members.kinds[other] ?? null)
+    return isForeign ? CONTRADICTED : member
   })
   const contradicted = evidence.contradicts(found)
   return found.map((member, at) => {
-    if (contradicted[at]) return CONTRADICTED
+    if (contradicted[at] || member === CONTRADICTED) return CONTRADICTED
+    // The place in a job that may be another one names nothing, but contradicts as well.
+    if (!isCertain && byId[at]?.length === 0) return undefined
     // An identifier of two results names neither, but still contradicts.
     const isShared = shared.has(results[at]?.requestId ?? '') && indexes[at] === undefined
-    return isShared && member !== CONTRADICTED ? undefined : member
+    return isShared ? undefined : member
   })
 }
 

@@ -52,9 +52,9 @@ export interface SpendAmount extends Pick<
 
 /**
  * A sum of credits as it is in decimals: 0.1 + 0.2 is 0.3. Amounts have at most six of them, so that a rounded sum is exact, and
- * equal sums are equal numbers.
+ * equal sums are equal numbers: nothing is 0, and never -0.
  */
-export const roundCredits = (sum: number): number => Math.round(sum * 1e6) / 1e6
+export const roundCredits = (sum: number): number => (Math.round(sum * 1e6) + 0) / 1e6
 
 /** Adds up what was requested. @param price null: unknown */
 export function sumSpend(

@@ -16,17 +16,18 @@ interface DeliveredJob {
   readonly settlements: readonly DeliverySettlement[]
 }
 
+/** What the service says that a job has cost, as of its latest delivery that says it; null: nothing. */
+const statedSum = ({ job, settlements }: DeliveredJob): number | null =>
+  settlements.findLast(({ credits }) => credits !== null)?.credits ?? job.creditsStated
+
 /** What is known of the cost of a job before its answers are stored. */
 function readCost({ job, settlements }: DeliveredJob, answers: readonly JobAnswer[]) {
-  const latest = settlements.findLast(({ credits }) => credits !== null)?.credits ?? null
-  const isSettled = job.isCostStated && isTerminalStatus(job.state)
+  const isSettled = job.creditsStated !== null && isTerminalStatus(job.state)
   const answered = new Set(answers.map(({ id }) => id))
   const unanswered = job.members.filter(({ id, open }) => open && !answered.has(id)).map(({ id }) => id)
   // A lookup that costs one credit is counted when its job is accepted.
   const base = job.isFlat && !isSettled ? 1 : 0
   return {
-    /** What the service says that the job has cost; null: nothing. */
-    stated: latest ?? (job.isCostStated ? job.credits : null),
     counted: job.credits ?? (job.isFlat ? job.members.length : 0),
     /** Nothing of its members is in doubt any more: the job was over, and its cost known. */
     isSettled,
@@ -42,9 +43,10 @@ export function costAnswers(answers: readonly JobAnswer[], delivered: readonly D
   const costs = new Map<JobAnswer, Pick<JobAnswer, 'credits' | 'isSettled'>>()
   const byJob = Map.groupBy(answers, ({ job }) => job)
   for (const one of delivered) {
-    const all = byJob.get(one.job.id) ?? []
-    const { stated, counted, isSettled, base, countedUnanswered } = readCost(one, all)
+    const stated = statedSum(one)
     if (stated === null) continue
+    const all = byJob.get(one.job.id) ?? []
+    const { counted, isSettled, base, countedUnanswered } = readCost(one, all)
     // One that has left the job takes a result only if it has none.
     const open = all.filter(({ isOpen }) => isOpen)
     const payers = open.length > 0 ? open : all
@@ -53,7 +55,10 @@ export function costAnswers(answers: readonly JobAnswer[], delivered: readonly D
     for (const answer of all) costs.set(answer, { credits: 0, isSettled })
     payers.forEach((answer, n) => costs.set(answer, { credits: shares[n] ?? 0, isSettled }))
   }
-  return answers.map((answer) => ({ ...answer, ...costs.get(answer) }))
+  return answers.map((answer) => {
+    const cost = costs.get(answer)
+    return cost ? { ...answer, ...cost } : answer
+  })
 }
 
 /** A sum is shared as the description would bill it, or else among those that were found. */
@@ -76,18 +81,20 @@ export function toJobCost(
   stored: readonly JobAnswer[],
 ): {
   readonly credits: number
-  readonly isCostStated: boolean
+  /** What the service says that the job has cost. */
+  readonly stated: number | null
   readonly beside: StatedJobCost | null
 } | null {
   const { job } = delivered
   // What a single lookup costs is counted with its answer.
   if (job.single) return null
-  const cost = readCost(delivered, answers)
-  const { stated, base, isOver, isSettled, unanswered, countedUnanswered } = cost
+  const stated = statedSum(delivered)
   const costs = stored.flatMap(({ credits }) => credits ?? [])
   if (stated === null && costs.length === 0) return null
+  const cost = readCost(delivered, answers)
+  const { base, isOver, isSettled, unanswered, countedUnanswered } = cost
   const counted = roundCredits(costs.reduce((sum, credits) => sum + credits - base, cost.counted))
-  if (stated === null) return { credits: counted, isCostStated: false, beside: null }
+  if (stated === null) return { credits: counted, stated, beside: null }
   // Those without a result cost nothing: the sum is known. While more may come, they count as before.
   const freed = isOver ? countedUnanswered : 0
   const credits = roundCredits(stated + countedUnanswered - freed)
@@ -99,5 +106,5 @@ export function toJobCost(
     unanswered: isOver && !isSettled ? unanswered : [],
   }
   const isNothing = beside.credits === 0 && charged === 0 && beside.unanswered.length === 0
-  return { credits, isCostStated: true, beside: isNothing ? null : beside }
+  return { credits, stated, beside: isNothing ? null : beside }
 }

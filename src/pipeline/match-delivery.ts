@@ -1,4 +1,4 @@
-import { isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
+import { INCOMPLETE_PAGES, isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
 import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
 import { isObject } from '../domain/json.ts'
 import { matchResults } from '../domain/matching.ts'
@@ -41,13 +41,17 @@ export const bulkCallOf = (
 /**
  * Assigns each result to a member, by index; null: none.
  * @param service null: whatever may be the result of a member is
- * @param readings each result, read as one about a person
+ * @param options.readings each result, read as one about a person
+ * @param options.isWhole false: results are missing, so that their order proves nothing. Default: true
  */
 export function matchToMembers(
   { job, isCertain }: JobCandidate,
   items: readonly ResultItem[],
   service: MatchingService | null,
-  readings: readonly ParsedResult[] = readAsPeople(items),
+  {
+    readings = readAsPeople(items),
+    isWhole = true,
+  }: { readonly readings?: readonly ParsedResult[]; readonly isWhole?: boolean } = {},
 ): (number | null)[] {
   const bulk = service && bulkCallOf(service, job)
   // What a service calls an index itself may be counted from 1, or be of something else.
@@ -59,7 +63,7 @@ export function matchToMembers(
       identifiers: job.members.map((member) => member.identifier),
       requestIds: job.requestIds,
       isSingle: job.single,
-      isOrdered: bulk === null ? service === null : bulk.isOrdered,
+      isOrdered: isWhole && (bulk === null ? service === null : bulk.isOrdered),
     },
     items.map((item, index) => ({
       requestId: item.requestId,
@@ -111,8 +115,9 @@ export function settleDelivery(
 ): DeliverySettlement | null {
   let bestMatch: { readonly candidate: JobCandidate; readonly places: (number | null)[] } | null = null
   const readings = readAsPeople(event.results)
+  const isWhole = event.status !== INCOMPLETE_PAGES
   for (const candidate of candidates) {
-    const memberIndexes = matchToMembers(candidate, event.results, service, readings)
+    const memberIndexes = matchToMembers(candidate, event.results, service, { readings, isWhole })
     if (bestMatch === null || countMatched(memberIndexes) > countMatched(bestMatch.places))
       bestMatch = { candidate, places: memberIndexes }
   }

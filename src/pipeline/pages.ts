@@ -1,4 +1,4 @@
-import { Delivery, isUsefulPage } from '../domain/job.ts'
+import { Delivery, INCOMPLETE_PAGES, isUsefulPage } from '../domain/job.ts'
 import type { JobProgress, ServiceDelivery } from '../domain/service/messages.ts'
 import { insertDeliveries, takePages, type ReceivedDelivery } from '../store/deliveries.ts'
 import * as jobs from '../store/job-polls.ts'
@@ -93,7 +93,7 @@ export function receiveLeftPages(db: Database, limit: number): Promise<number> {
   return inTransaction(db, async (tx) => {
     const taken = await takePages(tx, await jobs.lockJobsOfLeftPages(tx, limit))
     for (const [id, { bodies, service }] of taken)
-      await insertDeliveries(tx, [joined(`fetched:${id}:pages`, id, bodies, 'incomplete')], service)
+      await insertDeliveries(tx, [joined(`fetched:${id}:pages`, id, bodies, INCOMPLETE_PAGES)], service)
     return taken.size
   })
 }

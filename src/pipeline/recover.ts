@@ -1,6 +1,5 @@
 import * as deliveries from '../store/deliveries.ts'
 import { releaseDueJobs } from '../store/job-deliveries.ts'
-import { hasLeftPages } from '../store/job-polls.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import { prunePending } from '../store/pending-lookups.ts'
@@ -45,8 +44,6 @@ export async function recoverAbandoned(
   const expiredLeases = hasLeases ? await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE) : 0
   if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
-  // First: a job of which results are stored does not expire before they are settled.
-  if (await hasLeftPages(deps.db)) await receiveLeftPages(deps.db, RECOVER_BATCH_SIZE)
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
   await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
   await foldRowCounts(deps.db)
@@ -79,6 +76,8 @@ type RecoveredJobs = Pick<RecoverResult, 'doubtfulJobs' | 'dissolvedJobs' | 'exp
 const NO_JOBS: RecoveredJobs = { doubtfulJobs: 0, dissolvedJobs: 0, expiredJobs: 0, releasedJobs: 0 }
 
 async function recoverJobs(deps: RecoverDeps): Promise<RecoveredJobs> {
+  // First: a job does not expire before its pages are settled.
+  await receiveLeftPages(deps.db, RECOVER_BATCH_SIZE)
   const doubtfulJobs = await jobs.markAbandonedInDoubt(deps.db)
   const dissolvedJobs = await inTransaction(deps.db, async (tx) => {
     const dissolved = await jobs.cancelUnsubmitted(tx, RECOVER_BATCH_SIZE)

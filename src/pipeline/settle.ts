@@ -264,6 +264,6 @@ const toDeliveredJobs = (
       isOpen: unanswered > 0,
       // Nothing follows an answer.
       graceMs: (bulkCallOf(adapter, job)?.results ?? 'webhook') === 'webhook' ? policy.bulkGraceMs : 0,
-      ...(cost && { credits: cost.credits, isCostStated: cost.isCostStated }),
+      ...(cost && { credits: cost.credits, creditsStated: cost.stated }),
     }
   })

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type DeliveryOutcome, createDeliveries } from './deliveries.ts'
 import type { Opportunity } from './faults.ts'
 import type { SandboxOptions } from './options.ts'
-import { type JobInput, createResults, isRejectedInput, makeRequestId } from './results.ts'
+import { type SubmittedInput, createResults, isRejectedInput, makeRequestId } from './results.ts'
 import { abortableDelay } from './rng.ts'
 import type { StatsRecorder } from './stats.ts'
 
@@ -15,7 +15,7 @@ export interface JobOutcome {
 
 export interface SandboxJob {
   readonly jobId: string
-  readonly inputs: readonly JobInput[]
+  readonly inputs: readonly SubmittedInput[]
   readonly opportunity: Opportunity
   readonly webhookUrl: URL | null
   /** Resolves when the delivery was answered for the first time, or will never be sent. */
@@ -47,7 +47,7 @@ export class JobQueue {
   }
 
   /** Accepts a job. It stays pending until it is started. */
-  accept(inputs: readonly JobInput[], opportunity: Opportunity, webhookUrl: URL | null): SandboxJob {
+  accept(inputs: readonly SubmittedInput[], opportunity: Opportunity, webhookUrl: URL | null): SandboxJob {
     // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
     // same seed would lose its deliveries.
     const jobId = `job_${randomUUID()}`

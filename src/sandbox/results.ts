@@ -6,7 +6,7 @@ import type { SandboxOptions } from './options.ts'
 import { type PersonLookup, findPerson, personRecord } from './people.ts'
 
 /** One input of a job: the lookup, and the text that the client sent. */
-export interface JobInput {
+export interface SubmittedInput {
   readonly lookup: PersonLookup | CompanyLookup
   readonly asWritten: string
 }
@@ -19,11 +19,11 @@ interface DeliveryResult {
 
 interface AcceptedJob {
   readonly jobId: string
-  readonly inputs: readonly JobInput[]
+  readonly inputs: readonly SubmittedInput[]
   readonly opportunity: Opportunity
 }
 
-export function toEmailInput(email: string): JobInput {
+export function toEmailInput(email: string): SubmittedInput {
   return { lookup: { kind: 'email', key: canonicalEmail(email) ?? email }, asWritten: email }
 }
 
@@ -69,7 +69,7 @@ function strangerResult(job: AcceptedJob, more: number, options: SandboxOptions)
 
 /** Whether the service rejects this email when it accepts a job. */
 export function isRejectedInput(
-  { lookup }: JobInput,
+  { lookup }: SubmittedInput,
   options: Pick<SandboxOptions, 'refusedShare' | 'seed'>,
 ): boolean {
   const { refusedShare, seed } = options

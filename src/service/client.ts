@@ -6,7 +6,6 @@ import {
   asyncJobId,
   failureError,
   holdsNoResults,
-  isFailure,
   malformedResponseError,
   type OwnReading,
   parseSuccessBody,
@@ -30,13 +29,15 @@ import {
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 import { toJobInputs } from '../domain/service/job-inputs.ts'
-import type {
-  BulkAcceptance,
-  GivenInputs,
-  JobProgress,
-  ServiceAnswer,
-  ServiceDelivery,
-  ServiceFailure,
+import {
+  type BulkAcceptance,
+  type GivenInputs,
+  isFailure,
+  type JobProgress,
+  type OUTCOMES,
+  type ServiceAnswer,
+  type ServiceDelivery,
+  type ServiceFailure,
 } from '../domain/service/messages.ts'
 import type { LookupCall, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 
@@ -160,12 +161,14 @@ export class EnrichmentClient {
   ): Promise<BulkResponse> {
     const { webhookUrl } = request
     const { inputs } = toJobInputs(request)
-    const bulk = this.#require(inputs[0]?.domain === undefined ? 'bulk' : 'companyBulk')
+    const name = inputs[0]?.domain === undefined ? 'bulk' : 'companyBulk'
+    const bulk = this.#require(name)
     const { endpoint, read, results } = bulk
     const job = toJobInputs({ inputs: parseJobRequest({ inputs, webhookUrl }, bulk) })
     const { response, own } = await this.#send(
       // An address in the body of a job whose results come otherwise would bring them twice.
       {
+        kind: 'bulk',
         endpoint,
         parts: bulk.build({ ...job, webhookUrl: results === 'webhook' ? webhookUrl : null }),
         options,
@@ -187,7 +190,7 @@ export class EnrichmentClient {
     // Every further answer would be lost in the same way, and its inputs paid again.
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
-        `the answer to ${inputs.length} inputs is larger than 16 MiB: lower \`size\` of the service's bulk endpoint`,
+        `the answer to ${inputs.length} inputs is larger than 16 MiB: lower \`${name}.size\` of the service`,
         { ...errorDetails(response.exchange, response.context), action: 'abort_run' },
       )
     const value = parseSuccessBody(response)
@@ -226,7 +229,7 @@ export class EnrichmentClient {
     const { jobId, cursor = null } = given
     const job = { jobId, cursor, ...toJobInputs(given) }
     const { response, own } = await this.#send(
-      { endpoint, parts: build(job.jobId, cursor), options },
+      { kind: 'poll', endpoint, parts: build(job.jobId, cursor), options },
       read && unlessRefused((answer) => read(answer, job)),
     )
     return own ?? readJob(this.#service.readDelivery, response, job)
@@ -259,7 +262,10 @@ export class EnrichmentClient {
     const input = parseInput()
     if (read === null)
       return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
-    const { response, own } = await this.#send({ endpoint, parts: build(input), options }, read)
+    const { response, own } = await this.#send(
+      { kind: 'lookup', endpoint, parts: build(input), options },
+      read,
+    )
     return own ?? this.#readLookup(call, response)
   }
 
@@ -269,18 +275,23 @@ export class EnrichmentClient {
    * @throws ServiceError for a reading that is no answer
    */
   async #send<Reading extends OwnReading>(
-    call: { readonly endpoint: ServiceEndpoint; readonly parts: RequestParts; readonly options: CallOptions },
+    call: {
+      readonly kind: keyof typeof OUTCOMES
+      readonly endpoint: ServiceEndpoint
+      readonly parts: RequestParts
+      readonly options: CallOptions
+    },
     read: ((answer: ServiceAnswer) => Reading | undefined) | null,
   ): Promise<{ response: RawResponse; own: Exclude<Reading, ServiceFailure> | null }> {
     const reading: { own: Reading | ServiceFailure | null } = { own: null }
-    const { endpoint, parts, options } = call
+    const { kind, endpoint, parts, options } = call
     const response = await this.#transport.send(
       endpoint,
       parts,
       options,
       read &&
         ((answered) => {
-          reading.own = readOwn(read, answered)
+          reading.own = readOwn(read, kind, answered)
           return withMeaning(answered.head, reading.own)
         }),
     )

@@ -1,13 +1,11 @@
 import { isTerminalStatus } from '../domain/job.ts'
 import { firstPresent, isObject } from '../domain/json.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
-import type { ServiceReading } from '../domain/service/adapter.ts'
 import {
   type AwaitedJob,
-  type BulkReading,
-  FAILURES,
+  isFailure,
   type JobProgress,
-  type JobReading,
+  OUTCOMES,
   type ServiceAnswer,
   type ServiceDelivery,
   type ServiceFailure,
@@ -33,6 +31,7 @@ export type OwnReading = { readonly outcome: string } | ServiceFailure
  */
 export function readOwn<Reading extends OwnReading>(
   read: (answer: ServiceAnswer) => Reading | undefined,
+  kind: keyof typeof OUTCOMES,
   { head, failure, body }: HttpExchange,
 ): Reading | ServiceFailure | null {
   if (failure !== null || head === null) return null
@@ -40,7 +39,7 @@ export function readOwn<Reading extends OwnReading>(
   const parsed = parseResponseBody(body)
   try {
     const reading = read({ status, headers, body: parsed.ok ? parsed.value : undefined }) ?? null
-    return reading === null ? null : checkReading(reading)
+    return reading === null ? null : checkReading(reading, kind)
   } catch (error) {
     if (status >= 300) return null
     const kind = error instanceof Error ? error.name : 'an exception'
@@ -48,35 +47,26 @@ export function readOwn<Reading extends OwnReading>(
   }
 }
 
-const OUTCOMES: ReadonlySet<string> = new Set<(ServiceReading | BulkReading | JobReading)['outcome']>([
-  ...FAILURES,
-  'found',
-  'not_found',
-  'accepted',
-  'results',
-  'more',
-  'pending',
-  'gone',
-])
-
 /**
  * A reading as it is used from here on: with what its results are said to cost. A description in JavaScript is checked by no compiler.
  * @throws TypeError
  */
-function checkReading<Reading extends OwnReading>(reading: Reading): Reading {
-  const { outcome, delivery, cursor, credits } = reading as Readonly<Record<string, unknown>>
+function checkReading<Reading extends OwnReading>(reading: Reading, kind: keyof typeof OUTCOMES): Reading {
+  const { outcome, record, delivery, cursor, credits } = reading as Readonly<Record<string, unknown>>
   const hasResults = outcome === 'results' || outcome === 'more'
-  const isComplete = (!hasResults || isObject(delivery)) && (outcome !== 'more' || isCursor(cursor))
-  if (!OUTCOMES.has(reading.outcome) || !isComplete || !areCredits(credits)) throw new TypeError('no reading')
+  const isComplete =
+    (OUTCOMES[kind] as readonly unknown[]).includes(outcome) &&
+    (outcome !== 'found' || isObject(record)) &&
+    (!hasResults || isObject(delivery)) &&
+    (outcome !== 'more' || isCursor(cursor)) &&
+    areCredits(credits)
+  if (!isComplete) throw new TypeError('no reading')
   return hasResults ? { ...reading, delivery: withStatedCredits(delivery as ServiceDelivery) } : reading
 }
 
 /** It is stored as text. */
 const isCursor = (value: unknown): boolean =>
   typeof value === 'string' && value !== '' && cleanText(value) === value
-
-export const isFailure = (reading: OwnReading): reading is ServiceFailure =>
-  FAILURES.includes(reading.outcome as ServiceFailure['outcome'])
 
 /** The head of a response, with the status of what the body says in place of an answer. */
 export const withMeaning = (head: HttpExchange['head'], reading: OwnReading | null): HttpExchange['head'] =>

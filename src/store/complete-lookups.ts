@@ -18,8 +18,10 @@ const DELIVERED_COLUMNS = {
   record: 'json',
   confidence: 'double precision',
   credits: 'double precision',
-  isSettled: 'boolean',
 } as const
+
+/** The same of results whose cost is settled. */
+const SETTLED_COLUMNS = { ...DELIVERED_COLUMNS, isSettled: 'boolean' } as const
 
 /** Columns of the result of a call. */
 export const RESULT_COLUMNS = {
@@ -118,7 +120,7 @@ async function storeDelivered<Result extends DeliveredResult>(
              lease_token = null, requested_at = coalesce(l.requested_at, v."requestedAt"),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${recordBatch(results, DELIVERED_COLUMNS)}
+        from ${recordBatch(results, hasCredits ? SETTLED_COLUMNS : DELIVERED_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)} and ${condition}
       returning l.id, l.state ${
         hasCredits

@@ -20,8 +20,8 @@ export interface DeliveryJob {
   readonly credits: number | null
   /** Its lookups cost one credit each, as far as its description says. */
   readonly isFlat: boolean
-  /** The service has said what the whole job costs. */
-  readonly isCostStated: boolean
+  /** What the service says that the whole job has cost; null: it has not said. */
+  readonly creditsStated: number | null
   /**
    * In the order of submission. `identifier`: its address, profile URL or domain; empty for a name. An erased one keeps its place,
    * without a kind and an identifier.
@@ -44,7 +44,7 @@ export async function lockJobsForDeliveries(
     Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
   >`
     select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, j.credits::float8 as credits,
-           j.credits_by_source is null as "isFlat", j.is_cost_stated as "isCostStated", to_json(j.lookup_ids) as lookups,
+           j.credits_by_source is null as "isFlat", j.credits_stated::float8 as "creditsStated", to_json(j.lookup_ids) as lookups,
            (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(coalesce(l.input ->> 'email', l.input ->> 'linkedin_url', l.input ->> 'domain')),
                                     array_agg(${isOpenMemberSql('j.key')}))
               from fillrate.lookups l where l.id = any(j.lookup_ids)) as found
@@ -100,7 +100,7 @@ export interface DeliveredJob {
   readonly graceMs: number
   /** What is counted of it from now on. Missing: as before. */
   readonly credits?: number
-  readonly isCostStated?: boolean
+  readonly creditsStated?: number | null
 }
 
 /**
@@ -128,9 +128,9 @@ export async function completeJobsFromDeliveries(
            release_at = case when v."isOpen" and (v.state is not null or j.release_at is not null)
                              then case when j.state <> 'completed' and coalesce(v.state, j.state) = 'failed' then now()
                                        else least(now() + v."graceMs" * interval '1 ms', greatest(j.deadline_at, now())) end end,
-           not_before = null, credits = coalesce(v.credits, j.credits), is_cost_stated = j.is_cost_stated or coalesce(v."isCostStated", false)
+           not_before = null, credits = coalesce(v.credits, j.credits), credits_stated = coalesce(v."creditsStated", j.credits_stated)
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v
-           (id uuid, state text, reason text, "jobId" text, "isOpen" boolean, "graceMs" double precision, credits numeric, "isCostStated" boolean)
+           (id uuid, state text, reason text, "jobId" text, "isOpen" boolean, "graceMs" double precision, credits numeric, "creditsStated" numeric)
      where j.key = v.id`.execute(tx)
 }
 

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
 import { memberInputsSql } from './lookups.ts'
-import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
+import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
@@ -85,19 +85,12 @@ export async function advancePages(
      where j.key = v.id`.execute(tx)
 }
 
-/** SQL: pages of the job `j` are stored, and no further one is fetched. */
-const hasLeftPagesSql = sql<boolean>`(
-  j.key in (select job_key from fillrate.deliveries where state = 'partial')
-  and not (j.state = 'submitted' and j.poll_at is not null and j.deadline_at > now()))`
-
-/** Whether pages are stored that nothing follows. */
-export const hasLeftPages = (db: Connection): Promise<boolean> =>
-  isTrue(db, sql`exists (select from fillrate.jobs j where ${hasLeftPagesSql})`)
-
-/** Locks jobs whose stored pages nothing follows. @returns their keys */
+/** Locks jobs of which pages are stored, and no further one is fetched. @returns their keys */
 export async function lockJobsOfLeftPages(tx: Tx, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
-    select j.key as id from fillrate.jobs j where ${hasLeftPagesSql}
+    select j.key as id from fillrate.jobs j
+     where j.key in (select job_key from fillrate.deliveries where state = 'partial')
+       and not (j.state = 'submitted' and j.poll_at is not null and j.deadline_at > now())
      order by j.key limit ${limit} for no key update skip locked`.execute(tx)
   return rows.map((row) => row.id)
 }

@@ -74,7 +74,7 @@ export async function createJobs(
     with ${openPendingSql(run, ids.length * size, {
       columns: sql`l.source, l.credits_reserved, l.input`,
       bulk: [{ kinds, isTaken: sql`true` }],
-      single: [],
+      single: null,
     })}, claimed as (${claimPendingSql(sql`${ids.length * size}::integer`)}
     ), chosen as materialized (
       select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, credits_reserved, input
@@ -231,7 +231,8 @@ export const hasRecoverableJobs = (db: Connection): Promise<boolean> =>
     db,
     sql`exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
         or exists (select from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now())
-        or exists (select from fillrate.jobs where release_at < now())`,
+        or exists (select from fillrate.jobs where release_at < now())
+        or exists (select from fillrate.deliveries where state = 'partial')`,
   )
 
 /** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */

@@ -75,8 +75,8 @@ export async function hasPendingLookups(
  * in the same statement.
  * @param limit takes no more entries than list as many lookups
  * @param options.columns those of the lookup `l` that `open` has too
- * @param options.bulk kinds that may go in bulk, and whether to take them
- * @param options.single kinds of which to take what can only be requested singly
+ * @param options.bulk kinds that may go in bulk, and whether to take what may
+ * @param options.single of which kinds to take what can only be requested singly; null: only what may go in bulk
  * @param options.condition on the lookup `l`
  */
 export const openPendingSql = (
@@ -85,42 +85,34 @@ export const openPendingSql = (
   options: {
     readonly columns?: RawBuilder<unknown>
     readonly bulk: readonly { readonly kinds: readonly LookupKind[]; readonly isTaken: RawBuilder<boolean> }[]
-    readonly single: readonly LookupKind[]
+    readonly single: readonly LookupKind[] | null
     readonly condition?: RawBuilder<boolean>
   },
 ): RawBuilder<unknown> => {
   const { columns, bulk, single, condition = sql<boolean>`true` } = options
   const bulkKinds = bulk.flatMap(({ kinds }) => kinds)
-  const part = (
-    kinds: readonly LookupKind[],
-    syncOnly: boolean,
-    isBulk: boolean,
-    isTaken = sql<boolean>`true`,
-  ): RawBuilder<unknown>[] =>
-    kinds.length === 0 ? [] : [sql`(${toKinds(kinds)}, ${sql.lit(syncOnly)}, ${sql.lit(isBulk)}, ${isTaken})`]
+  const others = single?.filter((kind) => !bulkKinds.includes(kind)) ?? []
   const parts = [
-    ...part(
-      single.filter((kind) => !bulkKinds.includes(kind)),
-      false,
-      false,
+    ...(others.length === 0 ? [] : [sql`(${toKinds(others)}, false, false, true)`]),
+    ...bulk.map(
+      ({ kinds, isTaken }) => sql`(${toKinds(kinds)}, true, not ${isTaken}, ${single !== null}::boolean)`,
     ),
-    ...part(single, true, false),
-    ...bulk.flatMap(({ kinds, isTaken }) => part(kinds, false, true, isTaken)),
   ]
   // Behind a million lookups, statistics know nothing of a new run: it would seem to have none, and joins with them to cost nothing.
   const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
-  // Each part of the queue is read in its own order by the index, and no further than the limit: there may be a million entries.
+  // There may be a million entries: each kind is read in the order of its index, and no further than the limit. A range of
+  // `sync_only` keeps that order; with one value it is that of the primary key, and Postgres reads all entries by that one.
   // Each entry is read whole, and lists one lookup at least. One scan of the primary key finds the lookups of an entry.
   return sql`sized as (
       select id, sum(size) over (order by is_bulk, id) - size as before
-        from (select due.id, part.is_bulk, due.size
-                from (values ${sql.join(parts)}) as part (kinds, sync_only, is_bulk, is_taken)
+        from (select due.id, part.may_be_bulk and not due.sync_only as is_bulk, due.size
+                from (values ${sql.join(parts)}) as part (kinds, may_be_bulk, least, most)
                cross join lateral unnest(part.kinds) as q (kind)
                cross join lateral (
-                 select p.id, p.size from fillrate.pending_lookups p
-                  where p.run_id = ${run} and p.kind = q.kind and p.sync_only = part.sync_only and ${DUE}
-                  order by p.id limit ${limit}::integer) due
-               where part.is_taken order by part.is_bulk, due.id limit ${limit}::integer) due
+                 select p.id, p.sync_only, p.size from fillrate.pending_lookups p
+                  where p.run_id = ${run} and p.kind = q.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE}
+                  order by p.sync_only desc, p.id limit ${limit}::integer) due
+               order by is_bulk, id limit ${limit}::integer) due
     ), entry as materialized (
       select id, not sync_only and kind = any(${toKinds(bulkKinds)}) as is_bulk, lookup_ids from fillrate.pending_lookups
        where id = any(array(select id from sized where before < ${limit}::integer)) order by is_bulk, id for update

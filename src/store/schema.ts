@@ -140,7 +140,7 @@ export interface Schema extends ObservationTables {
     members_by_source: DefaultJson
     credits_by_source: Json | null
     credits: number | null
-    is_cost_stated: Generated<boolean>
+    credits_stated: number | null
     request_ids: Json | null
     not_before: Date | null
     lease_token: string | null

@@ -23,7 +23,7 @@ export interface StatedWindow {
 }
 
 /** Faults that are no part of a service's description: of twenty calls one has a 5xx, and one an error in a 200. */
-export interface InjectedFaults {
+interface InjectedFaults {
   /** In turn. The work is not done, and not billed. Default: 500 and 503. */
   readonly statuses?: readonly number[]
   /** The error in a 200, in the service's own form. Null: it has none for this request. */

@@ -116,7 +116,10 @@ function decidable(wanted: Form, made: Faults): { form: Form; faults: Faults } {
   const alias = made.alias === 'member' && !(isNamed && !made.sharesIdentifier) ? 'none' : made.alias
   const isLost = made.refused + made.dropped + made.repeated + made.foreign > 0 || made.sharesIdentifier
   const isDisordered = wanted.order !== 'kept' && !byNumber
-  const declaresOrder = wanted.declaresOrder && !isDisordered && wanted.accepted !== 'disordered list'
+  // An empty result does not name its company: it would be a record.
+  const isUndecidable = wanted.kind === 'domain' && wanted.naming === 'none' && isLost
+  const declaresOrder =
+    wanted.declaresOrder && !isDisordered && wanted.accepted !== 'disordered list' && !isUndecidable
   // An order that is declared is used for whatever names nothing: then nothing may be lost without a name.
   const needsEcho = declaresOrder && wanted.naming === 'none' && isLost
   const needsFound = declaresOrder && isLost && !isNamed && !(listIsTrue && !made.sharesIdentifier)
@@ -180,7 +183,7 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
       : made.alias === 'member'
         ? (own[random(size)] ?? email)
         : 'alias@y.example'
-    if (isMissing) return says ? { email: named } : ([null, {}][random(2)] ?? null)
+    if (isMissing) return says && how.kind !== 'domain' ? { email: named } : ([null, {}][random(2)] ?? null)
     return { title: `Title of ${email}`, confidence: 0.9, ...(says && { email: named }) }
   }
   const resultOf = (email: string): Result => ({
@@ -264,6 +267,8 @@ const KEYS = ['0a000000-0000-4000-8000-000000000001', '0a000000-0000-4000-8000-0
 
 function deliver(how: Form, made: Faults, results: readonly Result[], random: Random): Service['deliveries'] {
   // Where an order is declared, a result of no input must not look like one of an input.
+  const isEmptied = (status: string | null): boolean =>
+    status !== 'completed' && random(3) === 0 && !(how.declaresOrder && how.kind === 'domain')
   const emptied = (data: Result['data']): Result['data'] =>
     how.declaresOrder && data?.['email'] !== undefined ? { email: data['email'] } : null
   const cuts = Array.from({ length: how.parts - 1 }, () => random(results.length + 1)).sort((a, b) => a - b)
@@ -272,7 +277,7 @@ function deliver(how: Form, made: Faults, results: readonly Result[], random: Ra
     const status = n === how.parts - 1 ? how.last : how.progress
     const part = results.slice(bounds[n], end).map((result) =>
       // Before completion, an empty result says nothing about its input.
-      status !== 'completed' && random(3) === 0 ? { ...result, data: emptied(result.data) } : result,
+      isEmptied(status) ? { ...result, data: emptied(result.data) } : result,
     )
     const body = { event_id: `event-${n}`, job_id: 'job-1', status, results: part }
     return { address: made.address === 'own' ? KEYS[0] : null, body }
@@ -285,7 +290,7 @@ function isPlain(how: Form, made: Faults): boolean {
   const { refused, dropped, repeated, foreign, sharesIdentifier, alias, jobIdTwice, address } = made
   if (refused + dropped + repeated + foreign > 0 || sharesIdentifier || alias !== 'none') return false
   if (how.last !== 'completed' || (how.parts > 1 && how.progress !== 'completed')) return false
-  if (how.naming.endsWith('address') || how.echo === 'all') return true
+  if (how.naming.endsWith('address') || (how.echo === 'all' && how.kind !== 'domain')) return true
   if (jobIdTwice && address === 'none') return false
   if (how.naming === 'place') return true
   if (how.naming === 'opaque' && how.accepted === 'map') return true

@@ -1,5 +1,6 @@
+import type { JsonObject } from '../../src/domain/json.ts'
 import { LOOKUP_KINDS, type LookupKind } from '../../src/domain/identifiers/kind.ts'
-import type { ServiceDefinition } from '../../src/domain/service/adapter.ts'
+import type { ServiceDefinition, ServiceReading } from '../../src/domain/service/adapter.ts'
 import { createService, type Service } from '../../src/domain/service/service.ts'
 import type { BulkInput, ServiceAnswer, ServiceFailure } from '../../src/domain/service/messages.ts'
 import { rawStatus, type RawAnswer } from '../unit/service/loopback-service.ts'
@@ -99,39 +100,75 @@ export const LOOKUPS = {
 export const nameIn = (value: unknown): string =>
   /w\d+-\d+/i.exec(JSON.stringify(value))?.[0].toLowerCase() ?? ''
 
+/** The same for one person or company, with what the answer cost if it says it. */
+function readOne(answer: ServiceAnswer): ServiceReading | undefined {
+  const { cost, confidence, ...record } = (answer.body ?? {}) as { cost?: number; confidence?: number }
+  const said = readSaid(answer)
+  if (said !== undefined || cost === undefined) return said
+  return confidence === undefined
+    ? { outcome: 'not_found', credits: cost }
+    : { outcome: 'found', record: record as JsonObject, confidence, credits: cost }
+}
+
+/** The same for results, with what each, or their job, cost; `next` leads to the next page of them. */
+function readResults(answer: ServiceAnswer) {
+  const said = readSaid(answer)
+  const { body } = answer
+  if (said !== undefined || typeof body !== 'object' || body === null || !('stating' in body)) return said
+  const { results, total, status: jobStatus, next } = body as unknown as Stated
+  const delivery = { status: jobStatus, results, credits: total }
+  return next === undefined
+    ? { outcome: 'results' as const, delivery }
+    : { outcome: 'more' as const, delivery, cursor: next }
+}
+
+interface Stated {
+  readonly results: readonly object[]
+  readonly total?: number
+  readonly status?: string
+  readonly next?: string
+}
+
 /** The same service by how its results come; with readers, which also read what a body says, or without. */
-function createModes(inputs: 'emails' | 'any', read?: typeof readSaid) {
-  const own = read && { read }
+function createModes(inputs: 'emails' | 'any', isRead: boolean) {
+  const own = isRead && { read: readOne }
   const single = {
     name: 'world',
     person: { path: '/person', ...own },
     company: { path: '/company', method: 'POST', ...own },
     fields: { person: { title: 'text' }, company: { title: 'text' } },
   } as const
-  const jobs = { size: PEOPLE, ordered: read !== undefined, ...own } as const
   const body = ({ inputs: all }: BulkInput): object => ({ inputs: all })
-  const create = (more: Partial<ServiceDefinition>, results?: 'answer'): Service =>
-    createService({
+  const create = (
+    more: Partial<ServiceDefinition>,
+    job: Partial<NonNullable<ServiceDefinition['bulk']>> = isRead ? { read: readSaid } : {},
+  ): Service => {
+    const jobs = { size: PEOPLE, ordered: isRead, ...job } as const
+    return createService({
       ...single,
-      bulk: {
-        path: '/bulk',
-        ...jobs,
-        ...(results && { results }),
-        ...(inputs === 'any' && { inputs: LOOKUP_KINDS.person, body }),
-      },
-      companyBulk: { path: '/companies', ...jobs, ...(results && { results }), body },
+      bulk: { path: '/bulk', ...jobs, ...(inputs === 'any' && { inputs: LOOKUP_KINDS.person, body }) },
+      companyBulk: { path: '/companies', ...jobs, body },
       ...more,
     })
+  }
+  const readAnswered = (answer: ServiceAnswer) => {
+    const reading = readResults(answer)
+    return reading?.outcome === 'more' ? undefined : reading
+  }
   return {
     single: createService(single),
     webhook: create({ webhook: { signature: { header: 'x-signature' } } }),
-    poll: create({ poll: { path: '/jobs/{job_id}', after: '10s', ...own } }),
-    answer: create({}, 'answer'),
+    poll: create({
+      poll: isRead
+        ? { path: '/jobs/{job_id}/{cursor}', after: '10s', read: readResults }
+        : { path: '/jobs/{job_id}', after: '10s' },
+    }),
+    answer: create({}, { results: 'answer', ...(isRead && { read: readAnswered }) }),
   } as const
 }
 
-const PLAIN = { emails: createModes('emails'), any: createModes('any') }
-const READ = { emails: createModes('emails', readSaid), any: createModes('any', readSaid) }
+const PLAIN = { emails: createModes('emails', false), any: createModes('any', false) }
+const READ = { emails: createModes('emails', true), any: createModes('any', true) }
 /** Settles deliveries of all: named results are matched by their names, the others by their order. */
 export const SETTLING = READ.any.webhook
 
@@ -149,8 +186,14 @@ export class World {
   readonly names: readonly string[]
   /** What a job delivers. */
   readonly delivers: 'all' | 'part' | 'nothing' | 'failed' | 'twice'
+  /** Where it states what it bills, in parts of a credit: with each result, or for a whole job. */
+  readonly states: 'nothing' | 'each' | 'job'
+  /** How the results of its jobs come that are fetched: whole, page by page, or in pages that lead in a circle. */
+  readonly #pages: 'none' | 'pages' | 'circle'
   /** How often each input was billed, called alone, and posted in a job; refusals by the limit apart. */
   billed = 0
+  /** What was billed, in tenths of a credit. */
+  billedTenths = 0
   readonly calls = new Map<string, number>()
   readonly posts = new Map<string, number>()
   /** The inputs of its jobs, in their order. */
@@ -179,6 +222,33 @@ export class World {
       this.#pick(isRead && this.#random() < 0.6 ? SAID : ODD),
     )
     this.#poisoned = this.#random() < 0.3 ? this.#pick(this.names) : null
+    this.states = isRead ? this.#pick(['nothing', 'each', 'job'] as const) : 'nothing'
+    this.#pages = isRead ? this.#pick(['none', 'pages', 'pages', 'circle'] as const) : 'none'
+  }
+
+  /** Each answer says what it cost, or is the only one: what is counted must be what is billed. */
+  get isExact(): boolean {
+    const isUsual = this.#oddShare === 0 && this.#poisoned === null && this.erased === null
+    const isWhole = this.mode === 'single' || this.delivers === 'all' || this.delivers === 'twice'
+    const isFetched = this.mode !== 'poll' || this.#pages !== 'circle'
+    return this.states !== 'nothing' && isUsual && isWhole && isFetched
+  }
+
+  /** Half a credit for a match, and a tenth for some misses. One credit where it states nothing. */
+  #tenthsOf(name: string): number {
+    if (this.states === 'nothing') return 10
+    return this.isKnown(name) ? 5 : this.name.length % 2
+  }
+
+  #bill(names: readonly string[]): void {
+    this.billed += names.length
+    for (const name of names) this.billedTenths += this.#tenthsOf(name)
+  }
+
+  /** What a job cost, and its results. */
+  delivery(names: readonly string[]): { readonly results: object[]; readonly credits?: number } {
+    const tenths = names.reduce((sum, name) => sum + this.#tenthsOf(name), 0)
+    return { results: this.results(names), ...(this.states === 'job' && { credits: tenths / 10 }) }
   }
 
   #pick<T>(from: readonly T[]): T {
@@ -192,6 +262,7 @@ export class World {
     const answered = this.delivers === 'part' ? names.slice(0, 2) : names
     return answered.map((name, index) => ({
       ...(!this.#isUnnamed && this.#nameResult(name, index)),
+      ...(this.states === 'each' && { credits: this.#tenthsOf(name) / 10 }),
       data: this.isKnown(name)
         ? {
             ...(!this.#isUnnamed && this.kind === 'email' && LOOKUPS.email(name).input),
@@ -217,7 +288,7 @@ export class World {
   }
 
   respond(path: string, body: string): RawAnswer {
-    if (path.startsWith('/jobs')) return this.#poll(Number(/\d+$/.exec(path)?.[0]))
+    if (path.startsWith('/jobs')) return this.#poll(path)
     const parsed = JSON.parse(body) as { emails?: unknown[]; inputs?: unknown[] }
     const job = parsed.emails ?? parsed.inputs
     const names = (job ?? [parsed]).map(nameIn)
@@ -231,26 +302,44 @@ export class World {
       // A job is billed when it is accepted; one that is refused, never.
       const isRefusedJob =
         job !== undefined && odd.bills === 'always' && !/ 202 /.test(String(odd.answer.bytes))
-      if (isBilled && !isRefusedJob) this.billed += names.length
+      if (isBilled && !isRefusedJob) this.#bill(names)
       return odd.answer
     }
-    this.billed += names.length
-    if (job === undefined)
+    this.#bill(names)
+    if (job === undefined) {
+      const cost = this.states === 'nothing' ? {} : { cost: this.#tenthsOf(first) / 10 }
       return this.isKnown(first)
-        ? status(200, {}, JSON.stringify({ confidence: 0.9, title: `Title of ${first}` }))
-        : status(404, {}, '{}')
+        ? status(200, {}, JSON.stringify({ confidence: 0.9, title: `Title of ${first}`, ...cost }))
+        : status(404, {}, JSON.stringify(cost))
+    }
     return this.mode === 'answer'
-      ? status(200, {}, JSON.stringify({ results: this.results(names) }))
+      ? status(200, {}, JSON.stringify(this.#written(names)))
       : status(202, {}, JSON.stringify({ job_id: `${this.name}-job-${this.#jobs.push(names)}` }))
   }
 
-  #poll(job: number): RawAnswer {
+  /** Results as they are in an answer. */
+  #written(names: readonly string[]): object {
+    const { results, credits: total } = this.delivery(names)
+    return { ...((this.states !== 'nothing' || this.#pages !== 'none') && { stating: true }), results, total }
+  }
+
+  #poll(path: string): RawAnswer {
     const odd = this.#odd([])
     if (odd !== null) return odd.answer
     if (this.delivers === 'nothing') return status(202)
-    const isFailed = this.delivers === 'failed'
-    const results = isFailed ? [] : this.results(this.#jobs[job - 1] ?? [])
-    return status(200, {}, JSON.stringify({ status: isFailed ? 'failed' : 'completed', results }))
+    if (this.delivers === 'failed') return status(200, {}, JSON.stringify({ status: 'failed', results: [] }))
+    const [, , id = '', cursor] = path.split('/')
+    const job = this.#jobs[Number(/\d+$/.exec(id)?.[0]) - 1] ?? []
+    const written = this.#written(job) as { results: object[] }
+    const from = Number(cursor ?? 0)
+    const isLast = this.#pages === 'none' || from + 2 >= written.results.length
+    const page = {
+      ...written,
+      results: this.#pages === 'none' ? written.results : written.results.slice(from, from + 2),
+    }
+    if (isLast && this.#pages !== 'circle')
+      return status(200, {}, JSON.stringify({ status: 'completed', ...page }))
+    return status(200, {}, JSON.stringify({ ...page, next: String((from + 2) % PEOPLE) }))
   }
 
   #odd(names: readonly string[]): OddAnswer | null {

@@ -1,4 +1,5 @@
 import type { RunSpec } from '../../domain/run.ts'
+import { roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
@@ -60,7 +61,7 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
  * @returns its funnel, and rows with the values that stored records would give them
  */
 export async function planSource(
-  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random'>,
+  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
   source: Source,
   options: FunnelOptions,
   estimate: LookupEstimate,
@@ -74,6 +75,8 @@ export async function planSource(
     deps.random,
   )
   const readAhead = new ReadAhead()
+  // Where lookups cost parts of a credit, a budget pays more of them than it has credits.
+  const each = Math.min(1, ...Object.values(deps.adapter.credits.most))
   let stoppedAt: SourcePlan['stopped_at'] = null
   const { changedSince } = await createPass(deps, source, options)
   const phases: PlanPhase[] = changedSince === null ? ['scan'] : ['abandoned', 'due', 'scan']
@@ -81,7 +84,8 @@ export async function planSource(
   let after: string | null = null
   let size = PAGE_SIZE
   while (phase !== undefined && stoppedAt === null) {
-    const isBeyondBudget = options.isBoundedByBudget && estimate.requests > (options.budget || Infinity)
+    const isBeyondBudget =
+      options.isBoundedByBudget && roundCredits(estimate.requests * each) > (options.budget || Infinity)
     const room = limit === null ? null : limit - counts.picked
     const page: PlannedPage = await planPage(
       deps,

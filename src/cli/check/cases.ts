@@ -46,8 +46,9 @@ async function tryCase(service: Service, one: ServiceCase | DeliveryCase): Promi
   const expected = 'what the case expects'
   try {
     const [report] = await runServiceCases(service.definition, [one])
-    if (report === undefined || report.mismatches.length === 0) return null
+    if (report === undefined) return null
     const { mismatches, understood } = report
+    if (mismatches.length === 0) return 'answer' in one ? findUnreserved(service, one, understood) : null
     const missing =
       'answer' in one && understood['outcome'] === 'not_found' && !('domain' in one.input)
         ? findMissingConfidence(service, one.answer.body)
@@ -57,6 +58,23 @@ async function tryCase(service: Service, one: ServiceCase | DeliveryCase): Promi
   } catch (error) {
     const found = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
     return { place, found, expected, todo: null }
+  }
+}
+
+/** A lookup that costs more than is reserved for it exceeds its budget. */
+function findUnreserved(
+  { credits: { most } }: Service,
+  { name, input }: ServiceCase,
+  { credits }: Readonly<Record<string, unknown>>,
+): CheckedProblem | null {
+  const reserved = Math.max(...Object.values(most))
+  if ('emails' in input || 'jobId' in input || typeof credits !== 'number' || credits <= reserved) return null
+  return {
+    place: 'service.credits',
+    found: `${credits} credits in the case ${quoteText(name)}, where a lookup reserves ${reserved}`,
+    expected: 'the most that a lookup may cost: a budget is exceeded by what is stated above it',
+    todo: null,
+    verdict: 'warning',
   }
 }
 

@@ -11,7 +11,7 @@ import {
 import { oneOf, quoteText, shorten } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
 import {
-  describeValue,
+  describeResult,
   type Judge,
   judgeBulk,
   judgeDelivery,
@@ -62,7 +62,7 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
       (result) =>
         typeof result === 'string'
           ? null
-          : { found: describeValue(result), expected: 'the text that is signed' },
+          : { found: describeResult(result), expected: 'the text that is signed' },
     ),
     ...tryFunction('poll.query', poll?.query, polled, judgeQuery),
     ...tryFunction('poll.body', poll?.body, polled, judgeBody),
@@ -194,11 +194,11 @@ const judgeBody: Judge = (result) => {
 }
 
 const judgeQuery: Judge = (result) => {
-  if (!isObject(result)) return { found: describeValue(result), expected: 'an object of names and values' }
+  if (!isObject(result)) return { found: describeResult(result), expected: 'an object of names and values' }
   const nested = Object.entries(result).find(([, value]) => typeof value === 'object')
   if (nested !== undefined)
     return {
-      found: `${quoteText(nested[0])} is ${describeValue(nested[1])}`,
+      found: `${quoteText(nested[0])} is ${describeResult(nested[1])}`,
       expected: 'texts, numbers, true or false; undefined is left out',
     }
   return findPlaceholder(result)
@@ -249,7 +249,7 @@ function tryHeaders(rate: ServiceDefinition['rate']): CheckedProblem[] {
   const sample: Sample = { text: 'headers', arguments: [headers.values], headers }
   return tryFunction('rate.headers', rate.headers as (...values: never[]) => unknown, [sample], (result) => {
     const expected = `an object with ${oneOf(USUAL_RATE_HEADERS)}`
-    if (!isObject(result)) return { found: describeValue(result), expected }
+    if (!isObject(result)) return { found: describeResult(result), expected }
     const unknown = Object.keys(result).filter((name) => !USUAL_RATE_HEADERS.includes(name))
     // It may return all headers, with the usual ones among them.
     return unknown.length > 0 && unknown.length === Object.keys(result).length

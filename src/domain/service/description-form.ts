@@ -17,6 +17,7 @@ const ENDPOINTS = ['person', 'company', 'bulk', 'companyBulk', 'poll', 'webhook'
 const WHOLE = ['statuses', 'credits'] as const
 const UNRELATED: ReadonlySet<string> = new Set([
   'bulk.size',
+  'bulk.inputs',
   'companyBulk.size',
   'poll.after',
   'webhook.signature',

@@ -70,7 +70,7 @@ export type ServiceFailure =
   | { outcome: 'transient'; reason?: string; retryAfterMs?: number }
   | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
 
-export const FAILURES = [
+const FAILURES = [
   'unreadable',
   'rejected',
   'unauthorized',
@@ -79,6 +79,16 @@ export const FAILURES = [
   'banned',
   'out_of_credits',
 ] as const satisfies readonly ServiceFailure['outcome'][]
+
+/** What the response to each kind of call may mean, for a description in JavaScript, which no compiler checks. */
+export const OUTCOMES = {
+  lookup: ['found', 'not_found', 'accepted', ...FAILURES],
+  bulk: ['accepted', 'results', ...FAILURES],
+  poll: ['pending', 'results', 'more', 'gone', ...FAILURES],
+} as const
+
+export const isFailure = (reading: { readonly outcome: string }): reading is ServiceFailure =>
+  FAILURES.includes(reading.outcome as ServiceFailure['outcome'])
 
 /** The identifiers that an acceptance gives: by input, or in the order of the inputs. */
 export interface BulkAcceptance {

@@ -7,7 +7,9 @@ import {
   type PeopleSource,
   runKilled,
 } from '../../support/described-runs.ts'
+import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
 import { HUNTER_KEY, HUNTER_LIMIT, playHunter } from '../../support/stand-ins/hunter.ts'
+import { ICYPEAS_KEY, ICYPEAS_LIMIT, playIcypeas } from '../../support/stand-ins/icypeas.ts'
 import { LEADIQ_KEY, LEADIQ_LIMIT, playLeadiq } from '../../support/stand-ins/leadiq.ts'
 import { playSnov, SNOV_CLIENT, SNOV_LIMIT } from '../../support/stand-ins/snov.ts'
 
@@ -16,11 +18,11 @@ const PEOPLE = 48
 
 interface Service {
   readonly module: string
-  readonly play: typeof playHunter | typeof playSnov
+  readonly play: typeof playHunter | typeof playSnov | typeof playDropcontact
   readonly key: string
   readonly inputs: Readonly<Record<string, string>>
   readonly title: string
-  readonly limit: string | { readonly person: readonly string[] }
+  readonly limit: string | readonly string[] | { readonly person: readonly string[] }
   readonly filled: number
 }
 
@@ -60,6 +62,24 @@ const SERVICES: readonly Service[] = [
     inputs: NAMED,
     title: 'email',
     limit: SNOV_LIMIT,
+    filled: countKnown(PEOPLE),
+  },
+  {
+    module: 'dropcontact',
+    play: playDropcontact,
+    key: DROPCONTACT_KEY,
+    inputs: NAMED,
+    title: 'job',
+    limit: DROPCONTACT_LIMIT,
+    filled: countKnown(PEOPLE),
+  },
+  {
+    module: 'icypeas',
+    play: playIcypeas,
+    key: ICYPEAS_KEY,
+    inputs: NAMED,
+    title: 'email',
+    limit: ICYPEAS_LIMIT,
     filled: countKnown(PEOPLE),
   },
 ]

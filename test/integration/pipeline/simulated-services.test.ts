@@ -3,7 +3,10 @@ import pino from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { afterCall } from '../../../src/domain/lookup.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
-import { recordHashes, settleUnstored } from '../../../src/pipeline/erasure.ts'
+import { withStatedCredits } from '../../../src/domain/service/credits.ts'
+import { roundCredits } from '../../../src/domain/spend.ts'
+import { settleUnstored } from '../../../src/pipeline/erasure.ts'
+import { toAnswer } from '../../../src/pipeline/look-up/answers.ts'
 import { callService } from '../../../src/pipeline/look-up/call-service.ts'
 import { pollJob, recordPolls } from '../../../src/pipeline/poll.ts'
 import { toFetchedDelivery } from '../../../src/pipeline/receive.ts'
@@ -189,10 +192,10 @@ class Batch {
     const deliveries = this.#accepted.splice(0).flatMap(({ id, caller: { world }, names }) => {
       if (world.delivers === 'nothing') return []
       const isFailed = world.delivers === 'failed'
-      const delivery = {
+      const delivery = withStatedCredits({
         status: isFailed ? ('failed' as const) : ('completed' as const),
-        results: isFailed ? [] : world.results(names),
-      }
+        ...(isFailed ? { results: [] } : world.delivery(names)),
+      })
       return Array.from({ length: world.delivers === 'twice' ? 2 : 1 }, () =>
         toFetchedDelivery(randomUUID(), id, { delivery, raw: null }),
       )
@@ -201,6 +204,15 @@ class Batch {
   }
 
   async #poll(): Promise<void> {
+    // Pages follow each other at once.
+    for (let page = 0; page <= PEOPLE && (await this.#pollDue()) > 0; page++)
+      await database.query(
+        `update fillrate.jobs set poll_at = now() - interval '1 s' where state = 'submitted' and cursor is not null and pages > ${page}`,
+      )
+  }
+
+  /** @returns how many jobs were fetched */
+  async #pollDue(): Promise<number> {
     const due = await polls.claimDueJobs(database.db, { scope: 'simulated', limit: 10_000, leaseMs: HOUR })
     const read = await Promise.all(
       due.map(async (job) => {
@@ -212,6 +224,7 @@ class Batch {
     )
     const poller = [...this.#callers.values()].find(({ world }) => world.mode === 'poll')
     if (read.length > 0 && poller) await recordPolls(poller.deps, read)
+    return read.length
   }
 
   async #lookUp(): Promise<void> {
@@ -250,8 +263,7 @@ class Batch {
       return null
     }
     if (outcome.stop !== null) caller.over = 'stopped'
-    const fields = afterCall(lookup, outcome.event, RULES, Date.now(), 0)
-    return { ...base, ...fields, call: outcome.cost, ...recordHashes(lookup.kind, fields.record) }
+    return toAnswer(caller.deps, lookup, base.requestedAt, outcome).result
   }
 
   /** What does not hold; empty if everything does. */
@@ -286,6 +298,14 @@ class Batch {
       if (world.billed < lookups || world.billed > lookups + doubt)
         faults.push(
           `${world.name} (${world.mode}) billed ${world.billed}, counted ${lookups} and ${doubt} in doubt`,
+        )
+      const toTenths = (parts: readonly number[]): number =>
+        roundCredits(10 * parts.reduce((sum, part) => sum + part, 0))
+      const tenths = toTenths(counts.map((one) => one.credits ?? 0))
+      const mostTenths = toTenths(counts.map((one) => (one.credits ?? 0) + (one.credits_in_doubt ?? 0)))
+      if (world.billedTenths > mostTenths || (world.isExact && world.billedTenths !== tenths))
+        faults.push(
+          `${world.name} (${world.mode}, ${world.states}) billed ${world.billedTenths} tenths, counted ${tenths}, at most ${mostTenths}`,
         )
     }
     return faults

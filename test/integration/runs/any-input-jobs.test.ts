@@ -268,13 +268,16 @@ test('all kinds in one job, named by the number that was sent: what is foreign o
   const { table, sources } = await createPeople(30, 'email', 'profile', 'name')
   const service = await playAnyInput({
     fetch: (people, inputs) => {
-      const [lost, twice, mixedUp, other] = inputs.flatMap(({ email }, n) => (email === undefined ? [] : [n]))
+      const [lost, twice, mixedUp, fourth] = inputs.flatMap(({ email }, n) =>
+        email === undefined ? [] : [n],
+      )
       const results = people.flatMap((person, n) => {
         if (n === lost) return []
-        return [{ ...person, email: inputs[n === mixedUp ? (other ?? 0) : n]?.email }]
+        return [{ ...person, email: inputs[n === mixedUp ? (fourth ?? 0) : n]?.email }]
       })
       const foreign = { title: 'Somebody else', email: 'eve@other.example' }
-      return [...results.toReversed(), { ...people[twice ?? 0], title: 'Somebody else' }, foreign]
+      const other = { ...people[twice ?? 0], title: 'Somebody else', email: inputs[twice ?? 0]?.email }
+      return [...results.toReversed(), other, foreign]
     },
   })
   const definition = { ...anyInput, bulk: { ...anyInput.bulk, path: '/people', size: 30 } }

@@ -14,7 +14,7 @@ afterAll(() => harness.close())
 /** What a run is charged, in Postgres. */
 async function spent(run: number): Promise<number | undefined> {
   const rows = await harness.query<{ spent: number }>(
-    'select lookups_spent as spent from fillrate.runs where id = $1',
+    'select lookups_spent::float8 as spent from fillrate.runs where id = $1',
     [run],
   )
   return rows[0]?.spent

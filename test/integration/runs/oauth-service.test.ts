@@ -216,7 +216,7 @@ test('a token endpoint that is down is an outage, in which nothing is sent; the 
   const scope = `${service.host} ${toKeyId(CLIENT)}`
   await expect.poll(() => circuits.findCircuit(database.db, scope), { timeout: 10_000 }).not.toBe(null)
   const circuit = await circuits.findCircuit(database.db, scope)
-  expect(circuit).toMatchObject({ reason: `token endpoint ${service.host}: HTTP 503`, isUnreachable: false })
+  expect(circuit).toMatchObject({ reason: `token endpoint ${service.host}: HTTP 503`, cause: 'failing' })
   const details = { reason: circuit?.reason ?? '' }
   expect(describeTrouble({ code: 'circuit_open', subject: scope, details }, 0).title).toBe(
     `${service.host} answers with errors (token endpoint ${service.host}: HTTP 503)`,

@@ -310,7 +310,7 @@ const INPUTS = {
 } as const satisfies Record<LookupKind, (n: number) => object>
 const wantKinds = (...kinds: readonly LookupKind[]) =>
   inTransaction(database.db, (tx) => {
-    const wanted = kinds.map((kind, n) => ({ kind, key: `${kind} ${n}`, input: INPUTS[kind](n) }))
+    const wanted = kinds.map((kind, n) => ({ kind, key: `${n} ${kind}`, input: INPUTS[kind](n) }))
     return wantLookups(tx, wanted, 's', RUN, [RUN, OTHER])
   })
 const MIXED = ['email', 'linkedin_url', 'name_company', 'domain', 'email', 'name_company', 'domain'] as const
@@ -374,8 +374,8 @@ test('what is erased before its job is posted again leaves it: the places are th
   await database.query('delete from fillrate.lookups where id = 2')
   const again = await jobs.leaseJobsForRetry(database.db, { run: RUN, limit: 9, token, leaseMs: MINUTE })
   expect(again.map(({ inputs }) => inputs)).toEqual([[INPUTS.name_company(0), INPUTS.name_company(2)]])
-  expect(await database.query('select size, lookup_ids from fillrate.jobs')).toEqual([
-    { size: 2, lookup_ids: [1, 3] },
+  expect(await database.query('select size, lookup_ids::text from fillrate.jobs')).toEqual([
+    { size: 2, lookup_ids: '{1,3}' },
   ])
   await jobs.releaseJobs(database.db, token)
   await database.query('delete from fillrate.lookups')

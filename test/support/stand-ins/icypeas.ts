@@ -88,8 +88,8 @@ export function playIcypeas({ hasFaults = false, ...options }: StandInOptions = 
       }
       switch (path) {
         case '/email-search': {
-          const _id = open('s', [`${sent.domainOrCompany} ${sent.firstname} ${sent.lastname}`])
-          return { body: { success: true, item: { _id, status: 'NONE' } } }
+          const id = open('s', [`${sent.domainOrCompany} ${sent.firstname} ${sent.lastname}`])
+          return { body: { success: true, item: { _id: id, status: 'NONE' } } }
         }
         case '/bulk-search': {
           const { data } = body as { data: readonly (readonly string[])[] }

@@ -64,6 +64,21 @@ test('what a budget pays is shared over the sources, and adds up', () => {
   )
 })
 
+test('a budget pays lookups that cost parts of a credit to the last part', () => {
+  const none = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
+  const payable = (emails: number, budget: number, each: number): number =>
+    countPayable([{ ...none, email: emails }], budget, [], { ...none, email: each }).email
+  // In binary fractions, 3 / 0.1 is less than 30, and 0.3 / 0.1 less than 3.
+  expect([payable(100, 3, 0.1), payable(100, 1, 0.3), payable(100, 20, 0.5), payable(7, 20, 0.5)]).toEqual([
+    30, 3, 40, 7,
+  ])
+  fc.assert(
+    fc.property(fc.nat(500), fc.nat(100), fc.integer({ min: 1, max: 30 }), (emails, budget, tenths) => {
+      expect(payable(emails, budget, tenths / 10)).toBe(Math.min(emails, Math.floor((budget * 10) / tenths)))
+    }),
+  )
+})
+
 describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
   const emails = { kinds: ['email'], size: 100, results: 'webhook', needsWebhook: true } as const

@@ -248,3 +248,43 @@ test('a lookup that is answered with a job, for any email', async () => {
     })
   }
 })
+
+test('each page of the results of a job has its own cases', async () => {
+  const paged: ServiceDefinition = {
+    ...polled,
+    poll: {
+      path: '/jobs/{job_id}',
+      query: (_, cursor) => ({ after: cursor ?? undefined }),
+      read: ({ body }) => {
+        const { rows, next } = body as { rows?: object[]; next?: string }
+        if (rows === undefined) return { outcome: 'pending' }
+        const delivery = { results: rows }
+        return next === undefined
+          ? { outcome: 'results', delivery }
+          : { outcome: 'more', delivery, cursor: next }
+      },
+    },
+  }
+  const page = (cursor: string | undefined, body: unknown): ServiceCase => ({
+    name: 'a page',
+    input: { jobId: 'j-1', ...(cursor !== undefined && { cursor }) },
+    answer: { body },
+    expect: { outcome: 'results' },
+  })
+  const client = await play(paged, [
+    page(undefined, { state: 'running' }),
+    page(undefined, { rows: [{ request_id: ADA, data: {} }], next: 'p2' }),
+    page('p2', { rows: [{ request_id: BOB, data: {} }] }),
+  ])
+  const fetch = (cursor: string | null) => client.fetchJob({ jobId: 'j-1', emails: [ADA, BOB], cursor })
+  expect(await fetch(null)).toEqual({ outcome: 'pending' })
+  expect(await fetch(null)).toMatchObject({
+    outcome: 'more',
+    cursor: 'p2',
+    delivery: { results: [{ request_id: ADA }] },
+  })
+  expect(await fetch('p2')).toMatchObject({
+    outcome: 'results',
+    delivery: { results: [{ request_id: BOB }] },
+  })
+})

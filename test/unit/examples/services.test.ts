@@ -13,6 +13,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { defineConfig } from '../../../src/config/define.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
+import type { JobInputs } from '../../../src/domain/service/messages.ts'
 
 interface ServiceModule {
   readonly default: unknown
@@ -35,12 +36,14 @@ test.each(EXAMPLES.filter((file) => !EARLIER.test(file)))(
   '%s has cases for a match, a miss, too many calls and no credits',
   async (file) => {
     const { cases } = (await import(resolve(file))) as ServiceModule
-    const outcomes = cases.flatMap(({ expect: expected }) => [
-      ...('outcome' in expected ? [expected.outcome] : []),
-      ...('results' in expected ? (expected.results ?? []).map(({ outcome }) => outcome) : []),
-    ])
+    const outcomes = new Set(
+      cases.flatMap(({ expect: expected }) => [
+        ...('outcome' in expected ? [expected.outcome] : []),
+        ...('results' in expected ? (expected.results ?? []).map(({ outcome }) => outcome) : []),
+      ]),
+    )
     const needed = ['found', 'not_found', 'rate_limited', 'out_of_credits'] as const
-    expect(needed.filter((outcome) => !outcomes.includes(outcome))).toEqual([])
+    expect(needed.filter((outcome) => !outcomes.has(outcome))).toEqual([])
   },
 )
 
@@ -80,6 +83,48 @@ test('a case that comes out differently is listed with its field', async () => {
     },
   ])
   expect(report?.mismatches).toEqual(['confidence: 0.5, expected 0.9'])
+})
+
+test('jobs of any input: results are named by their place, companies are read as such', async () => {
+  const jobs = { results: 'answer', body: ({ inputs }: JobInputs) => ({ inputs }) } as const
+  const definition = defineService({
+    name: 'Acme Data',
+    person: { path: '/person' },
+    company: { path: '/company' },
+    bulk: {
+      ...jobs,
+      path: '/people',
+      inputs: ['email', 'name_company'],
+      read: ({ body }) => {
+        const results = (body as { id: number; match: object }[]).map(({ id, match: data }) => ({
+          index: id,
+          data,
+        }))
+        return { outcome: 'results', delivery: { results } }
+      },
+    },
+    companyBulk: { ...jobs, path: '/companies' },
+    fields: { person: { job_title: 'text' }, company: { industry: 'text' } },
+  })
+  const inputs = [{ email: 'a@x.example' }, { name: 'Ada Lovelace', company: 'Engines' }]
+  const match = { job_title: 'CEO', confidence: 0.9 }
+  const people = (index: number): ServiceCase => ({
+    name: 'two people',
+    input: { inputs },
+    request: { path: '/people', body: { inputs } },
+    answer: { body: [{ id: index, match }] },
+    expect: { outcome: 'accepted', results: [{ index, outcome: 'found', record: { job_title: 'CEO' } }] },
+  })
+  const companies: ServiceCase = {
+    name: 'a company',
+    input: { inputs: [{ domain: 'acme.com' }] },
+    request: { path: '/companies', body: { inputs: [{ domain: 'acme.com' }] } },
+    answer: { body: [{ domain: 'acme.com', industry: 'machinery' }] },
+    expect: { outcome: 'accepted', results: [{ outcome: 'found', record: { industry: 'machinery' } }] },
+  }
+  await expect(testService(definition, [people(0), people(1), companies])).resolves.toBeUndefined()
+  const [report] = await runServiceCases(definition, [people(2)])
+  expect(report?.mismatches).toEqual(['results[0].outcome: "unreadable", expected "found"'])
 })
 
 const contacts = {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { nextPollAt } from '../../../src/domain/job.ts'
+import { isUsefulPage, nextPollAt } from '../../../src/domain/job.ts'
 import { rawStatus, serveAlways, type RawAnswer } from '../service/loopback-service.ts'
 import { ANSWERING, createCalls, DEADLINE_MS, DELIVERING, serveAnswers } from './odd-answers.ts'
 
@@ -188,6 +188,40 @@ test('every sequence of answers leaves a job fetched at most 40 times in six hou
       expect(polls).toBeLessThanOrEqual(40)
     }),
     { numRuns: RUNS },
+  )
+})
+
+test('every sequence of pages ends: one for each input at once at most, and 40 fetches besides', () => {
+  const pages = fc.record({
+    isPage: fc.boolean(),
+    results: fc.nat(3),
+    /** It was not fetched before with the same cursor. */
+    isNew: fc.boolean(),
+  })
+  fc.assert(
+    fc.property(
+      fc.array(pages, { minLength: 1, maxLength: 60 }),
+      fc.integer({ min: 1, max: 1_000 }),
+      (answers, size) => {
+        const job = { submittedAt: new Date(0), deadlineAt: new Date(DEADLINE_MS) }
+        let at: Date | null = new Date(10_000)
+        let [polls, stored] = [0, 0]
+        while (at !== null) {
+          const { isPage, results, isNew } = answers[polls++ % answers.length] ?? {
+            isPage: false,
+            results: 0,
+            isNew: false,
+          }
+          const later = nextPollAt({ ...job, polls: polls - stored }, { firstMs: 10_000 }, at.getTime())
+          const isFurther = isPage && isNew && isUsefulPage({ pages: stored, size }, results)
+          stored += Number(isFurther)
+          at = isFurther && later !== null ? at : later
+          expect(at === null || at.getTime() < DEADLINE_MS).toBe(true)
+        }
+        expect(stored).toBeLessThanOrEqual(size)
+        expect(polls).toBeLessThanOrEqual(40 + stored)
+      },
+    ),
   )
 })
 

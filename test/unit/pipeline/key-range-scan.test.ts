@@ -56,6 +56,12 @@ test('rows are selected as far as the budget pays, and rows that cost nothing in
   })
 })
 
+test('a budget pays ten lookups of a tenth with one credit, and no eleventh', () => {
+  const keys = Array.from({ length: 12 }, (_, n) => String(n))
+  const { taken } = selectRows(keys, 1, { ...bounds, endsAtBudget: true }, () => 0.1)
+  expect(taken).toHaveLength(10)
+})
+
 test('a selection that ends at the budget takes nothing after it', () => {
   expect(selectRows(costs, 2, { ...bounds, endsAtBudget: true })).toEqual({
     taken: [0, 1, 2, 3],

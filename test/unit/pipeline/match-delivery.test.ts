@@ -34,7 +34,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     single: false,
     credits: null,
     isFlat: true,
-    isCostStated: false,
+    creditsStated: null,
     members: addresses.map((email, n) => ({
       id: service.people.indexOf(email),
       kind: service.kind,

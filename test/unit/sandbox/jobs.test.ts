@@ -87,15 +87,16 @@ describe('a delivery', () => {
     })
   })
 
-  it('frees the connection of a receiver that times out', async () => {
-    const { promise: isFreed, resolve: free } = Promise.withResolvers<boolean>()
-    const port = await freePort()
-    const silent = createServer((_, response) => response.on('close', () => free(true)))
-    onTestFinished((await listenOnLoopback(silent, port)).close)
-    const sandbox = await sandboxWith({ ackTimeoutMs: 20, retryDelaysMs: [] })
-    const jobId = await submit(sandbox, ['a@acme.com'], `http://127.0.0.1:${port}/`)
+  it('frees the connections of a receiver that times out', async () => {
+    const silent = createServer(() => {})
+    const { url, close } = await listenOnLoopback(silent)
+    onTestFinished(close)
+    const sandbox = await sandboxWith({ ackTimeoutMs: 20, retryDelaysMs: [1, 1, 1, 1] })
+    const jobId = await submit(sandbox, ['a@acme.com'], url)
     expect((await sandbox.delivered(jobId)).outcome).toBe('given_up')
-    expect(await isFreed).toBe(true)
+    // A machine that is slower than the timeout accepts some of them after they were given up, without a request.
+    const open = promisify(silent.getConnections.bind(silent))
+    await expect.poll(() => open(), { timeout: 60_000 }).toBe(0)
   })
 
   it('is given up after the last retry', async () => {

@@ -123,6 +123,32 @@ describe('what a body says in place of its status', () => {
     })
   })
 
+  test.each([
+    ['person', { outcome: 'pending' }],
+    ['person', { outcome: 'found' }],
+    ['bulk', { outcome: 'found', record: {} }],
+    ['bulk', { outcome: 'results' }],
+    ['poll', { outcome: 'accepted', jobId: 'j' }],
+  ] as const)('a reader of %s in JavaScript that returns %o is at fault', async (endpoint, reading) => {
+    const read = (): never => reading as never
+    const { stand } = await open({ code: '' })
+    const client = clientOf(stand, {
+      service: createService({
+        name: 'Of another kind',
+        person: { path: '/find', read },
+        bulk: { path: '/bulk', results: 'answer', read },
+        poll: { path: '/jobs/{job_id}', read },
+      }),
+    })
+    const emails = ['ada@example.com']
+    const calls = {
+      person: () => client.enrichPerson({ email: 'ada@example.com' }),
+      bulk: () => client.submitBulk({ emails, webhookUrl: null }),
+      poll: () => client.fetchJob({ jobId: 'j', emails }),
+    }
+    await expect(calls[endpoint]()).rejects.toThrow("what the service's reader fails on (TypeError)")
+  })
+
   test('no credits: no key is rejected, and the limiter sees no 429', async () => {
     const { limiter, call, client } = await open({ status: 429, code: 'BROKE' })
     expect(await call()).toBeInstanceOf(OutOfCreditsError)

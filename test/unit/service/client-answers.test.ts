@@ -319,7 +319,7 @@ describe('a submission', () => {
     const broken = await rejection(submit({ read }), MalformedResponseError)
     expect(JSON.parse(broken.body.toString())).toEqual({ people: [person, null] })
     expect(broken).toMatchObject({ status: 200, action: 'retry' })
-    await expect(submit({ size: 1 })).rejects.toThrow('1 to 1 emails')
+    await expect(submit({ size: 1 })).rejects.toThrow('1 to 1 inputs (email)')
   })
 
   test('a poll is read as the delivery that did not come', async () => {

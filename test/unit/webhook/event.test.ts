@@ -23,7 +23,7 @@ describe('parseEvent', () => {
         eventId: 'e1',
         jobId: 'j1',
         status: 'completed',
-        results: [{ requestId: 'r1', data, raw }],
+        results: [{ requestId: 'r1', index: null, data, raw }],
       },
     })
   })
@@ -61,7 +61,7 @@ describe('parseEvent', () => {
 
   test.each([null, 7, 'text', [[1]], true])('keeps an item %j without an identifier', (item) => {
     expect(eventOf({ event_id: 'e1', results: [item] }).results).toEqual([
-      { requestId: null, data: null, raw: item },
+      { requestId: null, index: null, data: null, raw: item },
     ])
   })
 

@@ -333,7 +333,7 @@ test.each<readonly [string, object, string, RegExp]>([
     'a domain among people',
     { bulk: { ...jobs, inputs: ['domain'], body: ({ inputs }: JobInputs) => inputs } },
     'service.bulk.inputs[0]',
-    /domain.*email, linkedin_url or name_company/,
+    /'domain' 'email', 'linkedin_url' or 'name_company'/,
   ],
   [
     'names, whose results nothing names',
