@@ -224,6 +224,9 @@ export class World {
     this.#poisoned = this.#random() < 0.3 ? this.#pick(this.names) : null
     this.states = isRead ? this.#pick(['nothing', 'each', 'job'] as const) : 'nothing'
     this.#pages = isRead ? this.#pick(['none', 'pages', 'pages', 'circle'] as const) : 'none'
+    // Half of those that state what they bill answer as they should: what is counted of them must be exact.
+    if (this.states !== 'nothing' && this.#random() < 0.5)
+      [this.#oddShare, this.#poisoned, this.erased] = [0, null, null]
   }
 
   /** Each answer says what it cost, or is the only one: what is counted must be what is billed. */

@@ -15,7 +15,7 @@ export const SAMPLE_JOB = 'JOB-1'
 
 const OTHER_INPUTS = {
   email: { email: 'bob@example.com' },
-  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/analyst' },
+  linkedin_url: { linkedinUrl: 'https://www.linkedin.com/in/inventor' },
   name_company: { name: 'Bob Babbage', company: 'Difference Engines' },
   domain: { domain: 'example.org' },
 } as const satisfies Record<LookupKind, PersonInput | CompanyInput>
