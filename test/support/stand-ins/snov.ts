@@ -5,7 +5,7 @@ import { playDescribed, type StandIn, type StatedWindow } from '../described-ser
 export const SNOV_CLIENT = 'snov-user:snov-secret'
 /** 60 a minute for the account, made smaller. */
 export const SNOV_LIMIT = '20 per 2 seconds'
-export const SNOV_WINDOW: StatedWindow = { calls: 20, ms: 2_000 }
+const SNOV_WINDOW: StatedWindow = { calls: 20, ms: 2_000 }
 
 const TOKEN_PATH = '/v1/oauth/access_token'
 const FORM = 'application/x-www-form-urlencoded'
