@@ -9,8 +9,8 @@
  *     FILLRATE_BASE_URL=https://api.leadiq.com
  *     FILLRATE_API_KEY=…      the "Secret Base64 API key", as it is
  *
- * Credits are counted in tenths: a profile costs 0.1, a work email 1, a company 3. What the query selects is billed, so leave out
- * of `PERSON` what is not needed: without `emails` a person costs 0.1. A budget of 100 credits is `--budget 1000`.
+ * A profile costs 0.1 credits, a work email 1, a company 3. What the query selects is billed, so leave out of `PERSON` what is not
+ * needed: without `emails` a person costs 0.1.
  */
 import {
   defineService,
@@ -127,11 +127,11 @@ export default defineService({
   statuses: { 402: 'out_of_credits' },
   // For the key. No header tells what is left.
   rate: { limit: '60 per minute' },
-  // In tenths of a credit. What was unlocked within a year is free: that is not counted.
+  // What was unlocked within a year is free: that is not counted.
   credits: {
-    hit: { email: 1, linkedin_url: 1, name_company: 1, domain: 30 },
+    hit: { email: 0.1, linkedin_url: 0.1, name_company: 0.1, domain: 3 },
     miss: 0,
-    fields: { 'workEmail.value': 10 },
+    fields: { 'workEmail.value': 1 },
   },
   fields: {
     person: {
@@ -196,7 +196,7 @@ export const cases: readonly ServiceCase[] = [
       outcome: 'found',
       record: { id: 'p1', position, workEmail: { value: 'ada@engines.example', status: 'Verified' } },
       confidence: 0.92,
-      credits: 11,
+      credits: 1.1,
     },
   },
   {
@@ -204,7 +204,7 @@ export const cases: readonly ServiceCase[] = [
     input: { name: 'Ada Lovelace', company: 'Engines' },
     request: { body: { variables: { input: { fullName: 'Ada Lovelace', company: { name: 'Engines' } } } } },
     answer: { body: { data: { searchPeople: { results: [{ ...person, currentPositions: [] }] } } } },
-    expect: { outcome: 'found', record: { id: 'p1', workEmail: null }, credits: 1 },
+    expect: { outcome: 'found', record: { id: 'p1', workEmail: null }, credits: 0.1 },
   },
   {
     name: 'by profile',
@@ -260,6 +260,6 @@ export const cases: readonly ServiceCase[] = [
     answer: {
       body: { data: { searchCompany: { results: [{ id: 'c1', name: 'Engines', industry: 'Machinery' }] } } },
     },
-    expect: { outcome: 'found', record: { industry: 'Machinery' }, credits: 30 },
+    expect: { outcome: 'found', record: { industry: 'Machinery' }, credits: 3 },
   },
 ]

@@ -23,12 +23,13 @@ const toTask = (body: unknown): Task =>
 /** Charged, and of use: `not_valid` is neither. */
 const STATUSES = ['valid', 'unknown']
 
-function toRecord({ data }: Task): { email: string; smtp_status: string } | null {
+function toResult({ data }: Task): { data: { email: string; smtp_status: string } | null; credits: number } {
   const emails = Array.isArray(data)
     ? data.flatMap(({ result }) => (Array.isArray(result) ? result : []))
     : []
-  const [best] = STATUSES.flatMap((status) => emails.filter((one) => one.smtp_status === status))
-  return best?.email === undefined ? null : { email: best.email, smtp_status: best.smtp_status ?? '' }
+  const charged = STATUSES.flatMap((status) => emails.filter((one) => one.smtp_status === status))
+  const [{ email, smtp_status = '' } = {}] = charged
+  return { data: email === undefined ? null : { email, smtp_status }, credits: charged.length }
 }
 
 export default defineService({
@@ -64,13 +65,13 @@ export default defineService({
       if (task.status === 'in_progress') return { outcome: 'pending' }
       if (task.status === 'not_enough_credits') return { outcome: 'out_of_credits' }
       if (task.status !== 'completed') return { outcome: 'unreadable', reason: 'no state of a task' }
-      return { outcome: 'results', delivery: { results: [{ data: toRecord(task) }] } }
+      return { outcome: 'results', delivery: { results: [toResult(task)] } }
     },
   },
   statuses: { 402: 'out_of_credits' },
   // "limited to 60 requests per minute", for the account and all methods: polls count.
   rate: { limit: '60 per minute' },
-  // One for each email that is valid or unknown. A person mostly has one; what a second one costs is not counted.
+  // One for each email that is valid or unknown, which its result shows. A person mostly has one.
   credits: { hit: 1, miss: 0 },
   fields: {
     person: {
@@ -124,7 +125,9 @@ export const cases: readonly ServiceCase[] = [
     },
     expect: {
       outcome: 'results',
-      results: [{ outcome: 'found', record: { email: 'ada@engines.example', smtp_status: 'valid' } }],
+      results: [
+        { outcome: 'found', record: { email: 'ada@engines.example', smtp_status: 'valid' }, credits: 2 },
+      ],
     },
   },
   {

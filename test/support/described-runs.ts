@@ -110,18 +110,10 @@ export async function countSpend(
   return row
 }
 
-/** What the service has billed, in the description's credits, to a hundredth. */
-export const countBilled = (standIn: StandIn, unit = 1): number =>
-  Math.round(standIn.credits() * unit * 100) / 100
-
-/** Holds the service's books against what runs have counted. @param unit credits of the description that are one of the service */
-export async function expectBilledAsCounted(
-  database: TestDatabase,
-  standIn: StandIn,
-  unit = 1,
-): Promise<void> {
+/** Holds the service's books against what runs have counted. */
+export async function expectBilledAsCounted(database: TestDatabase, standIn: StandIn): Promise<void> {
   const { credits, inDoubt } = await countSpend(database)
-  expect({ billed: countBilled(standIn, unit), inDoubt, again: standIn.billedAgain().times }).toEqual({
+  expect({ billed: standIn.credits(), inDoubt, again: standIn.billedAgain().times }).toEqual({
     billed: credits,
     inDoubt: 0,
     again: 0,

@@ -84,8 +84,6 @@ export interface StandIn {
   billedAgain(): { readonly times: number; readonly credits: number }
   /** Until so many calls have come in. */
   untilCalls(count: number): Promise<void>
-  /** How full the windows of a limit were, 0 to 1, but for the last one: each begins with the first call after the one before. */
-  fullness(window: StatedWindow): number
 }
 
 /** A hundredth is the smallest part of a credit that a service bills. */
@@ -146,7 +144,6 @@ export async function playDescribed(play: StandInPlay): Promise<StandIn> {
     untilCalls: async (wanted) => {
       if (calls.length < wanted) await new Promise<void>((resolve) => waiting.add({ count: wanted, resolve }))
     },
-    fullness: (window) => fullnessOf(calls, window),
   }
 }
 
@@ -208,17 +205,13 @@ function createFaults({ statuses = [500, 503], inBody }: InjectedFaults) {
   }
 }
 
-function fullnessOf(calls: readonly RecordedCall[], { calls: limit, ms, endpoint }: StatedWindow): number {
-  const counts: number[] = []
-  let endsAt = Number.NEGATIVE_INFINITY
-  for (const call of calls) {
-    if (endpoint !== undefined && call.endpoint !== endpoint) continue
-    if (call.at >= endsAt) {
-      counts.push(0)
-      endsAt = call.at + ms
-    }
-    counts[counts.length - 1] = (counts.at(-1) ?? 0) + 1
-  }
-  const whole = counts.slice(0, -1)
-  return whole.reduce((sum, n) => sum + n, 0) / (limit * Math.max(1, whole.length))
+/** The share of a limit that was used, by the service's own records: in the whole windows from its first call on. */
+export function utilisationOf(
+  calls: readonly Pick<RecordedCall, 'endpoint' | 'at'>[],
+  { calls: limit, ms, endpoint }: StatedWindow,
+): number {
+  const times = calls.filter((call) => (endpoint ?? call.endpoint) === call.endpoint).map(({ at }) => at)
+  const [first = 0] = times
+  const windows = Math.floor(((times.at(-1) ?? 0) - first) / ms)
+  return times.filter((at) => at < first + windows * ms).length / (windows * limit)
 }

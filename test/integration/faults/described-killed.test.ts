@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createTestDatabase } from '../../support/database.ts'
 import {
-  countBilled,
   countKnown,
   countSpend,
   createPeople,
@@ -11,7 +10,7 @@ import {
 import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
 import { HUNTER_KEY, HUNTER_LIMIT, playHunter } from '../../support/stand-ins/hunter.ts'
 import { ICYPEAS_KEY, ICYPEAS_LIMIT, playIcypeas } from '../../support/stand-ins/icypeas.ts'
-import { LEADIQ_KEY, LEADIQ_LIMIT, LEADIQ_UNIT, playLeadiq } from '../../support/stand-ins/leadiq.ts'
+import { LEADIQ_KEY, LEADIQ_LIMIT, playLeadiq } from '../../support/stand-ins/leadiq.ts'
 import { playSnov, SNOV_CLIENT, SNOV_LIMIT } from '../../support/stand-ins/snov.ts'
 
 const NAMED = { name: 't.name', company: 't.company' }
@@ -24,7 +23,6 @@ interface Service {
   readonly inputs: Readonly<Record<string, string>>
   readonly title: string
   readonly limit: string | readonly string[] | { readonly person: readonly string[] }
-  readonly unit: number
   readonly filled: number
 }
 
@@ -36,7 +34,6 @@ const SERVICES: readonly Service[] = [
     inputs: NAMED,
     title: 'position',
     limit: { person: HUNTER_LIMIT },
-    unit: 1,
     // One of those who are known asked not to be processed.
     filled: countKnown(PEOPLE) - 1,
   },
@@ -47,7 +44,6 @@ const SERVICES: readonly Service[] = [
     inputs: { email: 't.email' },
     title: 'position.title',
     limit: LEADIQ_LIMIT,
-    unit: LEADIQ_UNIT,
     filled: countKnown(PEOPLE),
   },
   {
@@ -57,7 +53,6 @@ const SERVICES: readonly Service[] = [
     inputs: { email: 't.email' },
     title: 'currentJob.position',
     limit: SNOV_LIMIT,
-    unit: 1,
     filled: countKnown(PEOPLE),
   },
   {
@@ -67,7 +62,6 @@ const SERVICES: readonly Service[] = [
     inputs: NAMED,
     title: 'email',
     limit: SNOV_LIMIT,
-    unit: 1,
     filled: countKnown(PEOPLE),
   },
   {
@@ -77,7 +71,6 @@ const SERVICES: readonly Service[] = [
     inputs: NAMED,
     title: 'job',
     limit: DROPCONTACT_LIMIT,
-    unit: 1,
     filled: countKnown(PEOPLE),
   },
   {
@@ -87,14 +80,13 @@ const SERVICES: readonly Service[] = [
     inputs: NAMED,
     title: 'email',
     limit: ICYPEAS_LIMIT,
-    unit: 1,
     filled: countKnown(PEOPLE),
   },
 ]
 
 test.each(SERVICES)(
   '$module: three SIGKILLs lose nothing, and what is paid twice was counted as in doubt',
-  async ({ module, play, key, inputs, title, limit, unit, filled }) => {
+  async ({ module, play, key, inputs, title, limit, filled }) => {
     const database = await createTestDatabase()
     onTestFinished(() => database.drop())
     const sources: PeopleSource[] = [{ table: 'people', people: PEOPLE, inputs, title }]
@@ -114,7 +106,7 @@ test.each(SERVICES)(
     expect(await database.count('people where title is not null')).toBe(filled)
     expect(standIn.refused()).toBe(0)
     const { credits, inDoubt, callsInDoubt } = await countSpend(database)
-    const billed = countBilled(standIn, unit)
+    const billed = standIn.credits()
     expect(billed).toBeGreaterThanOrEqual(credits)
     expect(billed).toBeLessThanOrEqual(credits + inDoubt)
     expect(standIn.billedAgain().times).toBeLessThanOrEqual(callsInDoubt)

@@ -14,21 +14,9 @@ import {
   type PeopleSource,
   scale,
 } from '../../support/described-runs.ts'
-import {
-  HUNTER_KEY,
-  HUNTER_LIMIT,
-  HUNTER_REJECTED,
-  HUNTER_WINDOWS,
-  playHunter,
-} from '../../support/stand-ins/hunter.ts'
-import {
-  LEADIQ_KEY,
-  LEADIQ_LIMIT,
-  LEADIQ_UNIT,
-  LEADIQ_WINDOW,
-  playLeadiq,
-} from '../../support/stand-ins/leadiq.ts'
-import { playSnov, SNOV_CLIENT, SNOV_LIMIT, SNOV_WINDOW } from '../../support/stand-ins/snov.ts'
+import { HUNTER_KEY, HUNTER_LIMIT, HUNTER_REJECTED, playHunter } from '../../support/stand-ins/hunter.ts'
+import { LEADIQ_KEY, LEADIQ_LIMIT, playLeadiq } from '../../support/stand-ins/leadiq.ts'
+import { playSnov, SNOV_CLIENT, SNOV_LIMIT } from '../../support/stand-ins/snov.ts'
 
 // Services that people pay for, described from their documentation, against stand-ins with their documented limits, bills and
 // faults: 5% of the calls get a 5xx, and 5% an error in a 200.
@@ -76,15 +64,12 @@ test('Hunter: two windows for each endpoint, 403 for too many calls, half of the
     `select title from named where id <> ${HUNTER_REJECTED} and title is distinct from 'Analyst ' || id`,
   )
   expect(titles).toEqual(Array.from({ length: 10 }, () => ({ title: null })))
-  // The longer window binds: there are more people than it takes.
-  for (const window of HUNTER_WINDOWS.filter(({ calls }) => calls === 30))
-    expect(standIn.fullness(window)).toBeGreaterThanOrEqual(0.95)
   const calls = standIn.calls.length
   expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
   expect(standIn.calls.length).toBe(calls)
 })
 
-test('LeadIQ: GraphQL, every error in a 200, billed in tenths by what people have', async () => {
+test('LeadIQ: GraphQL, every error in a 200, billed in parts of a credit by what people have', async () => {
   const sources: PeopleSource[] = [
     { table: 'mailed', people: 30, inputs: { email: 't.email' }, title: 'position.title' },
     { table: 'named', people: 20, inputs: NAMED, title: 'workEmail.value' },
@@ -103,13 +88,12 @@ test('LeadIQ: GraphQL, every error in a 200, billed in tenths by what people hav
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 0 } })
   expect(standIn.refused()).toBe(0)
   expectFaults(standIn)
-  await expectBilledAsCounted(database, standIn, LEADIQ_UNIT)
+  await expectBilledAsCounted(database, standIn)
   expect(await database.count('mailed where title is not null')).toBe(countKnown(30))
   // Of those who are known, one in three has no email.
   expect(await database.count(`named where title = 'p' || id || '@found.example'`)).toBe(
     Array.from({ length: 20 }, (_, n) => n + 1).filter((n) => n % 4 !== 0 && n % 3 !== 0).length,
   )
-  expect(standIn.fullness(LEADIQ_WINDOW)).toBeGreaterThanOrEqual(0.95)
   const calls = standIn.calls.length
   expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
   expect(standIn.calls.length).toBe(calls)
@@ -137,7 +121,6 @@ test('Snov.io: a client whose tokens end, forms, and an error in a 200 that is n
   expect({ credits, again: standIn.billedAgain().times }).toEqual({ credits: countKnown(50), again: 0 })
   expectFaults(standIn)
   expect(callsInDoubt).toBe(standIn.faults().erred)
-  expect(standIn.fullness(SNOV_WINDOW)).toBeGreaterThanOrEqual(0.95)
   expect(await database.count(`mailed where title = 'Analyst ' || id`)).toBe(countKnown(50))
   const calls = standIn.calls.length
   expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
@@ -159,7 +142,9 @@ test('Snov.io finder: tasks of one person, polled within the same limit', async 
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
   expect(standIn.refused()).toBe(0)
   expectFaults(standIn)
-  expect(standIn.credits()).toBe(countKnown(24))
+  // Some have two emails, and cost twice as much, which the results show.
+  expect(standIn.credits()).toBeGreaterThan(countKnown(24))
+  expect((await countSpend(database)).credits).toBe(standIn.credits())
   expect(standIn.billedAgain().times).toBe(0)
   expect(await database.count(`named where title = 'p' || id || '@found.example'`)).toBe(countKnown(24))
   const calls = standIn.calls.length
@@ -168,21 +153,12 @@ test('Snov.io finder: tasks of one person, polled within the same limit', async 
 })
 
 test.each([
-  ['Hunter', { ...hunter }, playHunter, HUNTER_KEY, NAMED, 'position', 1, { person: HUNTER_LIMIT }],
-  [
-    'LeadIQ',
-    { ...leadiq },
-    playLeadiq,
-    LEADIQ_KEY,
-    { email: 't.email' },
-    'position.title',
-    LEADIQ_UNIT,
-    LEADIQ_LIMIT,
-  ],
-  ['Snov.io', { ...snov }, playSnov, SNOV_CLIENT, { email: 't.email' }, 'currentJob.position', 1, SNOV_LIMIT],
+  ['Hunter', { ...hunter }, playHunter, HUNTER_KEY, NAMED, 'position', { person: HUNTER_LIMIT }],
+  ['LeadIQ', { ...leadiq }, playLeadiq, LEADIQ_KEY, { email: 't.email' }, 'position.title', LEADIQ_LIMIT],
+  ['Snov.io', { ...snov }, playSnov, SNOV_CLIENT, { email: 't.email' }, 'currentJob.position', SNOV_LIMIT],
 ] as const)(
   '%s: an account that runs out of credits stops the run, and the next one goes on when there are more',
-  async (_, service, play, key, inputs, title, unit, limit) => {
+  async (_, service, play, key, inputs, title, limit) => {
     const sources: PeopleSource[] = [{ table: 'people', people: 20, inputs, title }]
     const database = await openPeople(sources)
     const standIn = await play({ balance: 5 })
@@ -191,10 +167,10 @@ test.each([
     const report = await fillrate.run(UNLIMITED)
     expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
     expect(standIn.account.balance()).toBeLessThan(1.1)
-    await expectBilledAsCounted(database, standIn, unit)
+    await expectBilledAsCounted(database, standIn)
     standIn.account.deposit(100)
     expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed', rows: { failed: 0 } })
-    await expectBilledAsCounted(database, standIn, unit)
+    await expectBilledAsCounted(database, standIn)
     expect(await database.count('people where title is not null')).toBe(
       service.name === 'Hunter' ? countKnown(20) - 1 : countKnown(20),
     )

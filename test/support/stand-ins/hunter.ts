@@ -9,7 +9,7 @@ const windowsOf = (endpoint: string): StatedWindow[] => [
   { calls: 20, ms: 1_000, endpoint },
   { calls: 30, ms: 3_000, endpoint },
 ]
-export const HUNTER_WINDOWS = [...windowsOf('person'), ...windowsOf('company')]
+const HUNTER_WINDOWS = [...windowsOf('person'), ...windowsOf('company')]
 
 const error = (status: number, id: string, details: string): CannedAnswer => ({
   status,

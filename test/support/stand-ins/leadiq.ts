@@ -5,10 +5,7 @@ import { playDescribed, type StandIn, type StatedWindow } from '../described-ser
 export const LEADIQ_KEY = 'bGVhZGlxLWtleTo='
 /** 60 a minute for the key, made smaller. */
 export const LEADIQ_LIMIT = '20 per 2 seconds'
-export const LEADIQ_WINDOW: StatedWindow = { calls: 20, ms: 2_000 }
-/** A tenth of a credit is one in the description. */
-export const LEADIQ_UNIT = 10
-
+const LEADIQ_WINDOW: StatedWindow = { calls: 20, ms: 2_000 }
 /** Whatever goes wrong is a 200. */
 const error = (status: number, message: string): CannedAnswer => ({
   body: { errors: [{ message, extensions: { response: { status } } }] },

@@ -5,7 +5,7 @@ import { playDescribed, type StandIn, type StatedWindow } from '../described-ser
 export const SNOV_CLIENT = 'snov-user:snov-secret'
 /** 60 a minute for the account, made smaller. */
 export const SNOV_LIMIT = '20 per 2 seconds'
-export const SNOV_WINDOW: StatedWindow = { calls: 20, ms: 2_000 }
+const SNOV_WINDOW: StatedWindow = { calls: 20, ms: 2_000 }
 
 const TOKEN_PATH = '/v1/oauth/access_token'
 const FORM = 'application/x-www-form-urlencoded'
@@ -20,6 +20,9 @@ interface Snov extends StandIn {
   /** Tokens that were issued, and calls with one that had ended. */
   readonly tokens: { issued: number; ended: number }
 }
+
+/** One of five has two emails, of which both are charged. */
+const hasTwoEmails = (n: number): boolean => n % 5 === 1
 
 /**
  * Snov.io: a client with tokens that end, a form for a profile, and tasks of the finder, which are polled. The limit is the
@@ -74,7 +77,8 @@ export async function playSnov({ tokenSeconds = 3_600, ...options }: SnovOptions
         const [row] = (body as { rows: { first_name: string; last_name: string; domain: string }[] }).rows
         const name = `${row?.first_name} ${row?.last_name}`
         const hash = `hash-${tasks.size + 1}`
-        const isPaid = !isKnownNumber(numberOf(name)) || account.bill(name, 1)
+        const n = numberOf(name)
+        const isPaid = account.bill(name, isKnownNumber(n) ? (hasTwoEmails(n) ? 2 : 1) : 0)
         tasks.set(hash, { name, polls: 0, isPaid })
         return { body: { data: { task_hash: hash } } }
       }
@@ -90,6 +94,7 @@ export async function playSnov({ tokenSeconds = 3_600, ...options }: SnovOptions
       const result = isKnownNumber(n)
         ? [
             { email: `x${n}@found.example`, smtp_status: 'not_valid', is_valid_format: true },
+            ...(hasTwoEmails(n) ? [{ email: `y${n}@found.example`, smtp_status: 'unknown' }] : []),
             { email: `p${n}@found.example`, smtp_status: 'valid', is_valid_format: true },
           ]
         : []

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { playDescribed } from '../../support/described-service.ts'
+import { playDescribed, utilisationOf } from '../../support/described-service.ts'
 
 // What the tests of described services rest on: a stand-in that refused nothing would let all of them pass.
 
@@ -55,12 +55,8 @@ test('of twenty calls one has a 5xx and one an error in a 200, and no request ha
   expect([...statuses.values()].every((faults) => faults.reduce((sum, one) => sum + one, 0) <= 1)).toBe(true)
 })
 
-test('windows are as full as the calls that came in while each was open', async () => {
-  const window = { calls: 4, ms: 3_600_000 }
-  const standIn = await playDescribed({ windows: [window], answer: () => ({}) })
-  for (let n = 0; n < 4; n++) await ask(standIn.url, '/a')
-  // The only one is not over.
-  expect(standIn.fullness(window)).toBe(0)
-  await standIn.untilCalls(4)
-  expect(standIn.fullness({ calls: 1, ms: 0 })).toBe(1)
+test('the share of a limit is that of its whole windows', () => {
+  const calls = [0, 1, 2, 3, 6, 7, 8, 9].map((at) => ({ at, endpoint: 'GET /a' }))
+  expect(utilisationOf(calls, { calls: 2, ms: 2 })).toBe(0.75)
+  expect(utilisationOf(calls, { calls: 2, ms: 2, endpoint: 'GET /a' })).toBe(0.75)
 })
