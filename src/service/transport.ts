@@ -233,7 +233,8 @@ export class Transport {
   }
 
   #kindOf(endpoint: ServiceEndpoint): CalledEndpoint {
-    if (endpoint === this.#service.bulk?.endpoint || endpoint === this.#service.poll?.endpoint) return 'bulk'
+    if (endpoint === this.#service.bulk?.endpoint) return 'bulk'
+    if (endpoint === this.#service.poll?.endpoint) return 'poll'
     return endpoint === this.#service.company?.endpoint ? 'company' : 'person'
   }
 }

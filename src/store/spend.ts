@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { CalledEndpoint, SpendCounts } from '../domain/spend.ts'
+import type { BilledEndpoint, SpendCounts } from '../domain/spend.ts'
 import type { Connection } from './transaction.ts'
 
 // What was requested of the service and is billed. Counted only in the transaction that stores the answer: a counter in a
@@ -53,7 +53,7 @@ const COUNTS_SQL = sql`sum(calls)::bigint as calls, sum(retried)::bigint as retr
 
 /** What was requested through an endpoint. */
 export interface EndpointSpend extends SpendCounts {
-  readonly endpoint: CalledEndpoint
+  readonly endpoint: BilledEndpoint
 }
 
 /** What runs have requested, by run and endpoint. Runs that requested nothing are missing. */

@@ -152,11 +152,11 @@ function findInRecords({ person, company, fields, credits }: ServiceDefinition):
   return problems
 }
 
-function findUnusedParts({ bulk, rate, company, person }: ServiceDefinition): CheckedProblem[] {
+function findUnusedParts({ bulk, poll, rate, company, person }: ServiceDefinition): CheckedProblem[] {
   const problems: CheckedProblem[] = []
   const limits = typeof rate?.limit === 'object' && !Array.isArray(rate.limit) ? rate.limit : {}
   for (const name of Object.keys(limits))
-    if ({ person, company, bulk }[name] === undefined)
+    if ({ person, company, bulk, poll }[name] === undefined)
       problems.push(
         warning(
           `rate.limit.${name}`,
