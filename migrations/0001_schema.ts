@@ -757,7 +757,7 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.request_counts (
       at timestamptz not null,
-      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
+      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk', 'poll')),
       status text collate "C" not null,
       calls integer not null check (calls >= 0),
       durations integer[] not null default '{}',

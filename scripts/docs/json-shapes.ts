@@ -734,6 +734,14 @@ export const JSON_SHAPES = {
             stall_reason: orNull(text('why calls wait; null: they do not')),
             throttled: count('calls answered 429'),
             shared_key: boolean('another client seems to use the key'),
+            overstated: orNull(
+              object({
+                endpoint: orNull(text('whose calls it limits: person, company, bulk or poll; null: all')),
+                limit: count('calls in a window, as the description states it'),
+                window_ms: number('length of that window in milliseconds'),
+                granted: count('about how many of these calls the service grants'),
+              }).describe('a limit that is stated higher than what the service grants; null: none'),
+            ),
             reported_at: time('when the leader reported this'),
             live: boolean('the leader still holds its lease'),
           }).describe('the last report of the leader; null: none yet'),

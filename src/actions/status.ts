@@ -4,6 +4,7 @@ import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
 import type { ObserverOptions } from '../domain/trouble-facts.ts'
 import type { RowState } from '../domain/row.ts'
+import type { CalledEndpoint } from '../domain/spend.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import type { FillCounts } from '../sources/fill-counts.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
@@ -129,11 +130,18 @@ export interface RateReport {
   readonly stall_reason: string | null
   readonly throttled: number
   readonly shared_key: boolean
+  /** A limit that the description states and the service does not grant; null: none. */
+  readonly overstated: {
+    readonly endpoint: CalledEndpoint | null
+    readonly limit: number
+    readonly window_ms: number
+    readonly granted: number
+  } | null
   readonly reported_at: Date
   readonly live: boolean
 }
 
-const toRateReport = (status: StoredRateStatus): RateReport => ({
+const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport => ({
   state: status.state,
   limit: status.limit,
   window_ms: status.windowMs,
@@ -146,6 +154,14 @@ const toRateReport = (status: StoredRateStatus): RateReport => ({
   stall_reason: status.stallReason,
   throttled: status.throttled,
   shared_key: status.sharedKey,
+  overstated: overstated
+    ? {
+        endpoint: overstated.endpoint,
+        limit: overstated.calls,
+        window_ms: overstated.windowMs,
+        granted: overstated.granted,
+      }
+    : null,
   reported_at: status.reportedAt,
   live: status.isLive,
 })

@@ -144,6 +144,7 @@ export const serviceSchema = z
                     person: limitTexts.optional(),
                     company: limitTexts.optional(),
                     bulk: limitTexts.optional(),
+                    poll: limitTexts.optional(),
                   }),
                 ],
                 { error: EXPECTED_LIMITS },

@@ -1,4 +1,5 @@
 import { formatCount, formatDuration } from '../util/format.ts'
+import type { DocumentedLimit } from './service/documented-limit.ts'
 import type { CalledEndpoint } from './spend.ts'
 
 /** What is known of the rate limit of a key. Stored, so that the next leader starts with it. */
@@ -43,8 +44,15 @@ export interface RateStatus {
   readonly throttled: number
   /** Another client seems to use the same key. */
   readonly sharedKey: boolean
+  /** What the description states of the limit and the service does not grant; absent or null: nothing. */
+  readonly overstated?: OverstatedLimit | null
   /** Reported by another process, the leader. */
   readonly isRemote?: boolean
+}
+
+/** A stated limit that is too high, with about how many calls of it the service grants. */
+export interface OverstatedLimit extends DocumentedLimit {
+  readonly granted: number
 }
 
 /** What a leader has met that the next one of its scope cannot see yet. */
@@ -86,9 +94,19 @@ export interface WindowUsage {
   readonly calls: readonly (readonly [ageMs: number, calls: number])[]
 }
 
+/** What refusals have shown of a limit that the description states higher, with the calls of the shortest one that it states. */
+export interface LearntUsage {
+  readonly endpoint: CalledEndpoint | null
+  readonly calls: number
+  readonly windowMs: number
+  readonly stated: number
+}
+
 /** The usage of all windows, and calls that may have been made since. */
 export interface LimitUsage {
   readonly windows: readonly WindowUsage[]
+  /** What the next leader need not learn anew. */
+  readonly learnt?: readonly LearntUsage[]
   /** Calls that may be made without another note. The next leader takes them for made, just now. */
   readonly reserved: number
 }
@@ -98,6 +116,13 @@ export interface LimitUsage {
  * have calls left.
  */
 export type ExhaustedFor = { readonly [Endpoint in CalledEndpoint | 'all']?: number }
+
+/** What is to be done about a limit that is stated too high. */
+export const CHANGE_LIMIT = 'change `rate.limit` of the service, unless another client uses the key'
+
+/** `stated 600 calls in 1 min, the service grants about 100`. */
+export const formatOverstated = ({ calls, windowMs, endpoint, granted }: OverstatedLimit): string =>
+  `stated ${formatLimit(calls, windowMs)}${endpoint === null ? '' : ` for ${endpoint}`}, the service grants about ${formatCount(granted)}`
 
 /**
  * `200 calls in 2 s`, or `200 calls in at most 7 min`.

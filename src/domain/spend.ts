@@ -1,5 +1,8 @@
-/** The called endpoint of the service. A bulk call requests people. */
-export type CalledEndpoint = SingleEndpoint | 'bulk'
+/** The called endpoint of the service. */
+export type CalledEndpoint = BilledEndpoint | 'poll'
+
+/** What lookups are requested through. A bulk call requests people; a poll fetches their results, and is not billed. */
+export type BilledEndpoint = SingleEndpoint | 'bulk'
 
 /** What single lookups are called through. Each may have a limit of its own. */
 export const SINGLE_ENDPOINTS = ['person', 'company'] as const
@@ -58,7 +61,7 @@ export const roundCredits = (sum: number): number => (Math.round(sum * 1e6) + 0)
 
 /** Adds up what was requested. @param price null: unknown */
 export function sumSpend(
-  parts: readonly (SpendCounts & { readonly endpoint: CalledEndpoint })[],
+  parts: readonly (SpendCounts & { readonly endpoint: BilledEndpoint })[],
   price: Price | null,
 ): SpendAmount {
   const total = { calls: 0, lookups: 0, in_doubt: 0 }

@@ -13,7 +13,7 @@ const COUNTERS: ReadonlyArray<readonly [name: string, help: string, initial: rea
   [
     'fillrate_requests_total',
     'API calls by endpoint and status; none: no answer.',
-    ['person', 'company', 'bulk'].flatMap((endpoint) =>
+    ['person', 'company', 'bulk', 'poll'].flatMap((endpoint) =>
       [...(endpoint === 'bulk' ? ['202'] : ['200', '404']), '401', '403', '429', '500', '503', 'none'].map(
         (status) => `endpoint="${endpoint}",status="${status}"`,
       ),

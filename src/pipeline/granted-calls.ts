@@ -1,6 +1,6 @@
 import pLimit from 'p-limit'
 import type { Priority } from '../domain/run.ts'
-import type { Permits, PermittedCall } from '../service/rate-limit/permits.ts'
+import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import type { CallDeps } from './deps.ts'
 
 /** Calls that a tick may make now. */
@@ -22,37 +22,39 @@ interface GrantedCalls {
 }
 
 /**
- * Takes slots and permits for up to `wanted` calls, and releases what is left of them when `act` has ended. Null: aborted,
+ * Takes permits and slots for up to `wanted` calls, and releases what is left of them when `act` has ended. Null: aborted,
  * or something more urgent took the slots.
  */
 export async function withGrantedCalls<T>(
   deps: Pick<CallDeps, 'limiter' | 'slots'>,
   options: {
     readonly wanted: number
+    readonly endpoint: 'bulk' | 'poll'
     readonly priority: Priority
     readonly signal: AbortSignal
   },
   act: (granted: GrantedCalls) => Promise<T>,
 ): Promise<T | null> {
-  const { wanted, priority, signal } = options
-  // Take slots first: a lease that waits for a slot would expire before its call, and single calls would take the slots
-  // while this one waits for permits.
+  const { wanted, endpoint, priority, signal } = options
+  // A permit is not taken while no slot is free, nor a slot held while permits may be a minute away: other endpoints have
+  // limits of their own. A lease would expire while its call waits for a slot, so it comes after both.
   await deps.slots.wait(priority, signal, true)
-  const slots = deps.slots.take(wanted, priority, true)
-  let heldSlots = slots
+  if (signal.aborted) return null
+  const granted = await deps.limiter.acquire(wanted, priority, signal, endpoint).catch((error: unknown) => {
+    if (signal.aborted) return null
+    throw error
+  })
+  if (granted === null) return null
+  let heldSlots = 0
   const releaseSlots = (count: number): void => {
     heldSlots -= count
     deps.slots.release(count)
   }
-  let permits: Permits | null = null
   try {
-    if (slots === 0) return null
-    permits = await deps.limiter.acquire(wanted, priority, signal, 'bulk').catch((error: unknown) => {
-      if (signal.aborted) return null
-      throw error
-    })
-    if (permits === null) return null
-    const granted = permits
+    await deps.slots.wait(priority, signal, true)
+    const slots = deps.slots.take(wanted, priority, true)
+    heldSlots = slots
+    if (slots === 0 || signal.aborted) return null
     return await act({
       permits: granted.count,
       slots,
@@ -85,7 +87,7 @@ export async function withGrantedCalls<T>(
       },
     })
   } finally {
-    permits?.release()
+    granted.release()
     releaseSlots(heldSlots)
   }
 }

@@ -11,7 +11,7 @@ export const STORED_HISTOGRAMS = {
   fillrate_request_duration_seconds: {
     help: 'Duration of an API call, from the request to the end of its answer, by endpoint.',
     bounds: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    initial: ['endpoint="person"', 'endpoint="company"', 'endpoint="bulk"'],
+    initial: ['endpoint="person"', 'endpoint="company"', 'endpoint="bulk"', 'endpoint="poll"'],
   },
   fillrate_write_back_batch_seconds: {
     help: 'Duration of one write-back batch.',

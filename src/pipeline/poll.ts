@@ -1,4 +1,5 @@
 import { nextPollAt } from '../domain/job.ts'
+import { pollsCountAs } from '../domain/service/documented-limit.ts'
 import type { JobProgress } from '../domain/service/messages.ts'
 import {
   MalformedResponseError,
@@ -46,7 +47,8 @@ export async function pollJobs(
   const allowed = Math.min(POLLS_PER_TICK, byBreaker)
   const wanted = allowed === 0 ? 0 : await jobs.countDueJobs(deps.db, scope, allowed)
   if (wanted === 0) return NOTHING_POLLED
-  const calls = { wanted, priority: 'normal', signal: options.signal } as const
+  const endpoint = pollsCountAs(deps.adapter.rateLimits)
+  const calls = { wanted, endpoint, priority: 'normal', signal: options.signal } as const
   const result = await withGrantedCalls(deps, calls, async ({ permits, slots, each }) => {
     const leaseMs = submitLeaseMs(permits, slots, deps.policy.callTimeoutMs)
     const due = await jobs.claimDueJobs(deps.db, { scope, limit: permits, leaseMs })

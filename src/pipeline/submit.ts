@@ -130,7 +130,7 @@ function submitRound(
     readonly signal: AbortSignal
   },
 ): Promise<typeof NO_ROUND | null> {
-  const calls = { ...options, priority: toPriority(options.run.trigger) }
+  const calls = { ...options, endpoint: 'bulk' as const, priority: toPriority(options.run.trigger) }
   return withGrantedCalls(deps, calls, async (granted) => {
     const token = randomUUID()
     const outgoingJobs = await leaseJobs(deps, {

@@ -1,7 +1,9 @@
 import { describeError } from '../util/error-text.ts'
 import {
+  CHANGE_LIMIT,
   type ExhaustedFor,
   formatLimit,
+  formatOverstated,
   type KnownLimit,
   type LimitUsage,
   type RateStatus,
@@ -105,6 +107,8 @@ export class Leadership {
       persistExhaustion: (latest) => this.#saveExhausted(latest),
       onChange: (limit) => this.#saveLimit(limit),
     })
+    // The leader that has learnt it has said it.
+    this.#isLearntLogged = this.limiter.state().overstated != null
     this.#timer = setInterval(() => void this.#renew(), RENEW_INTERVAL_MS)
     const { owner, log } = options
     log.debug({ event: 'leader_elected', scope: lease.scope, owner }, 'this process is the leader')
@@ -202,8 +206,8 @@ export class Leadership {
   }
 
   #saveLimit(limit: KnownLimit): void {
-    const { db, log, documented = [] } = this.#options
-    if (limit.isLearnt === true && !this.#isLearntLogged) warnLearnt(log, this.scope, limit, documented[0])
+    const { db, log } = this.#options
+    if (limit.isLearnt === true && !this.#isLearntLogged) this.#warnLearnt(limit)
     this.#isLearntLogged ||= limit.isLearnt === true
     this.#savingLimit = this.#savingLimit
       .then(() => rateLimits.saveRateLimit(db, this.scope, limit))
@@ -213,6 +217,27 @@ export class Leadership {
           'rate limit not stored for the next run',
         )
       })
+  }
+
+  /** Once for each leadership: later figures are in the status. */
+  #warnLearnt(known: KnownLimit): void {
+    const { log, documented = [] } = this.#options
+    const { overstated = null } = this.limiter.state()
+    const stated = documented.length === 0 ? ' and states no limit' : ''
+    const what =
+      overstated === null
+        ? `it let ${formatLimit(known.limit, known.windowMs)} through, so no more are made`
+        : `${formatOverstated(overstated)}: ${CHANGE_LIMIT}`
+    log.warn(
+      {
+        event: 'rate_limit_learnt',
+        scope: this.scope,
+        limit: known.limit,
+        window_ms: known.windowMs,
+        ...(overstated !== null && { stated: overstated.calls, granted: overstated.granted }),
+      },
+      `the service refused calls (429)${stated}: ${what}; \`fillrate status\` shows what is learnt from now on`,
+    )
   }
 
   async #saveCircuit(): Promise<void> {
@@ -243,21 +268,4 @@ async function publishFinalStatus(
       'final rate status not stored for the next run',
     )
   }
-}
-
-/** Once for each leadership: later figures are in the status. */
-function warnLearnt(
-  log: Log,
-  scope: string,
-  known: KnownLimit,
-  documented: DocumentedLimit | undefined,
-): void {
-  const stated =
-    documented === undefined
-      ? 'states no limit'
-      : `allows fewer than the documented ${formatLimit(documented.calls, documented.windowMs)}`
-  log.warn(
-    { event: 'rate_limit_learnt', scope, limit: known.limit, window_ms: known.windowMs },
-    `the service refused calls (429) and ${stated}: it let ${formatLimit(known.limit, known.windowMs)} through, so no more are made; \`fillrate status\` shows what is learnt from now on`,
-  )
 }

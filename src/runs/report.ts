@@ -2,7 +2,7 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
 import type { FinishedRun } from '../domain/run.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
-import { type CalledEndpoint, type Price, type SpendAmount, sumSpend } from '../domain/spend.ts'
+import { type BilledEndpoint, type Price, type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
@@ -167,7 +167,7 @@ function toRateReport({ rate, isOnlyRun }: EndedRun, spend: readonly EndpointSpe
 }
 
 function countRequests(spend: readonly EndpointSpend[]): RequestCounts {
-  const callsOf = (endpoint: CalledEndpoint): number =>
+  const callsOf = (endpoint: BilledEndpoint): number =>
     spend.find((one) => one.endpoint === endpoint)?.calls ?? 0
   return {
     person: callsOf('person'),

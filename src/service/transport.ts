@@ -234,7 +234,8 @@ export class Transport {
 
   #kindOf(endpoint: ServiceEndpoint): CalledEndpoint {
     const { bulk, companyBulk, poll, company } = this.#service
-    if ([bulk, companyBulk, poll].some((one) => one?.endpoint === endpoint)) return 'bulk'
+    if (endpoint === bulk?.endpoint || endpoint === companyBulk?.endpoint) return 'bulk'
+    if (endpoint === poll?.endpoint) return 'poll'
     return endpoint === company?.endpoint ? 'company' : 'person'
   }
 }

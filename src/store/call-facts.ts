@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { type CallFacts, findSlowness } from '../domain/slowness.ts'
+import { SINGLE_ENDPOINTS } from '../domain/spend.ts'
 import {
   CALL_DURATION_BOUNDS_MS,
   listRequestCounts,
@@ -30,7 +31,7 @@ export async function readCallFacts(
 ): Promise<CallFacts> {
   const counts = await listRequestCounts(db, CALLS_MS)
   const facts: CallFacts = {
-    ended: counts.filter(({ endpoint }) => endpoint !== 'bulk').map(toEndedCalls),
+    ended: counts.filter(isSingleCall).map(toEndedCalls),
     stepMs: REQUEST_COUNT_STEP_MS,
     slots: leaders.some(({ slots }) => slots !== null)
       ? leaders.reduce((sum, { slots }) => sum + (slots ?? 0), 0)
@@ -44,6 +45,9 @@ export async function readCallFacts(
   if (findSlowness({ ...facts, usualMs: 0 }, now) === null) return facts
   return { ...facts, usualMs: await readUsualDuration(db) }
 }
+
+const isSingleCall = ({ endpoint }: RequestCount): boolean =>
+  SINGLE_ENDPOINTS.some((single) => single === endpoint)
 
 const toRate = (status: CallingLeader['status']): number =>
   status?.limit && status.windowMs ? (status.limit * 1_000) / status.windowMs : 0
@@ -73,6 +77,6 @@ async function readUsualDuration(db: Database): Promise<number | null> {
   const usual = sql<{ ms: number | null }>`
     select case when count(*) >= ${MIN_USUAL_STEPS} then percentile_cont(0.25) within group (order by ms) end::float8 as ms
       from (select sum(${busyMs}) / sum(calls) as ms from fillrate.request_counts
-             where endpoint <> 'bulk' and calls > 0 and at < now() - ${intervalSql(IN_QUESTION_MS)} group by at) steps`
+             where endpoint in (${sql.join(SINGLE_ENDPOINTS)}) and calls > 0 and at < now() - ${intervalSql(IN_QUESTION_MS)} group by at) steps`
   return (await readOne(db, usual)).ms
 }

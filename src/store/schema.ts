@@ -8,7 +8,7 @@ import type { RowState } from '../domain/row.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
-import type { CalledEndpoint } from '../domain/spend.ts'
+import type { BilledEndpoint } from '../domain/spend.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import type { ObservationTables } from './observation-tables.ts'
 
@@ -161,7 +161,7 @@ export interface Schema extends ObservationTables {
     run_id: number
     day: Generated<Date>
     source: string
-    endpoint: CalledEndpoint
+    endpoint: BilledEndpoint
     calls: Generated<number>
     retried: Generated<number>
     throttled: Generated<number>

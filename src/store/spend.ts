@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { CalledEndpoint, SpendCounts } from '../domain/spend.ts'
+import type { BilledEndpoint, SpendCounts } from '../domain/spend.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -86,7 +86,7 @@ const COUNTS_SQL = sql`sum(calls)::bigint as calls, sum(retried)::bigint as retr
 
 /** What was requested through an endpoint. */
 export interface EndpointSpend extends SpendCounts {
-  readonly endpoint: CalledEndpoint
+  readonly endpoint: BilledEndpoint
 }
 
 /** What runs have requested, by run and endpoint. Runs that requested nothing are missing. */

@@ -1,5 +1,6 @@
 import {
   type DeliveryCase,
+  isJob,
   PLACEHOLDER_KEY,
   runServiceCases,
   type ServiceCase,
@@ -68,7 +69,7 @@ function findUnreserved(
   { credits }: Readonly<Record<string, unknown>>,
 ): CheckedProblem | null {
   const reserved = Math.max(...Object.values(most))
-  if ('emails' in input || 'jobId' in input || typeof credits !== 'number' || credits <= reserved) return null
+  if (isJob(input) || 'jobId' in input || typeof credits !== 'number' || credits <= reserved) return null
   return {
     place: 'service.credits',
     found: `${credits} credits in the case ${quoteText(name)}, where a lookup reserves ${reserved}`,

@@ -181,11 +181,18 @@ function findInRecords({ person, company, fields, credits }: ServiceDefinition):
   return problems
 }
 
-function findUnusedParts({ bulk, companyBulk, rate, company, person }: ServiceDefinition): CheckedProblem[] {
+function findUnusedParts({
+  bulk,
+  companyBulk,
+  poll,
+  rate,
+  company,
+  person,
+}: ServiceDefinition): CheckedProblem[] {
   const problems: CheckedProblem[] = []
   const limits = typeof rate?.limit === 'object' && !Array.isArray(rate.limit) ? rate.limit : {}
   for (const name of Object.keys(limits))
-    if ({ person, company, bulk: bulk ?? companyBulk }[name] === undefined)
+    if ({ person, company, bulk: bulk ?? companyBulk, poll }[name] === undefined)
       problems.push(
         warning(
           `rate.limit.${name}`,

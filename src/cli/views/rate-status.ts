@@ -1,5 +1,6 @@
 import type { RateReport } from '../../actions/status.ts'
 import type { Field } from './layout.ts'
+import { CHANGE_LIMIT, formatOverstated } from '../../domain/rate-status.ts'
 import { formatCount, formatPercent, relativeTime } from '../../util/format.ts'
 
 export const SHARED_KEY_NOTICE = 'another client uses the same API key; capacity is left for it'
@@ -17,7 +18,14 @@ export function rateStatusFields(status: RateReport | null, now: number): Field[
     throttled > 0 && ['Throttled', `${formatCount(throttled)} calls were answered 429`],
     status.state === 'banned' && ['Banned', BANNED_NOTICE, 'retried with one call from time to time'],
     status.shared_key && SHARED_KEY_FIELD,
+    overstatedField(status),
   ]
+}
+
+function overstatedField({ overstated }: RateReport): Field {
+  if (overstated === null) return null
+  const { limit: calls, window_ms: windowMs, endpoint, granted } = overstated
+  return ['Too high', formatOverstated({ calls, windowMs, endpoint, granted }), CHANGE_LIMIT]
 }
 
 /** Another client uses the key, and what to do about it. */

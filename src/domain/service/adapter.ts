@@ -157,9 +157,12 @@ export interface RateDefinition {
     | ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers'])
   /**
    * Limits that need not be in any header, `60 per minute`: one or several, for all calls together or by endpoint. Calls
-   * keep to them from the first one on. Where headers state a limit too, the stricter one holds.
+   * keep to them from the first one on. Where headers state a limit too, the stricter one holds. Polls of jobs count against
+   * the limit of `bulk`, unless they have one of their own.
    * @example
    * const limit: RateDefinition['limit'] = ['100 per minute', '5000 per day', '50000 per month']
+   * @example
+   * const byEndpoint: RateDefinition['limit'] = { person: '60 per minute', bulk: '5 per minute', poll: '15 per minute' }
    */
   readonly limit?: DocumentedLimitTexts | { readonly [Endpoint in CalledEndpoint]?: DocumentedLimitTexts }
 }

@@ -1,4 +1,4 @@
-import type { CalledEndpoint } from '../spend.ts'
+import type { BilledEndpoint, CalledEndpoint } from '../spend.ts'
 import type { RateDefinition } from './adapter.ts'
 
 /** A limit that the service documents and that need not be in any header: this many calls in any window of that length. */
@@ -43,22 +43,27 @@ export function readDocumentedLimits(limit: RateDefinition['limit']): readonly D
       return parsed === null ? [] : [{ ...parsed, endpoint }]
     })
   if (typeof limit === 'string' || isList(limit)) return read(limit, null)
-  return (['person', 'company', 'bulk'] as const).flatMap((endpoint) => read(limit[endpoint] ?? [], endpoint))
+  return (['person', 'company', 'bulk', 'poll'] as const).flatMap((endpoint) =>
+    read(limit[endpoint] ?? [], endpoint),
+  )
 }
 
 const isList = (value: object): value is readonly string[] => Array.isArray(value)
 
-/**
- * How long calls take at the least within these limits, in milliseconds: each window is used up at its start.
- * @param calls by endpoint; polls count against the limits of all calls alone
- */
+/** Which endpoint's limits polls count against: their own, or those of bulk calls if they have none. */
+export const pollsCountAs = (limits: readonly Pick<DocumentedLimit, 'endpoint'>[]): 'poll' | 'bulk' =>
+  limits.some(({ endpoint }) => endpoint === 'poll') ? 'poll' : 'bulk'
+
+/** How long calls take at the least within these limits, in milliseconds: each window is used up at its start. */
 export function leastDurationMs(
   limits: readonly DocumentedLimit[],
-  calls: Readonly<Record<CalledEndpoint | 'polls', number>>,
+  { polls, ...calls }: Readonly<Record<BilledEndpoint | 'polls', number>>,
 ): number {
-  const total = calls.person + calls.company + calls.bulk + calls.polls
+  const total = calls.person + calls.company + calls.bulk + polls
+  const byEndpoint: Record<CalledEndpoint, number> = { ...calls, poll: 0 }
+  byEndpoint[pollsCountAs(limits)] += polls
   const durations = limits.map((limit) => {
-    const counted = limit.endpoint === null ? total : calls[limit.endpoint]
+    const counted = limit.endpoint === null ? total : byEndpoint[limit.endpoint]
     return Math.max(0, Math.ceil(counted / limit.calls) - 1) * limit.windowMs
   })
   return Math.max(0, ...durations)

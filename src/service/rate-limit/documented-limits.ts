@@ -1,4 +1,4 @@
-import type { LimitUsage, WindowUsage } from '../../domain/rate-status.ts'
+import type { LearntUsage, LimitUsage, WindowUsage } from '../../domain/rate-status.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import { padded } from './length-bounds.ts'
@@ -11,6 +11,12 @@ const STORED_PARTS = 24
 
 /** After a note has failed it is tried again this much later, in milliseconds. */
 const RETRY_MS = 500
+
+/** Calls in a row; the latest was answered then. */
+export interface EarlierCalls {
+  readonly at: number
+  readonly calls: number
+}
 
 /** The limits of a limiter, and how they outlive it. */
 export interface DocumentedOptions {
@@ -36,20 +42,50 @@ export class DocumentedLimits {
   readonly #pending = new Map<CalledEndpoint | null, number>()
   readonly #persist: DocumentedOptions['persist']
   readonly #onPersisted: () => void
+  readonly #listLearnt: () => readonly LearntUsage[]
   /** Calls that may be granted before the next note, how many each note adds, and whether one is being stored. */
   #noted = 0
-  readonly #noteSize: number
+  #noteSize = 1
   #isNoting = false
 
-  /** @param onPersisted more may be granted now */
-  constructor({ limits, usage = null, persist }: DocumentedOptions, now: number, onPersisted: () => void) {
+  /**
+   * @param onPersisted more may be granted now
+   * @param listLearnt which limits refusals have shown to be lower
+   */
+  constructor(
+    { limits, usage = null, persist }: DocumentedOptions,
+    now: number,
+    onPersisted: () => void,
+    listLearnt: () => readonly LearntUsage[] = () => [],
+  ) {
     this.limits = limits
     this.#windows = limits.map((limit) => new CallWindow(limit))
     if (usage !== null) for (const window of this.#windows) window.restore(usage, now)
     this.#persist = limits.length === 0 ? undefined : persist
     this.#onPersisted = onPersisted
-    const least = Math.min(...limits.map(({ calls }) => calls))
-    this.#noteSize = Math.max(1, Math.min(500, Math.ceil(least / 8)))
+    this.#listLearnt = listLearnt
+  }
+
+  /** The service has one limit for all calls. */
+  get isOfAll(): boolean {
+    return this.limits.length > 0 && !this.isByEndpoint
+  }
+
+  /** The service limits each endpoint by itself. */
+  get isByEndpoint(): boolean {
+    return this.limits.some(({ endpoint }) => endpoint !== null)
+  }
+
+  /** The limits that count calls of an endpoint; null: those that count all calls. */
+  of(endpoint: CalledEndpoint | null): readonly DocumentedLimit[] {
+    return this.limits.filter((limit) => limit.endpoint === null || limit.endpoint === endpoint)
+  }
+
+  /** The completed calls of an endpoint, as far back as this or its longest window goes. */
+  completedCalls(endpoint: CalledEndpoint | null, windowMs: number): readonly EarlierCalls[] {
+    const windows = this.#counting(endpoint).toSorted((a, b) => a.limit.windowMs - b.limit.windowMs)
+    const covering = windows.find(({ limit }) => limit.windowMs >= windowMs) ?? windows.at(-1)
+    return covering?.calls ?? []
   }
 
   /** How many of `count` calls may be granted now: no more than are noted. */
@@ -64,6 +100,8 @@ export class DocumentedLimits {
   #note(persist: NonNullable<DocumentedOptions['persist']>, now: number): void {
     if (this.#isNoting) return
     this.#isNoting = true
+    const least = Math.min(...[...this.limits, ...this.#listLearnt()].map(({ calls }) => calls))
+    this.#noteSize = Math.max(1, Math.min(500, Math.ceil(least / 8)))
     // What is granted while this is written is in the note before, and in this one.
     void persist(this.usage(now, this.#noted + this.#noteSize))
       .then(
@@ -126,7 +164,9 @@ export class DocumentedLimits {
 
   /** What the next leader has to know. @param reserved calls that may be granted in addition */
   usage(now: number, reserved: number): LimitUsage {
-    return { windows: this.#windows.map((window) => window.store(now)), reserved: this.pending + reserved }
+    const windows = this.#windows.map((window) => window.store(now))
+    const learnt = this.#listLearnt()
+    return { windows, reserved: this.pending + reserved, ...(learnt.length > 0 && { learnt }) }
   }
 
   #addPending(endpoint: CalledEndpoint | null, count: number): void {
@@ -162,6 +202,10 @@ class CallWindow {
       last.at = Math.max(last.at, at)
       last.calls += calls
     }
+  }
+
+  get calls(): readonly EarlierCalls[] {
+    return this.#parts.map(({ at, calls }) => ({ at, calls }))
   }
 
   used(now: number): number {

@@ -1,38 +1,22 @@
-import type { ExhaustedFor, KnownLimit, PreviousLeader } from '../../domain/rate-status.ts'
+import type { ExhaustedFor, KnownLimit, OverstatedLimit } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
-import type { Call } from './call-ledger.ts'
-import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
-import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
+import { DocumentedLimits } from './documented-limits.ts'
+import { EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
 import { ExhaustionRecord, exhaustedForMs } from './exhaustion.ts'
-import { readRateHeaders } from './headers.ts'
 import { RateLimitModel } from './model.ts'
-
-export interface ModelOptions {
-  readonly warm?: KnownLimit | null
-  /** How long the previous leader may have exhausted limits. */
-  readonly exhaustedFor?: ExhaustedFor
-  readonly previous?: PreviousLeader | undefined
-  /**
-   * Persists how long limits may be exhausted, in place of what was persisted before. Without it, the next leader does not
-   * learn that a limit is exhausted.
-   */
-  readonly persistExhaustion?: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
-  /** Limits in addition to those that headers state; the stricter one holds. Default: none. */
-  readonly documented?: DocumentedOptions
-  /** More may be granted now. */
-  readonly onPersisted: () => void
-  readonly now: () => number
-}
+import type { CountedCall, ModelOptions } from './model-options.ts'
+import {
+  findLeast,
+  findUnconcerned,
+  findWorstOverstated,
+  listLearnt,
+  type OwnedModel,
+  prepareModel,
+} from './refused-limits.ts'
 
 /** A limit as far as it is known, and what is persisted of it for the next leader. */
 type CountedLimit = ExhaustionRecord<RateLimitModel>
-
-/** A call in flight, as each limit counts it that it may be counted against. */
-export interface CountedCall {
-  readonly position: CallPosition
-  readonly parts: { readonly model: RateLimitModel; readonly call: Call }[]
-}
 
 type Endpoint = CalledEndpoint | null
 
@@ -70,12 +54,20 @@ export class EndpointModels {
     const { warm, exhaustedFor = {}, previous, documented = { limits: [] }, onPersisted } = options
     const { all, ...own } = exhaustedFor
     const now = options.now()
-    this.documented = new DocumentedLimits(documented, now, onPersisted)
+    this.documented = new DocumentedLimits(documented, now, onPersisted, () =>
+      listLearnt(this.#owned, this.documented),
+    )
     const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
     this.#account = this.#open(new RateLimitModel(warm, until(all), previous), until(all))
-    for (const [endpoint, forMs] of Object.entries(own) as [CalledEndpoint, number][]) {
+    this.#prepare(null, this.#account.model)
+    const learnt = this.documented.isByEndpoint ? (documented.usage?.learnt ?? []) : []
+    const known = [...(Object.keys(own) as CalledEndpoint[]), ...learnt.flatMap((one) => one.endpoint ?? [])]
+    for (const endpoint of new Set(known)) {
+      const forMs = own[endpoint]
+      const model = new RateLimitModel(null, until(forMs))
+      this.#prepare(endpoint, model)
       this.#called.add(endpoint)
-      this.#own.set(endpoint, this.#open(new RateLimitModel(null, until(forMs)), until(forMs)))
+      this.#own.set(endpoint, this.#open(model, until(forMs)))
     }
   }
 
@@ -86,9 +78,12 @@ export class EndpointModels {
 
   /** The limit to report: of several the least. */
   get reported(): RateLimitModel {
-    const limitOf = ({ limit }: RateLimitModel): number => limit ?? Number.POSITIVE_INFINITY
-    const models = this.#account === null ? this.#models : [this.#account.model]
-    return models.reduce((least, model) => (limitOf(model) < limitOf(least) ? model : least))
+    return findLeast(this.#account?.model, this.#models, this.documented)
+  }
+
+  /** What the description states and the service does not grant; null: nothing. */
+  get overstated(): OverstatedLimit | null {
+    return findWorstOverstated(this.#owned, this.documented)
   }
 
   /** Calls are granted or in flight. */
@@ -205,24 +200,13 @@ export class EndpointModels {
   answered(counted: CountedCall, answer: AnswerHead, now: number): void {
     if (answer.status === 429) this.throttled++
     let stated: StatedUsage | null = null
-    const ignoring = this.#isOfOwnLimit(counted, answer, now) ? this.#account?.model : null
+    const own = this.#own.get(counted.position.endpoint)?.model
+    const counting = { account: this.#account?.model, own, all: this.#models }
+    const ignoring = findUnconcerned(counting, this.documented, answer, now)
     for (const { model, call } of counted.parts)
       if (model === ignoring) model.lost(call, now)
       else stated = model.answered(call, answer, now)
     this.#complete(counted, stated, now)
-  }
-
-  /**
-   * An endpoint states less than the limit of all, and has never stated that one: it may be the endpoint's own limit. To
-   * take it for a cut would hold up all calls until its Reset.
-   */
-  #isOfOwnLimit({ position }: CountedCall, { headers }: AnswerHead, now: number): boolean {
-    const own = this.#own.get(position.endpoint)?.model
-    if (this.#account === null || own === undefined) return false
-    const limits = [...this.#own.values()].map(({ model }) => model.limit ?? 0)
-    const ofAll = this.#account.model.limit ?? Math.max(...limits)
-    const { limit } = readRateHeaders(headers, now)
-    return limit !== null && limit < ofAll && own.limit !== ofAll
   }
 
   #complete(counted: CountedCall, stated: StatedUsage | null, now: number): void {
@@ -248,16 +232,17 @@ export class EndpointModels {
     const known = this.#account
     this.#called.add(endpoint)
     this.#trialCalls = 0
+    // While it is the only one, its limit is that of all.
+    if (first === undefined && known !== null) this.#prepare(endpoint, known.model)
     if (first === undefined) return
     this.#evidence.forget()
-    if (!this.#own.has(first) && known !== null) {
+    // What counts all calls goes on doing so, if nothing but the description says that there is one limit for all.
+    const isOfAll = known?.model.limit === null && this.documented.isOfAll
+    if (!this.#own.has(first) && known !== null && !isOfAll) {
       const { limit, windowMs } = known.model
       const warm = limit === null ? null : { limit, windowMs, observedAt: now }
       // What is persisted holds for both.
-      this.#account = this.#open(
-        this.#createAdopting(() => true, warm, now),
-        known.until,
-      )
+      this.#account = this.#open(this.#createAdopting('all', warm, now), known.until)
       this.#own.set(first, known)
       known.model.calls.release(this.#granted.get(endpoint) ?? 0)
     }
@@ -268,17 +253,31 @@ export class EndpointModels {
   #adoptOwn(now: number): void {
     for (const endpoint of this.#called)
       if (!this.#own.has(endpoint))
-        this.#own.set(endpoint, this.#open(this.#createAdopting((one) => one === endpoint, null, now)))
+        this.#own.set(endpoint, this.#open(this.#createAdopting(endpoint, null, now)))
   }
 
-  /** A model that counts what is granted or in flight to some endpoints. */
-  #createAdopting(isCounted: (endpoint: Endpoint) => boolean, warm: KnownLimit | null, now: number) {
+  /** A model that counts what is granted or in flight to an endpoint, or to all. */
+  #createAdopting(owner: Endpoint | 'all', warm: KnownLimit | null, now: number): RateLimitModel {
+    const isCounted = (endpoint: Endpoint): boolean => owner === 'all' || endpoint === owner
     const model = new RateLimitModel(warm)
+    this.#prepare(owner === 'all' ? null : owner, model)
     for (const { position, parts } of this.#inFlight)
       if (isCounted(position.endpoint)) parts.push({ model, call: model.sent(position.sentAt) })
     for (const [endpoint, count] of this.#granted)
       if (isCounted(endpoint) && count > 0) model.grant(count, now)
     return model
+  }
+
+  #prepare(endpoint: Endpoint, model: RateLimitModel): void {
+    const { documented, now } = this.#options
+    prepareModel([endpoint, model], this.documented, documented?.usage?.learnt ?? [], now())
+  }
+
+  /** Each model with the endpoint whose calls it counts: while one alone was called, that of all calls is its own. */
+  get #owned(): OwnedModel[] {
+    const isOnly = this.documented.isByEndpoint && this.#called.size === 1 && this.#own.size === 0
+    const [only = null] = isOnly ? this.#called : []
+    return this.#stated().map(([endpoint, { model }]) => [endpoint ?? only, model])
   }
 
   /** @param until the persisted time until which the limit may be exhausted */

@@ -1,6 +1,7 @@
 import Bottleneck from 'bottleneck'
 import type { CalledEndpoint } from '../../domain/spend.ts'
-import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
+import { EndpointModels } from './endpoint-models.ts'
+import type { ModelOptions } from './model-options.ts'
 import type { Priority } from '../../domain/run.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire } from './permits.ts'
 import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'

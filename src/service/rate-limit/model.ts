@@ -7,11 +7,12 @@ import type { StatedUsage } from './endpoint-evidence.ts'
 import { GrantPolicy } from './grant-policy.ts'
 import { HeaderEvidence, isClientError, usedFromHeaders } from './header-evidence.ts'
 import { parseRetryAfter, readRateHeaders, type Headers, type RateHeaders } from './headers.ts'
+import type { LearntLimit } from './learnt-limit.ts'
 import { padded } from './length-bounds.ts'
 import { ClockOffset, ResetTimer } from './reset-timer.ts'
 import { SharedKeyDetector } from './shared-key.ts'
 import { stallReason, type RateLimitState } from './state.ts'
-import { type LearntLimit, UnstatedLimit } from './unstated-limit.ts'
+import { UnstatedLimit } from './unstated-limit.ts'
 import { WindowModels } from './window-models.ts'
 
 /** Without a Reset the limit counts as exhausted for at most this time, in milliseconds. */
@@ -31,7 +32,7 @@ export class RateLimitModel {
   limit: number | null = null
   readonly calls = new CallLedger()
   readonly #clock = new ClockOffset()
-  readonly #unstated = new UnstatedLimit(this.calls)
+  readonly unstated = new UnstatedLimit(this.calls)
   readonly #cooldown = new Cooldown()
   readonly #reset = new ResetTimer(this.#clock)
   readonly #shared = new SharedKeyDetector()
@@ -55,13 +56,13 @@ export class RateLimitModel {
         models: this.models,
         capacity: this.#capacity,
         cooldown: this.#cooldown,
-        unstated: this.#unstated,
+        unstated: this.unstated,
         reset: this.#reset,
         coverage: this.#headers.coverage,
       },
       warm?.windowMs ?? null,
     )
-    if (warm !== null) this.#unstated.slowStart.capAt(warm.limit)
+    if (warm !== null) this.unstated.slowStart.capAt(warm.limit)
     if (exhaustedUntil !== null) this.#cooldown.waitUntil(exhaustedUntil)
     if (previous.wasBanned) this.#cooldown.inheritBan()
     if (previous.wasShared) this.#shared.inherit()
@@ -70,7 +71,7 @@ export class RateLimitModel {
   state(now: number): RateLimitState {
     if (this.#cooldown.isBan) return 'banned'
     if (this.#cooldown.isActive(now)) return 'cooldown'
-    if (this.limit === null) return this.#unstated.state
+    if (this.limit === null) return this.unstated.state
     const { length, isFixed, isRolling } = this.models.estimate
     if (!Number.isFinite(length)) return 'calibrating'
     if (isFixed) return 'fixed_window'
@@ -92,7 +93,7 @@ export class RateLimitModel {
 
   /** What refusals have shown; null if nothing was refused, or if a header states the limit. */
   get learnt(): LearntLimit | null {
-    return this.limit === null ? this.#unstated.known : null
+    return this.limit === null ? this.unstated.known : null
   }
 
   /** 429s seen. */
@@ -118,7 +119,7 @@ export class RateLimitModel {
   /** Calls charged to the current window. */
   windowUsed(now: number): number {
     const { length, isFixed } = this.models.estimate
-    if (this.learnt !== null) return this.learnt.calls - this.#unstated.left(this.learnt, now)
+    if (this.learnt !== null) return this.learnt.calls - this.unstated.left(this.learnt, now)
     if (this.limit === null || !Number.isFinite(length)) return this.calls.outstanding
     this.#capacity.advanceWindow(this.limit, now)
     if (isFixed) return this.models.window.charged + this.calls.outstanding
@@ -129,7 +130,7 @@ export class RateLimitModel {
   /** When more calls are possible by the passing of time, on our clock. */
   nextWindowAt(now: number): number | null {
     if (this.#cooldown.isActive(now)) return this.#cooldown.until
-    if (this.limit === null) return this.learnt && this.#unstated.nextAt(now)
+    if (this.limit === null) return this.learnt && this.unstated.nextAt(now)
     if (this.windowMs === null) return this.#reset.latestReset
     return this.models.estimate.isFixed
       ? this.#capacity.windowEnd
@@ -160,7 +161,7 @@ export class RateLimitModel {
     if (!this.models.onDemand(isWanted, now, this.#reset.furthest)) return
     this.#policy.onIdle()
     this.#reset.onIdle()
-    this.#unstated.onIdle()
+    this.unstated.onIdle()
   }
 
   /**
@@ -203,7 +204,7 @@ export class RateLimitModel {
     this.#capacity.advanceWindow(this.limit, now)
     const call = this.calls.send(now, this.models.window, this.#capacity.tracker.allowed)
     this.models.window.onSent(call)
-    if (this.limit === null) this.#unstated.onSent(call, now)
+    if (this.limit === null) this.unstated.onSent(call, now)
     return call
   }
 
@@ -254,7 +255,7 @@ export class RateLimitModel {
       tracker.record(call, rate.remaining, now)
     }
     ramp.onCompleted(call, rate.remaining !== null)
-    if (this.limit === null) this.#unstated.onAccepted(call, now)
+    if (this.limit === null) this.unstated.onAccepted(call, now)
     return credible.limit === null ? null : { limit: credible.limit, used: result.used }
   }
 
@@ -302,8 +303,9 @@ export class RateLimitModel {
     if (this.limit !== null && isNew && this.#headers.decrease.isVisibleTo(call))
       this.models.onRejected(call, this.limit, now)
     if (this.#shared.isDetected || this.learnt !== null) this.#cooldown.limitRejections()
-    if (this.limit === null) this.#unstated.onRejected(retryAfter && now + retryAfter, now)
-    else this.models.window.exhaust(this.limit)
+    if (this.limit !== null) return this.models.window.exhaust(this.limit)
+    this.unstated.onRejected(retryAfter === null ? null : now + retryAfter, now)
+    if (retryAfter === null) this.#cooldown.waitUntil(this.unstated.pauseUntil(now, this.#cooldown.until))
   }
 
   #retryAfter(headers: Headers, now: number): number | null {

@@ -51,6 +51,7 @@ export function reportRate(
     stallReason: describeStall(models, waiting, binding, now),
     throttled: models.throttled,
     sharedKey: model.isShared,
+    overstated: models.overstated,
   }
 }
 

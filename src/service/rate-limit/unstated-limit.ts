@@ -1,13 +1,9 @@
 import type { Call, CallLedger } from './call-ledger.ts'
+import type { EarlierCalls } from './documented-limits.ts'
+import { correctGuess, fitToDocumented, type LearntLimit, spanLimit, tighten } from './learnt-limit.ts'
 import { padded } from './length-bounds.ts'
 import { SlowStart } from './slow-start.ts'
 import type { RateLimitState } from './state.ts'
-
-/** At most this number of calls in any span of this length. */
-export interface LearntLimit {
-  readonly calls: number
-  readonly windowMs: number
-}
 
 /** A probe comes this long after a refusal at the earliest, and twice as late after each probe that was refused. */
 const FIRST_PROBE_MS = 10_000
@@ -17,10 +13,22 @@ const LAST_PROBE_MS = 60 * 60_000
 const FIRST_SHARE = 1 / 4
 const LEAST_SHARE = 1 / 20
 
+/** The first call more that is accepted raises the number by this share, and each next one by twice as much, up to the most. */
+const FIRST_RISE = 1 / 16
+const MOST_RISE = 1 / 2
+
+/** Calls that were not let through before are made with this share of the calls in flight: few of them may be refused. */
+const UNPROVEN_SHARE = 1 / 8
+
 /** A shorter span counts as proven after this number of them: windows on the clock refuse the calls of a later one. */
 const TRIAL_SPANS = 4
 
-/** After a refusal one call is in flight for this long, in milliseconds. */
+/** A documented window is given up after more refusals in a row than these that come a few windows after the one before. */
+const MOST_DOUBTS = 3
+const LEAST_DOUBT_SPANS = 1.2
+const DOUBT_SPANS = 4
+
+/** After a refusal, not of a probe of a documented window, one call is in flight for this long, in milliseconds. */
 const CAREFUL_MS = 10_000
 
 /** Calls in flight, as a multiple of what is in flight if they were spread over it. */
@@ -33,24 +41,31 @@ interface Pause {
   until: number | null
   /** A probe was refused, which says nothing about what was known before. */
   readonly isOfProbe: boolean
+  /** What was known when the call was refused. */
+  readonly known: LearntLimit | null
 }
 
 /**
  * A limit that no header states, as refusals show it. From the end of one pause to the end of the next lies at least a
  * whole window; what was accepted between them is let through in any span of that length, in whatever way the service
- * counts. Refusals only ever tighten it, and probes, one call at a time, widen it.
+ * counts. Refusals only ever tighten it, and probes widen it. Where the service documents a window, that is the first guess of
+ * its length.
  */
 export class UnstatedLimit {
   readonly slowStart = new SlowStart()
   /** Null while nothing was refused. */
   known: LearntLimit | null = null
-  /** What is known without the shorter span that is on trial. */
+  readonly #guesses = new Map<number, number>()
+  #doubts = 0
+  /** What is known without what is on trial until `#trialUntil`. */
   #proven: LearntLimit | null = null
+  #trialUntil = 0
   /** When the first call that was accepted after the latest pause was sent, and how many were accepted since. */
   #since: number | null = null
   #accepted = 0
   #pause: Pause | null = null
   #refusedAt: number[] = []
+  #carefulUntil = 0
   #answeredAt = 0
   /** How long a call takes, in milliseconds. */
   #latency = 0
@@ -58,8 +73,11 @@ export class UnstatedLimit {
   #probe: { readonly call: Call; readonly limit: LearntLimit } | null = null
   #probeAt = 0
   #probeMs = FIRST_PROBE_MS
+  #rise = FIRST_RISE
   #share = FIRST_SHARE
   #isShorterNext = true
+  /** The oldest first. */
+  #earlier: readonly EarlierCalls[] = []
   readonly #ledger: CallLedger
 
   constructor(ledger: CallLedger) {
@@ -69,6 +87,19 @@ export class UnstatedLimit {
   get state(): RateLimitState {
     if (this.known !== null) return 'learnt'
     return this.slowStart.isUnlimited ? 'unlimited' : 'cold'
+  }
+
+  /** The service documents windows of these lengths. */
+  document(lengths: readonly number[]): void {
+    for (const windowMs of lengths) this.#guesses.set(windowMs, Number.POSITIVE_INFINITY)
+  }
+
+  /** An earlier leader has learnt it. @param earlier what was called before this leader */
+  restore(limit: LearntLimit, earlier: readonly EarlierCalls[], now: number): void {
+    this.#know(limit)
+    this.#ledger.rememberFor(limit.calls)
+    this.#earlier = earlier.toSorted((a, b) => a.at - b.at)
+    this.#probeAt = now + FIRST_PROBE_MS
   }
 
   /**
@@ -81,25 +112,36 @@ export class UnstatedLimit {
     if (known === null) return Math.max(0, this.slowStart.allowed - pending)
     const left = this.left(known, now)
     if (left < 1) return left === 0 && this.#probe === null && now >= this.#probeDueAt(known, now) ? 1 : 0
-    const isCareful = now < (this.#refusedAt.at(-1) ?? 0) + CAREFUL_MS
-    const spread = isCareful ? 0 : (HASTE * known.calls * this.#latency) / known.windowMs
-    const most = Math.max(1, Math.round(spread))
+    const spread = now < this.#carefulUntil ? 0 : (HASTE * known.calls * this.#latency) / known.windowMs
+    const most = Math.max(1, Math.round(spread * (this.#isUnproven(known, left) ? UNPROVEN_SHARE : 1)))
     return Math.max(0, Math.min(left, most - pending, Math.ceil((left - pending) / 2)))
   }
 
   /** How many calls the span that ends now has left. Refused calls hold no place in it. */
   left({ calls, windowMs }: LearntLimit, now: number): number {
-    return this.#ledger.remainingWithin(calls + this.#refusedWithin(windowMs, now), windowMs, now)
+    const all = this.#ledger.remainingWithin(calls + this.#refusedWithin(windowMs, now), windowMs, now)
+    return all - this.#earlierSince(now - padded(windowMs))
   }
 
   /** When `grantable` may rise by the passing of time. */
   nextAt(now: number): number | null {
     if (this.known === null) return this.#ledger.grantsExpireAt
-    const carefulUntil = (this.#refusedAt.at(-1) ?? 0) + CAREFUL_MS
     const probeAt = this.#probe === null ? this.#probeDueAt(this.known, now) : now
-    const times = [this.#leavesAt(this.known, now), probeAt, carefulUntil].filter((at) => at > now)
+    const times = [this.#leavesAt(this.known, now), probeAt, this.#carefulUntil].filter((at) => at > now)
     const next = Math.min(...times)
     return Number.isFinite(next) ? next : this.#ledger.grantsExpireAt
+  }
+
+  /**
+   * Until when to wait after a refusal that states no time, and not only until the pause ends: the documented window that the
+   * calls are in ends after that, and before the pause after the next one does.
+   */
+  pauseUntil(now: number, pauseEnd: number): number {
+    const since = this.#since
+    if (since === null) return pauseEnd
+    const ends = [...this.#guesses.keys()].map((windowMs) => since + padded(windowMs) + 2 * this.#latency)
+    const latest = now + 3 * (pauseEnd - now)
+    return ends.find((end) => end > pauseEnd && end < latest) ?? pauseEnd
   }
 
   onSent(call: Call, now: number): void {
@@ -107,8 +149,10 @@ export class UnstatedLimit {
     const { calls, windowMs } = this.known
     const limit = this.#isProbeShorter(this.known, now)
       ? { calls, windowMs: windowMs - (this.#leavesAt(this.known, now) - now) }
-      : { calls: calls + 1, windowMs }
+      : { calls: calls + (this.#isGuess ? Math.max(1, Math.round(calls * this.#rise)) : 1), windowMs }
     this.#probe = { call, limit }
+    // All of it was let through.
+    this.#proven = this.known
   }
 
   onAccepted(call: Call, now: number): void {
@@ -124,14 +168,16 @@ export class UnstatedLimit {
   /** @param until when calls go on, as the refusal states it; null: it does not */
   onRejected(until: number | null, now: number): void {
     this.slowStart.onRejected(this.#ledger.outstanding + 1)
-    const oldest = now - 2 * (this.known?.windowMs ?? LAST_PROBE_MS)
+    const oldest = now - 2 * Math.max(this.known?.windowMs ?? 0, LAST_PROBE_MS)
     this.#refusedAt = [...this.#refusedAt.filter((at) => at > oldest), now]
-    const isOnTrial = this.#proven !== this.known && now < this.#probeAt
+    const isOnTrial = this.#proven !== this.known && now < this.#trialUntil
     const isOfProbe = this.#probe !== null || isOnTrial
     if (isOfProbe) this.#onProbeRejected()
+    const isOfGuess = this.#isGuess && (isOfProbe || this.#pause?.isOfProbe === true)
+    if (!isOfGuess) this.#carefulUntil = now + CAREFUL_MS
     if (this.#pause === null) {
+      this.#pause = { since: now, until, isOfProbe, known: this.known }
       if (this.known !== null && !isOfProbe) this.#know(this.#letThrough(this.known, now))
-      this.#pause = { since: now, until, isOfProbe }
     } else this.#pause.until = until
     this.#probeAt = now + this.#probeMs
   }
@@ -147,6 +193,17 @@ export class UnstatedLimit {
     this.#proven = limit
   }
 
+  /** What is known has a documented window. */
+  get #isGuess(): boolean {
+    return this.known !== null && this.#guesses.has(this.known.windowMs)
+  }
+
+  /** The next call is none of those that were let through before. */
+  #isUnproven({ calls, windowMs }: LearntLimit, left: number): boolean {
+    const proven = this.#proven
+    return proven !== null && proven.windowMs === windowMs && left <= calls - proven.calls
+  }
+
   /** If most calls were made lately, their number was too high, and not the span too short. */
   #letThrough(known: LearntLimit, now: number): LearntLimit {
     const { calls, windowMs } = known
@@ -154,32 +211,63 @@ export class UnstatedLimit {
     return { calls: Math.max(1, Math.min(calls - this.left(known, now), calls - 1)), windowMs }
   }
 
-  #onPauseEnd({ until, isOfProbe }: Pause, sentAt: number): void {
+  #onPauseEnd({ since: refusedAt, until, isOfProbe, known }: Pause, sentAt: number): void {
     const [accepted, since] = [this.#accepted, this.#since]
     const at = Math.min(sentAt, until ?? sentAt)
     this.#pause = null
     this.#since = at
     this.#accepted = 0
     if (since === null || accepted === 0 || isOfProbe) return
-    const limit = tighten(this.known, { calls: accepted, windowMs: Math.max(1, at - since) })
+    const span = {
+      accepted,
+      busyMs: refusedAt - since,
+      pauseMs: Math.max(0, at - refusedAt),
+      acceptedWithin: (ms: number) => this.#acceptedSince(refusedAt - ms),
+    }
+    const corrected = correctGuess(known, span, this.#guesses)
+    if (corrected !== null) this.#doubtGuess(corrected, at - since)
+    const isHeld = corrected !== null && this.#guesses.has(corrected.windowMs)
+    const limit = isHeld
+      ? corrected
+      : fitToDocumented(tighten(this.known, spanLimit(span)), known, span, this.#guesses)
+    if (this.#guesses.has(limit.windowMs)) this.#guesses.set(limit.windowMs, limit.calls)
     this.#know(limit)
+    // A probe of what was known before shows nothing any more.
+    this.#probe = null
     this.#ledger.rememberFor(limit.calls)
     this.#probeAt = sentAt + Math.max(this.#probeMs, limit.windowMs)
+  }
+
+  /** A number is found with few refusals. If they go on, the window is another one. */
+  #doubtGuess({ windowMs }: LearntLimit, heldMs: number): void {
+    if (heldMs > DOUBT_SPANS * windowMs) this.#doubts = 0
+    else if (heldMs > LEAST_DOUBT_SPANS * windowMs) this.#doubts++
+    if (this.#doubts > MOST_DOUBTS) this.#guesses.delete(windowMs)
+  }
+
+  /** Of this leader and of earlier ones, without the call that has just ended the pause. */
+  #acceptedSince(since: number): number {
+    const refused = this.#refusedAt.filter((at) => at >= since).length
+    return this.#ledger.completedSince(since) + this.#earlierSince(since) - refused - 1
   }
 
   #onProbeAccepted(limit: LearntLimit, now: number): void {
     const isShorter = limit.calls === this.known?.calls
     this.#probe = null
-    if (!isShorter) this.#proven = limit
+    if (!isShorter && this.#isGuess) this.#rise = Math.min(MOST_RISE, this.#rise * 2)
+    else if (!isShorter) this.#proven = limit
     this.known = limit
     this.#probeAt = now + (isShorter ? TRIAL_SPANS : 1) * limit.windowMs
+    this.#trialUntil = isShorter ? this.#probeAt : Number.POSITIVE_INFINITY
   }
 
   #onProbeRejected(): void {
-    const isShorter = this.#probe === null || this.#probe.limit.calls === this.known?.calls
+    const former = this.#probe?.limit ?? this.#proven
+    const isShorter = former?.windowMs !== this.known?.windowMs
     if (this.#probe === null) this.known = this.#proven
     if (isShorter) this.#share /= 2
     this.#isShorterNext = !isShorter && this.#share > LEAST_SHARE
+    this.#rise = FIRST_RISE
     this.#probeMs = Math.min(LAST_PROBE_MS, this.#probeMs * 2)
     this.#probe = null
   }
@@ -199,27 +287,25 @@ export class UnstatedLimit {
     return leavesAt - at > (windowMs * this.#share) / 2 ? at : Number.POSITIVE_INFINITY
   }
 
-  /** Both kinds take turns; one of a shorter span that does not become possible is left out. */
+  /** Both kinds take turns; one of a shorter span that does not become possible is left out, and so is one of a documented span. */
   #isProbeShorter({ windowMs }: LearntLimit, now: number): boolean {
-    return this.#isShorterNext && now < this.#probeAt + 2 * windowMs
+    return this.#isShorterNext && now < this.#probeAt + 2 * windowMs && !this.#guesses.has(windowMs)
   }
 
   #leavesAt({ calls, windowMs }: LearntLimit, now: number): number {
     const within = calls + this.#refusedWithin(windowMs, now)
-    return this.#ledger.nextLeavesAt(within, windowMs, now) ?? Number.POSITIVE_INFINITY
+    const earlier = this.#earlier.find(({ at }) => at + padded(windowMs) > now)
+    return Math.min(
+      this.#ledger.nextLeavesAt(within, windowMs, now) ?? Number.POSITIVE_INFINITY,
+      earlier === undefined ? Number.POSITIVE_INFINITY : earlier.at + padded(windowMs),
+    )
   }
 
   #refusedWithin(windowMs: number, now: number): number {
-    const kept = this.#refusedAt.findIndex((at) => at + padded(windowMs) > now)
-    return kept === -1 ? 0 : this.#refusedAt.length - kept
+    return this.#refusedAt.length - 1 - this.#refusedAt.findLastIndex((at) => at + padded(windowMs) <= now)
   }
-}
 
-/** The slower of both, in as few calls at once; one call less where what was measured does not explain the refusal. */
-export function tighten(known: LearntLimit | null, measured: LearntLimit): LearntLimit {
-  if (known === null) return measured
-  const calls = Math.min(known.calls, measured.calls)
-  const windowMs = calls * Math.max(known.windowMs / known.calls, measured.windowMs / measured.calls)
-  const isTighter = calls < known.calls || windowMs > known.windowMs * (1 + 1 / known.calls)
-  return isTighter ? { calls, windowMs } : { ...known, calls: Math.max(1, known.calls - 1) }
+  #earlierSince(since: number): number {
+    return this.#earlier.reduce((sum, { at, calls }) => (at > since ? sum + calls : sum), 0)
+  }
 }

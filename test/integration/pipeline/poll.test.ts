@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { RateDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobProgress } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
@@ -53,12 +54,17 @@ const readJob = async (key: string) => {
 }
 
 /** Polls once. @param fetchJob what the service answers */
-function poll(fetchJob: (jobId: string) => Promise<JobProgress>) {
+function poll(
+  fetchJob: (jobId: string) => Promise<JobProgress>,
+  limit?: RateDefinition['limit'],
+  endpoints: unknown[] = [],
+) {
   polledAt = Date.now()
   const service = {
     name: 'Acme',
     person: { path: '/' },
     poll: { path: '/jobs/{job_id}', after: '10s' },
+    ...(limit !== undefined && { rate: { limit } }),
   } as const
   const deps = {
     db: database.db,
@@ -69,8 +75,10 @@ function poll(fetchJob: (jobId: string) => Promise<JobProgress>) {
     policy: { callTimeoutMs: 1_000, attempts: 5 },
     breaker: { state: 'closed', nextProbeAt: null, execute: <T>(act: () => Promise<T>) => act() },
     limiter: {
-      acquire: (count: number) =>
-        Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} }),
+      acquire: (count: number, _priority: unknown, _signal: unknown, endpoint: unknown) => {
+        endpoints.push(endpoint)
+        return Promise.resolve({ count, use: () => ({ end: () => {} }), release: () => {} })
+      },
     },
     client: {
       callsAllowedByKeys: Number.POSITIVE_INFINITY,
@@ -148,4 +156,13 @@ test('what is not ready, or fails, is fetched again later each time, and once mo
   await poll(answer)
   expect(await readJob(slow)).toMatchObject({ seconds: null })
   expect(await poll(answer)).toMatchObject({ polled: 0 })
+})
+
+test('a poll counts against its own limit, or against that of bulk calls', async () => {
+  const endpoints: unknown[] = []
+  for (const limit of [undefined, '60 per minute', { bulk: '5 per minute' }, { poll: '15 per minute' }]) {
+    await insertJob(`limited by ${JSON.stringify(limit)}`)
+    await poll(async () => RESULTS, limit, endpoints)
+  }
+  expect(endpoints).toEqual(['bulk', 'bulk', 'bulk', 'poll'])
 })

@@ -2,6 +2,7 @@ import type { LimitUsage } from '../../../src/domain/rate-status.ts'
 import type { DocumentedLimit } from '../../../src/domain/service/documented-limit.ts'
 import { DocumentedLimits } from '../../../src/service/rate-limit/documented-limits.ts'
 import { RateLimitModel } from '../../../src/service/rate-limit/model.ts'
+import { listLearnt, prepareModel } from '../../../src/service/rate-limit/refused-limits.ts'
 import { EventQueue } from './event-queue.ts'
 import { seeded } from './random.ts'
 import { SimulatedService } from './service.ts'
@@ -98,8 +99,17 @@ export function simulate(settings: SimulationSettings): Outcome {
   const { documented = [], restarts = [], usedBefore, warm = null } = settings
   if (usedBefore !== undefined) service.useBefore(usedBefore.calls, start - usedBefore.ms, start)
   let model = new RateLimitModel(warm)
-  const createLimits = (usage: LimitUsage | null) =>
-    new DocumentedLimits({ limits: documented, usage }, queue.now, () => {})
+  const createLimits = (usage: LimitUsage | null): DocumentedLimits => {
+    const options = { limits: documented, usage }
+    const created: DocumentedLimits = new DocumentedLimits(
+      options,
+      queue.now,
+      () => {},
+      () => listLearnt([[null, model]], created),
+    )
+    prepareModel([null, model], created, usage?.learnt ?? [], queue.now)
+    return created
+  }
   let limits = createLimits(null)
   /** Calls of leaders that are gone: their answers reach nobody. */
   let leader = 0

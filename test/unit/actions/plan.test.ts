@@ -143,13 +143,15 @@ describe('call estimates match the calls of a run', () => {
       bulk: 3 + 1,
     })
   })
-  test('polls take their share of a limit of all calls, and the last job its time', () => {
+  test('polls take their share of a limit of all calls or of bulk calls, and the last job its time', () => {
     const calls = { person: 0, company: 0, bulk: 90, polls: 90, total: 180 }
     const limits = { knownLimit: null, documented: readDocumentedLimits('60 per minute') }
     expect(estimateTime(calls, 0, { ...limits, firstPollMs: 10_000 }).ms).toBe(120_000)
     expect(estimateTime(calls, 0, { ...limits, firstPollMs: 600_000 }).ms).toBe(600_000)
     const ofBulk = { ...limits, documented: readDocumentedLimits({ bulk: '60 per minute' }) }
-    expect(estimateTime(calls, 0, { ...ofBulk, firstPollMs: 10_000 }).ms).toBe(60_000)
+    expect(estimateTime(calls, 0, { ...ofBulk, firstPollMs: 10_000 }).ms).toBe(120_000)
+    const ofPolls = readDocumentedLimits({ bulk: '60 per minute', poll: '15 per minute' })
+    expect(estimateTime(calls, 0, { ...limits, documented: ofPolls, firstPollMs: 10_000 }).ms).toBe(300_000)
     const none = { knownLimit: null, documented: [], firstPollMs: 10_000 }
     expect(estimateTime(calls, 0, none).ms).toBeNull()
   })

@@ -66,6 +66,7 @@ test('a series exists before its first event', async () => {
   })
   for (const line of [
     'fillrate_requests_total{endpoint="bulk",status="202"} 0',
+    'fillrate_requests_total{endpoint="poll",status="200"} 0',
     'fillrate_requests_total{endpoint="person",status="401"} 0',
     'fillrate_request_duration_seconds_bucket{endpoint="company",le="+Inf"} 0',
     'fillrate_request_duration_seconds_count{endpoint="company"} 0',

@@ -33,7 +33,7 @@ describe('withGrantedCalls', () => {
     const slots = new PrioritySemaphore(4)
     slots.take(3, 'normal')
     const { open, started, call } = createCalls()
-    const options = { wanted: 6, priority: 'normal', signal } as const
+    const options = { wanted: 6, endpoint: 'bulk', priority: 'normal', signal } as const
     const made = withGrantedCalls({ limiter, slots }, options, ({ each }) => each([1, 2, 3, 4, 5, 6], call))
     await settle()
     expect(started()).toBe(1)
@@ -59,10 +59,34 @@ describe('withGrantedCalls', () => {
     expect(slots.free('normal')).toBe(4)
   })
 
+  it('holds no slot while it waits for permits, which may take a minute', async () => {
+    const slots = new PrioritySemaphore(1)
+    const waiting = Promise.withResolvers<void>()
+    const endpoints: unknown[] = []
+    const slow = {
+      acquire: async (count: number, _priority: unknown, _signal: unknown, endpoint: unknown) => {
+        endpoints.push(endpoint)
+        await waiting.promise
+        return limiter.acquire(count, 'normal')
+      },
+    } as unknown as CallDeps['limiter']
+    const options = { wanted: 2, endpoint: 'poll', priority: 'normal', signal } as const
+    const made = withGrantedCalls({ limiter: slow, slots }, options, ({ each }) => each([1], settle))
+    await settle()
+    // A call of another endpoint goes on.
+    expect(slots.take(1, 'normal')).toBe(1)
+    waiting.resolve()
+    await settle()
+    slots.release(1)
+    expect(await made).toHaveLength(1)
+    expect(endpoints).toEqual(['poll'])
+    expect(slots.free('normal')).toBe(1)
+  })
+
   it('gives all slots back when a call throws', async () => {
     const slots = new PrioritySemaphore(2)
     slots.take(1, 'normal')
-    const options = { wanted: 4, priority: 'normal', signal } as const
+    const options = { wanted: 4, endpoint: 'bulk', priority: 'normal', signal } as const
     const made = withGrantedCalls({ limiter, slots }, options, ({ each }) =>
       each([1, 2, 3, 4], (item) => (item === 2 ? Promise.reject(new Error('broken')) : settle())),
     )

@@ -1,5 +1,5 @@
 import { formatState } from '../../../domain/row.ts'
-import { formatLimit } from '../../../domain/rate-status.ts'
+import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../../util/format.ts'
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
@@ -65,6 +65,9 @@ const usageFields = (status: LeaderStatus): [string, HtmlPart][] => [
       : `${formatPercent(status.utilisation)} (${pluralize(status.used, 'call')})`,
   ],
   ['Throttled', status.throttled === 0 ? 'never' : `${formatCount(status.throttled)} (429)`],
+  ...(status.overstated
+    ? [['Too high', `${formatOverstated(status.overstated)}: ${CHANGE_LIMIT}`] as [string, HtmlPart]]
+    : []),
 ]
 
 /** The calls of the last hour. */

@@ -69,6 +69,11 @@ const RIGHT: readonly (readonly [
   ['the template', template, templateCases],
   ['with a company', good, templateCases],
   ['with polls', polled, []],
+  [
+    'with a limit of polls',
+    { ...polled, rate: { limit: { bulk: '9 per minute', poll: '15 per minute' } } },
+    [],
+  ],
   ['with webhooks', { ...good, bulk: { path: '/v1/jobs' }, webhook }, []],
 ]
 

@@ -147,6 +147,7 @@ describe('status', () => {
           stall_reason: 'the window is used up',
           throttled: 2,
           shared_key: true,
+          overstated: { endpoint: 'bulk', limit: 600, window_ms: 60_000, granted: 100 },
           reported_at: new Date(now - 1_000),
           live: true,
         },
@@ -213,6 +214,8 @@ describe('status', () => {
     expect(text).toMatch(/Waiting +the window is used up/)
     expect(text).toMatch(/Throttled +2 calls were answered 429/)
     expect(text).toMatch(/Shared +another client uses the same API key/)
+    expect(text).toMatch(/Too high +stated 600 calls in 1 min for bulk, the service grants about 100/)
+    expect(text).toContain('change `rate.limit` of the service')
     expect(text).toMatch(
       /Spend +1,200 lookups and 3 in doubt \(60\.00 EUR\) today, 8,200 lookups \(410\.00 EUR\)\s+in 30 days/,
     )

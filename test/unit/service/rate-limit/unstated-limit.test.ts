@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
-import type { DocumentedLimit } from '../../../../src/domain/service/documented-limit.ts'
-import { tighten } from '../../../../src/service/rate-limit/unstated-limit.ts'
+import { tighten } from '../../../../src/service/rate-limit/learnt-limit.ts'
 import { someOf } from '../../../support/quota-runs.ts'
 import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
 import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
@@ -22,11 +21,7 @@ type Case = (typeof services)[number]
 const seedsOf = (service: Case): readonly number[] => someOf([1, 2, 3], services.indexOf(service))
 
 /** Twelve windows of a service without rate headers; the first call comes at another point of a window with each seed. */
-function play(
-  service: Case,
-  seed: number,
-  rest: { readonly otherClientShare?: number; readonly documented?: readonly DocumentedLimit[] } = {},
-) {
+function play(service: Case, seed: number, rest: { readonly otherClientShare?: number } = {}) {
   const { limit, windowMs } = service
   const startMs = ((seed - 1) / 3) * windowMs
   const endMs = startMs + Math.max(300_000, 12 * windowMs)
@@ -70,14 +65,6 @@ describe('a service that states no limit', () => {
     for (const seed of seedsOf(service))
       expect(play(service, seed, { otherClientShare: 0.2 }).most).toBeLessThanOrEqual(most)
   })
-})
-
-test.each(services)('a documented limit that is three times too high is corrected: %o', (service) => {
-  const { limit, windowMs } = service
-  const documented = [{ calls: 3 * limit, windowMs, endpoint: null }]
-  const { most, use } = play(service, 1, { documented })
-  expect(most).toBeLessThanOrEqual(2)
-  expect(use).toBeGreaterThan(0.5)
 })
 
 describe('a refusal', () => {
