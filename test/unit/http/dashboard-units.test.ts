@@ -8,11 +8,12 @@ import {
 } from '../../../src/http/sessions.ts'
 import { LoginThrottle } from '../../../src/http/login-throttle.ts'
 import { isHttps } from '../../../src/http/login.ts'
-import { callsChart, callSteps } from '../../../src/http/dashboard/pages/rate-limit.ts'
+import { callsChart, callSteps, rateLimitStatus } from '../../../src/http/dashboard/pages/rate-limit.ts'
 import { funnelSteps } from '../../../src/http/dashboard/funnel.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
 import { assignLanes } from '../../../src/http/dashboard/pages/runs.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
+import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { cached } from '../../../src/util/cached.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
@@ -306,4 +307,35 @@ test('the remaining limit is what an active leader reported last', async () => {
   expect(await left(false)).toBe(
     String.raw`fillrate_rate_limit_remaining_requests{host="api.example.com:80",key="\"x\"\\"} 150`,
   )
+})
+
+test('the rate card says which limit is stated too high, and what to do', () => {
+  const status = {
+    state: 'learnt',
+    limit: 100,
+    windowMs: 60_000,
+    windowAtMostMs: null,
+    used: 900,
+    permitted: 920,
+    utilisation: 0.98,
+    windowUsed: 43,
+    nextWindowAt: null,
+    nextWindowInMs: null,
+    stallReason: null,
+    throttled: 9,
+    sharedKey: false,
+    reportedAt: new Date(0),
+    isLive: true,
+  }
+  const render = (overstated: RateStatus['overstated']): string => {
+    const one = { scope: 'api.example 1a2b', limit: 100, windowMs: 60_000, observedAt: 0 }
+    return rateLimitStatus({
+      rateLimits: [{ ...one, status: { ...status, overstated: overstated ?? null } }],
+      readAt: 0,
+    }).toString()
+  }
+  expect(render({ calls: 600, windowMs: 60_000, endpoint: null, granted: 100 })).toContain(
+    'stated 600 calls in 1 min, the service grants about 100: change `rate.limit` of the service',
+  )
+  expect(render(null)).not.toContain('stated')
 })
