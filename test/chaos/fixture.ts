@@ -198,10 +198,10 @@ export async function expireLeases({ pool }: TestDatabase): Promise<void> {
     )
 }
 
-/** Moves the deadlines of open jobs into the past. They would come hours later. */
+/** Moves the deadlines of open jobs into the past, which would come hours later. A poll that is due may find results all the same: none is. */
 export async function expireDeadlines({ pool }: TestDatabase): Promise<void> {
   await pool.query(
-    `update fillrate.jobs set deadline_at = now() - interval '1 s' where state in ('in_doubt', 'submitted')`,
+    `update fillrate.jobs set deadline_at = now() - interval '1 s', poll_at = null where state in ('in_doubt', 'submitted')`,
   )
 }
 
