@@ -26,6 +26,7 @@ const SLOW = [
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',
+  'test/integration/runs/{job-outcomes,result-pages,unstated-limit}.test.ts',
 ]
 
 const INTEGRATION = {
