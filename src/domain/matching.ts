@@ -74,6 +74,8 @@ function matchDistinct(
   const evidence = new DataEvidence(members, results)
   const named = isCertain ? membersByRequestId(job.requestIds, members) : new Map<string, number>()
   const indexes = readIndexes(results, size)
+  // A delivery with a place that this job does not have is another one's, and its addresses may be contradicted there.
+  if (indexes === null && !isCertain) return results.map(() => null)
   const byName = findNamed(results, members, { named, indexes: indexes ?? [], evidence, shared, isCertain })
   const excluded = byName.map((member) => member === CONTRADICTED)
   const claims = new MemberClaims(excluded)

@@ -277,6 +277,11 @@ describe('a job of other inputs', () => {
     // Counted from 1, as the last one shows.
     expect(matchResults(job, [at(1), at(2), at(3)])).toEqual([null, null, null])
     expect(matchResults({ ...job, isOrdered: true }, [at(1), at(2), at(3)])).toEqual([null, null, null])
+    // A place that this job does not have shows that the delivery is another job's, where that is not certain.
+    const another = [{ ...at(0), names: [emails[0] ?? ''] }, at(3)]
+    const ofEmails = { identifiers: emails.slice(0, 3), requestIds: null }
+    expect(matchResults(ofEmails, another, false)).toEqual([null, null])
+    expect(matchResults(ofEmails, another)).toEqual([0, null])
     const mixed = { identifiers: [emails[0] ?? '', '', ada], requestIds: null }
     expect(matchResults(mixed, [at(0, emails[0]), at(1, emails[0]), at(2, bob)])).toEqual([0, null, null])
   })
