@@ -77,7 +77,7 @@ type Random = (below: number) => number
 /**
  * Services of every kind, those that keep no order and prove none among them. Excluded is what cannot be decided: an order
  * that is declared and not kept; a record with another member's address and no further evidence; an identifier that is
- * right in one delivery and wrong in the next; a miss without a name, repeated in the place of a result that was lost or
+ * right in one delivery and wrong in the next; a miss without a name, repeated in the place of a result that was lost, comes later or
  * was sent without its record before the job was done.
  */
 export const services: fc.Arbitrary<Service> = fc
@@ -199,7 +199,7 @@ function build(how: Form, made: Faults, size: number, random: Random): Service {
     const { request_id, index } = results[from] ?? {}
     results = results.map((one, at) => (at === to ? { ...one, request_id, index } : one))
   }
-  const mayBeLost = made.refused + made.dropped > 0 || (how.parts > 1 && how.progress !== 'completed')
+  const mayBeLost = made.refused + made.dropped > 0 || how.parts > 1
   const repeatable = results.filter((one) => !mayBeLost || !isUnnamedMiss(one))
   for (let n = 0; n < made.repeated && repeatable.length > 0; n++)
     results.push(repeatable[random(repeatable.length)] as Result)
