@@ -78,6 +78,12 @@ export const isObject = (value: unknown): value is JsonObject =>
   !Array.isArray(value) &&
   (Object.getPrototypeOf(value) !== null || !isRawJson(value))
 
+/** The items of a list, or the values of an object, whatever names them; none of anything else. */
+export function listItems(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  return isObject(value) ? Object.values(value) : []
+}
+
 /** The value of the first field that is an own property and not null. */
 export function firstPresent(object: JsonObject, fields: readonly string[]): unknown {
   for (const field of fields) {

@@ -1,12 +1,13 @@
-/** The called endpoint of the service. */
-export type CalledEndpoint = BilledEndpoint | 'poll'
-
 /** What lookups are requested through. A bulk call requests people; a poll fetches their results, and is not billed. */
 export type BilledEndpoint = SingleEndpoint | 'bulk'
 
 /** What single lookups are called through. Each may have a limit of its own. */
 export const SINGLE_ENDPOINTS = ['person', 'company'] as const
 export type SingleEndpoint = (typeof SINGLE_ENDPOINTS)[number]
+
+/** The called endpoints of the service. */
+export const CALLED_ENDPOINTS = [...SINGLE_ENDPOINTS, 'bulk', 'poll'] as const
+export type CalledEndpoint = (typeof CALLED_ENDPOINTS)[number]
 
 /** What was requested through an endpoint. */
 export interface SpendCounts {

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { RUN_STATUSES } from '../domain/run.ts'
+import { CALLED_ENDPOINTS } from '../domain/spend.ts'
 import { STORED_HISTOGRAMS } from '../pipeline/metrics-recorder.ts'
 import type { MetricCounter } from '../store/metrics-data.ts'
 import { readVersion } from '../util/version.ts'
@@ -13,7 +14,7 @@ const COUNTERS: ReadonlyArray<readonly [name: string, help: string, initial: rea
   [
     'fillrate_requests_total',
     'API calls by endpoint and status; none: no answer.',
-    ['person', 'company', 'bulk', 'poll'].flatMap((endpoint) =>
+    CALLED_ENDPOINTS.flatMap((endpoint) =>
       [...(endpoint === 'bulk' ? ['202'] : ['200', '404']), '401', '403', '429', '500', '503', 'none'].map(
         (status) => `endpoint="${endpoint}",status="${status}"`,
       ),

@@ -1,5 +1,6 @@
+import { listItems } from '../domain/json.ts'
 import { Delivery, INCOMPLETE_PAGES, isUsefulPage } from '../domain/job.ts'
-import type { JobProgress, ServiceDelivery } from '../domain/service/messages.ts'
+import type { JobProgress } from '../domain/service/messages.ts'
 import { insertDeliveries, takePages, type ReceivedDelivery } from '../store/deliveries.ts'
 import * as jobs from '../store/job-polls.ts'
 import type { Database } from '../store/open.ts'
@@ -28,7 +29,10 @@ export async function storePages(
   const pages = fetched.flatMap(({ job, reading, pollAt }) => {
     if (reading.outcome !== 'more') return []
     const { cursor, delivery } = reading
-    const isUseful = isUsefulPage({ pages: job.pages, size: job.emails.length }, countResults(delivery))
+    const isUseful = isUsefulPage(
+      { pages: job.pages, size: job.emails.length },
+      listItems(delivery.results).length,
+    )
     return [{ job, cursor, pollAt, page: isUseful ? toPage(job, delivery) : null }]
   })
   const stored = new Set(
@@ -55,9 +59,6 @@ export async function storePages(
   )
   await jobs.advancePages(tx, [...advanced, ...ended])
 }
-
-const countResults = ({ results }: ServiceDelivery): number =>
-  typeof results === 'object' && results !== null ? Object.keys(results).length : 0
 
 /** The results of jobs, the pages that were stored before among them. What is left of a job that is gone is all that comes. */
 export async function toDeliveries(tx: Tx, fetched: readonly FetchedJob[]): Promise<ReceivedDelivery[]> {

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { LOOKUP_KINDS, type LookupKind } from '../domain/identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, LOOKUP_KINDS, type LookupKind } from '../domain/identifiers/kind.ts'
 import { JOB_SIZE } from '../domain/job.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
 import { opaque } from './sql.ts'
@@ -53,7 +53,7 @@ export const hasPendingSql = (
 
 /** What an endpoint of single lookups takes; null: both. */
 export const kindsOfEndpoint = (endpoint: SingleEndpoint | null): readonly LookupKind[] =>
-  endpoint === null ? [...LOOKUP_KINDS.person, ...LOOKUP_KINDS.company] : LOOKUP_KINDS[endpoint]
+  endpoint === null ? ALL_LOOKUP_KINDS : LOOKUP_KINDS[endpoint]
 
 /** Whether any lookup of a run, or of one endpoint, can be called now. */
 export async function hasPendingLookups(

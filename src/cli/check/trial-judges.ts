@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../domain/json.ts'
+import { isObject, type JsonObject, listItems } from '../../domain/json.ts'
 import { areCredits } from '../../domain/service/credits.ts'
 import { OUTCOMES } from '../../domain/service/messages.ts'
 import { didYouMean, oneOf, quoteText, shorten } from '../../util/text.ts'
@@ -81,8 +81,7 @@ export const judgeDelivery: Judge = (result) => {
       expected: 'an object with `results`: { results: [{ request_id, data }] }',
     }
   const { credits, results } = result
-  const items: unknown[] = Array.isArray(results) ? results : isObject(results) ? Object.values(results) : []
-  const odd = items.find(
+  const odd = listItems(results).find(
     (item) => isObject(item) && Object.hasOwn(item, 'data') && !areCredits(item['credits']),
   )
   return (

@@ -9,6 +9,8 @@ export const LOOKUP_KINDS = {
 /** What identifies a lookup. A lookup is one (kind, key) and may be shared by many rows. */
 export type LookupKind = (typeof LOOKUP_KINDS)[SourceKind][number]
 
+export const ALL_LOOKUP_KINDS: readonly LookupKind[] = [...LOOKUP_KINDS.person, ...LOOKUP_KINDS.company]
+
 /** What an input of a source identifies a row by, alone or with its partner. */
 export const toLookupKind = (input: InputName): LookupKind =>
   input === 'name' || input === 'company' ? 'name_company' : input

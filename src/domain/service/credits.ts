@@ -1,5 +1,5 @@
-import { LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
-import { isObject } from '../json.ts'
+import { ALL_LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
+import { isObject, listItems } from '../json.ts'
 import type { RecordShapes } from '../record-fields.ts'
 import { roundCredits } from '../spend.ts'
 import type { CreditsDefinition } from './adapter.ts'
@@ -15,8 +15,6 @@ export interface ServiceCredits {
   /** What a lookup costs, by its record; null: no match. */
   of(kind: LookupKind, record: Readonly<Record<string, unknown>> | null): number
 }
-
-const KINDS: readonly LookupKind[] = [...LOOKUP_KINDS.person, ...LOOKUP_KINDS.company]
 
 const byKind = (toCount: (kind: LookupKind) => number): Record<LookupKind, number> => ({
   email: toCount('email'),
@@ -39,7 +37,7 @@ export function readCredits(definition: CreditsDefinition, shapes: RecordShapes)
   const most = byKind((kind) => Math.max(miss[kind], roundCredits(hit[kind] + extras[kind])))
   const least = byKind((kind) => Math.min(miss[kind], hit[kind]))
   return {
-    isFlat: KINDS.every((kind) => most[kind] === 1 && least[kind] === 1),
+    isFlat: ALL_LOOKUP_KINDS.every((kind) => most[kind] === 1 && least[kind] === 1),
     least,
     most,
     of: (kind, record) => {
@@ -83,15 +81,11 @@ function toStated(value: unknown): number | null {
  * @throws TypeError for what is no number of credits
  */
 export function withStatedCredits(delivery: ServiceDelivery): ServiceDelivery {
-  const { results } = delivery
-  const items = Array.isArray(results)
-    ? (results as unknown[])
-    : isObject(results)
-      ? Object.values(results)
-      : []
   const stated: StatedCredits = {
     job: toStated(delivery.credits),
-    results: items.map((item) => (isResultObject(item) ? toStated(item['credits']) : null)),
+    results: listItems(delivery.results).map((item) =>
+      isResultObject(item) ? toStated(item['credits']) : null,
+    ),
   }
   return stated.job === null && stated.results.every((one) => one === null)
     ? delivery

@@ -1,4 +1,4 @@
-import type { BilledEndpoint, CalledEndpoint } from '../spend.ts'
+import { type BilledEndpoint, CALLED_ENDPOINTS, type CalledEndpoint } from '../spend.ts'
 import type { RateDefinition } from './adapter.ts'
 
 /** A limit that the service documents and that need not be in any header: this many calls in any window of that length. */
@@ -43,9 +43,7 @@ export function readDocumentedLimits(limit: RateDefinition['limit']): readonly D
       return parsed === null ? [] : [{ ...parsed, endpoint }]
     })
   if (typeof limit === 'string' || isList(limit)) return read(limit, null)
-  return (['person', 'company', 'bulk', 'poll'] as const).flatMap((endpoint) =>
-    read(limit[endpoint] ?? [], endpoint),
-  )
+  return CALLED_ENDPOINTS.flatMap((endpoint) => read(limit[endpoint] ?? [], endpoint))
 }
 
 const isList = (value: object): value is readonly string[] => Array.isArray(value)
