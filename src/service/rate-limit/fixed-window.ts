@@ -110,7 +110,8 @@ export class FixedWindow {
       this.#resolveUnattributed(used, call.sentAt)
       return 'next'
     }
-    const isFirst = isCounted && this.startedBy === null
+    // A call charged before it, counted or not, may have started the window, which may be over by now.
+    const isFirst = isCounted && this.startedBy === null && this.charged === 0
     this.#charge(receivedAt, isCounted)
     if (used !== null && (used > nextCanHave || this.#identity.isSame(resetAt, call.sentAt))) {
       this.#identity.record(resetAt, receivedAt)
