@@ -32,11 +32,11 @@ export function parseConfig(value: unknown, path: string | null, module: GivenSe
     throw new InvalidConfig(
       where,
       [...wrong, ...toProblems(parsed.error.issues, schema, config, fields)],
-      usable && { path, ...usable },
+      usable && { path, serviceName: null, views: [], ...usable },
       { hasInvalidService: wrong.length > 0 },
     )
   }
-  const resolved: Config = { path, ...parsed.data }
+  const resolved: Config = { path, serviceName: null, views: [], ...parsed.data }
   const problems = [...wrong, ...checkSchedule(resolved), ...checkSources(resolved)]
   if (problems.length > 0)
     throw new InvalidConfig(where, problems, resolved, { hasInvalidService: wrong.length > 0 })

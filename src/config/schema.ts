@@ -11,7 +11,7 @@ import {
   orNull,
   requiredString,
 } from './primitives.ts'
-import type { SourceMapping } from '../domain/mapping.ts'
+import { ONLY_SERVICE, type SourceMapping } from '../domain/mapping.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
 import type { Service } from '../domain/service/service.ts'
 import type { Price } from '../domain/spend.ts'
@@ -183,7 +183,10 @@ export const createConfigSchema = (service: Service, fields = fieldsOf(service))
         const outputs = Object.entries(source.outputs).map(([column, output]) =>
           toOutputMapping(column, output),
         )
-        return [name, { name, shapes: service.shapes[source.kind], ...source, freshness, outputs }]
+        return [
+          name,
+          { name, turn: ONLY_SERVICE, shapes: service.shapes[source.kind], ...source, freshness, outputs },
+        ]
       }),
     ),
     service: {

@@ -64,8 +64,24 @@ export interface OutputMapping {
   readonly as: 'json' | null
 }
 
+/** When a row goes on to the next service: if this one found nothing, or while a cell to be filled is blank. */
+const NEXT_WHEN = ['miss', 'blank'] as const
+export type NextWhen = (typeof NEXT_WHEN)[number]
+
+/** The turn of a service among those that are asked about a source. */
+export interface ServiceTurn {
+  /** It picks the rows of the table; others get those that the service before them hands on. */
+  readonly isFirst: boolean
+  /** Null: it is the last. */
+  readonly next: { readonly service: string; readonly when: NextWhen } | null
+}
+
+export const ONLY_SERVICE: ServiceTurn = { isFirst: true, next: null }
+
 export interface SourceMapping {
   readonly name: string
+  /** Of the service that this mapping is for. */
+  readonly turn: ServiceTurn
   readonly kind: SourceKind
   /** The fields of the service's records. */
   readonly shapes: Readonly<Record<string, FieldShape>>

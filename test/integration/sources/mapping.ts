@@ -1,5 +1,5 @@
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import type { OutputMapping, SourceMapping } from '../../../src/domain/mapping.ts'
+import { ONLY_SERVICE, type OutputMapping, type SourceMapping } from '../../../src/domain/mapping.ts'
 
 /** An output with all defaults, as from the configuration. */
 export const output = (
@@ -24,6 +24,7 @@ export const output = (
 /** A mapping of `people` with all defaults. */
 export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => ({
   name: 'people',
+  turn: ONLY_SERVICE,
   kind: 'person',
   shapes: BUILT_IN_SERVICE.shapes[options.kind ?? 'person'],
   table: 'people',
