@@ -14,10 +14,6 @@ export interface Config extends z.output<ConfigSchema> {
   readonly views: readonly Config[]
 }
 
-/** A configuration for each service, in their order. */
-export const listViews = (config: Config): readonly Config[] =>
-  config.views.length === 0 ? [config] : config.views
-
 /** An entry of the schedule: when to run which sources. */
 export type ScheduleEntry = Config['schedule'][number]
 

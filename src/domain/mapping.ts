@@ -66,7 +66,7 @@ export interface OutputMapping {
 
 /** When a row goes on to the next service: if this one found nothing, or while a cell to be filled is blank. */
 const NEXT_WHEN = ['miss', 'blank'] as const
-export type NextWhen = (typeof NEXT_WHEN)[number]
+type NextWhen = (typeof NEXT_WHEN)[number]
 
 /** The turn of a service among those that are asked about a source. */
 export interface ServiceTurn {
