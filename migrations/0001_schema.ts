@@ -38,13 +38,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
 async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
-  // leader of the scope serves the run. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
+  // leader of the scope serves the run. `group_id`: the first of the runs that were started together, one for each service that is
+  // asked in turn; null: it is alone. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
   // `spent_by_source` of it: what it has charged to its budget.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
       scope text,
       service_id smallint not null default 0,
+      group_id bigint,
       trigger text not null check (trigger in ('manual', 'schedule', 'follow', 'backfill')),
       sources text[] not null,
       options jsonb not null default '{}',
@@ -67,6 +69,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)
   await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
+  await sql`create index runs_by_group on fillrate.runs (group_id) where group_id is not null`.execute(db)
 
   // A budget that several runs share: those started for the same scheduled run, because the processes of earlier ones
   // died, and those of live sync in one day.
@@ -112,12 +115,14 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
 
 async function createLookups(db: Kysely<unknown>): Promise<void> {
   // The services that this database has met. A lookup belongs to one of them: what a test service invented is no answer
-  // of the live one. Two bytes in place of the host in three million lookups. `forms`: what its description looked like, and
+  // of the live one. Two bytes in place of the host in three million lookups. `name`: what the configuration calls it, if it has
+  // several. `forms`: what its description looked like, and
   // since when, the latest last: a record is read by the description of its time.
   await sql`
     create table fillrate.services (
       id smallint primary key check (id >= 0),
       host text collate "C" not null unique,
+      name text,
       forms jsonb not null default '[]',
       first_seen_at timestamptz not null default now()
     )`.execute(db)
@@ -246,7 +251,9 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createRows(db: Kysely<unknown>): Promise<void> {
-  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups of a cascade that found nothing; null: none.
+  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups that were asked before `lookup_id` in the same pass: of a
+  // cascade, and of the services before this one; null: none. `only_blanks`: one of those services has found a record, and this one
+  // fills only what that left blank.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it
   // wrote for earlier inputs, as pairs of their hash and the value; a column is in one of the two. `own_writes`: what its writes
@@ -266,6 +273,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       picked_at timestamptz not null default now(),
       service_id smallint not null default 0,
       is_dry_run boolean not null default false,
+      only_blanks boolean not null default false,
       source text collate "C" not null,
       key text collate "C" not null,
       state text collate "C" not null,

@@ -40,11 +40,14 @@ export interface Schema extends ObservationTables {
     budget_name: string | null
     scope: string | null
     service_id: Generated<number>
+    group_id: number | null
   }
   'fillrate.services': {
     id: number
     /** The host, with the path in front of `/v1` if there is one. */
     host: string
+    /** In the configuration; null: it has one service. */
+    name: string | null
     /** A list of `StoredForm`. */
     forms: DefaultJson
     first_seen_at: Generated<Date>
@@ -104,6 +107,7 @@ export interface Schema extends ObservationTables {
     picked_at: Generated<Date>
     service_id: Generated<number>
     is_dry_run: Generated<boolean>
+    only_blanks: Generated<boolean>
     source: string
     key: string
     state: RowState
