@@ -8,7 +8,7 @@ export interface Config extends z.output<ConfigSchema> {
   /** The service's name in the configuration. Null: it has one service, which needs none. */
   readonly serviceName: string | null
   /**
-   * With several services: the configuration as each of them sees it, in their order, with the sources that it is asked about and
+   * With several services: the configuration as each of them sees it, in their order, with the sources that it serves and
    * what it fills of them. Empty: the configuration has one service, and is its own view.
    */
   readonly views: readonly Config[]

@@ -68,7 +68,7 @@ export interface OutputMapping {
 const NEXT_WHEN = ['miss', 'blank'] as const
 type NextWhen = (typeof NEXT_WHEN)[number]
 
-/** The turn of a service among those that are asked about a source. */
+/** The turn of a service among those that serve a source. */
 export interface ServiceTurn {
   /** It picks the rows of the table; others get those that the service before them hands on. */
   readonly isFirst: boolean
