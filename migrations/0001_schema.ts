@@ -38,8 +38,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
 async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
-  // leader of the scope serves the run. `group_id`: the first of the runs that were started together, one for each service that is
-  // asked in turn; null: it is alone. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
+  // leader of the scope serves the run. `group_id`: the first of the runs that were started together, one for each of several
+  // services; null: it is alone. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
   // `spent_by_source` of it: what it has charged to its budget.
   await sql`
     create table fillrate.runs (
@@ -251,7 +251,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createRows(db: Kysely<unknown>): Promise<void> {
-  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups that were asked before `lookup_id` in the same pass: of a
+  // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups that were requested before `lookup_id` in the same pass: of a
   // cascade, and of the services before this one; null: none. `only_blanks`: one of those services has found a record, and this one
   // fills only what that left blank.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.

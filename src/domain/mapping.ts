@@ -70,13 +70,20 @@ type NextWhen = (typeof NEXT_WHEN)[number]
 
 /** The turn of a service among those that serve a source. */
 export interface ServiceTurn {
+  /** The services of the source, in their order. Empty: the configuration has one. */
+  readonly services: readonly string[]
   /** It picks the rows of the table; others get those that the service before them hands on. */
   readonly isFirst: boolean
   /** Null: it is the last. */
   readonly next: { readonly service: string; readonly when: NextWhen } | null
+  /**
+   * The inputs that the service takes; null: all. `inputs` are the same for each service of a source, because their hash says whether
+   * a row has changed.
+   */
+  readonly takes: readonly InputName[] | null
 }
 
-export const ONLY_SERVICE: ServiceTurn = { isFirst: true, next: null }
+export const ONLY_SERVICE: ServiceTurn = { services: [], isFirst: true, next: null, takes: null }
 
 export interface SourceMapping {
   readonly name: string
