@@ -193,7 +193,7 @@ export class App extends Actions {
     const breaker = this.#breaker
     return {
       ...this.base,
-      service: await registerService(this.base, this.address),
+      service: await registerService(this.base, this.address, this.config.serviceName),
       client: this.openClient(),
       breaker,
       slots: this.#slots,

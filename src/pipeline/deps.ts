@@ -146,20 +146,23 @@ export const configuredAddress = ({ baseUrl }: Pick<Environment, 'baseUrl'>): st
 /**
  * Registers the configured service, with the form of its description, and returns its number. Warns if another service was
  * used before: none of its responses count, and everything is paid again.
+ * @param name in the configuration; null: it has one service, which needs none
  */
 export async function registerService(
   { db, log, adapter }: Pick<Deps, 'db' | 'log' | 'adapter'>,
   address: string | null,
+  name: string | null,
 ): Promise<number> {
   if (address === null) return services.findService(db, null)
   const known = await services.listServices(db)
   const knownHosts = known.map((one) => one.host)
-  if (knownHosts.length > 0 && !knownHosts.includes(address))
+  if (name === null && knownHosts.length > 0 && !knownHosts.includes(address))
     log.warn(
       { event: 'other_service', service: address, before: knownHosts },
       'another service was used before; none of its responses are used',
     )
   const id = await services.insertService(db, address, known)
+  if (name !== null) await services.recordServiceName(db, id, name)
   await services.recordForm(db, id, toDescriptionForm(adapter))
   return id
 }

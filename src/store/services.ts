@@ -4,11 +4,11 @@ import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import type { Connection } from './transaction.ts'
 
-type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host'>
+type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
 
 /** The services that this database knows, the first one first. */
 export const listServices = (db: Database): Promise<KnownService[]> =>
-  db.selectFrom('fillrate.services').select(['id', 'host']).orderBy('id').execute()
+  db.selectFrom('fillrate.services').select(['id', 'host', 'name']).orderBy('id').execute()
 
 /**
  * The id of a service, or the id that a new one would get. Writes nothing.
@@ -39,6 +39,12 @@ export async function insertService(
     const inserted = db.insertInto('fillrate.services').values({ id: nextServiceId(known), host })
     await inserted.onConflict((on) => on.doNothing()).execute()
   }
+}
+
+/** Notes what the configuration calls a service. */
+export async function recordServiceName(db: Database, id: number, name: string): Promise<void> {
+  const named = db.updateTable('fillrate.services').set({ name }).where('id', '=', id)
+  await named.where('name', 'is distinct from', name).execute()
 }
 
 /** Forms kept of a service: enough for edits, and few where two processes keep changing them. */
