@@ -144,6 +144,8 @@ const storedJob = object({
 }).meta({ id: 'stored-job' })
 const storedLookup = object({
   id: count('its number'),
+  service: text('its service, where the database knows several').optional(),
+  went_on: text('why the row went on to another service; absent: it did not').optional(),
   kind: text('`email`, `linkedin_url`, `name_company` or `domain`'),
   input: byName('the input of the lookup', z.string()),
   state: text('state of the lookup'),
@@ -791,6 +793,7 @@ export const JSON_SHAPES = {
           ),
           written_by_source: orNull(text('the source that wrote it; null: none')),
           written_by: orNull(count('the run that wrote it; null: none, or unknown')),
+          service: text('the service that it is from, where the database knows several').optional(),
         }),
       ),
     }).describe('the row of your table'),
@@ -808,7 +811,7 @@ export const JSON_SHAPES = {
       }).describe('what Fillrate knows of the row; null: it was never picked'),
     ),
     lookup: orNull(storedLookup.describe('its lookup; null: none')),
-    missed_lookups: list('lookups of its cascade that found nothing before this one', storedLookup),
+    missed_lookups: list('lookups before this one: of its cascade, and of earlier services', storedLookup),
     job: orNull(storedJob.describe('the job of the lookup; null: it is requested singly')),
     deliveries: list(
       'deliveries of the job',
@@ -836,6 +839,7 @@ export const JSON_SHAPES = {
       object({
         id: count('its number'),
         run: orNull(count('the run that wrote; null: retention has deleted it')),
+        service: text('the service whose record it wrote, where the database knows several').optional(),
         written_at: time('when'),
         undoes: orNull(count('the run whose write it takes back; null: it is no undo')),
         undone_by: orNull(count('the run that took it back; null: none')),

@@ -27,6 +27,7 @@ export interface RowHistoryRow {
 
 export interface LookupHistory {
   readonly id: number
+  readonly service: number
   readonly kind: LookupKind
   readonly input: Readonly<Record<string, string>>
   readonly state: LookupState
@@ -60,6 +61,8 @@ export interface ChangeHistory {
   readonly id: number
   readonly run: number | null
   readonly lookup: number | null
+  /** The service whose record it wrote. Null: it is not known any more. */
+  readonly service: number | null
   readonly written_at: Date
   readonly before: Readonly<Record<string, unknown>>
   readonly after: Readonly<Record<string, unknown>>
@@ -88,7 +91,7 @@ export async function findRowHistory(
 export async function listLookupHistory(db: Database, ids: readonly number[]): Promise<LookupHistory[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<LookupHistory>`
-    select id, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
+    select id, service_id as service, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
            (select h.leased_until from fillrate.lookup_leases h where h.lease_token = l.lease_token) as leased_until, refresh_at, record,
            (select count(*) from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null) as rows,
            (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
@@ -117,7 +120,8 @@ export function listDeliveryHistory(db: Database, { key, job_id: jobId }: JobHis
 /** All changes of a row, newest first. */
 export async function listChangeHistory(db: Database, source: string, key: string): Promise<ChangeHistory[]> {
   const { rows } = await sql<ChangeHistory>`
-    select c.id, c.run_id as run, c.lookup_id as lookup, c.written_at, c.before, c.after, b.run_id as undone_by,
+    select c.id, c.run_id as run, c.lookup_id as lookup,
+           (select l.service_id from fillrate.lookups l where l.id = c.lookup_id) as service, c.written_at, c.before, c.after, b.run_id as undone_by,
            coalesce((select jsonb_agg(k) from jsonb_object_keys(b.after) k), '[]') as undone,
            (select u.run_id from fillrate.changes u where u.undone_by_change_id = c.id order by u.id desc limit 1) as undoes
       from fillrate.changes c

@@ -20,6 +20,15 @@ export async function findService(db: Database, host: string | null): Promise<nu
   return known.find((one) => one.host === host)?.id ?? nextServiceId(known)
 }
 
+/** What to call each service, by its id. Empty: the database knows one alone, which needs no name. */
+export async function nameServices(db: Connection): Promise<ReadonlyMap<number, string>> {
+  const known = await db
+    .selectFrom('fillrate.services')
+    .select(['id', sql<string>`coalesce(name, host)`.as('name')])
+    .execute()
+  return new Map(known.length < 2 ? [] : known.map(({ id, name }) => [id, name]))
+}
+
 const nextServiceId = (known: readonly KnownService[]): number =>
   Math.max(-1, ...known.map((one) => one.id)) + 1
 

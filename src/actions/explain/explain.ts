@@ -18,6 +18,7 @@ import {
 import type { Source } from '../../sources/source-model.ts'
 import * as store from '../../store/row-history.ts'
 import * as runs from '../../store/runs.ts'
+import { nameServices } from '../../store/services.ts'
 import { listSkippedCellsOfRow } from '../../store/skipped-cells.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { quoteText } from '../../util/text.ts'
@@ -25,9 +26,9 @@ import { explainFields } from './fields.ts'
 import { decideNextStep, type RowSituation } from './next-step.ts'
 import {
   toColumnStates,
+  toLookupSummaries,
   toMappedInputs,
   toRowChange,
-  type LookupSummary,
   type RowHistory,
   type RowStatus,
   type SourceWrites,
@@ -45,12 +46,19 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const current = await readRowValues(deps, source, keyText)
   const { key } = current
   const row = await store.findRowHistory(db, source.name, key)
+  const names = await nameServices(db)
   const changes = await store.listChangeHistory(db, source.name, key)
   if (!current.exists && row === null && changes.length === 0) throw missingRowProblem(source, key)
 
   const evaluation = current.exists ? await evaluateInSource(deps, source, key) : NOT_IN_SOURCE
   const choice = evaluation.inputs === null ? null : chooseLookup(source.mapping.kind, evaluation.inputs)
   const [lookup = null] = await store.listLookupHistory(db, row?.lookup == null ? [] : [row.lookup])
+  const missed = await store.listLookupHistory(db, row?.tried ?? [])
+  const lookups = toLookupSummaries(
+    lookup === null ? missed : [...missed, lookup],
+    names,
+    source.mapping.minConfidence,
+  )
   const job = lookup?.job == null ? null : await store.findJobHistory(db, lookup.job)
   const run = row?.run == null ? null : await runs.findRun(db, row.run)
   const inputsChanged =
@@ -58,12 +66,10 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const proposed = choice?.lookup ?? null
   const isSuppressed = await hasSuppressedInputs(deps, source, evaluation)
   const own = { source, written: everWritten(row), changes }
-  const columns = toColumnStates(
-    source,
-    current,
-    [own, ...(await listOtherWrites(deps, source, key))],
-    row?.state === Row.suppressed,
-  )
+  const columns = toColumnStates(source, current, [own, ...(await listOtherWrites(deps, source, key))], {
+    isErased: row?.state === Row.suppressed,
+    names,
+  })
   const skipped = await listSkippedCellsOfRow(db, source.name, key)
   const next = decideNextStep(
     {
@@ -107,13 +113,13 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       row === null
         ? null
         : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged && !isSuppressed }),
-    lookup: lookup === null ? null : withoutRecord(lookup),
-    missed_lookups: (await store.listLookupHistory(db, row?.tried ?? [])).map(withoutRecord),
+    lookup: lookups[missed.length] ?? null,
+    missed_lookups: lookups.slice(0, missed.length),
     job,
     deliveries: job === null ? [] : await store.listDeliveryHistory(db, job),
     record: lookup?.record ?? null,
-    fields: lookup === null ? [] : explainFields(source, lookup, { row, columns, skipped, changes }),
-    changes: changes.map((change) => toRowChange(source, change)),
+    fields: lookup === null ? [] : explainFields(source, lookup, { row, columns, skipped, changes, names }),
+    changes: changes.map((change) => toRowChange(source, change, names)),
     next,
   }
 }
@@ -149,11 +155,6 @@ function toRowStatus(
 ): RowStatus {
   const { state, reason, notes, run, picked_at, settled_at, due_at } = row
   return { state, reason, notes, run, ...extra, picked_at, settled_at, due_at }
-}
-
-function withoutRecord(lookup: store.LookupHistory): LookupSummary {
-  const { record: _, ...rest } = lookup
-  return rest
 }
 
 async function readRowValues(deps: ExplainDeps, source: Source, keyText: string): ReturnType<typeof readRow> {

@@ -5,7 +5,7 @@ import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
-import type { ColumnState, ExplainedField } from './row-history.ts'
+import type { ColumnState, ExplainedField, ServiceNames } from './row-history.ts'
 
 /** What is known about a row and its outputs. */
 export interface FieldSituation {
@@ -16,12 +16,13 @@ export interface FieldSituation {
   readonly skipped: readonly SkippedCell[]
   /** Newest first. */
   readonly changes: readonly ChangeHistory[]
+  readonly names: ServiceNames
 }
 
 /** Each output with its field of the record, and why it was or was not written. Pure. */
 export function explainFields(
   source: Source,
-  lookup: Pick<LookupHistory, 'id' | 'record' | 'confidence' | 'resolved_at'>,
+  lookup: Pick<LookupHistory, 'id' | 'service' | 'record' | 'confidence' | 'resolved_at'>,
   situation: FieldSituation,
 ): ExplainedField[] {
   const { record, confidence } = lookup
@@ -46,27 +47,27 @@ export function explainFields(
 /** Whether a change wrote an earlier record than the present one of the lookup. */
 const isEarlier = (
   change: ChangeHistory | undefined,
-  { id, resolved_at }: OutputSituation['lookup'],
+  { id, resolved_at }: Pick<LookupHistory, 'id' | 'resolved_at'>,
 ): boolean =>
   change !== undefined &&
   change.lookup !== null &&
   (change.lookup !== id || (resolved_at !== null && change.written_at < resolved_at))
 
-interface OutputSituation extends Pick<FieldSituation, 'row' | 'changes'> {
+interface OutputSituation extends Pick<FieldSituation, 'row' | 'changes' | 'names'> {
   /** Why the last write skipped the cell. */
   readonly stored: SkippedCell | undefined
   /** Why the record has nothing to write under the current mapping. */
   readonly misfit: SkippedCell | undefined
   /** The value for the column; undefined if there is none, or if only the database can tell. */
   readonly value: unknown
-  readonly lookup: Pick<LookupHistory, 'id' | 'resolved_at'>
+  readonly lookup: Pick<LookupHistory, 'id' | 'service' | 'resolved_at'>
 }
 
 function describeField(
   source: string,
   column: string,
   current: ColumnState | undefined,
-  { stored, misfit, value, row, changes, lookup }: OutputSituation,
+  { stored, misfit, value, row, changes, lookup, names }: OutputSituation,
 ): string {
   if (current === undefined) return 'not written: the row does not exist'
   const { blank, policy, written_by_fillrate: isOurs, written_by_source: other, written_by: writer } = current
@@ -80,6 +81,9 @@ function describeField(
     const origin = changes.find(({ after }) => isDeepStrictEqual(after[column], current.value))
     const isSame = isDeepStrictEqual(current.value, value) || !isEarlier(origin, lookup)
     if (isSame) return `written by ${by}`
+    const service = names.get(origin?.service ?? lookup.service)
+    if (service !== undefined && origin?.service !== lookup.service)
+      return `not written: the column holds what ${by} wrote from ${service}`
     const from = origin?.lookup === lookup.id ? 'from an earlier record' : 'for other inputs'
     return `not written: the column holds what ${by} wrote ${from}`
   }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { Lookup } from '../../domain/lookup.ts'
 import type { InputName, WritePolicy } from '../../domain/mapping.ts'
 import type { RowState } from '../../domain/row.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
@@ -71,6 +72,8 @@ export interface ColumnState {
   readonly written_by_source: string | null
   /** The run that wrote it; null if unknown. */
   readonly written_by: number | null
+  /** The service whose record that was. Absent: unknown, or there is one alone. */
+  readonly service?: string
 }
 
 export interface RowStatus {
@@ -87,7 +90,48 @@ export interface RowStatus {
   readonly due_at: Date | null
 }
 
-export type LookupSummary = Omit<LookupHistory, 'record'>
+export interface LookupSummary extends Omit<LookupHistory, 'record' | 'service'> {
+  /** Absent: the database knows one alone. */
+  readonly service?: string
+  /** Why the row went on to another service. Absent: it did not. */
+  readonly went_on?: string
+}
+
+/** The services by their ids. Empty: there is one alone, which is not named. */
+export type ServiceNames = ReadonlyMap<number, string>
+
+const toServiceName = (names: ServiceNames, service: number | null): { readonly service?: string } => {
+  const name = service === null ? undefined : names.get(service)
+  return name === undefined ? {} : { service: name }
+}
+
+/** The lookups of a pass in their order, each with the reason why the row went on to another service. */
+export function toLookupSummaries(
+  lookups: readonly LookupHistory[],
+  names: ServiceNames,
+  minConfidence: number,
+): LookupSummary[] {
+  return lookups.map((lookup, n) => {
+    const { record: _, service, ...rest } = lookup
+    const hasGoneOn = (lookups[n + 1]?.service ?? service) !== service
+    return {
+      ...rest,
+      ...toServiceName(names, service),
+      ...(hasGoneOn && { went_on: describeOnward(rest, minConfidence) }),
+    }
+  })
+}
+
+function describeOnward(
+  { state, confidence }: Pick<LookupHistory, 'state' | 'confidence'>,
+  minConfidence: number,
+): string {
+  if (state === Lookup.rejected) return 'it does not take the input'
+  if (state !== Lookup.found) return 'it had no match'
+  return confidence !== null && confidence < minConfidence
+    ? 'its record is below `minConfidence`'
+    : 'its record left a wanted cell blank'
+}
 
 /** One output: its field of the record, and what became of the value. */
 export interface ExplainedField {
@@ -103,6 +147,8 @@ export interface ExplainedField {
 export interface RowChange {
   readonly id: number
   readonly run: number | null
+  /** The service whose record it wrote. Absent: unknown, or there is one alone. */
+  readonly service?: string
   readonly written_at: Date
   /** The run that this change reverts. */
   readonly undoes: number | null
@@ -138,13 +184,13 @@ export interface SourceWrites {
 /**
  * The current columns, and where each value comes from.
  * @param writers this source first, then others on the same table
- * @param isErased what Fillrate knew of its own writes to the row was erased
+ * @param options.isErased what Fillrate knew of its own writes to the row was erased
  */
 export function toColumnStates(
   source: Source,
   current: RowValues,
   writers: readonly SourceWrites[],
-  isErased = false,
+  { isErased = false, names }: { readonly isErased?: boolean; readonly names: ServiceNames },
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
   return current.cells.map(({ column, value, blank }) => {
@@ -158,6 +204,7 @@ export function toColumnStates(
       written_by_fillrate: writer === undefined && isErased && !blank ? null : writer !== undefined,
       written_by_source: writer?.source.name ?? null,
       written_by: change?.run ?? null,
+      ...toServiceName(names, change?.service ?? null),
     }
   })
 }
@@ -173,7 +220,8 @@ function holdsWrite({ source, written, changes }: SourceWrites, column: string, 
 /** A stored change with its cells in configuration order. */
 export function toRowChange(
   source: Source,
-  { id, run, written_at, undoes, undone_by, before, after, undone }: ChangeHistory,
+  { id, run, service, written_at, undoes, undone_by, before, after, undone }: ChangeHistory,
+  names: ServiceNames,
 ): RowChange {
   const cells = sortByConfig(source, Object.keys(after)).map((column) => ({
     column,
@@ -181,5 +229,5 @@ export function toRowChange(
     after: after[column],
     undone: undone.includes(column),
   }))
-  return { id, run, written_at, undoes, undone_by, cells }
+  return { id, run, ...toServiceName(names, service), written_at, undoes, undone_by, cells }
 }

@@ -131,12 +131,16 @@ function renderValues({ row, source }: RowHistory, output: Output): string[] {
 }
 
 function describeOrigin(
-  { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by }: ColumnState,
+  { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by, service }: ColumnState,
   source: string,
 ): string {
   if (blank) return policy === null ? '' : 'blank'
   if (written_by_fillrate)
-    return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
+    return compact([
+      by === null ? 'Fillrate' : `run ${by}`,
+      service ?? null,
+      writer !== source && `source ${writer}`,
+    ]).join(', ')
   if (policy === null) return ''
   if (written_by_fillrate === null) return 'not known any more: erased'
   return POLICY_RULES[policy].replacesOthers ? 'not Fillrate, overwritten' : 'not Fillrate, protected'
@@ -155,9 +159,9 @@ function renderLookups(
       : `not yet; next lookup ${describeRequest(row.lookup_request)}`
   const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
   return renderFields(output, [
-    ...missed_lookups.map((one): Field => ['Before', describeRequest(one), describeResult(one, now)]),
+    ...missed_lookups.map((one): Field => ['Before', describeWithService(one), describeResult(one, now)]),
     lookup === null && row.exists && ['Lookup', next, notes],
-    lookup && ['Lookup', describeRequest(lookup), describeCalls(lookup, now)],
+    lookup && ['Lookup', describeWithService(lookup), describeCalls(lookup, now)],
     lookup && ['Result', describeResult(lookup, now)],
     malformed && ['Malformed', ...describeMalformed(malformed, now)],
     job && [
@@ -180,6 +184,10 @@ const describeRequest = ({
 }): string =>
   `by ${kind === 'name_company' ? 'name and company' : kind}: ${sanitize(Object.values(input).join(', '))}`
 
+/** With its service, if the database knows several. */
+const describeWithService = (lookup: LookupSummary): string =>
+  `${lookup.service === undefined ? '' : `${lookup.service} `}${describeRequest(lookup)}`
+
 function describeCalls(lookup: LookupSummary, now: number): string {
   const { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt } = lookup
   const calls = attempts > 0 ? pluralize(attempts, 'call') : job !== null && 'in a job'
@@ -194,6 +202,7 @@ function describeCalls(lookup: LookupSummary, now: number): string {
 
 function describeResult(lookup: LookupSummary, now: number): string {
   const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
+  const { went_on: why } = lookup
   const parts = compact([
     formatState(state),
     confidence !== null && `confidence ${confidence}`,
@@ -201,6 +210,7 @@ function describeResult(lookup: LookupSummary, now: number): string {
     at && relativeTime(at, now),
     later && `not before ${relativeTime(later, now)}`,
     due && (due.getTime() <= now ? 'due' : `due for refresh ${relativeTime(due, now)}`),
+    why !== undefined && `went on because ${why}`,
   ])
   return sanitize(parts.join(', '))
 }
@@ -238,12 +248,13 @@ const renderChanges = ({ changes }: RowHistory, output: Output, now: number): st
 
 /** `run 5, 2 min ago, undo of run 3, undone by run 6 except title`. */
 function describeChange(
-  { run, written_at: at, undoes, undone_by: by, cells }: RowChange,
+  { run, service, written_at: at, undoes, undone_by: by, cells }: RowChange,
   now: number,
 ): string {
   const left = cells.filter((cell) => !cell.undone).map((cell) => cell.column)
   return compact([
     run === null ? 'a deleted run' : `run ${run}`,
+    service !== undefined && `${undoes === null ? 'from' : 'of'} ${service}`,
     relativeTime(at, now),
     undoes !== null && `undo of run ${undoes}`,
     by !== null && `undone by run ${by}${left.length === 0 ? '' : ` except ${left.join(', ')}`}`,

@@ -51,6 +51,7 @@ const change = {
   undone_by: null,
   undone: [],
   lookup: 1,
+  service: 0,
   written_at: new Date(2_000),
 }
 const undone = { ...change, undone_by: 5, undone: ['title'] }
@@ -64,12 +65,13 @@ const explain = (
 ): string | undefined =>
   explainFields(
     source,
-    { id: 1, record: { title }, confidence, resolved_at: new Date(1_000) },
+    { id: 1, service: 0, record: { title }, confidence, resolved_at: new Date(1_000) },
     {
       row: { state: 'enriched', written: null },
       columns: state === null ? [] : [{ ...column, ...state }],
       skipped: [],
       changes: [],
+      names: new Map(),
       ...situation,
     },
   )[0]?.result

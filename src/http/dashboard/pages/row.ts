@@ -138,12 +138,12 @@ const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
   )
 
 function describeOwner(
-  { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by }: ColumnState,
+  { policy, blank, written_by_fillrate, written_by_source: writer, written_by: by, service }: ColumnState,
   source: string,
 ): string {
   if (blank) return ''
   if (written_by_fillrate)
-    return `${by === null ? 'Fillrate' : `run ${by}`}${writer === source ? '' : `, source ${writer}`}`
+    return `${by === null ? 'Fillrate' : `run ${by}`}${service === undefined ? '' : `, ${service}`}${writer === source ? '' : `, source ${writer}`}`
   if (policy === null) return ''
   if (written_by_fillrate === null) return 'not known any more: erased'
   return POLICY_RULES[policy].replacesOthers ? 'others, overwritten by policy' : 'others, protected'
@@ -153,7 +153,7 @@ function lookupSection(history: RowHistory, now: number): HtmlPart {
   const { lookup, missed_lookups, job, deliveries, row } = history
   const lines: [string, HtmlPart][] = missed_lookups.map((one): [string, HtmlPart] => [
     'Earlier lookup',
-    [describeLookup(one), ': ', describeAnswer(one, now)],
+    [describeWithService(one), ': ', describeAnswer(one, now)],
   ])
   if (lookup === null)
     lines.push([
@@ -166,7 +166,7 @@ function lookupSection(history: RowHistory, now: number): HtmlPart {
     ])
   else
     lines.push(
-      ['Lookup', [describeLookup(lookup), html`<br />`, describeCalls(lookup, now)]],
+      ['Lookup', [describeWithService(lookup), html`<br />`, describeCalls(lookup, now)]],
       ['Result', describeAnswer(lookup, now)],
     )
   if (job !== null)
@@ -197,6 +197,10 @@ function lookupSection(history: RowHistory, now: number): HtmlPart {
 const describeLookup = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>
   `by ${kind === 'name_company' ? 'name and company' : formatState(kind)}: ${Object.values(input).join(', ')}`
 
+/** With its service, if the database knows several. */
+const describeWithService = (lookup: LookupSummary): string =>
+  `${lookup.service === undefined ? '' : `${lookup.service} `}${describeLookup(lookup)}`
+
 function describeCalls(
   { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt }: LookupSummary,
   now: number,
@@ -221,6 +225,7 @@ function describeAnswer(lookup: LookupSummary, now: number): HtmlPart {
     at !== null && [', ', timeAgo(at, now)],
     later !== null && [', not before ', timeAgo(later, now)],
     due !== null && [', refresh due ', timeAgo(due, now)],
+    lookup.went_on !== undefined && [', went on because ', withCode(lookup.went_on)],
   ]
 }
 
@@ -238,10 +243,14 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
 
 type ChangedCell = RowChange['cells'][number]
 
-function changeTable({ run, written_at: at, undoes, undone_by: by, cells }: RowChange, now: number): Html {
+function changeTable(
+  { run, service, written_at: at, undoes, undone_by: by, cells }: RowChange,
+  now: number,
+): Html {
   return dataTable<ChangedCell>(
     [
       run === null ? 'A deleted run' : html`<a href="/runs/${run}">Run ${run}</a>`,
+      service !== undefined && `, ${undoes === null ? 'from' : 'of'} ${service}`,
       ', ',
       timeAgo(at, now),
       undoes !== null && `, undoes run ${undoes}`,
