@@ -34,6 +34,8 @@ export class FixedWindow {
   #own = 0
   /** It counts more calls than ours: a predecessor's, or another client's, may have started it. */
   #countsOthers = false
+  /** An answer that may not be counted stated its first calls: the next counted call may be in the window after it. */
+  #hasUncountedStart = false
   #firstOwnSentAt = Number.POSITIVE_INFINITY
   #otherCalls = 0
   /** When the latest charged call was completed; and the latest of those completed since the window opened. */
@@ -104,14 +106,14 @@ export class FixedWindow {
       }
       this.#open(call, Math.min(this.#ambiguous.length, used - 1 + this.#completedSince(call)))
       this.#charge(receivedAt, isCounted)
+      this.#hasUncountedStart = !isCounted && used > 0
       this.confirmed = isCounted ? 1 : 0
       this.certain = this.confirmed
       this.#identity.open(resetAt, receivedAt)
       this.#resolveUnattributed(used, call.sentAt)
       return 'next'
     }
-    // A call charged before it, counted or not, may have started the window, which may be over by now.
-    const isFirst = isCounted && this.startedBy === null && this.charged === 0
+    const isFirst = isCounted && this.startedBy === null && !this.#hasUncountedStart
     this.#charge(receivedAt, isCounted)
     if (used !== null && (used > nextCanHave || this.#identity.isSame(resetAt, call.sentAt))) {
       this.#identity.record(resetAt, receivedAt)
@@ -169,6 +171,7 @@ export class FixedWindow {
   #open(first: Call | null, charged: number): void {
     this.previousFirstSentAt = this.#countsOthers ? Number.NEGATIVE_INFINITY : this.firstSentAt
     this.#countsOthers = false
+    this.#hasUncountedStart = false
     this.id++
     this.charged = charged
     this.confirmed = 0

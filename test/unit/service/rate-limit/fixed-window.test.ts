@@ -121,6 +121,17 @@ describe('which window a call is counted in', () => {
     expect(play.window).toMatchObject({ id: 0, charged: 3, confirmed: 2 })
   })
 
+  test('the first counted one may be in the window after one that an uncounted answer stated', () => {
+    const play = new Play()
+    play.calls([0, 100])
+    expect(play.answer(play.send(700), 720, 1, { isCounted: false })).toBe('next')
+    expect(play.window).toMatchObject({ id: 1, startedBy: null, confirmed: 0 })
+    // The first of these is counted in a third window, the second still in this one: which, the counts do not tell.
+    const [first, second] = [play.send(1180), play.send(1190)]
+    expect(play.answer(second, 1230, 1)).toBe('ambiguous')
+    expect(play.answer(first, 1240, 2)).toBe('ambiguous')
+  })
+
   test('a refused call exhausts it', () => {
     const play = new Play()
     play.window.exhaust(LIMIT)
