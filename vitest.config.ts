@@ -29,7 +29,10 @@ const SLOW = [
   'test/integration/runs/{job-outcomes,result-pages,unstated-limit}.test.ts',
 ]
 
+const SETUP = { setupFiles: ['test/support/seed-setup.ts'] }
+
 const INTEGRATION = {
+  ...SETUP,
   globalSetup: [
     'test/support/result-types-setup.ts',
     'test/support/postgres-setup.ts',
@@ -53,6 +56,7 @@ export default defineConfig({
       {
         resolve: EXAMPLES,
         test: {
+          ...SETUP,
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
           exclude: [MOCKED],
@@ -62,6 +66,7 @@ export default defineConfig({
       },
       {
         test: {
+          ...SETUP,
           // Tests that mock a module, or the clock of the whole file, need modules of their own.
           name: 'unit-mocked',
           include: [MOCKED],
