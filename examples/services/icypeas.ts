@@ -150,9 +150,8 @@ export default defineService({
     after: '5s',
     read: readItems,
   },
-  // Many searches have one call a second, and reads 30 a minute: a single search takes one at least, and so do a hundred of many. No
-  // header says what is left.
-  rate: { limit: ['1 per second', '30 per minute'] },
+  // A single search takes one read at least, and so do a hundred of many. No header says what is left.
+  rate: { limit: { person: '10 per second', bulk: '1 per second', poll: '30 per minute' } },
   // "1 credit only when an email is found."
   credits: { hit: 1, miss: 0 },
   fields: {

@@ -18,13 +18,7 @@ import {
 } from '../../support/described-runs.ts'
 import type { StandIn } from '../../support/described-service.ts'
 import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
-import {
-  ICYPEAS_BULK_LIMIT,
-  ICYPEAS_KEY,
-  ICYPEAS_LIMIT,
-  ICYPEAS_READS,
-  playIcypeas,
-} from '../../support/stand-ins/icypeas.ts'
+import { ICYPEAS_KEY, ICYPEAS_LIMIT, ICYPEAS_READS, playIcypeas } from '../../support/stand-ins/icypeas.ts'
 import { isRestricted, LUSHA_KEY, LUSHA_LIMIT, playLusha } from '../../support/stand-ins/lusha.ts'
 import { isInvalid, playProspeo, PROSPEO_KEY } from '../../support/stand-ins/prospeo.ts'
 
@@ -253,13 +247,13 @@ test('Icypeas profiles: results that name nothing, each in the row of its place'
 })
 
 test.each([
-  ['many in a job, whose rows come in pages, by their places', 232, [3, 20], ICYPEAS_BULK_LIMIT],
-  ['a job of one, within the limit of reads', 32, [32, 200], ICYPEAS_LIMIT],
-] as const)('Icypeas: %s', async (_, people, [least, most], limit) => {
+  ['many in a job, whose rows come in pages, by their places', 232, [3, 20]],
+  ['a job of one, within the limit of reads', 32, [32, 200]],
+] as const)('Icypeas: %s', async (_, people, [least, most]) => {
   const sources: PeopleSource[] = [{ table: 'named', people, inputs: NAMED, title: 'email' }]
   const database = await openPeople(sources)
   const standIn = await playIcypeas({ hasFaults: true })
-  const service = scale(icypeas, { limit, after: '400ms' })
+  const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
   const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
   const report = await fillrate.run(UNLIMITED)
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })

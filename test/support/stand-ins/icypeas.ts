@@ -11,9 +11,8 @@ export const ICYPEAS_READS: StatedWindow = {
   ms: 2_000,
   endpoint: 'POST /bulk-single-searchs/read',
 }
-/** Of single searches, and of many. */
-export const ICYPEAS_LIMIT = ['10 per second', '30 per 2 seconds']
-export const ICYPEAS_BULK_LIMIT = ['1 per second', '30 per 2 seconds']
+/** The three as a description states them. */
+export const ICYPEAS_LIMIT = { person: '10 per second', bulk: '1 per second', poll: '30 per 2 seconds' }
 const LOOKUPS: readonly StatedWindow[] = [
   { calls: 20, ms: 1_000, endpoint: 'POST /reverse-email-lookup' },
   { calls: 15, ms: 1_000, endpoint: 'POST /reverse-email-lookups' },
