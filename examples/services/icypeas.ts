@@ -9,8 +9,7 @@
  *
  *     FILLRATE_BASE_URL=https://app.icypeas.com/api
  *
- * A search that ended without credits says so for ever, and is fetched until its deadline: with `bulk: { deadline: '30m' }` in the
- * configuration, runs after a payment are not stopped by it for longer. A profile by email is another endpoint with other limits: icypeas-profiles.ts.
+ * A profile by email is another endpoint with other limits: icypeas-profiles.ts.
  */
 import {
   defineService,
@@ -88,8 +87,8 @@ function readItems(
   const rows = items as readonly Item[]
   const isBegun = cursor !== null || rows.length > 0
   if (!isBegun || rows.some(({ status }) => AWAITED.has(status))) return { outcome: 'pending' }
-  if (!jobId.startsWith(FILE) && rows[0]?.status === 'INSUFFICIENT_FUNDS')
-    return { outcome: 'out_of_credits' }
+  // It is over for good: the same search must be made again. Of many, those that were made are read.
+  if (!jobId.startsWith(FILE) && rows[0]?.status === 'INSUFFICIENT_FUNDS') return { outcome: 'unpaid' }
   const delivery = { results: rows.map(toResult) }
   // The next page begins after the last of `sorts`.
   const next: unknown = Array.isArray(sorts) ? sorts.at(-1) : undefined
@@ -230,10 +229,10 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'results', results: [{ outcome: 'unreadable' }] },
   },
   {
-    name: 'no credits left, as the state of a search',
+    name: 'a search that ended without credits',
     input: { jobId: 's-4' },
     answer: { body: itemsOf({ _id: 's-4', status: 'INSUFFICIENT_FUNDS' }) },
-    expect: { outcome: 'out_of_credits' },
+    expect: { outcome: 'unpaid' },
   },
   {
     name: 'a search that it does not have',

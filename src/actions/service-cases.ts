@@ -41,6 +41,8 @@ export type CaseOutcome =
   /** A page of results. */
   | 'more'
   | 'gone'
+  /** It ended because the account had no credits. */
+  | 'unpaid'
 
 /**
  * A request, what the service answers, and what that means. Objects are compared by the fields that are given.

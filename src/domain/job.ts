@@ -5,7 +5,8 @@ import { toIdentifier } from './json.ts'
 
 /**
  *     submitting ──202──▶ submitted ──delivery──▶ completed | failed
- *         │ │                 └──────deadline───▶ expired
+ *         │ │                 ├──────deadline───▶ expired
+ *         │ │                 └───no credits────▶ rejected
  *         │ └─ no response, 502, 504, a crash ──▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
  *         └─ refused (domain/service/status.ts), or not accepted five times ─▶ rejected
  *

@@ -60,10 +60,13 @@ export async function storePages(
   await jobs.advancePages(tx, [...advanced, ...ended])
 }
 
+/** Nothing more comes of a job. */
+export const isOver = ({ outcome }: JobProgress): boolean => outcome === 'gone' || outcome === 'unpaid'
+
 /** The results of jobs, the pages that were stored before among them. What is left of a job that is gone is all that comes. */
 export async function toDeliveries(tx: Tx, fetched: readonly FetchedJob[]): Promise<ReceivedDelivery[]> {
   const paged = fetched.filter(
-    ({ job, reading }) => job.pages > 0 && (reading.outcome === 'results' || reading.outcome === 'gone'),
+    ({ job, reading }) => job.pages > 0 && (reading.outcome === 'results' || isOver(reading)),
   )
   const stored = await takePages(
     tx,
@@ -81,7 +84,7 @@ export async function toDeliveries(tx: Tx, fetched: readonly FetchedJob[]): Prom
         ? [last, joined(eventId, id, pages, 'failed')]
         : [joined(eventId, id, [...pages, last.body], status)]
     }
-    return reading.outcome === 'gone' && pages.length > 0 ? [joined(eventId, id, pages, 'failed')] : []
+    return isOver(reading) && pages.length > 0 ? [joined(eventId, id, pages, 'failed')] : []
   })
 }
 

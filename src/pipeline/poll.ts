@@ -7,6 +7,7 @@ import {
   ServiceError,
   UnauthorizedError,
 } from '../service/errors.ts'
+import { OUT_OF_CREDITS } from '../service/response-errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { insertDeliveries } from '../store/deliveries.ts'
 import * as jobs from '../store/job-polls.ts'
@@ -16,7 +17,7 @@ import { traceCall } from '../util/trace.ts'
 import { firstPollMs, type CallDeps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, describeFailure, logCall, toCallAttributes } from './look-up/call-service.ts'
-import { storePages, toDeliveries } from './pages.ts'
+import { isOver, storePages, toDeliveries } from './pages.ts'
 import { submitLeaseMs } from './submit.ts'
 
 /** Jobs fetched per tick. */
@@ -68,21 +69,25 @@ interface Poll {
 
 /** A poll that fails is one that was not ready: the next one comes later. */
 export async function pollJob(
-  deps: Pick<CallDeps, 'breaker' | 'client' | 'log'>,
+  deps: Pick<CallDeps, 'adapter' | 'breaker' | 'client' | 'log'>,
   job: jobs.PolledJob,
   observer: PermittedCall,
 ): Promise<Poll> {
+  let reading: JobProgress = { outcome: 'pending' }
   try {
-    const reading = await deps.breaker.execute(() =>
-      traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, (span) =>
-        deps.client.fetchJob(job, {
+    await deps.breaker.execute(() =>
+      traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, async (span) => {
+        reading = await deps.client.fetchJob(job, {
           observer,
           onEnd: (call) => {
             span.setAttributes(toCallAttributes(call))
             logCall(deps.log, call, { job: job.id })
           },
-        }),
-      ),
+        })
+        // A job of before says nothing of the account as it is now.
+        if (reading.outcome === 'unpaid' && deps.breaker.isNewsOfCredits(job.submittedAt))
+          throw new OutOfCreditsError(OUT_OF_CREDITS, { endpoint: deps.adapter.poll?.endpoint ?? '' })
+      }),
     )
     return { job, reading, retryAfterMs: null, stop: null }
   } catch (error) {
@@ -90,12 +95,16 @@ export async function pollJob(
     // Only the key and the account stop all calls: a service that delivers needs no poll.
     const isForAll = error instanceof UnauthorizedError || error instanceof OutOfCreditsError
     const stop = isForAll && error.action === 'abort_run' ? error : null
-    if (['abort_run', 'reject'].includes(error.action) || error instanceof MalformedResponseError)
+    const isFetched = (reading as JobProgress).outcome === 'unpaid'
+    if (
+      !isFetched &&
+      (['abort_run', 'reject'].includes(error.action) || error instanceof MalformedResponseError)
+    )
       deps.log.warn(
         { event: 'job_not_fetched', job: job.id, reason: describeFailure(error) },
         'a job could not be fetched; it is tried again later',
       )
-    return { job, reading: { outcome: 'pending' }, retryAfterMs: error.retryAfterMs, stop }
+    return { job, reading, retryAfterMs: error.retryAfterMs, stop }
   } finally {
     observer.end()
   }
@@ -125,8 +134,12 @@ export async function recordPolls(
     await storePages(tx, deps, open)
     const deliveries = await toDeliveries(tx, open)
     await insertDeliveries(tx, deliveries, deps.service)
+    const unpaid = await jobs.endUnpaidJobs(
+      tx,
+      open.filter(({ reading }) => reading.outcome === 'unpaid').map(({ id }) => id),
+    )
     const gone = open
-      .filter(({ reading, job }) => reading.outcome === 'gone' && job.pages === 0)
+      .filter(({ id, reading, job }) => isOver(reading) && job.pages === 0 && !unpaid.includes(id))
       .map(({ id }) => id)
     await jobs.expireGoneJobs(tx, gone)
     await requeueSingly(tx, gone, {
@@ -134,9 +147,9 @@ export async function recordPolls(
       mayBeBilled: true,
       attempts: deps.policy.attempts,
     })
-    if (deliveries.length + gone.length > 0)
+    if (deliveries.length + gone.length + unpaid.length > 0)
       deps.log.info(
-        { event: 'jobs_fetched', jobs: deliveries.length, gone: gone.length },
+        { event: 'jobs_fetched', jobs: deliveries.length, gone: gone.length, unpaid: unpaid.length },
         'fetched jobs that were not delivered',
       )
     return deliveries.length

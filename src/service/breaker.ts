@@ -8,21 +8,16 @@ import {
 import type { CircuitBreakerPolicy, FailureReason, IBackoff, IHalfOpenAfterBackoffContext } from 'cockatiel'
 import {
   CircuitOpenError,
-  ConnectionError,
   ForbiddenError,
-  MalformedResponseError,
   OutOfCreditsError,
   ServiceError,
-  TimeoutError,
-  TokenUnavailableError,
   UnexpectedStatusError,
 } from './errors.ts'
 import { OUT_OF_CREDITS } from './response-errors.ts'
-import { FaultHistory } from './fault-history.ts'
+import { FaultHistory, type FaultSummary, summarizeFault } from './fault-history.ts'
 import type { CallSubject, AttemptCounts } from './fault-history.ts'
 import { UnusableAnswers } from './unusable-answers.ts'
 import type { CircuitSnapshot } from '../domain/rate-status.ts'
-import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
 
@@ -80,6 +75,8 @@ export class Breaker {
   #pause: Pause | null = null
   #lastFault: FaultSummary = { reason: null, cause: 'failing' }
   #consecutiveFaults = 0
+  /** When the account was last said to have no credits. Nothing is known of before. */
+  #creditsMissedAt = Date.now()
   #inFlight = 0
 
   constructor(options: Partial<BreakerOptions> = {}) {
@@ -94,6 +91,11 @@ export class Breaker {
   /** The account has no credits left, as far as is known. Calls that cost none pass. */
   get isOutOfCredits(): boolean {
     return this.state !== 'closed' && this.#lastFault.cause === 'out_of_credits'
+  }
+
+  /** Whether a job that ended without credits says something new: of one that was submitted before they were missed it is known. */
+  isNewsOfCredits(submittedAt: Date): boolean {
+    return submittedAt.getTime() > this.#creditsMissedAt
   }
 
   /** When the next call may pass as a probe, in milliseconds since the epoch; null while closed. */
@@ -183,6 +185,7 @@ export class Breaker {
 
   #countOutOfCredits(error: OutOfCreditsError): OutOfCreditsError {
     this.#lastFault = { reason: null, cause: 'out_of_credits' }
+    this.#creditsMissedAt = Date.now()
     this.#counted.add(error)
     return error
   }
@@ -267,22 +270,6 @@ export class Breaker {
 interface Pause {
   readonly probeAt: number
   readonly backoffMs: number
-}
-
-type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'cause'>
-
-/** A fault in a few words, without what differs from call to call. */
-function summarizeFault(error: ServiceError): FaultSummary {
-  if (error instanceof TokenUnavailableError)
-    return { reason: error.reason, cause: error.isUnreachable ? 'unreachable' : 'failing' }
-  if (error instanceof ConnectionError) {
-    const code = networkErrorCode(error.cause)
-    return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', cause: 'unreachable' }
-  }
-  if (error instanceof TimeoutError) return { reason: 'no response in time', cause: 'unreachable' }
-  if (error instanceof MalformedResponseError)
-    return { reason: `HTTP ${error.status} without a record`, cause: 'failing' }
-  return { reason: `HTTP ${error.status}`, cause: 'failing' }
 }
 
 type SettledCall<T> =

@@ -1,3 +1,13 @@
+import type { CircuitSnapshot } from '../domain/rate-status.ts'
+import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
+import {
+  ConnectionError,
+  MalformedResponseError,
+  type ServiceError,
+  TimeoutError,
+  TokenUnavailableError,
+} from './errors.ts'
+
 /** The attempts of one lookup, after its call failed. */
 export interface AttemptCounts {
   /** Failed calls attributed to the input; stored with the lookup. */
@@ -85,4 +95,20 @@ export class FaultHistory {
     own.stored = own.faults
     return { attempts: tries, tries }
   }
+}
+
+export type FaultSummary = Pick<CircuitSnapshot, 'reason' | 'cause'>
+
+/** A fault in a few words, without what differs from call to call. */
+export function summarizeFault(error: ServiceError): FaultSummary {
+  if (error instanceof TokenUnavailableError)
+    return { reason: error.reason, cause: error.isUnreachable ? 'unreachable' : 'failing' }
+  if (error instanceof ConnectionError) {
+    const code = networkErrorCode(error.cause)
+    return { reason: networkErrorMeaning(code) ?? code ?? 'connection lost', cause: 'unreachable' }
+  }
+  if (error instanceof TimeoutError) return { reason: 'no response in time', cause: 'unreachable' }
+  if (error instanceof MalformedResponseError)
+    return { reason: `HTTP ${error.status} without a record`, cause: 'failing' }
+  return { reason: `HTTP ${error.status}`, cause: 'failing' }
 }

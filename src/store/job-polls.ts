@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
-import { memberInputsSql } from './lookups.ts'
+import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
+import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -101,4 +102,37 @@ export async function expireGoneJobs(tx: Tx, jobs: readonly string[]): Promise<v
   await sql`
     update fillrate.jobs set state = 'expired', reason = 'the service has no such job any more', finished_at = now()
      where key = any(${[...jobs]}::uuid[]) and state = 'submitted'`.execute(tx)
+}
+
+/**
+ * Ends jobs that the service gave up because the account had no credits: what was counted of them when they were accepted is taken
+ * back, and their members wait again, on any route and without an attempt. Leaves jobs of which anything was delivered.
+ * @returns those that are ended
+ */
+export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<string[]> {
+  if (keys.length === 0) return []
+  const reason = 'the account had no credits for it'
+  const { rows } = await sql<{ id: string }>`
+    with unpaid as (
+      -- Without a time of submission a job of many is not counted: see count_job_spend.
+      update fillrate.jobs j set state = 'rejected', reason = ${reason}, submitted_at = null, poll_at = null, finished_at = now()
+       where key = any(${[...keys]}::uuid[]) and state = 'submitted' and pages = 0
+         and not exists (select from fillrate.lookups l where l.id = any(j.lookup_ids) and not ${isOpenMemberSql('j.key')})
+      returning j.key, j.is_async_answer, j.lookup_ids
+    ), stored as (
+      update fillrate.lookups l
+         set state = 'pending', reason = ${reason}, job_key = null, not_before = null,
+             attempts = greatest(0, l.attempts - member.is_async_answer::integer)
+        from (select m.id, is_async_answer from unpaid cross join lateral unnest(lookup_ids) as m (id)) as member
+       where l.id = member.id
+      returning ${QUEUED_COLUMNS}, l.source, l.credits_reserved, l.requested_at, member.is_async_answer
+    ), ${enqueuePendingSql('stored')}, uncounted as (
+      insert into fillrate.spend (run_id, day, source, endpoint, lookups, credits, credits_in_doubt)
+      select coalesce(run_id, 0), (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
+             case when kind = 'domain' then 'company' else 'person' end, -count(*), -count(*) filter (where credits_reserved is null),
+             -coalesce(sum(credits_reserved), 0)
+        from stored where is_async_answer group by 1, 2, 3, 4
+    )
+    select key as id from unpaid`.execute(tx)
+  return rows.map((row) => row.id)
 }

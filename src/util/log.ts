@@ -42,7 +42,7 @@ export const LOG_EVENTS = {
   job_not_fetched:
     'A job could not be fetched, because of the key or of how the service is described; it is tried again.',
   jobs_fetched:
-    'Jobs that were not delivered have been fetched; `gone`: the service has them no more, and their inputs are requested one by one.',
+    'Jobs that were not delivered have been fetched; `gone`: the service has them no more, and their inputs are requested one by one; `unpaid`: they ended for want of credits, and their inputs wait.',
   jobs_expired: 'Jobs passed their deadline without a delivery; their inputs are requested one by one.',
   bulk_off: 'A run makes no bulk jobs, because a setting is missing.',
   other_service: 'Another service was used with this database before.',

@@ -100,6 +100,7 @@ const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
   results: 'ok',
   more: 'ok',
   gone: 'warning',
+  unpaid: 'error',
 }
 
 /**

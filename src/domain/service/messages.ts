@@ -84,7 +84,7 @@ const FAILURES = [
 export const OUTCOMES = {
   lookup: ['found', 'not_found', 'accepted', ...FAILURES],
   bulk: ['accepted', 'results', ...FAILURES],
-  poll: ['pending', 'results', 'more', 'gone', ...FAILURES],
+  poll: ['pending', 'results', 'more', 'gone', 'unpaid', ...FAILURES],
 } as const
 
 export const isFailure = (reading: { readonly outcome: string }): reading is ServiceFailure =>
@@ -140,7 +140,8 @@ export type BulkReading =
 /**
  * What the answer to a poll means. `results` end the job unless their `status` is neither `completed` nor `failed`; without
  * a status they complete it. `more`: a page of the results; the job is fetched at once again, with this `cursor`, and is over with
- * the page that says `results`. `gone`: the service has no such job any more, and its inputs are requested again.
+ * the page that says `results`. `gone`: the service has no such job any more, and its inputs are requested again. `unpaid`: the job
+ * ended without results because the account had no credits, which billed nothing: its inputs are requested again when there are some.
  * @example
  * const reading: JobReading = { outcome: 'results', delivery: { status: 'completed', results: [{ request_id: 'a@b.c', data: {} }] } }
  */
@@ -152,3 +153,4 @@ export type JobProgress =
   | { outcome: 'results'; delivery: ServiceDelivery }
   | { outcome: 'more'; delivery: ServiceDelivery; cursor: string }
   | { outcome: 'gone' }
+  | { outcome: 'unpaid' }

@@ -5,7 +5,6 @@ import icypeas from '../../../examples/services/icypeas.ts'
 import lusha from '../../../examples/services/lusha.ts'
 import prospeo from '../../../examples/services/prospeo.ts'
 import type { Fillrate } from '../../../src/fillrate.ts'
-import { expireDeadlines } from '../../chaos/fixture.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import {
   countKnown,
@@ -299,26 +298,40 @@ test.each([
   },
 )
 
-test('Icypeas: a search without credits stops the run, and is made again after its deadline', async () => {
-  const sources: PeopleSource[] = [{ table: 'people', people: 8, inputs: NAMED, title: 'email' }]
-  const database = await openPeople(sources)
-  const standIn = await playIcypeas({ balance: 3 })
-  const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
-  const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
-  // Those that ended without credits are awaited for no longer.
-  const report = await fillrate.run({ ...UNLIMITED, waitMs: 2_000 })
-  expect(report).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
-  expect(standIn.credits()).toBe(3)
-  standIn.account.deposit(100)
-  await expireDeadlines(database)
-  expect(await fillrate.run(UNLIMITED)).toMatchObject({
-    status: 'completed',
-    rows: { waiting: 0, failed: 0 },
-  })
-  await expectTitles(
-    database,
-    'people',
-    ofKnown((n) => `p${n}@found.example`),
-  )
-  expect(standIn.billedAgain().times).toBe(0)
-})
+test.each([
+  ['single searches', 8, 3, 0],
+  // What a file holds no result for may have been billed.
+  ['a file of them', 60, 0, 45],
+] as const)(
+  'Icypeas: %s that ended without credits stop one run, and are made again by the next one with a deposit',
+  async (_, people, balance, inDoubt) => {
+    const sources: PeopleSource[] = [{ table: 'people', people, inputs: NAMED, title: 'email' }]
+    const database = await openPeople(sources)
+    const standIn = await playIcypeas({ balance })
+    const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
+    const open = () => openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
+    const fillrate = await open()
+    const stopped = await fillrate.run(UNLIMITED)
+    expect(stopped).toMatchObject({
+      status: 'out_of_credits',
+      rows: { failed: 0 },
+      lookups: { in_doubt: inDoubt },
+    })
+    expect(standIn.credits()).toBe(balance)
+    await expectCounted(database, standIn)
+    standIn.account.deposit(100)
+    // Another process, which knows nothing of the searches before.
+    const report = await (await open()).run(UNLIMITED)
+    expect(report).toMatchObject({
+      status: 'completed',
+      rows: { waiting: 0, failed: 0 },
+      lookups: { in_doubt: inDoubt },
+    })
+    await expectTitles(
+      database,
+      'people',
+      ofKnown((n) => `p${n}@found.example`),
+    )
+    await expectCounted(database, standIn)
+  },
+)

@@ -6,6 +6,7 @@ import {
   createPeople,
   type PeopleSource,
   runKilled,
+  type Scaled,
 } from '../../support/described-runs.ts'
 import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
 import { HUNTER_KEY, HUNTER_LIMIT, playHunter } from '../../support/stand-ins/hunter.ts'
@@ -22,7 +23,7 @@ interface Service {
   readonly key: string
   readonly inputs: Readonly<Record<string, string>>
   readonly title: string
-  readonly limit: string | readonly string[] | { readonly person: readonly string[] }
+  readonly limit: Scaled['limit']
   readonly filled: number
 }
 

@@ -327,6 +327,65 @@ describe('an account without credits', () => {
     },
   )
 
+  test.each([
+    ['a credit each', undefined],
+    ['half a credit a match', { hit: 0.5, miss: 0 }],
+  ])(
+    'jobs that ended without any, at %s: one stops the run, nothing is counted, and all are made again',
+    async (_, credits) => {
+      const { name, sources } = await createPeople(60)
+      const jobs: { readonly emails: readonly string[]; readonly isPaid: boolean }[] = []
+      let isPaid = false
+      const service = await playService(({ path, body }, bill) => {
+        if (path === '/person') throw new Error('asked singly')
+        if (path === '/bulk') {
+          const { emails = [] } = body as Sent
+          if (isPaid) bill(...emails)
+          return { body: { job_id: String(jobs.push({ emails, isPaid })) } }
+        }
+        const job = jobs[Number(path.slice('/jobs/'.length)) - 1]
+        if (job?.isPaid !== true) return { body: { state: 'no credits' } }
+        const results = job.emails.map((email) => ({ request_id: email, data: toTitle(email) }))
+        return { body: { status: 'completed', results } }
+      })
+      const definition: ServiceDefinition = {
+        name: 'Fetched',
+        person: PERSON,
+        bulk: { path: '/bulk', size: 10 },
+        poll: {
+          path: '/jobs/{job_id}',
+          after: '300ms',
+          read: ({ body }) =>
+            (body as { state?: string }).state === 'no credits' ? { outcome: 'unpaid' } : undefined,
+        },
+        ...(credits && { credits }),
+        fields: { person: { title: 'text' } },
+      }
+      await using fillrate = await open(definition, sources, service)
+      const counted = async (): Promise<unknown> =>
+        (
+          await database.pool.query(
+            `select coalesce(sum(lookups), 0)::int as lookups, coalesce(sum(coalesce(credits, lookups)), 0)::float8 as credits,
+                    coalesce(sum(coalesce(credits_in_doubt, in_doubt)), 0)::float8 as doubt
+               from fillrate.spend where source = $1`,
+            [name],
+          )
+        ).rows[0]
+      const stopped = await fillrate.run({ budget: 60, waitMs: 10_000 })
+      expect(stopped).toMatchObject({ status: 'out_of_credits', rows: { waiting: 60 } })
+      expect(await counted()).toEqual({ lookups: 0, credits: 0, doubt: 0 })
+      expect(await attempts(name)).toEqual({ attempts: 0, doubt: 0 })
+      isPaid = true
+      expect(await fillrate.run({ budget: 60, waitMs: 30_000 })).toMatchObject({
+        status: 'completed',
+        rows: { enriched: 60 },
+      })
+      expect(await counted()).toEqual({ lookups: 60, credits: credits ? 30 : 60, doubt: 0 })
+      expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+      expect(await countTitles(name)).toEqual({ own: 60, others: 0 })
+    },
+  )
+
   test('a job that is paid for is fetched all the same', async () => {
     const { name, sources } = await createPeople(60)
     const jobs: (readonly string[])[] = []

@@ -58,7 +58,7 @@ export async function createCalls(
   target.set.answer = answer
   const client = clientOf(target, { service, timeoutMs })
   const webhookUrl = service === ANSWERING ? null : (job: string) => `http://127.0.0.1/${job}`
-  const deps = { client, breaker: new Breaker(), log, webhookUrl }
+  const deps = { adapter: service, client, breaker: new Breaker(), log, webhookUrl }
   const attempts = new Map<number | string, number>()
   const emailOf = (id: number, isOdd: boolean): string => `${isOdd ? 'odd' : 'fine'}${id}@x.example`
   return {
