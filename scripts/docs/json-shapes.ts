@@ -213,6 +213,7 @@ const leftOut = object({
 const undone = object({
   run: orNull(count('the run that the undo is; null: nothing was written')),
   undoes: count('the run that is undone'),
+  others: list('further runs of its group, undone with the first', integer).optional(),
   writes_again: boolean('that run was an undo, so its values are written again'),
   dry_run: boolean('nothing was written'),
   status: z.enum(['completed', 'interrupted']).describe('how it ended'),

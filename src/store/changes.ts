@@ -53,8 +53,8 @@ type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefo
 }
 
 /** SQL: whether a row, or a change, was written last by what is undone. */
-const isOfTargetSql = (runId: RawBuilder<unknown>, { run }: UndoTarget): RawBuilder<boolean> =>
-  sql`${runId} = ${run}`
+const isOfTargetSql = (runId: RawBuilder<unknown>, { run, others = [] }: UndoTarget): RawBuilder<boolean> =>
+  others.length === 0 ? sql`${runId} = ${run}` : sql`${runId} = any(${[run, ...others]}::bigint[])`
 
 /** The changes that an undo is about and that are not undone, newest first. @param below keyset: ids below this one */
 export async function listUndoable(

@@ -206,6 +206,15 @@ export async function findRun(db: Connection, id: number): Promise<LivingRun | n
   return (await selectLivingRuns(db).where('id', '=', id).executeTakeFirst()) ?? null
 }
 
+/** The others of a group, by the first of its runs, oldest first. */
+export const listGroup = (db: Connection, first: number): Promise<LivingRun[]> =>
+  selectLivingRuns(db)
+    .clearOrderBy()
+    .orderBy('id')
+    .where('group_id', '=', first)
+    .where('id', '<>', first)
+    .execute()
+
 /** A run, and whether its process is alive. */
 export type LivingRun = StoredRun & { readonly alive: boolean }
 

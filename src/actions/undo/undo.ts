@@ -18,7 +18,7 @@ import {
 } from './revert-batch.ts'
 import { CHANGES_PER_BATCH, RevertQueue } from './revert-queue.ts'
 
-export type UndoOptions = UndoTarget & {
+export type UndoOptions = Pick<UndoTarget, 'run'> & {
   /** Reports what would be reverted, and writes nothing. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
@@ -42,8 +42,8 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const startedAt = performance.now()
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
-  const target: UndoTarget = { run: undoes }
-  const undoneRun = await findEndedRun(db, undoes)
+  const { run: undoneRun, others } = await findEndedRun(db, undoes)
+  const target: UndoTarget = { run: undoes, others }
   const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writes_again !== true
   const totals = await changes.summarizeUndoable(db, target)
   const leftOut = listLeftOut(deps, Object.keys(totals.bySource))
@@ -56,12 +56,13 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
     return summary.report({
       run,
       undoes,
+      ...(others.length > 0 && { others }),
       writes_again: writesAgain,
       dry_run: dryRun,
       status: interrupted ? 'interrupted' : 'completed',
       left_out: leftOut,
       undone_by: currentTotals.undoneBy.filter((by) => by !== run),
-      waiting: await waiting.countWaitingRows(db, undoes),
+      waiting: await countWaiting(db, target),
       total: currentTotals.total,
       undoneBefore: currentTotals.undone - ownChanges,
       durationMs: performance.now() - startedAt,
@@ -73,8 +74,8 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
       (source) =>
         listSharingSources(source, deps.sources).filter((name) => name in totals.bySource).length > 1,
     )
-    const previewed: PreviewedCells | null = hasShared ? new Map() : null
-    await forEachBatch({ ...deps, leftOut }, options, totals, summary, (batch) =>
+    const previewed: PreviewedCells | null = hasShared || others.length > 0 ? new Map() : null
+    await forEachBatch({ ...deps, leftOut }, { ...options, target }, totals, summary, (batch) =>
       previewRevert(deps, batch, previewed),
     )
     return report(null, signal.aborted)
@@ -83,25 +84,44 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     options.onStarted?.(id)
     const undoing = { run: id, target, writesAgain }
-    await forEachBatch({ ...deps, leftOut }, { ...options, signal: stopping }, totals, summary, (batch) =>
-      attempt(() => revertBatch(deps, undoing, batch)),
+    await forEachBatch(
+      { ...deps, leftOut },
+      { ...options, target, signal: stopping },
+      totals,
+      summary,
+      (batch) => attempt(() => revertBatch(deps, undoing, batch)),
     )
     return report(id, stopping.aborted)
   })
 }
 
-/** @throws ConfigProblems if there is no such run, or it has not ended */
-export async function findEndedRun(db: Database, id: number): Promise<runs.StoredRun> {
+async function countWaiting(db: Database, { run, others = [] }: UndoTarget): Promise<number> {
+  const counts = await Promise.all([run, ...others].map((one) => waiting.countWaitingRows(db, one)))
+  return counts.reduce((sum, rows) => sum + rows, 0)
+}
+
+/**
+ * A run to be undone, and the others of its group if it is the first.
+ * @throws ConfigProblems if there is no such run, or one of them has not ended
+ */
+export async function findEndedRun(
+  db: Database,
+  id: number,
+): Promise<{ readonly run: runs.StoredRun; readonly others: readonly number[] }> {
   const run = await runs.findRun(db, id)
   if (run === null)
     throw runProblem(`${id}, and there is no such run`, 'the number of a run', '`fillrate runs` lists them.')
-  if (run.alive)
+  const others = await runs.listGroup(db, id)
+  const living = [run, ...others].find(({ alive }) => alive)
+  if (living !== undefined)
     throw runProblem(
-      `${id}, which is still running`,
+      living === run
+        ? `${id}, which is still running`
+        : `${id}, and run ${living.id} of its group is still running`,
       'a run that has ended',
       'Interrupt it first, or wait: it would write the rest after the undo.',
     )
-  return run
+  return { run, others: others.map((one) => one.id) }
 }
 
 const runProblem = (found: string, expected: string, todo: string): ConfigProblems =>
@@ -114,18 +134,18 @@ async function forEachBatch(
     policy,
     leftOut,
   }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'> & { readonly leftOut: readonly LeftOutSource[] },
-  options: UndoOptions,
+  options: UndoOptions & { readonly target: UndoTarget },
   { total, undone }: changes.UndoableSummary,
   summary: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
-  const { signal, onProgress } = options
+  const { target, signal, onProgress } = options
   const broken = new Set(leftOut.map(({ source }) => source))
   const fit = new Map([...sources].filter(([name]) => !broken.has(name)))
   const queue = new RevertQueue({ db, revert, onOutcome: (outcome) => summary.add(outcome), policy })
   let belowId: number | null = null
   while (!signal.aborted) {
-    const page: changes.UndoableChange[] = await changes.listUndoable(db, options, belowId, CHANGES_PER_BATCH)
+    const page: changes.UndoableChange[] = await changes.listUndoable(db, target, belowId, CHANGES_PER_BATCH)
     if (page.length === 0) break
     const { batches, unknown: unconfigured } = toRevertBatches(page, fit)
     for (const batch of batches) {

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { GROUP_ROWS, startServiceGroup } from '../../support/service-group.ts'
@@ -8,10 +8,10 @@ import type { Harness } from '../../support/harness.ts'
 // What was asked and written by several services in turn.
 
 let harness: Harness
-beforeAll(async () => {
+beforeEach(async () => {
   harness = await startServiceGroup()
 })
-afterAll(() => harness.close())
+afterEach(() => harness.close())
 
 const explain = async (key: string) => (await harness.open()).explain('people', key)
 
@@ -54,4 +54,43 @@ test('forget erases what each of the services has answered about a person', asyn
     missed_lookups: [],
     changes: [],
   })
+})
+
+const filled = async (): Promise<number[]> =>
+  Object.values(
+    (await harness.query('select count(title)::int as t, count(phone)::int as p from people'))[0] ?? {},
+  ) as number[]
+
+test('the undo of a group’s first run undoes the writes of all its services', async () => {
+  expect(await filled()).toEqual([19, 19])
+  const preview = await harness.undo(1, { dryRun: true })
+  const report = await harness.undo(1)
+  // Eight rows by `acme` alone, one by both, ten by `pdl` alone.
+  expect(report).toMatchObject({ undoes: 1, others: [2], changes: { total: 20, restored: 20, remaining: 0 } })
+  expect(preview).toEqual({ ...report, run: null, dry_run: true, duration_ms: preview.duration_ms })
+  expect(await filled()).toEqual([0, 0])
+  expect(await explain(GROUP_ROWS.both)).toMatchObject({
+    state: { state: 'unchanged', reason: 'undone by run 3, which undid runs 1 and 2' },
+  })
+  const again = await harness.undo(3)
+  expect(again).toMatchObject({ changes: { restored: 20 } })
+  expect(await filled()).toEqual([19, 19])
+})
+
+test('the undo of another run of a group undoes its own writes, and the first one then the rest', async () => {
+  const own = await harness.undo(2)
+  expect(own).toMatchObject({ undoes: 2, changes: { total: 11, restored: 11 } })
+  expect(own.others).toBeUndefined()
+  expect(await filled()).toEqual([9, 8])
+  expect(await harness.undo(1)).toMatchObject({
+    others: [2],
+    changes: { total: 20, restored: 9, undone_before: 11 },
+  })
+  expect(await filled()).toEqual([0, 0])
+})
+
+test('a group is not undone while one of its runs is running', async () => {
+  await harness.query(`
+    update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 minute' where id = 2`)
+  await expect(harness.undo(1)).rejects.toThrow('run 2 of its group is still running')
 })

@@ -50,14 +50,17 @@ export const undoAction = defineAction({
   confirm: async ({ id: run }, deps) => {
     const preview = await requireApp(deps).undo({ run, dryRun: true, signal: previewSignal() })
     const { restored, total, undone_before: before } = preview.changes
+    const others = preview.others ?? []
     const isPartial = preview.status === 'interrupted'
     return {
       title: `Undo run ${run}`,
       body: [
         html`<p>
           Restores the previous value of each cell that the run has written, except cells that were changed
-          since. The undo is a run itself, and can be undone. Runs write these rows again when their inputs
-          change, their record is due, or they are retried.
+          since.
+          ${others.length > 0 && `So it does for the runs of the services after it: ${others.join(', ')}.`}
+          The undo is a run itself, and can be undone. Runs write these rows again when their inputs change,
+          their record is due, or they are retried.
         </p>`,
         total === 0
           ? empty(`Run ${run} has written nothing.`)
