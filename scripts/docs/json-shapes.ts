@@ -120,6 +120,8 @@ const bulk = object({
 }).meta({ id: 'bulk' })
 const storedRun = object({
   id: count('its number'),
+  group: count('the first of the runs that were started together, one for each service').optional(),
+  service: text('the service of the run, if it is one of a group').optional(),
   trigger,
   sources: texts('the sources that it picked from'),
   options: byName('its options: `limit`, `route`, `where`', z.unknown()),
@@ -689,6 +691,10 @@ export const JSON_SHAPES = {
     quarantined_results: count('results that matched no input and were not used'),
     running_runs: count('runs in progress'),
     last_run: orNull(storedRun.describe('the run that started last; null: there was none')),
+    last_group: list(
+      'the runs of its group, in the order of their services; empty: it is alone',
+      storedRun,
+    ).optional(),
     spend: spendReport.describe('what was requested, what it costs, and what is left of the budgets'),
     paused: list('sources from which no run picks', pausedSource),
     backfills: byName(

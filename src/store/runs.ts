@@ -206,6 +206,26 @@ export async function findRun(db: Connection, id: number): Promise<LivingRun | n
   return (await selectLivingRuns(db).where('id', '=', id).executeTakeFirst()) ?? null
 }
 
+/** A run with its place among those that were started together, one for each service. Absent: it is alone. */
+export type GroupedRun = StoredRun & {
+  /** The first run of the group. */
+  readonly group?: number
+  readonly service?: string
+}
+
+/** The same runs with their groups. */
+export async function withGroups<Run extends StoredRun>(
+  db: Connection,
+  runs: readonly Run[],
+): Promise<(Run & GroupedRun)[]> {
+  const { rows } = await sql<{ id: number; group: number; service: string }>`
+    select r.id, r.group_id as "group", coalesce(s.name, s.host, '') as service
+      from fillrate.runs r left join fillrate.services s on s.id = r.service_id
+     where r.id = any(${runs.map(({ id }) => id)}::bigint[]) and r.group_id is not null`.execute(db)
+  const places = new Map(rows.map(({ id, group, service }) => [id, { group, service }]))
+  return runs.map((run) => ({ ...run, ...places.get(run.id) }))
+}
+
 /** The others of a group, by the first of its runs, oldest first. */
 export const listGroup = (db: Connection, first: number): Promise<LivingRun[]> =>
   selectLivingRuns(db)

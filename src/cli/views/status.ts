@@ -4,7 +4,7 @@ import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { type Backfill, describeBackfill } from '../../domain/backfill.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
-import { Run, runOutcome } from '../../domain/run.ts'
+import { readTotal, Run, runOutcome } from '../../domain/run.ts'
 import { filledShare } from '../../sources/fill-counts.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
@@ -172,7 +172,14 @@ function renderFillRates(
 }
 
 function workFields(
-  { jobs, deliveries, quarantined_results: quarantined, running_runs: live, last_run: last }: StatusReport,
+  {
+    jobs,
+    deliveries,
+    quarantined_results: quarantined,
+    running_runs: live,
+    last_run: last,
+    last_group: group = [],
+  }: StatusReport,
   now: number,
 ): Field[] {
   const ended =
@@ -189,6 +196,7 @@ function workFields(
           : `the latest, ${ended}`
         : (last?.reason ?? ''),
     ],
+    ...group.map((run): Field => [run === group[0] ? `Group ${run.id}` : '', ...describeGroupRun(run)]),
     ['Jobs', formatStates(jobs)],
     [
       'Deliveries',
@@ -196,6 +204,19 @@ function workFields(
       quarantined > 0 ? `${pluralize(quarantined, 'result')} matched no input and were not used` : '',
     ],
   ]
+}
+
+/** A run of a group: its service, and the share of it. */
+function describeGroupRun(run: NonNullable<StatusReport['last_group']>[number]): [string, string] {
+  const [picked, enriched] = [
+    readTotal(run.totals, 'rows', 'picked'),
+    readTotal(run.totals, 'rows', 'enriched'),
+  ]
+  const share =
+    picked === null || enriched === null
+      ? ''
+      : `${formatCount(enriched)} of ${pluralize(picked, 'row')} enriched`
+  return [`run ${run.id}, ${run.service}, ${formatState(runOutcome(run))}`, share]
 }
 
 /** What was spent, what is foreseen, and what is left of each budget. */

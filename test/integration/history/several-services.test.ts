@@ -2,6 +2,8 @@ import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
+import { readStatus } from '../../../src/actions/status.ts'
+import { listRuns, withGroups } from '../../../src/store/runs.ts'
 import { GROUP_ROWS, startServiceGroup } from '../../support/service-group.ts'
 import type { Harness } from '../../support/harness.ts'
 
@@ -93,4 +95,23 @@ test('a group is not undone while one of its runs is running', async () => {
   await harness.query(`
     update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 minute' where id = 2`)
   await expect(harness.undo(1)).rejects.toThrow('run 2 of its group is still running')
+})
+
+test('runs and status show the runs of a group together, with their services', async () => {
+  const { db } = harness.database
+  const runs = await withGroups(db, await listRuns(db, 10))
+  expect(runs).toMatchObject([
+    { id: 2, group: 1, service: 'pdl' },
+    { id: 1, group: 1, service: 'acme' },
+  ])
+  const status = await readStatus(db, ['people'], null)
+  expect(status).toMatchObject({
+    last_run: { id: 2, group: 1, service: 'pdl' },
+    last_group: [{ id: 1, service: 'acme' }, { id: 2 }],
+  })
+  // An undo belongs to no group.
+  await harness.undo(1)
+  const [undo] = await withGroups(db, await listRuns(db, 1))
+  expect(undo).not.toHaveProperty('group')
+  expect(await readStatus(db, ['people'], null)).not.toHaveProperty('last_group')
 })
