@@ -105,7 +105,8 @@ export class Opportunity {
   }
 }
 
-function parseShare(text: string): number | undefined {
+/** `0.05` or `5%`; undefined: neither. */
+export function parseShare(text: string): number | undefined {
   const match = /^(\d*\.?\d+)(%?)$/.exec(text)
   if (match === null) return undefined
   const share = Number(match[1]) / (match[2] === '%' ? 100 : 1)

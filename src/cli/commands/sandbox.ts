@@ -4,7 +4,7 @@ import type { ServiceCase } from '../../actions/service-cases.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { isOAuth } from '../../domain/service/auth.ts'
 import { pluralize } from '../../util/format.ts'
-import { FAULT_MEANINGS, parseFaults } from '../../sandbox/faults.ts'
+import { FAULT_MEANINGS, parseFaults, parseShare } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
   type Answer,
@@ -59,6 +59,12 @@ const sandboxParser = createParser('sandbox')
     'sandbox-webhook-secret',
   )
   .option('--seed <N>', 'determines records, faults and delays; default: 1', parseWholeFrom(0), 1)
+  .option(
+    '--knows <SHARE>',
+    'share of the people and companies that it knows, others with another seed; default: 87.5%',
+    parseKnownShare,
+    0.875,
+  )
   .option('--latency <20-200ms>', 'response time; default: none', parseMsRange, 0)
   .option('--job-delay <1-5s>', 'delay between a job and its webhook; default: 200-1000ms', parseMsRange, [
     200, 1_000,
@@ -78,6 +84,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   examples: [
     ['fillrate sandbox --limit 200 --window 2s', 'a limit of 200 calls in 2 seconds'],
     ['fillrate sandbox --service ./my-service.ts', 'a service of your own, from its cases'],
+    ['fillrate sandbox --port 4011 --seed 2 --knows 45%', 'a second service, which knows other people'],
     ['fillrate sandbox --fault 500=5%,duplicate=10%', 'server errors and duplicate webhooks'],
   ],
   environment: [],
@@ -109,6 +116,12 @@ function parseFaultShares(text: string): SandboxOptions['faults'] {
   } catch (error) {
     throw new ExpectedError((error as Error).message)
   }
+}
+
+function parseKnownShare(text: string): number {
+  const share = parseShare(text)
+  if (share === undefined) throw new ExpectedError('expected a share from 0 to 1, as 0.45 or 45%')
+  return share
 }
 
 /** Answers from the cases of a service until it is interrupted. */
@@ -167,6 +180,7 @@ function toSandboxOptions({ latency, jobDelay, ...flags }: SandboxCall['flags'])
     ...(flags.key !== null && { keys: flags.key.split(',').map((key) => key.trim()) }),
     webhookSecret: flags.secret,
     seed: flags.seed,
+    notFoundShare: 1 - flags.knows,
     latencyBeforeMs: half,
     latencyAfterMs: half,
     jobDelayMs: jobDelay,

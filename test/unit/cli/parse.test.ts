@@ -88,7 +88,7 @@ describe('a command', () => {
 
   test('parses every option of the sandbox', () => {
     const { flags } = parseCommandLine(
-      'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault late=0.1'.split(
+      'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --knows 45% --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault late=0.1'.split(
         ' ',
       ),
     )
@@ -100,6 +100,7 @@ describe('a command', () => {
       key: 'a,b',
       secret: 's',
       seed: 0,
+      knows: 0.45,
       latency: [20, 200],
       jobDelay: [1_000, 1_500],
       fault: { '500': 0.05, late: 0.1 },
@@ -179,6 +180,7 @@ describe('a usage error has a message, a suggestion and the usage line', () => {
     [['runs', '12'], /fillrate runs takes no words after it, found '12'/, null],
     [['sandbox', '--fault', '501=5%'], /--fault: .*Unknown fault '501'/, null],
     [['sandbox', '--fault', '500=2'], /--fault: .*share/, null],
+    [['sandbox', '--knows', '60'], /--knows: expected a share from 0 to 1, as 0.45 or 45%/, null],
     [['sandbox', '--latency', '200-20ms'], /--latency: expected two durations, the shorter first/, null],
     [['sandbox', '--latency', '1-2-3ms'], /--latency/, null],
   ] as const)('%j', (words, message, suggestion) => {

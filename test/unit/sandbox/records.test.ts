@@ -94,6 +94,17 @@ describe('many records', () => {
     expect(Math.abs(share(half, (record) => record === undefined) - 0.5)).toBeLessThan(0.015)
   })
 
+  it('are of other people with another seed, whom the first may know too', () => {
+    const [first, second] = [1, 2].map((seed) =>
+      Array.from({ length: count }, (_, at) =>
+        findPerson({ kind: 'email', key: `p${at}@firm.com` }, { seed, notFoundShare: 0.4, missingShare: 0 }),
+      ),
+    )
+    const all = (first ?? []).map((record, at) => [record, second?.[at]])
+    const isKnownToBoth = share(all, (pair) => pair.every((record) => record !== undefined))
+    expect(Math.abs(isKnownToBoth - 0.36)).toBeLessThan(0.015)
+  })
+
   it('always have a confidence from 0 to 1, some of them under 0.7', () => {
     expect(found.every(({ confidence }) => confidence >= 0 && confidence <= 1)).toBe(true)
     const low = share(found, ({ confidence }) => confidence < 0.7)
