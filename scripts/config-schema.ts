@@ -1,6 +1,7 @@
 // oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
+import { fieldsOf } from '../src/config/fields.ts'
 import { createConfigSchema } from '../src/config/schema.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
@@ -29,13 +30,19 @@ export interface ConfigJsonSchema {
  * @throws if a key has no words, or states another default than the schema has
  */
 export function configJsonSchema(): ConfigJsonSchema {
-  const schema = z.toJSONSchema(createConfigSchema(BUILT_IN_SERVICE), {
+  const builtIn = { name: null, service: BUILT_IN_SERVICE, fields: fieldsOf(BUILT_IN_SERVICE) }
+  const schema = z.toJSONSchema(createConfigSchema([builtIn], { isOpen: true }), {
     target: 'draft-7',
     io: 'input',
     unrepresentable: 'any',
     override: addCheckedConstraints,
   }) as ConfigJsonSchema
-  const docs = new MemberDocs(new URL('../src/config/define.ts', import.meta.url))
+  const folder = new URL('../src/config/', import.meta.url)
+  const docs = new MemberDocs(
+    new URL('define.ts', folder),
+    new URL('define-source.ts', folder),
+    new URL('define-service.ts', folder),
+  )
   describeProperties(schema, docs.membersOfInterface('ConfigInput'), docs)
   return { title: 'Fillrate configuration', ...schema } as ConfigJsonSchema
 }
@@ -47,7 +54,7 @@ function describeProperties(
 ): void {
   for (const [name, property] of Object.entries(properties)) {
     const member = members.get(name)
-    if (!member?.doc) throw new Error(`src/config/define.ts says nothing of \`${name}\``)
+    if (!member?.doc) throw new Error(`src/config/define*.ts says nothing of \`${name}\``)
     checkDefault(name, property.default, member.doc)
     property.description = member.doc
     describeParts(property, member.types, docs)

@@ -22,9 +22,10 @@ export class MemberDocs {
   readonly #comments: readonly Comment[]
   readonly #declarations = new Map<string, TSInterfaceDeclaration | TSType>()
 
-  constructor(path: URL) {
-    this.#text = readFileSync(path, 'utf8')
-    const { program, comments } = parseSync(path.pathname, this.#text)
+  /** @param paths of the modules, which are read as one */
+  constructor(...paths: readonly [URL, ...URL[]]) {
+    this.#text = paths.map((path) => readFileSync(path, 'utf8')).join('\n')
+    const { program, comments } = parseSync(paths[0].pathname, this.#text)
     this.#comments = comments
     for (const statement of program.body) {
       const declared = statement.type === 'ExportNamedDeclaration' ? statement.declaration : statement
@@ -52,7 +53,12 @@ export class MemberDocs {
       if (type.type === 'TSArrayType') return [type.elementType]
       if (type.type === 'TSTypeOperator') return this.elementsOf([type.typeAnnotation])
       if (type.type === 'TSUnionType') return this.elementsOf(type.types)
+      if (type.type === 'TSConditionalType') return this.elementsOf([type.trueType, type.falseType])
+      if (type.type === 'TSMappedType') return type.typeAnnotation ? [type.typeAnnotation] : []
       if (type.type !== 'TSTypeReference') return []
+      const declared = this.#declarations.get(nameOf(type) ?? '')
+      if (declared !== undefined)
+        return declared.type === 'TSInterfaceDeclaration' ? [] : this.elementsOf([declared])
       const element = type.typeArguments?.params.at(-1)
       if (element === undefined) return []
       return nameOf(type) === 'Readonly' ? this.elementsOf([element]) : [element]

@@ -8,7 +8,7 @@ import type { App, RunRequest } from './app.ts'
 import type { Config } from './config/config.ts'
 import type { AnyConfigInput } from './config/define.ts'
 import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
-import { loadConfig, loadNamedService } from './config/load.ts'
+import { loadConfig, loadNamedServices } from './config/load.ts'
 import { parseConfig } from './config/parse.ts'
 import type { RunReport } from './runs/report.ts'
 
@@ -119,7 +119,7 @@ export async function createFillrate(options: FillrateOptions): Promise<Fillrate
   const readConfig = async (): Promise<Config> =>
     typeof input === 'string'
       ? loadConfig({ cwd: '.', path: input })
-      : parseConfig(input, null, await loadNamedService(input, '.'))
+      : parseConfig(input, null, await loadNamedServices(input, '.'))
   const config = await readConfig()
   const environment = readEnvironment({ ...options.env })
   const log = options.log ?? pino({ level: 'silent' })

@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts'
+import { type Config, lookupBudgetOf } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { toDescriptionForm } from '../domain/service/description-form.ts'
@@ -71,7 +71,7 @@ export class Actions implements OpenedSources {
     this.brokenSources = brokenSources
     this.mappings = new Map(Object.entries(config.sources))
     this.bulk = checkBulkAvailability(environment, adapter)
-    this.address = configuredAddress(environment)
+    this.address = configuredAddress(config, environment)
     const policy = toPolicy(config)
     const metrics = new MetricsRecorder(db, log)
     this.base = { db, log, sources, brokenSources, adapter, policy, metrics, owner, random, now: Date.now }
@@ -102,7 +102,7 @@ export class Actions implements OpenedSources {
       ...request,
       sources: await this.validate(request),
       leftOut: listLeftOut(this, request.sources),
-      budget: toBudgetLimit(request.budget ?? this.config.budget),
+      budget: toBudgetLimit(request.budget ?? lookupBudgetOf(this.config)),
       isBoundedByBudget: request.budget !== undefined,
       usesWebhook: this.bulk.usesWebhook === true,
       firstPollMs: adapter.poll && firstPollMs({ adapter, webhookUrl: null }),

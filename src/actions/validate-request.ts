@@ -1,3 +1,4 @@
+import { type Config, lookupBudgetOf } from '../config/config.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import type { RunSpec } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
@@ -49,9 +50,9 @@ export function refuseSource(name: string, found: string, expected: string, todo
 /** Requires an explicit budget: a run never spends by surprise. */
 export function requireBudget(
   request: Pick<PassRequest, 'budget'>,
-  config: { readonly budget: LookupBudget | null },
+  config: Pick<Config, 'budget' | 'price' | 'views'>,
 ): number | null {
-  const budget = request.budget ?? config.budget
+  const budget = request.budget ?? lookupBudgetOf(config)
   if (budget === null)
     throw requestProblem(
       'budget',

@@ -1,3 +1,4 @@
+import { listServicePrefixes, variableOf } from '../config/environment.ts'
 import { listNamedVariables } from '../config/service-environment.ts'
 
 /** Variables whose values must never be shown, beside those that a service's description names. */
@@ -29,11 +30,15 @@ export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => stri
 }
 
 function listSecrets(env: NodeJS.ProcessEnv, named: readonly string[]): string[] {
-  const listed = SECRET_VARIABLES.flatMap((name) =>
+  const ofServices = listServicePrefixes(env).flatMap((prefix) => [
+    variableOf({ prefix }, 'API_KEY'),
+    variableOf({ prefix }, 'WEBHOOK_SECRET'),
+  ])
+  const listed = [...SECRET_VARIABLES, ...ofServices].flatMap((name) =>
     (env[name] ?? '').split(',').flatMap((one) => {
       const secret = one.trim()
       // A dashboard token without the name of its holder, the secret of a client without its id.
-      return /^FILLRATE_(?:DASHBOARD|API_KEY)/.test(name)
+      return /^FILLRATE_(?:DASHBOARD|(?:.*_)?API_KEY$)/.test(name)
         ? [secret, secret.slice(secret.indexOf(':') + 1)]
         : [secret]
     }),

@@ -10,33 +10,32 @@ export interface ClientCertificate {
   readonly key: string
 }
 
-type ReadVariable = <Value>(
-  name: 'FILLRATE_CLIENT_CERT' | 'FILLRATE_CLIENT_KEY',
-  parse: (text: string) => EnvValue<Value>,
-) => Value | null
+type ReadVariable = <Value>(name: string, parse: (text: string) => EnvValue<Value>) => Value | null
 
 /**
  * Reads the files of the client's certificate and of its key, and checks that they fit each other.
+ * @param variables their names
  * @param problems gets what is wrong; nothing there holds a part of the key
  */
-export function readClientCertificate(read: ReadVariable, problems: Problem[]): ClientCertificate | null {
+export function readClientCertificate(
+  variables: { readonly cert: string; readonly key: string },
+  read: ReadVariable,
+  problems: Problem[],
+): ClientCertificate | null {
   const before = problems.length
-  const cert = read('FILLRATE_CLIENT_CERT', (path) =>
+  const cert = read(variables.cert, (path) =>
     readPem(path, 'a certificate in PEM, which begins with -----BEGIN CERTIFICATE-----', (pem) => {
       void new X509Certificate(pem)
     }),
   )
-  const key = read('FILLRATE_CLIENT_KEY', (path) =>
-    readPem(path, 'the private key of FILLRATE_CLIENT_CERT in PEM, without a passphrase', (pem) => {
+  const key = read(variables.key, (path) =>
+    readPem(path, `the private key of ${variables.cert} in PEM, without a passphrase`, (pem) => {
       void createPrivateKey(pem)
     }),
   )
   if (problems.length > before || (cert === null && key === null)) return null
   if (cert === null || key === null) {
-    const [place, other] =
-      cert === null
-        ? ['FILLRATE_CLIENT_CERT', 'FILLRATE_CLIENT_KEY']
-        : ['FILLRATE_CLIENT_KEY', 'FILLRATE_CLIENT_CERT']
+    const [place, other] = cert === null ? [variables.cert, variables.key] : [variables.key, variables.cert]
     problems.push({
       place,
       found: `not set, and ${other} is`,
@@ -47,9 +46,9 @@ export function readClientCertificate(read: ReadVariable, problems: Problem[]): 
   }
   if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return { cert, key }
   problems.push({
-    place: 'FILLRATE_CLIENT_KEY',
+    place: variables.key,
     found: 'the key of another certificate',
-    expected: 'the private key of FILLRATE_CLIENT_CERT',
+    expected: `the private key of ${variables.cert}`,
     todo: 'If the file of the certificate has several, its own one stands first.',
   })
   return null

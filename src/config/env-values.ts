@@ -185,10 +185,15 @@ interface AddressRole {
   readonly of: 'service' | 'receiver' | 'dashboard'
   /** A path suffix that Fillrate adds itself. */
   readonly leaveOff: string
+  /** The variable of the service's key. */
+  readonly key?: string
 }
 
 /** An http or https URL, without a trailing slash. */
-export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvValue<string> {
+export function parseAddress(
+  text: string,
+  { of, leaveOff, key = 'FILLRATE_API_KEY' }: AddressRole,
+): EnvValue<string> {
   const example = of === 'service' ? 'https://api.example.com' : 'https://fillrate.example.com'
   const reject = (found: string, todo?: string): EnvValue<string> => ({
     ok: false,
@@ -200,13 +205,13 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): EnvVa
   if (url !== null && (url.username !== '' || url.password !== '')) {
     return reject(
       'a URL with a user name or a password (not shown)',
-      'Leave them out; a key goes into FILLRATE_API_KEY.',
+      `Leave them out; a key goes into ${key}.`,
     )
   }
   if (url !== null && (url.search !== '' || url.hash !== '')) {
     const todo =
       of === 'service'
-        ? 'Leave it out; a key goes into FILLRATE_API_KEY, with FILLRATE_AUTH=query.'
+        ? `Leave it out; a key goes into ${key}, with ${key.replace(/API_KEY$/, 'AUTH')}=query.`
         : 'Leave it out.'
     return reject('a URL with a query or a fragment (not shown: it may hold a key)', todo)
   }

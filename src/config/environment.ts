@@ -25,11 +25,8 @@ type AuthStyle = (typeof AUTH_STYLES)[number]
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** Settings from the environment: URLs, secrets, and where to listen. Null: not set. */
-export interface Environment {
-  readonly databaseUrl: string | null
-  /** Largest number of connections to Postgres. Null: 10. */
-  readonly maxConnections: number | null
+/** What the environment has of a service: its address and its secrets. */
+interface ServiceEnvironment {
   /** The service's URL, without a trailing slash. */
   readonly baseUrl: string | null
   /** Newest first. */
@@ -39,6 +36,17 @@ export interface Environment {
   readonly clientCertificate: ClientCertificate | null
   /** Newest first. */
   readonly webhookSecrets: readonly string[]
+}
+
+/** Settings from the environment: URLs, secrets, and where to listen. Null: not set. */
+export interface Environment extends ServiceEnvironment {
+  /** What begins the variables of the service: absent for `FILLRATE_`, `FILLRATE_ACME_` for a service named acme. */
+  readonly prefix?: string
+  /** Of services that have a name, by the prefix of their variables; absent if there are none. */
+  readonly services?: Readonly<Record<string, ServiceEnvironment>>
+  readonly databaseUrl: string | null
+  /** Largest number of connections to Postgres. Null: 10. */
+  readonly maxConnections: number | null
   /** The URL at which the service reaches the receiver, without a trailing slash. */
   readonly publicUrl: string | null
   /** 0: any free port. */
@@ -100,6 +108,52 @@ export const ENVIRONMENT_VARIABLES = {
 
 export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
 
+/** What there is for each service; where services have names, `FILLRATE_ACME_API_KEY` and so on. */
+const SERVICE_VARIABLES = [
+  'BASE_URL',
+  'API_KEY',
+  'AUTH',
+  'CLIENT_CERT',
+  'CLIENT_KEY',
+  'WEBHOOK_SECRET',
+] as const
+type ServiceVariable = (typeof SERVICE_VARIABLES)[number]
+
+/** A service's name as it is in the names of variables. */
+export const toVariablePart = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')
+
+const toPrefix = (serviceName: string): string => `FILLRATE_${toVariablePart(serviceName)}_`
+
+/** The name of a variable of the service that an environment is for. */
+export const variableOf = ({ prefix = 'FILLRATE_' }: Pick<Environment, 'prefix'>, name: ServiceVariable) =>
+  `${prefix}${name}`
+
+/** The environment as a service sees it. @param serviceName null: it is the only one */
+export function environmentOf(environment: Environment, serviceName: string | null): Environment {
+  if (serviceName === null) return environment
+  const prefix = toPrefix(serviceName)
+  return { ...environment, ...(environment.services?.[prefix] ?? NOT_SET), prefix }
+}
+
+const NOT_SET: ServiceEnvironment = {
+  baseUrl: null,
+  apiKeys: [],
+  auth: 'bearer',
+  clientCertificate: null,
+  webhookSecrets: [],
+}
+
+const NAMED_VARIABLE = new RegExp(`^(FILLRATE_[A-Z0-9_]+_)(?:${SERVICE_VARIABLES.join('|')})$`)
+
+/** The prefixes of the variables of services with names. */
+export const listServicePrefixes = (env: NodeJS.ProcessEnv): string[] => [
+  ...new Set(
+    Object.keys(env).flatMap((name) =>
+      Object.hasOwn(ENVIRONMENT_VARIABLES, name) ? [] : (NAMED_VARIABLE.exec(name)?.[1] ?? []),
+    ),
+  ),
+]
+
 /**
  * Reads and checks the environment variables; an empty one counts as not set. Messages never contain a secret. Whether
  * a missing value is required is decided by each command.
@@ -108,7 +162,7 @@ export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
  */
 export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const problems: Problem[] = findMisspelled(env)
-  const read = <Value>(name: EnvironmentVariable, parse: (text: string) => EnvValue<Value>): Value | null => {
+  const read = <Value>(name: string, parse: (text: string) => EnvValue<Value>): Value | null => {
     // Proxy variables exist in lower case too, which takes precedence, as everywhere.
     const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
     if (text === undefined || text === '') return null
@@ -122,15 +176,14 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const publicUrl = read('FILLRATE_PUBLIC_URL', (text) =>
     parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
   )
+  const services = listServicePrefixes(env).map(
+    (prefix) => [prefix, readService(prefix, read, problems)] as const,
+  )
   const environment: Environment = {
+    ...(services.length > 0 && { services: Object.fromEntries(services) }),
     databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
     maxConnections: read('FILLRATE_MAX_CONNECTIONS', parseMaxConnections),
-    baseUrl: read('FILLRATE_BASE_URL', (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
-    apiKeys: read('FILLRATE_API_KEY', (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
-    auth: read('FILLRATE_AUTH', (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
-    clientCertificate: readClientCertificate(read, problems),
-    webhookSecrets:
-      read('FILLRATE_WEBHOOK_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
+    ...readService('FILLRATE_', read, problems),
     publicUrl,
     port: read('FILLRATE_PORT', parsePort),
     host: read('FILLRATE_HOST', parseHost),
@@ -154,6 +207,26 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   return environment
 }
 
+type ReadVariable = <Value>(name: string, parse: (text: string) => EnvValue<Value>) => Value | null
+
+/** @param prefix of the service's variables */
+function readService(prefix: string, read: ReadVariable, problems: Problem[]): ServiceEnvironment {
+  const name = (variable: ServiceVariable): string => variableOf({ prefix }, variable)
+  const key = name('API_KEY')
+  return {
+    baseUrl: read(name('BASE_URL'), (text) => parseAddress(text, { of: 'service', leaveOff: '/v1', key })),
+    apiKeys: read(key, (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
+    auth: read(name('AUTH'), (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
+    clientCertificate: readClientCertificate(
+      { cert: name('CLIENT_CERT'), key: name('CLIENT_KEY') },
+      read,
+      problems,
+    ),
+    webhookSecrets:
+      read(name('WEBHOOK_SECRET'), (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
+  }
+}
+
 /** @throws ConfigProblems if DATABASE_URL is not set */
 export function requireDatabaseUrl({ databaseUrl }: Pick<Environment, 'databaseUrl'>): string {
   if (databaseUrl !== null) return databaseUrl
@@ -171,13 +244,26 @@ export function requireDatabaseUrl({ databaseUrl }: Pick<Environment, 'databaseU
 function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   const known = Object.keys(ENVIRONMENT_VARIABLES)
   return Object.keys(env).flatMap((name) => {
-    if (!name.startsWith('FILLRATE_') || known.includes(name)) return []
-    const intended = known.find(
-      (one) => env[one] === undefined && (name === `FILLRATE_${one}` || editDistance(name, one) === 1),
-    )
+    if (!name.startsWith('FILLRATE_') || known.includes(name) || NAMED_VARIABLE.test(name)) return []
+    const intended =
+      known.find(
+        (one) => env[one] === undefined && (name === `FILLRATE_${one}` || editDistance(name, one) === 1),
+      ) ?? findIntended(name, env)
     if (intended === undefined) return []
     return [
       { place: name, found: 'an unknown variable', expected: intended, todo: `Rename it to ${intended}.` },
     ]
   })
+}
+
+/** The variable of a service with a name that one was meant to be: `FILLRATE_ACME_APIKEY`. */
+function findIntended(name: string, env: NodeJS.ProcessEnv): string | undefined {
+  return SERVICE_VARIABLES.flatMap((variable) =>
+    [-1, 0, 1].flatMap((difference) => {
+      const cut = name.length - variable.length - 1 - difference
+      const [before, end] = [name.slice(0, cut), name.slice(cut)]
+      const isMeant = /^FILLRATE_[A-Z0-9_]*[A-Z0-9]$/.test(before) && editDistance(end, `_${variable}`) === 1
+      return isMeant ? [`${before}_${variable}`] : []
+    }),
+  ).find((intended) => env[intended] === undefined)
 }

@@ -6,7 +6,7 @@ import { importDefault, importNamespace, toImportProblem } from './import-module
 import { JsonSyntaxError, parseConfigJson } from './json.ts'
 import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
-import { type GivenService, splitService } from './service.ts'
+import { type GivenService, splitServices } from './service.ts'
 import { describeValue } from '../util/text.ts'
 
 /** The file names that are looked for in the working folder, in order. */
@@ -29,7 +29,7 @@ const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or
 export async function loadConfig(options: { cwd: string; path?: string }): Promise<Config> {
   const path = await findConfig(options)
   const value = await readValue(path)
-  return parseConfig(value, path, await loadNamedService(value, dirname(path)))
+  return parseConfig(value, path, await loadNamedServices(value, dirname(path)))
 }
 
 async function readValue(path: string): Promise<unknown> {
@@ -37,14 +37,24 @@ async function readValue(path: string): Promise<unknown> {
   return extname(path) === '.json' ? readJson(source, path) : readModule(source, path)
 }
 
-/** The module of the service that a configuration names; null: there is none, or it cannot be read. */
-export async function findServiceModule(options: { cwd: string; path?: string }): Promise<string | null> {
+/**
+ * The modules of the services that a configuration names, by their names there (null: the only one); none if it cannot be
+ * read.
+ */
+export async function findServiceModules(options: {
+  cwd: string
+  path?: string
+}): Promise<ReadonlyMap<string | null, string>> {
   try {
     const path = await findConfig(options)
-    const { module } = splitService(await readValue(path))
-    return module === null ? null : resolve(dirname(path), module)
+    const { services } = splitServices(await readValue(path))
+    return new Map(
+      services.flatMap(({ name, module }) =>
+        module === null ? [] : [[name, resolve(dirname(path), module)] as const],
+      ),
+    )
   } catch (error) {
-    if (error instanceof ConfigProblems) return null
+    if (error instanceof ConfigProblems) return new Map()
     throw error
   }
 }
@@ -140,13 +150,18 @@ async function readModule(
 }
 
 /**
- * The service of the module that a configuration names; null: it names none.
+ * The services of the modules that a configuration names, by their paths as written.
  * @param folder what a relative path is relative to
- * @throws ConfigProblems if the module does not load
+ * @throws ConfigProblems if one of them does not load
  */
-export async function loadNamedService(value: unknown, folder: string): Promise<GivenService | null> {
-  const { module } = splitService(value)
-  return module === null ? null : loadService(resolve(folder, module))
+export async function loadNamedServices(
+  value: unknown,
+  folder: string,
+): Promise<ReadonlyMap<string, GivenService>> {
+  const loaded = new Map<string, GivenService>()
+  for (const { module } of splitServices(value).services)
+    if (module !== null) loaded.set(module, await loadService(resolve(folder, module)))
+  return loaded
 }
 
 /**

@@ -1,10 +1,13 @@
+import type { z } from 'zod'
 import type { Config } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { salvageConfig } from './salvage.ts'
 import { toProblems } from './schema-problems.ts'
-import { createConfigSchema } from './schema.ts'
+import { type ConfigSchema, createConfigSchema } from './schema.ts'
 import { fieldsOf } from './fields.ts'
-import { checkSources, parseService, splitService, type GivenService } from './service.ts'
+import { checkSources, parseService, splitServices, type GivenService } from './service.ts'
+import type { ConfiguredService } from './turns.ts'
+import { isObject } from '../domain/json.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 
@@ -13,35 +16,71 @@ import { describeValue, didYouMean, oneOf } from '../util/text.ts'
  * schedule and other parts once everything else is valid.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
- * @param module the service of a module that the configuration names
+ * @param modules the services of the modules that the configuration names, by their paths as written
  * @throws InvalidConfig
  */
-export function parseConfig(value: unknown, path: string | null, module: GivenService | null = null): Config {
+export function parseConfig(
+  value: unknown,
+  path: string | null,
+  modules: ReadonlyMap<string, GivenService> = new Map(),
+): Config {
   const where = path ?? 'the configuration'
-  const { config, given } = splitService(value)
-  const named = module ?? given
-  const { service, problems: wrong } = named
-    ? parseService(named)
-    : { service: BUILT_IN_SERVICE, problems: [] }
-  // A mistake in the service leaves nothing to hold the outputs against.
-  const fields = service === null ? ANY_FIELDS : fieldsOf(service)
-  const schema = createConfigSchema(service ?? BUILT_IN_SERVICE, fields)
+  const { config, services: split, problems: misplaced } = splitServices(value)
+  const wrong: Problem[] = []
+  const services = split.map(({ name, given, module }): ConfiguredService => {
+    const named = (module === null ? null : modules.get(module)) ?? given
+    const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
+    wrong.push(...problems)
+    // A mistake in the service leaves nothing to hold the outputs against.
+    return service === null
+      ? { name, service: BUILT_IN_SERVICE, fields: ANY_FIELDS }
+      : { name, service, fields: fieldsOf(service) }
+  })
+  const hasInvalidService = wrong.length > 0
+  const isOpen = hasUnknownServices(config, services)
+  const schema = createConfigSchema(
+    isOpen ? services.map((one) => ({ ...one, fields: ANY_FIELDS })) : services,
+    { isOpen },
+  )
   const parsed = schema.safeParse(config, { jitless: true })
   if (!parsed.success) {
     const usable = salvageConfig(config, schema)
     throw new InvalidConfig(
       where,
-      [...wrong, ...toProblems(parsed.error.issues, schema, config, fields)],
-      usable && { path, serviceName: null, views: [], ...usable },
-      { hasInvalidService: wrong.length > 0 },
+      [
+        ...wrong,
+        ...misplaced,
+        ...toProblems(
+          parsed.error.issues,
+          schema,
+          config,
+          services.map(({ fields }) => fields),
+        ),
+      ],
+      usable && withPath(usable, path),
+      { hasInvalidService },
     )
   }
-  const resolved: Config = { path, serviceName: null, views: [], ...parsed.data }
-  const problems = [...wrong, ...checkSchedule(resolved), ...checkSources(resolved)]
-  if (problems.length > 0)
-    throw new InvalidConfig(where, problems, resolved, { hasInvalidService: wrong.length > 0 })
+  const resolved = withPath(parsed.data, path)
+  const problems = [
+    ...wrong,
+    ...misplaced,
+    ...checkSchedule(resolved),
+    ...(resolved.views.length === 0 ? checkSources(resolved) : []),
+  ]
+  if (problems.length > 0) throw new InvalidConfig(where, problems, resolved, { hasInvalidService })
   return resolved
 }
+
+/** `services` is there, and is no object with an entry: no name is right or wrong then. */
+const hasUnknownServices = (config: unknown, services: readonly ConfiguredService[]): boolean =>
+  isObject(config) && config['services'] !== undefined && services.every(({ name }) => name === null)
+
+const withPath = ({ views, ...config }: z.output<ConfigSchema>, path: string | null): Config => ({
+  path,
+  ...config,
+  views: views.map((view) => ({ path, ...view, views: [] })),
+})
 
 /** A configuration that was read, with problems. */
 export class InvalidConfig extends ConfigProblems {

@@ -2,6 +2,7 @@ import { isAsyncFunction, isRegExp } from 'node:util/types'
 import { z } from 'zod'
 import { didYouMean, oneOf, quoteText } from '../util/text.ts'
 import { Cron, CronPattern } from 'croner'
+import { parseDuration } from '../util/format.ts'
 
 /**
  * The primitives of the schema. The error of each says what was expected; `problems.ts` combines it with the place and
@@ -90,7 +91,16 @@ export const regularExpression = z
     }
   })
 
-export const EXPECTED_DURATION = "a duration with its unit, such as '30s', '15m', '6h' or '90d'"
+const EXPECTED_DURATION = "a duration with its unit, such as '30s', '15m', '6h' or '90d'"
+
+export const durationText = (minimumMs: number) =>
+  z.string({ error: EXPECTED_DURATION }).transform((value, context) => {
+    const parsed = parseDuration(value)
+    if (parsed !== null && parsed >= minimumMs) return parsed
+    const expected = parsed === null ? EXPECTED_DURATION : 'a duration above zero'
+    context.addIssue({ code: 'custom', message: expected })
+    return z.NEVER
+  })
 
 /** Without seconds: a pass takes longer, and Quartz's six fields would silently mean something else. */
 const CRON_MODE = '5-part'

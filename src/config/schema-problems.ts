@@ -13,13 +13,14 @@ export function toProblems(
   issues: readonly Issue[],
   schema: z.core.$ZodType,
   config: unknown,
-  fields: ServiceFields = fieldsOf(BUILT_IN_SERVICE),
+  fields: readonly ServiceFields[] = [fieldsOf(BUILT_IN_SERVICE)],
 ): Problem[] {
   return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config, fields }))
 }
 
 interface IssueContext {
-  readonly fields: ServiceFields
+  /** Of each service. */
+  readonly fields: readonly ServiceFields[]
   readonly schema: z.core.$ZodType
   readonly config: unknown
 }
@@ -49,10 +50,10 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
     }
     case 'invalid_value': {
       const values = issue.values.filter((one) => typeof one === 'string')
-      const kind = toSourceKind(values, context.fields)
+      const of = findFields(values, context.fields)
       const todo =
-        kind !== null && typeof value === 'string'
-          ? suggestField(kind, value, context.fields)
+        of !== null && typeof value === 'string'
+          ? suggestField(of.kind, value, of.fields)
           : suggestWord(value, values)
       return [{ place, found: describeValue(value), expected: issue.message, todo }]
     }
@@ -76,26 +77,36 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
 const suggestWord = (value: unknown, words: readonly string[]): string | null =>
   typeof value === 'string' ? didYouMean(value, words) : null
 
-/** The source kind whose fields these are, if any. */
-function toSourceKind(values: readonly string[], fields: ServiceFields): SourceKind | null {
+/** The kind of source and the services whose fields these are, if any: of one service, or of all. */
+function findFields(
+  values: readonly string[],
+  services: readonly ServiceFields[],
+): { readonly kind: SourceKind; readonly fields: ServiceFields } | null {
   const isList = (list: readonly string[]): boolean =>
     list.length > 0 && list.length === values.length && list.every((field, index) => field === values[index])
-  if (isList(fields.person)) return 'person'
-  return isList(fields.company) ? 'company' : null
+  const all = (kind: SourceKind): string[] => [...new Set(services.flatMap((fields) => fields[kind]))]
+  for (const fields of [...services, { person: all('person'), company: all('company') }])
+    for (const kind of ['person', 'company'] as const) if (isList(fields[kind])) return { kind, fields }
+  return null
 }
 
-/** The branch of a union that the value was intended for: one that knows all its keys, or else whose first check it passes. */
+/** The branch of a union that the value was intended for: one that knows most of its keys, and whose first check it passes. */
 function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
   const isObject = typeof value === 'object' && value !== null
-  const isUnknown = ({ code, path }: Issue): boolean => code === 'unrecognized_keys' && path.length === 0
-  const known = branches.filter((issues) => !issues.some(isUnknown))
-  return [...known, ...branches].find((issues) => {
-    const first = issues[0]
-    if (first === undefined || first.path.length > 0 || first.code === 'unrecognized_keys') return true
-    return first.code === 'invalid_union'
-      ? isObject
-      : first.code === 'invalid_value' && typeof value === 'string'
-  })
+  const countUnknown = (issues: readonly Issue[]): number =>
+    issues.reduce(
+      (sum, one) => sum + (one.code === 'unrecognized_keys' && one.path.length === 0 ? one.keys.length : 0),
+      0,
+    )
+  return branches
+    .toSorted((a, b) => countUnknown(a) - countUnknown(b))
+    .find((issues) => {
+      const first = issues[0]
+      if (first === undefined || first.path.length > 0 || first.code === 'unrecognized_keys') return true
+      return first.code === 'invalid_union'
+        ? isObject
+        : first.code === 'invalid_value' && typeof value === 'string'
+    })
 }
 
 /** An unknown key. Its value is not shown: it may be a secret. */

@@ -2,7 +2,7 @@ import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 import { parseSecretValue } from './env-values.ts'
-import type { Environment } from './environment.ts'
+import { type Environment, variableOf } from './environment.ts'
 import type { Problem } from './problems.ts'
 
 /** Names of all variables that a description has named in this process: nothing shows their values. */
@@ -33,7 +33,7 @@ export function listVariables({
  */
 export function readServiceEnvironment(
   service: Pick<Service, 'name' | 'auth' | 'headers' | 'query'>,
-  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'variable'>,
+  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'variable' | 'prefix'>,
 ): { readonly variables: Readonly<Record<string, string>>; readonly problems: readonly Problem[] } {
   const variables: Record<string, string> = {}
   const problems: Problem[] = []
@@ -54,8 +54,9 @@ export function readServiceEnvironment(
 
 function checkClient(
   { auth }: Pick<Service, 'auth'>,
-  { apiKeys, baseUrl }: Pick<Environment, 'apiKeys' | 'baseUrl'>,
+  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'prefix'>,
 ): Problem[] {
+  const { apiKeys, baseUrl } = environment
   if (!isOAuth(auth)) return []
   const wrong = apiKeys.findIndex((key) => !/^[^:]+:./.test(key))
   const isBelow = auth.oauth.tokenUrl.startsWith('/')
@@ -64,7 +65,7 @@ function checkClient(
       ? []
       : [
           {
-            place: 'FILLRATE_API_KEY',
+            place: variableOf(environment, 'API_KEY'),
             found: `a key${apiKeys.length === 1 ? '' : `, number ${wrong + 1} of ${apiKeys.length},`} without an id or a secret (not shown)`,
             expected:
               "the client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
@@ -74,7 +75,7 @@ function checkClient(
     ...(isBelow && baseUrl !== null && baseUrl.startsWith('http:') && !isLoopbackUrl(baseUrl)
       ? [
           {
-            place: 'FILLRATE_BASE_URL',
+            place: variableOf(environment, 'BASE_URL'),
             found: `${baseUrl}, without TLS`,
             expected:
               "an https address, because the client's secret is sent to a path below it (`auth.oauth.tokenUrl`)",

@@ -1,13 +1,14 @@
 import { z } from 'zod'
 import { ON_DELETE } from '../domain/deleted-row.ts'
 import {
+  NEXT_WHEN,
   type OutputMapping,
   type SourceKind,
   type SourceMapping,
   TOO_LONG,
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
-import { type ServiceFields, describeFields } from './fields.ts'
+import { describeFields } from './fields.ts'
 import {
   booleanFlag,
   columnNameText,
@@ -20,6 +21,9 @@ import {
   requiredString,
   sqlExpression,
 } from './primitives.ts'
+import { serviceNameText } from './service-settings-schema.ts'
+import { oneOf } from '../util/text.ts'
+import { checkTurns, type ConfiguredService } from './turns.ts'
 import { checkOutputs } from './written-columns.ts'
 
 const EXPECTED_MAP = 'an object: values of the field to values of the column'
@@ -50,10 +54,9 @@ const fieldPath = z
   .regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: EXPECTED_PATH })
 
 /** An output of a source of this kind: a field, alone or with options. */
-function outputSchema(kind: SourceKind, fields: readonly string[]) {
-  const described = describeFields(kind, fields)
+function outputForms(kind: SourceKind, fields: readonly string[]) {
   // A service that describes no fields may send any.
-  const field = fields.length === 0 ? fieldPath : z.enum(fields, { error: described })
+  const field = fields.length === 0 ? fieldPath : z.enum(fields, { error: describeFields(kind, fields) })
   const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
   const unlisted = z.strictObject({
     field: fieldPath,
@@ -61,8 +64,14 @@ function outputSchema(kind: SourceKind, fields: readonly string[]) {
     ...outputOptions,
   })
   const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
-  return z.union([field, long], { error: `${described}; or an object with it as its \`field\`` })
+  return [field, long] as const
 }
+
+const describeOutput = (kind: SourceKind, fields: readonly string[]): string =>
+  `${describeFields(kind, fields)}; or an object with it as its \`field\``
+
+const plainOutputSchema = (kind: SourceKind, fields: readonly string[]) =>
+  z.union(outputForms(kind, fields), { error: describeOutput(kind, fields) })
 
 const IDENTIFIER = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"]|"")+")`
 const TABLE_NAME = new RegExp(String.raw`^\s*${IDENTIFIER}(?:\s*\.\s*${IDENTIFIER})?\s*$`, 'u')
@@ -130,39 +139,93 @@ const companyInputs = z.strictObject(
   { error: objectLike("{ domain: 't.website' }") },
 )
 
-function outputsSchema(kind: SourceKind, fields: readonly string[]) {
+/** What a configuration may name: its services, or any where the configuration is not known yet. */
+export interface SchemaServices {
+  readonly services: readonly ConfiguredService[]
+  readonly isOpen: boolean
+}
+
+const namesOf = ({ services }: SchemaServices): string[] => services.flatMap(({ name }) => name ?? [])
+
+/** An output of all services, or by service. */
+function outputSchema(kind: SourceKind, known: SchemaServices) {
+  const lists = known.services.map(({ fields }) => fields[kind])
+  const all = lists.some((list) => list.length === 0) ? [] : [...new Set(lists.flat())]
+  const named = known.services.flatMap(({ name, fields }) =>
+    name === null ? [] : [[name, plainOutputSchema(kind, fields[kind]).optional()] as const],
+  )
+  const example = `an object by service, such as { ${namesOf(known)[0] ?? 'acme'}: 'phone' }`
+  const byService = known.isOpen
+    ? z.record(serviceNameText, plainOutputSchema(kind, []).optional())
+    : z
+        .strictObject(Object.fromEntries(named))
+        .refine((outputs) => Object.keys(outputs).length > 0, { error: example })
+  return z.union([...outputForms(kind, all), ...(known.isOpen || named.length > 0 ? [byService] : [])], {
+    error: describeOutput(kind, all),
+  })
+}
+
+const EXPECTED_SERVICES = "a list of services, such as ['acme', { name: 'pdl', when: 'blank' }]"
+
+/** The services that are asked about a source, in their order. */
+function askedServices(known: SchemaServices) {
+  const names = namesOf(known)
+  const name: z.ZodType<string, string> = known.isOpen
+    ? serviceNameText
+    : z.enum(names, {
+        error: names.length === 0 ? 'nothing here: the configuration has one service' : oneOf(names),
+      })
+  const long = z.strictObject({
+    name,
+    when: oneOfStrings(NEXT_WHEN).optional(),
+    minConfidence: orNull(fraction(1)),
+  })
+  const one = z.union([name, long], { error: `${oneOf(names)}; or an object with it as its \`name\`` })
+  return orNull(
+    z
+      .array(one, { error: EXPECTED_SERVICES })
+      .min(1, { error: 'at least one service; leave `services` out for all' }),
+  )
+}
+
+function outputsSchema(kind: SourceKind, known: SchemaServices) {
   const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
-  return z.record(columnNameText, outputSchema(kind, fields), { error: objectLike(example) })
+  return z.record(columnNameText, outputSchema(kind, known), { error: objectLike(example) })
 }
 
 /** An output with its options, in either form. */
 export function toOutputMapping(
   column: string,
-  output: z.output<ReturnType<typeof outputSchema>>,
+  output: z.output<ReturnType<typeof plainOutputSchema>>,
 ): OutputMapping {
   if (typeof output === 'string') return { column, field: output, ...DEFAULT_OPTIONS }
   const { unlisted: _, ...options } = output
   return { column, ...options }
 }
 
-/** One source, including the checks between its own fields. Outputs copy these fields of a record. */
-export function createSourceSchema(fields: ServiceFields) {
+/** One source, including the checks between its own fields. Outputs copy fields of the records of its services. */
+export function createSourceSchema(known: SchemaServices) {
+  const services = askedServices(known)
   const personSource = z
     .strictObject({
       kind: z.literal('person'),
       ...commonFields,
+      services,
       inputs: personInputs,
-      outputs: outputsSchema('person', fields.person),
+      outputs: outputsSchema('person', known),
     })
     .superRefine(checkOutputs)
+    .superRefine((source, context) => checkTurns(source, known.services, context))
   const companySource = z
     .strictObject({
       kind: z.literal('company'),
       ...commonFields,
+      services,
       inputs: companyInputs,
-      outputs: outputsSchema('company', fields.company),
+      outputs: outputsSchema('company', known),
     })
     .superRefine(checkOutputs)
+    .superRefine((source, context) => checkTurns(source, known.services, context))
   return z.discriminatedUnion('kind', [personSource, companySource], {
     error: "an object with `kind`: 'person' or 'company'",
   })

@@ -1,8 +1,13 @@
 import type { z } from 'zod'
 import type { SourceMapping } from '../domain/mapping.ts'
+import { listOutputs } from './turns.ts'
+
+type GroupedOutput = string | { readonly field: string; readonly group?: string | null }
 
 interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
-  readonly outputs: Readonly<Record<string, string | { readonly group?: string | null }>>
+  readonly outputs: Readonly<
+    Record<string, GroupedOutput | Readonly<Record<string, GroupedOutput | undefined>>>
+  >
   readonly freshness: { readonly column?: string | undefined; readonly read?: string | undefined } | null
 }
 
@@ -62,18 +67,18 @@ export function checkOutputs(source: MappedColumns, context: z.core.$RefinementC
       'a `column` that each write sets, or a `read` expression',
     )
   else if (stamp !== undefined) checkFreshness(source, stamp, keys, reject)
-  const groups = Object.entries(source.outputs).map(
-    ([column, output]) => [column, typeof output === 'string' ? null : (output.group ?? null)] as const,
+  const groups = Object.entries(source.outputs).flatMap(([column, output]) =>
+    listOutputs(output).flatMap(([path, one]) =>
+      typeof one === 'string' || typeof one.group !== 'string' ? [] : [{ column, path, group: one.group }],
+    ),
   )
-  for (const [column, group] of groups) {
-    if (group !== null && groups.filter(([, other]) => other === group).length === 1) {
+  for (const { column, path, group } of groups)
+    if (groups.every((other) => other.group !== group || other.column === column))
       reject(
-        ['outputs', column, 'group'],
+        ['outputs', column, ...path, 'group'],
         `'${group}', which no other output has`,
         'a group of two outputs or more',
       )
-    }
-  }
 }
 
 /** What gives the time of the write, in any of SQL's spellings. */

@@ -1,7 +1,8 @@
 import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config } from '../config/config.ts'
+import { type Config, lookupBudgetOf } from '../config/config.ts'
+import type { LookupBudget } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { enforceRetention } from '../pipeline/retention.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
@@ -19,7 +20,7 @@ import { Scheduler } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
 interface ServiceDeps extends RunDeps {
-  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'liveSync'>
+  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'price' | 'views' | 'liveSync'>
   readonly notifier: Notifier
   readonly own: OwnTroubles
 }
@@ -62,7 +63,12 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       clock: () => scheduledRuns.readDatabaseTime(db),
       leaseMs: LEASE_MS,
       run: ({ sources: names, limit, budget }, scheduled) => {
-        const spec = { sources: names, limit, budget: entryBudget(budget ?? config.budget), where: null }
+        const spec = {
+          sources: names,
+          limit,
+          budget: entryBudget(budget ?? lookupBudgetOf(config)),
+          where: null,
+        }
         return runInWorkers(deps, workers, { ...spec, route: 'auto', trigger: 'schedule' }, scheduled)
       },
       requests: createRequestExecutor(deps, workers),
@@ -123,7 +129,7 @@ const reportTriggers = ({ own }: ServiceDeps, missing: ReadonlyMap<string, strin
     new Map([...missing].map(([source, reason]) => [source, { reason }] as const)),
   )
 
-const entryBudget = (budget: Config['budget']): number | null =>
+const entryBudget = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' ? null : (budget ?? 0)
 
 const NOTIFICATION_POLL_MS = 2_000

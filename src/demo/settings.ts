@@ -1,4 +1,5 @@
-import { type Duration, defineConfig } from '../config/define.ts'
+import { defineConfig } from '../config/define.ts'
+import type { Duration } from '../config/define-service.ts'
 import type { Config } from '../config/config.ts'
 import { parseConfig } from '../config/parse.ts'
 import { startSandbox, type Sandbox } from '../sandbox/server.ts'

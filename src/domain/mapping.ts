@@ -65,8 +65,8 @@ export interface OutputMapping {
 }
 
 /** When a row goes on to the next service: if this one found nothing, or while a cell to be filled is blank. */
-const NEXT_WHEN = ['miss', 'blank'] as const
-type NextWhen = (typeof NEXT_WHEN)[number]
+export const NEXT_WHEN = ['miss', 'blank'] as const
+export type NextWhen = (typeof NEXT_WHEN)[number]
 
 /** The turn of a service among those that serve a source. */
 export interface ServiceTurn {

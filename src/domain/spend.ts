@@ -45,6 +45,25 @@ export interface Money {
   readonly currency: string
 }
 
+/** What a run may spend: lookups, or money. */
+export type RunBudget = LookupBudget | Money
+
+/**
+ * A budget in lookups. Of one in money, as many as it pays for at the highest of the prices: never more than it, and less where
+ * another lookup is cheaper.
+ */
+export function toLookupBudget(
+  budget: RunBudget | null,
+  prices: readonly (Price | null)[],
+): LookupBudget | null {
+  if (budget === null || typeof budget !== 'object') return budget
+  const highest = Math.max(
+    ...prices.flatMap((price) => (price === null ? [] : [price.person, price.company])),
+  )
+  // The sum is rounded as an amount is: 0.3 pays for three lookups at 0.1.
+  return highest === 0 ? 'unlimited' : Math.floor(Math.round((budget.amount / highest) * 1e6) / 1e6)
+}
+
 /** The requests to all endpoints and their cost. `credits` only where a lookup may cost another number than one. */
 export interface SpendAmount extends Pick<
   SpendCounts,

@@ -92,11 +92,8 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
 }
 
 /** Finds the number of the configured service, and remembers it; null: none is configured, or it has made no job yet. */
-function findOwnService(
-  db: Database,
-  environment: Pick<Environment, 'baseUrl'>,
-): () => Promise<number | null> {
-  const address = configuredAddress(environment)
+function findOwnService(db: Database, environment: Environment): () => Promise<number | null> {
+  const address = configuredAddress({ serviceName: null, serviceNames: [] }, environment)
   let id: number | null = null
   return async () => {
     if (address !== null) id ??= (await listServices(db)).find(({ host }) => host === address)?.id ?? null

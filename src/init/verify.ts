@@ -54,7 +54,11 @@ async function tryOpenSource(
   source: ProposedSource,
   service: GivenService | null,
 ): Promise<Opened> {
-  const { sources } = parseConfig({ sources: { [source.name]: toSourceConfig(source) } }, null, service)
+  const config = { sources: { [source.name]: toSourceConfig(source) } }
+  const { sources } =
+    service === null
+      ? parseConfig(config, null)
+      : parseConfig({ ...config, service: service.place }, null, new Map([[service.place, service]]))
   const mapping = sources[source.name]
   if (mapping === undefined) throw new Error(`source ${source.name} was lost`)
   try {

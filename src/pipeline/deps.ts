@@ -1,6 +1,6 @@
 import type { Log } from '../util/log.ts'
 import type { Config } from '../config/config.ts'
-import type { Environment } from '../config/environment.ts'
+import { type Environment, environmentOf } from '../config/environment.ts'
 import { nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
 import { type BulkRoute, defaultBulkMinimum, routeLookups } from '../domain/route.ts'
@@ -139,9 +139,23 @@ export const toPolicy = (config: Config): RunPolicy => ({
   lockedWaitMs: LOCKED_ROWS_WAIT_MS,
 })
 
-/** The address that identifies the configured service. Null: none is configured. */
-export const configuredAddress = ({ baseUrl }: Pick<Environment, 'baseUrl'>): string | null =>
-  baseUrl === null ? null : toServiceAddress(baseUrl)
+/**
+ * The address that identifies the configured service: its host, and its name too where another one of the configuration has the
+ * same. Null: none is configured.
+ */
+export function configuredAddress(
+  { serviceName, serviceNames }: Pick<Config, 'serviceName' | 'serviceNames'>,
+  environment: Environment,
+): string | null {
+  const hostOf = (name: string | null): string | null => {
+    const { baseUrl } = environmentOf(environment, name)
+    return baseUrl === null ? null : toServiceAddress(baseUrl)
+  }
+  const host = hostOf(serviceName)
+  if (host === null || serviceName === null) return host
+  const isShared = serviceNames.some((name) => name !== serviceName && hostOf(name) === host)
+  return isShared ? `${host}/${serviceName}` : host
+}
 
 /**
  * Registers the configured service, with the form of its description, and returns its number. Warns if another service was

@@ -63,10 +63,11 @@ export function startProcessReports(
 }
 
 /** The configuration as it may be shown: of whom it notifies what is named here, and of an address (a Slack webhook is a secret) its host. */
-function withoutSecrets({ adapter, sources, ...config }: Config): object {
+function withoutSecrets({ adapter, sources, views, ...config }: Config): object {
   return {
     ...config,
     adapter: adapter.name,
+    views: views.map(withoutSecrets),
     // What the fields of the service look like is no part of the configuration.
     sources: Object.fromEntries(
       Object.entries(sources).map(([name, source]) => [name, { ...source, shapes: undefined }]),

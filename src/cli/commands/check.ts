@@ -21,7 +21,7 @@ import {
   createParser,
   defineCommand,
 } from '../command.ts'
-import { formatCount, pluralize } from '../../util/format.ts'
+import { formatCount, formatMoney, pluralize } from '../../util/format.ts'
 import { openLog, readConfig } from '../settings.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { placeBeside } from '../views/layout.ts'
@@ -147,9 +147,10 @@ const CERTIFICATE_VARIABLES = ['FILLRATE_CLIENT_CERT', 'FILLRATE_CLIENT_KEY'] as
 
 /** The cases of the module that the configuration names as its service. */
 async function readCases({ cwd, flags }: CliCallOf<typeof checkParser>): Promise<readonly unknown[]> {
-  const { findServiceModule, loadServiceCases } = await import('../../config/load.ts')
-  const path = await findServiceModule({ cwd, ...(flags.config !== null && { path: flags.config }) })
-  return path === null ? [] : loadServiceCases(path)
+  const { findServiceModules, loadServiceCases } = await import('../../config/load.ts')
+  const paths = await findServiceModules({ cwd, ...(flags.config !== null && { path: flags.config }) })
+  const path = paths.get(null)
+  return path === undefined ? [] : loadServiceCases(path)
 }
 
 /** The environment without its invalid variables, which are reported beside. */
@@ -180,7 +181,12 @@ function* checkConfig(config: Config): Generator<Finding> {
     })
   else {
     const unit = config.adapter.credits.isFlat ? 'lookups' : 'credits'
-    const text = budget === 'unlimited' ? budget : `${formatCount(budget)} ${unit} a run`
+    const text =
+      budget === 'unlimited'
+        ? budget
+        : typeof budget === 'object'
+          ? `${formatMoney(budget)} a run`
+          : `${formatCount(budget)} ${unit} a run`
     yield createFinding('budget', 'ok', text)
   }
 }

@@ -161,10 +161,10 @@ async function findService(
   target: ConfigTarget,
   cwd: string,
 ): Promise<{ readonly service: Service; readonly given: GivenService; readonly module: string } | null> {
-  const { findServiceModule, loadService } = await import('../../config/load.ts')
+  const { findServiceModules, loadService } = await import('../../config/load.ts')
   const { parseService } = await import('../../config/service.ts')
-  const path = module === null ? await findServiceModule({ cwd }) : resolve(cwd, module)
-  if (path === null) return null
+  const path = module === null ? (await findServiceModules({ cwd })).get(null) : resolve(cwd, module)
+  if (path === undefined) return null
   const given = await loadService(path)
   const { service, problems } = parseService(given)
   if (service === null) throw new ConfigProblems(path, problems)

@@ -1,13 +1,9 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import type { z } from 'zod'
 import { defineConfig } from '../../../src/config/define.ts'
-import type {
-  CompanySource,
-  ConfigInput,
-  Duration,
-  OutputConfig,
-  PersonSource,
-} from '../../../src/config/define.ts'
+import type { ConfigInput } from '../../../src/config/define.ts'
+import type { Duration } from '../../../src/config/define-service.ts'
+import type { CompanySource, OutputConfig, PersonSource } from '../../../src/config/define-source.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { ConfigSchema } from '../../../src/config/schema.ts'
@@ -78,7 +74,7 @@ describe('defineConfig', () => {
   test('accepts what the schema accepts', () => {
     expectTypeOf<Writable<ConfigInput>>().toExtend<z.input<ConfigSchema>>()
     // Fields of records are the service's: the schema is made for it.
-    type Described = Paths<ConfigInput<string, string, string, never>>
+    type Described = Paths<ConfigInput<string, string, string, never, string>>
     type Accepted = Paths<z.input<ConfigSchema>>
     expectTypeOf<Exclude<Accepted, Described>>().toBeNever()
     expectTypeOf<Exclude<Described, Accepted>>().toBeNever()

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readEnvironment } from '../../../src/config/environment.ts'
+import { environmentOf, readEnvironment } from '../../../src/config/environment.ts'
+import { configuredAddress } from '../../../src/pipeline/deps.ts'
+import { createSecretMask } from '../../../src/cli/secret-mask.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 
 const variables = [
@@ -288,5 +290,93 @@ describe('the environment', () => {
       { numRuns: 500 },
     )
     expect(rejectedCount).toBeGreaterThan(50)
+  })
+})
+
+describe('the variables of services with names', () => {
+  const env = {
+    FILLRATE_BASE_URL: 'https://only.example.com',
+    FILLRATE_API_KEY: 'key-of-the-only-one',
+    FILLRATE_ACME_BASE_URL: 'https://api.acme.example/v2/',
+    FILLRATE_ACME_API_KEY: 'acme-key-1,acme-key-2',
+    FILLRATE_ACME_AUTH: 'basic',
+    FILLRATE_ACME_WEBHOOK_SECRET: 'acme-secret',
+    FILLRATE_PEOPLE_DATA_2_API_KEY: 'pdl-key',
+    FILLRATE_PUBLIC_URL: 'https://fillrate.example.com',
+    FILLRATE_NOTIFY_SECRET: 'notify-secret',
+  }
+
+  test('are those of the service, and what is not its own is the same for all', () => {
+    const environment = readEnvironment(env)
+    expect(environmentOf(environment, null)).toBe(environment)
+    expect(environmentOf(environment, 'acme')).toMatchObject({
+      prefix: 'FILLRATE_ACME_',
+      baseUrl: 'https://api.acme.example/v2',
+      apiKeys: ['acme-key-1', 'acme-key-2'],
+      auth: 'basic',
+      webhookSecrets: ['acme-secret'],
+      clientCertificate: null,
+      publicUrl: 'https://fillrate.example.com',
+      notifySecrets: ['notify-secret'],
+    })
+    const named = environmentOf(environment, 'people-data.2')
+    expect(named).toMatchObject({ baseUrl: null, apiKeys: ['pdl-key'], auth: 'bearer', webhookSecrets: [] })
+    // Nothing of the only service is another's.
+    expect(environmentOf(environment, 'other')).toMatchObject({ baseUrl: null, apiKeys: [] })
+    expect(environmentOf(named, 'acme')).toEqual(environmentOf(environment, 'acme'))
+  })
+
+  test.each([
+    [{ FILLRATE_ACME_APIKEY: 'k' }, 'FILLRATE_ACME_APIKEY', 'FILLRATE_ACME_API_KEY'],
+    [{ FILLRATE_ACME_API_KEYS: 'k' }, 'FILLRATE_ACME_API_KEYS', 'FILLRATE_ACME_API_KEY'],
+    [{ FILLRATE_ACME_BASE_URI: 'k' }, 'FILLRATE_ACME_BASE_URI', 'FILLRATE_ACME_BASE_URL'],
+    [{ FILLRATE_WEBHOK_SECRET: 'k' }, 'FILLRATE_WEBHOK_SECRET', 'FILLRATE_WEBHOOK_SECRET'],
+  ])('are found misspelled: %s', (wrong, place, expected) => {
+    expect(environmentProblems(wrong).problems).toEqual([
+      { place, found: 'an unknown variable', expected, todo: `Rename it to ${expected}.` },
+    ])
+  })
+
+  test('are named in what is wrong with them', () => {
+    const { problems } = environmentProblems({
+      FILLRATE_ACME_BASE_URL: 'https://jane:s3cret@api.acme.example',
+      FILLRATE_ACME_API_KEY: 'two words',
+      FILLRATE_ACME_AUTH: 'bearr',
+      FILLRATE_ACME_CLIENT_CERT: '/nowhere.pem',
+    })
+    expect(problems.map(({ place }) => place)).toEqual([
+      'FILLRATE_ACME_BASE_URL',
+      'FILLRATE_ACME_API_KEY',
+      'FILLRATE_ACME_AUTH',
+      'FILLRATE_ACME_CLIENT_CERT',
+    ])
+    expect(problems[0]?.todo).toBe('Leave them out; a key goes into FILLRATE_ACME_API_KEY.')
+    expect(JSON.stringify(problems)).not.toMatch(/s3cret|two words/)
+  })
+
+  test('are masked where they are secret', () => {
+    const mask = createSecretMask({ ...env, FILLRATE_ACME_API_KEY: 'client-id:client-secret' })
+    expect(mask('client-secret, acme-secret and pdl-key of https://api.acme.example')).toBe(
+      '***, *** and *** of https://api.acme.example',
+    )
+  })
+
+  test('give the address of each: its host, with its name where two share one', () => {
+    const environment = readEnvironment({
+      ...env,
+      FILLRATE_SPARE_BASE_URL: 'https://API.acme.example/v2',
+      FILLRATE_PDL_BASE_URL: 'https://api.pdl.example',
+    })
+    const addressOf = (serviceName: string | null, serviceNames: readonly string[]) =>
+      configuredAddress({ serviceName, serviceNames }, environment)
+    expect(addressOf(null, [])).toBe('only.example.com')
+    expect(addressOf('acme', ['acme', 'pdl'])).toBe('api.acme.example/v2')
+    const all = ['acme', 'pdl', 'spare', 'none']
+    expect(all.map((name) => addressOf(name, all))).toEqual([
+      'api.acme.example/v2/acme',
+      'api.pdl.example',
+      'api.acme.example/v2/spare',
+      null,
+    ])
   })
 })

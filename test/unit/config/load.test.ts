@@ -45,6 +45,22 @@ const files: Record<string, string> = {
   'commonjs/table.ts': "export const table: string = 'from_commonjs'\n",
   'commonjs/old.js': `module.exports = ${body('from_old_js')}\n`,
   'library/own.mjs': `import { EnrichmentClient, defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'EnrichmentClient.name')})\n`,
+  'several/fillrate.config.json': JSON.stringify({
+    services: { acme: {}, pdl: './services/pdl.ts', old: { adapter: './services/old.js', concurrency: 2 } },
+    sources: {
+      contacts: {
+        ...JSON.parse(json).sources.contacts,
+        outputs: { title: { acme: 'title', pdl: 'job', old: 'role' } },
+      },
+    },
+  }),
+  'several/services/pdl.ts': `import { defineService } from 'fillrate'\nexport default defineService({ name: 'PDL', person: { path: '/pdl' }, fields: { person: { job: 'text' } } })\n`,
+  'several/services/old.js': "module.exports = { name: 'Old', person: { path: '/old' } }\n",
+  'wrong/services/broken.ts': "export default { name: 'Broken', person: { path: 'find' } }\n",
+  'wrong/several.json': JSON.stringify({
+    services: { acme: {}, broken: './services/broken.ts' },
+    sources: JSON.parse(json).sources,
+  }),
   'wrong/throws.ts': `type Unused = string\n\nfunction fail(): never {\n  throw new Error('no such thing as postgres://jane:s3cret@db')\n}\nexport default fail()\n`,
   'wrong/colours.mjs': "throw new Error('\\u001b[31mred\\u001b[0m\\u0007')\n",
   'wrong/throws-text.mjs': "throw 'a text'\n",
@@ -68,6 +84,8 @@ const files: Record<string, string> = {
 interface Loaded {
   readonly table?: string
   readonly path?: string | null
+  /** Name, name in its description, and concurrent calls of each. */
+  readonly services?: readonly unknown[]
   readonly message?: string
   readonly problems?: ReadonlyArray<{ place: string; found: string; expected: string; todo: string | null }>
   readonly cause?: string | null
@@ -95,7 +113,7 @@ async function loadInNode(
       ${before}
       try {
         const config = await loadConfig(options)
-        results.push({ table: Object.values(config.sources)[0].table, path: config.path })
+        results.push({ table: Object.values(config.sources)[0].table, path: config.path, ...(config.views.length > 0 && { services: config.views.map((view) => [view.serviceName, view.adapter.name, view.service.concurrency]) }) })
       } catch (error) {
         const cause = error.cause === undefined ? null : String(error.cause?.name ?? error.cause)
         results.push({ message: error.message, problems: error.problems, cause })
@@ -147,6 +165,24 @@ describe('a configuration file', () => {
       { table: 'from_commonjs', path: join(folder, 'linked/fillrate.config.ts') },
     ])
     expect(stderr).toBe('')
+  })
+
+  test('has its services in modules beside it', async () => {
+    const { loaded } = await loadInNode([
+      { cwd: join(folder, 'several') },
+      { cwd: folder, path: 'wrong/several.json' },
+    ])
+    expect(loaded[0]).toMatchObject({
+      table: 'from_json',
+      services: [
+        ['acme', expect.any(String), 32],
+        ['pdl', 'PDL', 32],
+        ['old', 'Old', 2],
+      ],
+    })
+    expect(loaded[1]?.problems?.map(({ place }) => place)).toEqual([
+      `${join(folder, 'wrong/services/broken.ts')}: person.path`,
+    ])
   })
 
   test('is read again each time, with its imports', async () => {

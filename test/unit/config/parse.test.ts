@@ -9,9 +9,13 @@ describe('a valid configuration', () => {
   test('gets every default', () => {
     expect(parseConfig(good, '/crm/fillrate.config.ts')).toEqual({
       path: '/crm/fillrate.config.ts',
+      serviceName: null,
+      serviceNames: [],
+      views: [],
       sources: {
         contacts: {
           name: 'contacts',
+          turn: { isFirst: true, next: null },
           kind: 'person',
           shapes: BUILT_IN_SERVICE.shapes.person,
           table: 'crm.contacts',

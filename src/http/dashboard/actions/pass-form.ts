@@ -1,4 +1,4 @@
-import type { Config } from '../../../config/config.ts'
+import { type Config, lookupBudgetOf } from '../../../config/config.ts'
 import type { RequestedPass } from '../../../domain/requested-run.ts'
 import type { RouteOption } from '../../../domain/route.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
@@ -14,7 +14,7 @@ const ROUTES: Readonly<Record<RouteOption, string>> = {
 }
 
 /** The budget without another one, and whether a run may have a condition in SQL. */
-type FormConfig = Pick<Config, 'budget' | 'dashboard'>
+type FormConfig = Pick<Config, 'dashboard'> & { readonly budget: LookupBudget | null }
 
 /** A problem of each field that has one. */
 export type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget' | 'where', string>>>
@@ -83,7 +83,8 @@ const DISABLED = html` disabled`
 
 /** The form of a run, with what was entered before. */
 export function passForm(view: PassFormView): Html {
-  const { budget, dashboard } = view.app.config
+  const { dashboard } = view.app.config
+  const budget = lookupBudgetOf(view.app.config)
   const help =
     budget === null ? '“unlimited” sets no limit.' : `The configuration has ${formatBudget(budget)}.`
   const isDry = view.query.get('dry') === '1'

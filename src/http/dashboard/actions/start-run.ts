@@ -1,3 +1,4 @@
+import { lookupBudgetOf } from '../../../config/config.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PassRequest } from '../../../actions/validate-request.ts'
 import { toRequestProgress, type RequestedPass, type RequestedRun } from '../../../domain/requested-run.ts'
@@ -67,7 +68,10 @@ async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<R
   const app = requireApp(deps)
   const refuse = async (problems: PassProblems): Promise<PageRefused> =>
     new PageRefused(422, 'Start a run', await runForm(deps, query, problems))
-  const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], app.config)
+  const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], {
+    ...app.config,
+    budget: lookupBudgetOf(app.config),
+  })
   if (pass === null) throw await refuse(problems)
   try {
     await app.validate(toPassRequest(pass, previewSignal()))

@@ -1,0 +1,125 @@
+import { z } from 'zod'
+import type { Price } from '../domain/spend.ts'
+import { durationText, fraction, integerBetween, objectLike, orNull } from './primitives.ts'
+
+const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
+export const lookupBudget = z.union(
+  [
+    z.int({ error: EXPECTED_BUDGET }).min(0, { error: EXPECTED_BUDGET }),
+    z.literal('unlimited', { error: EXPECTED_BUDGET }),
+  ],
+  { error: EXPECTED_BUDGET },
+)
+
+const EXPECTED_CURRENCY = "the three letters of a currency, such as 'EUR'"
+const EXPECTED_PRICE = 'a number of at least 0, such as 0.05'
+const amount = z.number({ error: EXPECTED_PRICE }).min(0, { error: EXPECTED_PRICE })
+
+const currency = z.string({ error: EXPECTED_CURRENCY }).regex(/^[A-Z]{3}$/, { error: EXPECTED_CURRENCY })
+
+const EXPECTED_RUN_BUDGET = `${EXPECTED_BUDGET}, or { amount: 50, currency: 'EUR' }`
+/** Of a run: lookups, or money. */
+export const runBudget = z.union(
+  [
+    z.int({ error: EXPECTED_RUN_BUDGET }).min(0, { error: EXPECTED_RUN_BUDGET }),
+    z.literal('unlimited', { error: EXPECTED_RUN_BUDGET }),
+    z.strictObject({ amount, currency }),
+  ],
+  { error: EXPECTED_RUN_BUDGET },
+)
+
+export const price = z
+  .strictObject(
+    {
+      currency,
+      lookup: z.union([amount, z.strictObject({ person: amount, company: amount })], {
+        error: `${EXPECTED_PRICE}, or { person: 0.05, company: 0.02 }`,
+      }),
+    },
+    { error: objectLike("{ currency: 'EUR', lookup: 0.05 }") },
+  )
+  .transform(({ currency, lookup }): Price => {
+    const { person, company } = typeof lookup === 'number' ? { person: lookup, company: lookup } : lookup
+    return { currency, person, company }
+  })
+
+const EXPECTED_ADAPTER =
+  "a service from defineService({ … }), or the path of a module that exports one: './my-service.ts'"
+
+const callFields = {
+  concurrency: integerBetween(1, 1024).prefault(32),
+  timeout: durationText(1).prefault('30s'),
+  reserve: fraction(0.9).prefault(0.1),
+  account: orNull(
+    z.string().regex(/^[\w.-]{1,64}$/, {
+      error: "a word of letters, digits, '.', '_' and '-', such as 'acme-production'",
+    }),
+  ),
+  adapter: z.string({ error: EXPECTED_ADAPTER }).optional(),
+}
+
+/** How the only service is called. */
+export const callSettings = z
+  .strictObject(callFields, { error: objectLike("{ concurrency: 32, timeout: '30s' }") })
+  .prefault({})
+
+export const bulkSettings = z
+  .strictObject(
+    {
+      minimum: orNull(integerBetween(1, 1_000_000_000)),
+      deadline: durationText(1).prefault('6h'),
+      grace: durationText(0).prefault('5m'),
+    },
+    { error: objectLike("{ minimum: 50, deadline: '6h' }") },
+  )
+  .prefault({})
+
+/** Ages and attempts, of all services where one has none of its own. */
+export const refreshFields = {
+  refreshAfter: durationText(0),
+  retryNotFoundAfter: durationText(0),
+  attempts: integerBetween(1, 100),
+}
+
+/** Services' names are part of variables, addresses and labels of metrics. `field` would be read as an output. */
+const EXPECTED_SERVICE_NAME =
+  "a service's name: letters, digits, _ and -, at most 63, the first one a letter, other than 'field'"
+export const serviceNameText = z
+  .string()
+  .regex(/^(?!field$)[A-Za-z][A-Za-z0-9_-]{0,62}$/, { error: EXPECTED_SERVICE_NAME })
+
+const EXPECTED_SERVICE = `an object such as { concurrency: 16, budget: 2000 }; or ${EXPECTED_ADAPTER}`
+
+/** One of several services: how it is called, and what it may cost. */
+const serviceEntry = z.strictObject(
+  {
+    ...callFields,
+    bulk: bulkSettings,
+    price: orNull(price),
+    budget: orNull(runBudget),
+    refreshAfter: orNull(refreshFields.refreshAfter),
+    retryNotFoundAfter: orNull(refreshFields.retryNotFoundAfter),
+    attempts: orNull(refreshFields.attempts),
+  },
+  { error: EXPECTED_SERVICE },
+)
+const NO_SETTINGS = serviceEntry.parse({})
+
+/** The services by name. One that is the path of a module alone has no settings. */
+export const servicesSchema = z
+  .record(
+    serviceNameText,
+    z.union([z.string({ error: EXPECTED_SERVICE }), serviceEntry], { error: EXPECTED_SERVICE }),
+    { error: objectLike("{ acme: {}, pdl: './services/pdl.ts' }") },
+  )
+  .refine((services) => Object.keys(services).length > 0, { error: 'at least one service' })
+  .transform((services): Readonly<Record<string, ServiceSettings>> =>
+    Object.fromEntries(
+      Object.entries(services).map(([name, entry]) => [
+        name,
+        typeof entry === 'string' ? NO_SETTINGS : entry,
+      ]),
+    ),
+  )
+
+export type ServiceSettings = z.output<typeof serviceEntry>

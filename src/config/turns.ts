@@ -1,0 +1,214 @@
+import type { z } from 'zod'
+import { toLookupKind } from '../domain/identifiers/kind.ts'
+import type { InputName, NextWhen, ServiceTurn, SourceKind } from '../domain/mapping.ts'
+import type { Service } from '../domain/service/service.ts'
+import { listNames, oneOf, quoteText } from '../util/text.ts'
+import { type ServiceFields, describeFields, suggestField } from './fields.ts'
+
+/** A service of the configuration. */
+export interface ConfiguredService {
+  /** Null: it is the only one. */
+  readonly name: string | null
+  readonly service: Service
+  /** What its outputs may copy; none of a kind: any field. */
+  readonly fields: ServiceFields
+}
+
+type PlainOutput = string | { readonly field: string; readonly unlisted?: boolean | undefined }
+type ByService<Output> = Readonly<Record<string, Output | undefined>>
+/** What fills a column: a field, of all services; or one of each, by their names. */
+type AnyOutput = PlainOutput | ByService<PlainOutput>
+type PlainOf<Output extends AnyOutput> = Extract<Output, PlainOutput>
+
+/** What decides which services are asked about a source. */
+interface AskedSource {
+  readonly kind: SourceKind
+  readonly inputs: Readonly<Partial<Record<InputName, string>>>
+  readonly outputs: Readonly<Record<string, AnyOutput>>
+  readonly services:
+    | readonly (
+        | string
+        | {
+            readonly name: string
+            readonly when?: NextWhen | undefined
+            readonly minConfidence: number | null
+          }
+      )[]
+    | null
+}
+
+interface Turn extends ConfiguredService {
+  readonly when: NextWhen
+  readonly minConfidence: number | null
+}
+
+const isPlain = <Output extends AnyOutput>(output: Output): output is PlainOf<Output> =>
+  typeof output === 'string' || typeof (output as { field?: unknown }).field === 'string'
+
+/** What a service fills a column with; null: nothing. */
+export function outputFor<Output extends AnyOutput>(output: Output, name: string): PlainOf<Output> | null {
+  if (isPlain(output)) return output
+  return ((output as ByService<PlainOf<Output>>)[name] as PlainOf<Output> | undefined) ?? null
+}
+
+/** An output, or those by service, each with its path below the column. */
+export const listOutputs = <Output extends AnyOutput>(
+  output: Output,
+): (readonly [path: readonly string[], output: PlainOf<Output>])[] =>
+  isPlain(output)
+    ? [[[], output]]
+    : Object.entries(output as ByService<PlainOf<Output>>).flatMap(([name, one]) =>
+        one === undefined ? [] : [[[name], one] as const],
+      )
+
+/** The inputs of a source that a service takes. */
+export function inputsFor({ kind, inputs }: AskedSource, service: Service): AskedSource['inputs'] {
+  const call = service[kind]
+  const taken = Object.entries(inputs).filter(
+    ([input]) => call?.inputs.has(toLookupKind(input as InputName)) === true,
+  )
+  return Object.fromEntries(taken)
+}
+
+const fillsNothing = ({ outputs }: AskedSource, { name }: ConfiguredService): boolean =>
+  Object.values(outputs).every((output) => name !== null && outputFor(output, name) === null)
+
+const canServe = (source: AskedSource, configured: ConfiguredService): boolean =>
+  Object.keys(inputsFor(source, configured.service)).length > 0 && !fillsNothing(source, configured)
+
+/** The services that are asked about a source, in their order: those that it lists, or all that can serve it. */
+function listTurns(source: AskedSource, services: readonly ConfiguredService[]): Turn[] {
+  if (source.services === null)
+    return services
+      .filter((one) => one.name === null || canServe(source, one))
+      .map((one) => ({ ...one, when: 'miss', minConfidence: null }))
+  return source.services.flatMap((entry) => {
+    const { name, when = 'miss', minConfidence = null } = typeof entry === 'string' ? { name: entry } : entry
+    return services.filter((one) => one.name === name).map((one) => ({ ...one, when, minConfidence }))
+  })
+}
+
+/** The turn of a service at a source, and its least confidence there; null: it is not asked. */
+export function turnOf(
+  source: AskedSource,
+  services: readonly ConfiguredService[],
+  name: string | null,
+): { readonly turn: ServiceTurn; readonly minConfidence: number | null } | null {
+  const turns = listTurns(source, services)
+  const index = turns.findIndex((one) => one.name === name)
+  const own = turns[index]
+  if (own === undefined) return null
+  const next = turns[index + 1]
+  return {
+    turn: {
+      isFirst: index === 0,
+      next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
+    },
+    minConfidence: own.minConfidence,
+  }
+}
+
+/** Checks the services of a source against its kind, inputs and outputs. Of the only service, `checkSources` does it. */
+export function checkTurns(
+  source: AskedSource,
+  services: readonly ConfiguredService[],
+  context: z.core.$RefinementCtx,
+): void {
+  if (services.every(({ name }) => name === null)) return
+  const reject = (path: readonly PropertyKey[], found: string | undefined, expected: string, todo?: string) =>
+    context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
+  checkListed(source, services, reject)
+  const asked = source.services === null ? services : listTurns(source, services)
+  if (asked.length === 0) return
+  if (asked.every(({ service }) => service[source.kind] === null))
+    reject(
+      ['kind'],
+      undefined,
+      `a kind that a service of this source has an endpoint for: ${listNames(asked.map(describeService))}`,
+      `Describe \`${source.kind}\` in one of them, or remove the source.`,
+    )
+  else
+    for (const input of Object.keys(source.inputs) as InputName[])
+      if (
+        input !== 'company' &&
+        !asked.some(({ service }) => service[source.kind]?.inputs.has(toLookupKind(input)) === true)
+      )
+        reject(
+          ['inputs', input],
+          'an input that no service of this source takes',
+          `what they take: ${[...new Set(asked.flatMap(({ service }) => [...(service[source.kind]?.inputs ?? [])]))].join(', ')}`,
+          'Remove it here, or add it to `inputs` of the endpoint of one that takes it.',
+        )
+  checkFields(source, listTurns(source, services), reject)
+}
+
+type Reject = (
+  path: readonly PropertyKey[],
+  found: string | undefined,
+  expected: string,
+  todo?: string,
+) => void
+
+const describeService = ({ name, service }: ConfiguredService): string => `${name} (${service.name})`
+
+function checkListed(source: AskedSource, services: readonly ConfiguredService[], reject: Reject): void {
+  const names = (source.services ?? []).map((entry) => (typeof entry === 'string' ? entry : entry.name))
+  for (const [index, name] of names.entries()) {
+    const entry = source.services?.[index]
+    const place = ['services', index, ...(typeof entry === 'object' ? ['name'] : [])]
+    const found = quoteText(name)
+    if (names.indexOf(name) < index)
+      reject(place, `${found}, which is in the list already`, 'each service once')
+    if (index === 0 && typeof entry === 'object' && entry.when !== undefined)
+      reject(
+        ['services', 0, 'when'],
+        undefined,
+        'nothing: the first service is asked about each row',
+        'Remove it, or write it at a later one: `when` decides which rows go on to that service.',
+      )
+    const configured = services.find((one) => one.name === name)
+    if (configured === undefined) continue
+    const { service } = configured
+    if (service[source.kind] === null)
+      reject(
+        place,
+        `${found}, which has no endpoint for a ${source.kind}`,
+        `a service with \`${source.kind}\``,
+      )
+    else if (Object.keys(inputsFor(source, service)).length === 0)
+      reject(
+        place,
+        `${found}, which takes none of the inputs of this source`,
+        `a service that takes ${oneOf(Object.keys(source.inputs))}`,
+        `${service.name} takes ${listNames([...(service[source.kind]?.inputs ?? [])])}.`,
+      )
+    else if (fillsNothing(source, configured))
+      reject(place, `${found}, which no output names`, 'a service that fills a column')
+  }
+}
+
+/** An output for all services names a field that each of them has. */
+function checkFields(source: AskedSource, turns: readonly Turn[], reject: Reject): void {
+  for (const [column, output] of Object.entries(source.outputs)) {
+    if (!isPlain(output)) continue
+    const { field, unlisted = false } = typeof output === 'string' ? { field: output } : output
+    const lacking = unlisted
+      ? []
+      : turns.filter(({ fields }) => {
+          const known = fields[source.kind]
+          return known.length > 0 && !known.includes(field)
+        })
+    const [first] = lacking
+    if (first === undefined || first.name === null) continue
+    const others = turns.filter((one) => !lacking.includes(one)).map(({ name }) => `${name}: '${field}'`)
+    const advice = suggestField(source.kind, field, first.fields)
+    reject(
+      ['outputs', column, ...(typeof output === 'string' ? [] : ['field'])],
+      `${quoteText(field)}, which ${listNames(lacking.map(describeService))} ${lacking.length === 1 ? 'lacks' : 'lack'}`,
+      `of ${first.name}, ${describeFields(source.kind, first.fields[source.kind])}`,
+      others.length === 0
+        ? advice
+        : `Name the field of each service: { ${others.join(', ')}, ${first.name}: '…' }; one that is left out does not fill the column. ${advice}`,
+    )
+  }
+}

@@ -1,0 +1,449 @@
+import { describe, expect, expectTypeOf, test } from 'vitest'
+import { type Config, listViews, lookupBudgetOf } from '../../../src/config/config.ts'
+import { defineConfig } from '../../../src/config/define.ts'
+import { InvalidConfig, parseConfig } from '../../../src/config/parse.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+import { good } from './valid-config.ts'
+
+const { contacts, accounts } = good.sources
+
+/** Takes an email or a name, has a company endpoint, and other fields than the built-in interface. */
+const pdl = {
+  name: 'PDL',
+  person: { path: '/v5/person/enrich', inputs: ['email', 'linkedin_url'] },
+  fields: { person: { job_title: 'text', mobile_phone: 'text', title: 'text' } },
+} as const
+
+/** Takes no profile, knows no company, and does not say what it knows. */
+const finder = {
+  name: 'Finder',
+  person: { path: '/find', inputs: ['email'] },
+} as const
+
+const several = {
+  services: {
+    acme: {},
+    pdl: {
+      adapter: pdl,
+      price: { currency: 'EUR', lookup: 0.28 },
+      budget: 2_000,
+      concurrency: 16,
+      refreshAfter: '180d',
+      bulk: { minimum: 7 },
+    },
+    finder,
+  },
+  sources: {
+    contacts: {
+      ...contacts,
+      inputs: { email: 't.email', linkedin_url: 't.linkedin' },
+      services: ['acme', { name: 'pdl', when: 'blank', minConfidence: 0.8 }],
+      outputs: {
+        title: 'title',
+        phone: { acme: 'phone', pdl: { field: 'mobile_phone', minConfidence: 0.9 } },
+        department: { acme: 'department' },
+      },
+      freshness: { column: 'enriched_at' },
+    },
+    accounts,
+  },
+  attempts: 3,
+  budget: 10_000,
+} as const
+
+const viewOf = (config: Config, name: string): Config => {
+  const view = config.views.find(({ serviceName }) => serviceName === name)
+  if (view === undefined) throw new Error(`there is no view of ${name}`)
+  return view
+}
+
+describe('several services', () => {
+  const config = parseConfig(several, '/crm/fillrate.config.ts')
+
+  test('give a view of each, with what is its own', () => {
+    expect(listViews(config)).toBe(config.views)
+    expect(config.views.map(({ serviceName, path, views }) => [serviceName, path, views])).toEqual([
+      ['acme', '/crm/fillrate.config.ts', []],
+      ['pdl', '/crm/fillrate.config.ts', []],
+      ['finder', '/crm/fillrate.config.ts', []],
+    ])
+    expect(viewOf(config, 'acme')).toMatchObject({
+      adapter: BUILT_IN_SERVICE,
+      service: { concurrency: 32 },
+      price: null,
+      budget: 10_000,
+      refreshAfterMs: 90 * 86_400_000,
+      attempts: 3,
+    })
+    expect(viewOf(config, 'pdl')).toMatchObject({
+      adapter: { name: 'PDL' },
+      service: { concurrency: 16, timeoutMs: 30_000 },
+      bulk: { minimum: 7, graceMs: 300_000 },
+      price: { currency: 'EUR', person: 0.28, company: 0.28 },
+      budget: 2_000,
+      refreshAfterMs: 180 * 86_400_000,
+      attempts: 3,
+      serviceNames: ['acme', 'pdl', 'finder'],
+    })
+  })
+
+  test('are asked in turn about the sources that list them', () => {
+    expect(viewOf(config, 'acme').sources['contacts']?.turn).toEqual({
+      isFirst: true,
+      next: { service: 'pdl', when: 'blank' },
+    })
+    expect(viewOf(config, 'pdl').sources['contacts']).toMatchObject({
+      turn: { isFirst: false, next: null },
+      minConfidence: 0.8,
+      freshness: { column: 'enriched_at', maxAgeMs: 180 * 86_400_000 },
+      shapes: { mobile_phone: { type: 'text' } },
+    })
+    expect(viewOf(config, 'finder').sources).toEqual({})
+    // Only the built-in interface takes a domain.
+    expect(viewOf(config, 'acme').sources['accounts']?.turn).toEqual({ isFirst: true, next: null })
+    expect(Object.keys(viewOf(config, 'pdl').sources)).toEqual(['contacts'])
+  })
+
+  test('fill the columns that name them, each from its own field', () => {
+    const fields = (name: string) =>
+      viewOf(config, name).sources['contacts']?.outputs.map(({ column, field, minConfidence }) => [
+        column,
+        field,
+        minConfidence,
+      ])
+    expect(fields('acme')).toEqual([
+      ['title', 'title', null],
+      ['phone', 'phone', null],
+      ['department', 'department', null],
+    ])
+    expect(fields('pdl')).toEqual([
+      ['title', 'title', null],
+      ['phone', 'mobile_phone', 0.9],
+    ])
+  })
+
+  test('together have all sources, each as its first service sees it', () => {
+    expect(config).toMatchObject({ serviceName: null, budget: 10_000, adapter: BUILT_IN_SERVICE })
+    expect(config.sources['contacts']).toBe(viewOf(config, 'acme').sources['contacts'])
+    expect(config.sources['accounts']).toBe(viewOf(config, 'acme').sources['accounts'])
+    const reversed = parseConfig(
+      {
+        ...several,
+        sources: { contacts: { ...several.sources.contacts, services: ['pdl', 'acme'] } },
+      },
+      null,
+    )
+    expect(reversed.sources['contacts']?.outputs.map(({ field }) => field)).toEqual(['title', 'mobile_phone'])
+  })
+
+  test('are all asked by default that take an input and fill a column, in their order', () => {
+    const { services: _, ...unlisted } = several.sources.contacts
+    const all = parseConfig(
+      {
+        ...several,
+        sources: {
+          contacts: { ...unlisted, inputs: { linkedin_url: 't.linkedin' } },
+          others: { ...unlisted, outputs: { phone: { finder: 'phone', acme: 'phone' } } },
+        },
+      },
+      null,
+    )
+    const turns = (source: string) =>
+      all.views.flatMap(({ serviceName, sources }) => {
+        const turn = sources[source]?.turn
+        return turn === undefined ? [] : [[serviceName, turn.isFirst, turn.next]]
+      })
+    expect(turns('contacts')).toEqual([
+      ['acme', true, { service: 'pdl', when: 'miss' }],
+      ['pdl', false, null],
+    ])
+    expect(turns('others')).toEqual([
+      ['acme', true, { service: 'finder', when: 'miss' }],
+      ['finder', false, null],
+    ])
+    // An input that only some take is fine: each has those that it takes.
+    expect(viewOf(all, 'finder').sources['others']?.inputs).toEqual({ email: 't.email' })
+  })
+
+  test('may be one, which has a name then', () => {
+    const one = parseConfig({ services: { acme: './acme.ts' }, sources: { contacts } }, null, acmeModule)
+    expect(one.views.map(({ serviceName, adapter }) => [serviceName, adapter.name])).toEqual([
+      ['acme', 'PDL'],
+    ])
+    expect(one.views[0]?.sources['contacts']?.turn).toEqual({ isFirst: true, next: null })
+  })
+
+  test('are typed: names in lists and outputs, fields as texts', () => {
+    const typed = defineConfig(several)
+    expectTypeOf<keyof NonNullable<typeof typed.services>>().toEqualTypeOf<'acme' | 'pdl' | 'finder'>()
+    const unlisted = defineConfig({
+      services: { acme: {}, pdl },
+      // @ts-expect-error -- no such service
+      sources: { contacts: { ...contacts, services: ['amce'] } },
+    })
+    expect(problems(unlisted)).toHaveLength(1)
+  })
+})
+
+const acmeModule = new Map([['./acme.ts', { definition: pdl, place: '/crm/acme.ts' }]])
+
+function rejected(value: unknown): InvalidConfig | null {
+  try {
+    parseConfig(value, null, acmeModule)
+    return null
+  } catch (error) {
+    if (error instanceof InvalidConfig) return error
+    throw error
+  }
+}
+const problems = (value: unknown): InvalidConfig['problems'] => rejected(value)?.problems ?? []
+
+const withContacts = (changes: object, services: object = several.services): object => ({
+  services,
+  sources: { contacts: { ...several.sources.contacts, ...changes } },
+})
+
+describe('a mistake in several services is reported with its place', () => {
+  test.each<[string, unknown, [string, RegExp, RegExp][]]>([
+    [
+      'settings of one service beside them',
+      { ...several, service: {}, bulk: { minimum: 5 }, price: { currency: 'EUR', lookup: 1 } },
+      [
+        ['service', /beside `services`/, /Move it to `services`, under a name/],
+        ['bulk', /beside `services`/, /services\.acme\.bulk/],
+        ['price', /beside `services`/, /services\.acme\.price/],
+      ],
+    ],
+    ['none', { ...several, services: {} }, [['services', /an empty object|\{\}/, /at least one service/]]],
+    [
+      'a list',
+      { ...several, services: ['acme'] },
+      [['services', /list|\[/, /an object such as \{ acme: \{\}/]],
+    ],
+    [
+      'a name with a space',
+      withContacts({ services: undefined, outputs: { title: 'title' } }, { 'my service': {} }),
+      [['services["my service"]', /'my service'/, /a service's name: letters/]],
+    ],
+    [
+      'names with the same variables',
+      withContacts({ services: ['a-b'], outputs: { title: 'title' } }, { 'a-b': {}, a_B: {} }),
+      [['services.a_B', /variables of a-b, FILLRATE_A_B_/, /a name of its own/]],
+    ],
+    [
+      'a setting, and an unknown one',
+      withContacts(
+        { services: ['acme'], outputs: { title: 'title' } },
+        { acme: { concurrency: 0, prise: 1, price: { currency: 'euro', lookup: 1 } } },
+      ),
+      [
+        ['services.acme.concurrency', /0/, /a whole number from 1 to 1024/],
+        ['services.acme.price.currency', /'euro'/, /three letters/],
+        ['services.acme.prise', /unknown key/, /Did you mean 'price'\?/],
+      ],
+    ],
+    [
+      'a description',
+      withContacts(
+        { services: ['acme'], outputs: { title: 'title' } },
+        { acme: { adapter: { name: 'A', person: { path: 'find' } } } },
+      ),
+      [['services.acme.adapter.person.path', /'find'/, /begins with a slash|\//]],
+    ],
+    [
+      'a service that there is not, in both forms',
+      withContacts({ services: ['acme', 'pdi', { name: 'findr' }] }),
+      [
+        ['sources.contacts.services[1]', /'pdi'/, /Did you mean 'pdl'\?/],
+        ['sources.contacts.services[2].name', /'findr'/, /Did you mean 'finder'\?/],
+      ],
+    ],
+    [
+      'an unknown service in an output',
+      withContacts({ outputs: { title: 'title', phone: { acme: 'phone', pld: 'mobile_phone' } } }),
+      [['sources.contacts.outputs.phone.pld', /unknown key/, /Did you mean 'pdl'\?/]],
+    ],
+    [
+      'a field that the service lacks',
+      withContacts({ outputs: { phone: { acme: 'phone', pdl: 'mobil_phone' } } }),
+      [['sources.contacts.outputs.phone.pdl', /'mobil_phone'/, /Did you mean 'mobile_phone'\?/]],
+    ],
+    [
+      'a field for all that one lacks',
+      withContacts({ outputs: { title: 'title', seniority: 'seniority', dept: { field: 'department' } } }),
+      [
+        [
+          'sources.contacts.outputs.seniority',
+          /'seniority', which pdl \(PDL\) lacks/,
+          /\{ acme: 'seniority', pdl: '…' \}/,
+        ],
+        ['sources.contacts.outputs.dept.field', /'department', which pdl/, /acme: 'department'/],
+      ],
+    ],
+    [
+      'an unknown field for all',
+      withContacts({ outputs: { title: 'titel' } }),
+      [['sources.contacts.outputs.title', /'titel'/, /Did you mean 'title'\?/]],
+    ],
+    [
+      'an output by service without one',
+      withContacts({ outputs: { title: 'title', phone: {} } }),
+      [
+        [
+          'sources.contacts.outputs.phone',
+          /\{\}|an empty object/,
+          /an object by service|a field of a person/,
+        ],
+      ],
+    ],
+    [
+      'a group of one, by service',
+      withContacts({
+        outputs: { title: 'title', phone: { acme: { field: 'phone', group: 'g' } } },
+        services: ['acme'],
+      }),
+      [['sources.contacts.outputs.phone.acme.group', /'g', which no other/, /a group of two/]],
+    ],
+    [
+      'a service twice, and `when` at the first',
+      withContacts({ services: [{ name: 'acme', when: 'blank' }, 'pdl', 'acme'] }),
+      [
+        ['sources.contacts.services[0].when', /'blank'/, /Remove it, or write it at a later one/],
+        ['sources.contacts.services[2]', /'acme', which is in the list already/, /each service once/],
+      ],
+    ],
+    [
+      'a list of none',
+      withContacts({ services: [] }),
+      [['sources.contacts.services', /\[\]|empty/, /at least one service/]],
+    ],
+    [
+      'a service that cannot serve the source',
+      {
+        services: several.services,
+        sources: {
+          contacts: { ...several.sources.contacts, services: ['acme', 'pdl', 'finder'] },
+          accounts: { ...accounts, services: ['acme', 'finder'] },
+          profiles: { ...contacts, inputs: { linkedin_url: 't.l' }, services: ['acme', 'finder'] },
+        },
+      },
+      [
+        ['sources.accounts.services[1]', /'finder', which has no endpoint for a company/, /`company`/],
+        ['sources.profiles.services[1]', /'finder', which takes none of the inputs/, /Finder takes email/],
+      ],
+    ],
+    [
+      'a service that fills nothing',
+      withContacts({ services: ['acme', 'finder'], outputs: { phone: { acme: 'phone' } } }),
+      [['sources.contacts.services[1]', /'finder', which no output names/, /fills a column/]],
+    ],
+    [
+      'an input that none takes, a kind that none serves',
+      {
+        services: { pdl, finder },
+        sources: {
+          contacts: {
+            ...contacts,
+            inputs: { email: 't.email', name: 't.name', company: 't.company' },
+          },
+          accounts,
+        },
+      },
+      [
+        [
+          'sources.contacts.inputs.name',
+          /an input that no service of this source takes/,
+          /email, linkedin_url/,
+        ],
+        ['sources.accounts.kind', /'company'/, /pdl \(PDL\), finder \(Finder\)/],
+      ],
+    ],
+    [
+      'services of a source in a configuration of one',
+      { sources: { contacts: { ...contacts, services: ['acme'] } } },
+      [['sources.contacts.services[0]', /'acme'/, /nothing here: the configuration has one service/]],
+    ],
+    [
+      'budgets in money without a price, or in another currency',
+      {
+        services: {
+          acme: {},
+          pdl: { adapter: pdl, price: { currency: 'USD', lookup: 0.3 } },
+        },
+        sources: { contacts: { ...contacts, services: ['acme', 'pdl'] } },
+        budget: { amount: 50, currency: 'EUR' },
+      },
+      [
+        ['services.acme.price', /nothing/, /a price in EUR.*`budget` is in EUR/],
+        ['services.pdl.price.currency', /'USD'/, /a price in EUR/],
+      ],
+    ],
+    [
+      'a budget of one service in money without its price',
+      withContacts(
+        { services: ['acme'], outputs: { title: 'title' } },
+        { acme: { budget: { amount: 5, currency: 'EUR' } } },
+      ),
+      [['services.acme.price', /nothing/, /its `budget` is in EUR/]],
+    ],
+    [
+      'a budget in words, and half of one in money',
+      { ...good, budget: { amount: 5 } },
+      [['budget.currency', /nothing/, /three letters/]],
+    ],
+  ])('%s', (_, value, expected) => {
+    const found = problems(value)
+    expect(found.map(({ place }) => place).toSorted()).toEqual(expected.map(([place]) => place).toSorted())
+    for (const [place, what, advice] of expected) {
+      const one = found.find((problem) => problem.place === place)
+      expect(one?.found).toMatch(what)
+      expect(`${one?.expected} ${one?.todo}`).toMatch(advice)
+    }
+  })
+
+  test('and what is valid is checked against the database', () => {
+    const error = rejected({
+      ...several,
+      ...withContacts({ outputs: { title: 'title', phone: { acme: 'phon', pdl: 'mobile_phone' } } }),
+    })
+    expect(error?.usable?.views.map(({ serviceName }) => serviceName)).toEqual(['acme', 'pdl', 'finder'])
+    const columns = error?.usable?.views.map(({ sources }) =>
+      sources['contacts']?.outputs.map(({ column }) => column),
+    )
+    expect(columns).toEqual([['title', 'phone'], ['title', 'phone'], undefined])
+  })
+})
+
+describe('a budget in money', () => {
+  const price = { currency: 'EUR', lookup: { person: 0.1, company: 0.02 } }
+
+  test('is as many lookups as it pays for at the highest price', () => {
+    const one = parseConfig({ ...good, price, budget: { amount: 0.3, currency: 'EUR' } }, null)
+    expect(one.budget).toEqual({ amount: 0.3, currency: 'EUR' })
+    expect(lookupBudgetOf(one)).toBe(3)
+    expect(one.liveSync).toEqual({ budget: 3, importBudget: 3 })
+    const two = parseConfig(
+      {
+        services: {
+          acme: { price },
+          pdl: {
+            adapter: pdl,
+            price: { currency: 'EUR', lookup: 0.28 },
+            budget: { amount: 20, currency: 'EUR' },
+          },
+        },
+        sources: { contacts },
+        budget: { amount: 50, currency: 'EUR' },
+      },
+      null,
+    )
+    expect(lookupBudgetOf(two)).toBe(178)
+    expect(two.views.map(lookupBudgetOf)).toEqual([500, 71])
+  })
+
+  test('that costs nothing has no limit', () => {
+    const free = { currency: 'EUR', lookup: 0 }
+    const config = parseConfig({ ...good, price: free, budget: { amount: 1, currency: 'EUR' } }, null)
+    expect(lookupBudgetOf(config)).toBe('unlimited')
+  })
+})
