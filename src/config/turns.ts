@@ -1,6 +1,12 @@
 import type { z } from 'zod'
 import { toLookupKind } from '../domain/identifiers/kind.ts'
-import type { InputName, NextWhen, ServiceTurn, SourceKind } from '../domain/mapping.ts'
+import {
+  type InputName,
+  type NextWhen,
+  ONLY_SERVICE,
+  type ServiceTurn,
+  type SourceKind,
+} from '../domain/mapping.ts'
 import type { Service } from '../domain/service/service.ts'
 import { listNames, oneOf, quoteText } from '../util/text.ts'
 import { type ServiceFields, describeFields, suggestField } from './fields.ts'
@@ -62,25 +68,22 @@ export const listOutputs = <Output extends AnyOutput>(
       )
 
 /** The inputs of a source that a service takes. */
-export function inputsFor({ kind, inputs }: AskedSource, service: Service): AskedSource['inputs'] {
-  const call = service[kind]
-  const taken = Object.entries(inputs).filter(
-    ([input]) => call?.inputs.has(toLookupKind(input as InputName)) === true,
+const listTaken = ({ kind, inputs }: AskedSource, service: Service): InputName[] =>
+  (Object.keys(inputs) as InputName[]).filter(
+    (input) => service[kind]?.inputs.has(toLookupKind(input)) === true,
   )
-  return Object.fromEntries(taken)
-}
 
 const fillsNothing = ({ outputs }: AskedSource, { name }: ConfiguredService): boolean =>
-  Object.values(outputs).every((output) => name !== null && outputFor(output, name) === null)
+  Object.values(outputs).every((output) => outputFor(output, name ?? '') === null)
 
 const canServe = (source: AskedSource, configured: ConfiguredService): boolean =>
-  Object.keys(inputsFor(source, configured.service)).length > 0 && !fillsNothing(source, configured)
+  listTaken(source, configured.service).length > 0 && !fillsNothing(source, configured)
 
 /** The services that are asked about a source, in their order: those that it lists, or all that can serve it. */
 function listTurns(source: AskedSource, services: readonly ConfiguredService[]): Turn[] {
   if (source.services === null)
     return services
-      .filter((one) => one.name === null || canServe(source, one))
+      .filter((one) => canServe(source, one))
       .map((one) => ({ ...one, when: 'miss', minConfidence: null }))
   return source.services.flatMap((entry) => {
     const { name, when = 'miss', minConfidence = null } = typeof entry === 'string' ? { name: entry } : entry
@@ -94,13 +97,17 @@ export function turnOf(
   services: readonly ConfiguredService[],
   name: string | null,
 ): { readonly turn: ServiceTurn; readonly minConfidence: number | null } | null {
+  if (name === null) return { turn: ONLY_SERVICE, minConfidence: null }
   const turns = listTurns(source, services)
   const index = turns.findIndex((one) => one.name === name)
   const own = turns[index]
   if (own === undefined) return null
   const next = turns[index + 1]
+  const taken = listTaken(source, own.service)
   return {
     turn: {
+      services: turns.flatMap((one) => one.name ?? []),
+      takes: taken.length === Object.keys(source.inputs).length ? null : taken,
       isFirst: index === 0,
       next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
     },
@@ -175,7 +182,7 @@ function checkListed(source: AskedSource, services: readonly ConfiguredService[]
         `${found}, which has no endpoint for a ${source.kind}`,
         `a service with \`${source.kind}\``,
       )
-    else if (Object.keys(inputsFor(source, service)).length === 0)
+    else if (listTaken(source, service).length === 0)
       reject(
         place,
         `${found}, which takes none of the inputs of this source`,

@@ -2,7 +2,7 @@ import type { SourceMapping } from '../domain/mapping.ts'
 import { type Price, type RunBudget, toLookupBudget } from '../domain/spend.ts'
 import type { ParsedConfig } from './input-schema.ts'
 import { toOutputMapping } from './source-schema.ts'
-import { type ConfiguredService, inputsFor, outputFor, turnOf } from './turns.ts'
+import { type ConfiguredService, outputFor, turnOf } from './turns.ts'
 
 /** The configuration as each of its services sees it, and as a whole: with the defaults that follow from another part. */
 export function resolveViews(parsed: ParsedConfig, services: readonly ConfiguredService[]) {
@@ -104,7 +104,6 @@ function resolveSource(
     ...rest,
     turn: asked.turn,
     shapes: service.shapes[source.kind],
-    inputs: serviceName === null ? source.inputs : inputsFor(source, service),
     minConfidence: asked.minConfidence ?? source.minConfidence,
     freshness: source.freshness && toFreshness(source.freshness, refreshAfterMs),
     outputs: Object.entries(source.outputs).flatMap(([column, output]) => {

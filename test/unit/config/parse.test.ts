@@ -15,7 +15,7 @@ describe('a valid configuration', () => {
       sources: {
         contacts: {
           name: 'contacts',
-          turn: { isFirst: true, next: null },
+          turn: { services: [], isFirst: true, next: null, takes: null },
           kind: 'person',
           shapes: BUILT_IN_SERVICE.shapes.person,
           table: 'crm.contacts',

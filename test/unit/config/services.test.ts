@@ -89,8 +89,10 @@ describe('several services', () => {
 
   test('are asked in turn about the sources that list them', () => {
     expect(viewOf(config, 'acme').sources['contacts']?.turn).toEqual({
+      services: ['acme', 'pdl'],
       isFirst: true,
       next: { service: 'pdl', when: 'blank' },
+      takes: null,
     })
     expect(viewOf(config, 'pdl').sources['contacts']).toMatchObject({
       turn: { isFirst: false, next: null },
@@ -100,7 +102,7 @@ describe('several services', () => {
     })
     expect(viewOf(config, 'finder').sources).toEqual({})
     // Only the built-in interface takes a domain.
-    expect(viewOf(config, 'acme').sources['accounts']?.turn).toEqual({ isFirst: true, next: null })
+    expect(viewOf(config, 'acme').sources['accounts']?.turn).toMatchObject({ isFirst: true, next: null })
     expect(Object.keys(viewOf(config, 'pdl').sources)).toEqual(['contacts'])
   })
 
@@ -161,8 +163,12 @@ describe('several services', () => {
       ['acme', true, { service: 'finder', when: 'miss' }],
       ['finder', false, null],
     ])
-    // An input that only some take is fine: each has those that it takes.
-    expect(viewOf(all, 'finder').sources['others']?.inputs).toEqual({ email: 't.email' })
+    // An input that only some take is fine. Each mapping has all of them, and says which its service takes.
+    expect(viewOf(all, 'finder').sources['others']).toMatchObject({
+      inputs: several.sources.contacts.inputs,
+      turn: { takes: ['email'], services: ['acme', 'finder'] },
+    })
+    expect(viewOf(all, 'acme').sources['others']?.turn.takes).toBeNull()
   })
 
   test('may be one, which has a name then', () => {
@@ -170,7 +176,7 @@ describe('several services', () => {
     expect(one.views.map(({ serviceName, adapter }) => [serviceName, adapter.name])).toEqual([
       ['acme', 'PDL'],
     ])
-    expect(one.views[0]?.sources['contacts']?.turn).toEqual({ isFirst: true, next: null })
+    expect(one.views[0]?.sources['contacts']?.turn).toMatchObject({ isFirst: true, next: null })
   })
 
   test('are typed: names in lists and outputs, fields as texts', () => {
