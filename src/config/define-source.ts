@@ -117,7 +117,7 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
   readonly cascade?: boolean
   /**
-   * Which of the services are asked about its rows, in this order. Default: all that take one of its inputs and fill one of its
+   * Which of the services serve its rows, in this order. Default: all that take one of its inputs and fill one of its
    * columns, in the order of `services`.
    */
   readonly services?: ReadonlyArray<

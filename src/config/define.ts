@@ -82,7 +82,7 @@ export interface ConfigInput<
    */
   readonly service?: Adapter | CallSettings<Adapter>
   /**
-   * In place of `service`, `bulk` and `price`: several services by name, which are asked about a row in turn. Each has
+   * In place of `service`, `bulk` and `price`: several services by name, which serve a row in turn. Each has
    * variables of its own, FILLRATE_NAME_BASE_URL, FILLRATE_NAME_API_KEY and so on. A path leads to a module that exports a
    * service by default; an entry without an `adapter` is the built-in interface.
    */

@@ -10,7 +10,7 @@ import {
   orNull,
   requiredString,
 } from './primitives.ts'
-import type { Price, RunBudget } from '../domain/spend.ts'
+import type { Price, ConfiguredBudget } from '../domain/spend.ts'
 import { quoteText } from '../util/text.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
 import {
@@ -75,7 +75,7 @@ const dashboardSettings = z
   .prefault({})
 
 interface Priced {
-  readonly budget: RunBudget | null
+  readonly budget: ConfiguredBudget | null
   readonly price: Price | null
 }
 

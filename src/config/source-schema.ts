@@ -167,8 +167,8 @@ function outputSchema(kind: SourceKind, known: SchemaServices) {
 
 const EXPECTED_SERVICES = "a list of services, such as ['acme', { name: 'pdl', when: 'blank' }]"
 
-/** The services that are asked about a source, in their order. */
-function askedServices(known: SchemaServices) {
+/** The services that serve a source, in their order. */
+function servingServices(known: SchemaServices) {
   const names = namesOf(known)
   const name: z.ZodType<string, string> = known.isOpen
     ? serviceNameText
@@ -205,7 +205,7 @@ export function toOutputMapping(
 
 /** One source, including the checks between its own fields. Outputs copy fields of the records of its services. */
 export function createSourceSchema(known: SchemaServices) {
-  const services = askedServices(known)
+  const services = servingServices(known)
   const personSource = z
     .strictObject({
       kind: z.literal('person'),

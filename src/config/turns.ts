@@ -26,8 +26,8 @@ type ByService<Output> = Readonly<Record<string, Output | undefined>>
 type AnyOutput = PlainOutput | ByService<PlainOutput>
 type PlainOf<Output extends AnyOutput> = Extract<Output, PlainOutput>
 
-/** What decides which services are asked about a source. */
-interface AskedSource {
+/** What decides which services serve a source. */
+interface ServedSource {
   readonly kind: SourceKind
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   readonly outputs: Readonly<Record<string, AnyOutput>>
@@ -68,19 +68,19 @@ export const listOutputs = <Output extends AnyOutput>(
       )
 
 /** The inputs of a source that a service takes. */
-const listTaken = ({ kind, inputs }: AskedSource, service: Service): InputName[] =>
+const listTaken = ({ kind, inputs }: ServedSource, service: Service): InputName[] =>
   (Object.keys(inputs) as InputName[]).filter(
     (input) => service[kind]?.inputs.has(toLookupKind(input)) === true,
   )
 
-const fillsNothing = ({ outputs }: AskedSource, { name }: ConfiguredService): boolean =>
+const fillsNothing = ({ outputs }: ServedSource, { name }: ConfiguredService): boolean =>
   Object.values(outputs).every((output) => outputFor(output, name ?? '') === null)
 
-const canServe = (source: AskedSource, configured: ConfiguredService): boolean =>
+const canServe = (source: ServedSource, configured: ConfiguredService): boolean =>
   listTaken(source, configured.service).length > 0 && !fillsNothing(source, configured)
 
-/** The services that are asked about a source, in their order: those that it lists, or all that can serve it. */
-function listTurns(source: AskedSource, services: readonly ConfiguredService[]): Turn[] {
+/** The services that serve a source, in their order: those that it lists, or all that can serve it. */
+function listTurns(source: ServedSource, services: readonly ConfiguredService[]): Turn[] {
   if (source.services === null)
     return services
       .filter((one) => canServe(source, one))
@@ -91,9 +91,9 @@ function listTurns(source: AskedSource, services: readonly ConfiguredService[]):
   })
 }
 
-/** The turn of a service at a source, and its least confidence there; null: it is not asked. */
+/** The turn of a service at a source, and its least confidence there; null: it does not serve it. */
 export function turnOf(
-  source: AskedSource,
+  source: ServedSource,
   services: readonly ConfiguredService[],
   name: string | null,
 ): { readonly turn: ServiceTurn; readonly minConfidence: number | null } | null {
@@ -117,7 +117,7 @@ export function turnOf(
 
 /** Checks the services of a source against its kind, inputs and outputs. Of the only service, `checkSources` does it. */
 export function checkTurns(
-  source: AskedSource,
+  source: ServedSource,
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
 ): void {
@@ -125,25 +125,25 @@ export function checkTurns(
   const reject = (path: readonly PropertyKey[], found: string | undefined, expected: string, todo?: string) =>
     context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
   checkListed(source, services, reject)
-  const asked = source.services === null ? services : listTurns(source, services)
-  if (asked.length === 0) return
-  if (asked.every(({ service }) => service[source.kind] === null))
+  const serving = source.services === null ? services : listTurns(source, services)
+  if (serving.length === 0) return
+  if (serving.every(({ service }) => service[source.kind] === null))
     reject(
       ['kind'],
       undefined,
-      `a kind that a service of this source has an endpoint for: ${listNames(asked.map(describeService))}`,
+      `a kind that a service of this source has an endpoint for: ${listNames(serving.map(describeService))}`,
       `Describe \`${source.kind}\` in one of them, or remove the source.`,
     )
   else
     for (const input of Object.keys(source.inputs) as InputName[])
       if (
         input !== 'company' &&
-        !asked.some(({ service }) => service[source.kind]?.inputs.has(toLookupKind(input)) === true)
+        !serving.some(({ service }) => service[source.kind]?.inputs.has(toLookupKind(input)) === true)
       )
         reject(
           ['inputs', input],
           'an input that no service of this source takes',
-          `what they take: ${[...new Set(asked.flatMap(({ service }) => [...(service[source.kind]?.inputs ?? [])]))].join(', ')}`,
+          `what they take: ${[...new Set(serving.flatMap(({ service }) => [...(service[source.kind]?.inputs ?? [])]))].join(', ')}`,
           'Remove it here, or add it to `inputs` of the endpoint of one that takes it.',
         )
   checkFields(source, listTurns(source, services), reject)
@@ -158,7 +158,7 @@ type Reject = (
 
 const describeService = ({ name, service }: ConfiguredService): string => `${name} (${service.name})`
 
-function checkListed(source: AskedSource, services: readonly ConfiguredService[], reject: Reject): void {
+function checkListed(source: ServedSource, services: readonly ConfiguredService[], reject: Reject): void {
   const names = (source.services ?? []).map((entry) => (typeof entry === 'string' ? entry : entry.name))
   for (const [index, name] of names.entries()) {
     const entry = source.services?.[index]
@@ -170,7 +170,7 @@ function checkListed(source: AskedSource, services: readonly ConfiguredService[]
       reject(
         ['services', 0, 'when'],
         undefined,
-        'nothing: the first service is asked about each row',
+        'nothing: the first service looks up each row',
         'Remove it, or write it at a later one: `when` decides which rows go on to that service.',
       )
     const configured = services.find((one) => one.name === name)
@@ -195,7 +195,7 @@ function checkListed(source: AskedSource, services: readonly ConfiguredService[]
 }
 
 /** An output for all services names a field that each of them has. */
-function checkFields(source: AskedSource, turns: readonly Turn[], reject: Reject): void {
+function checkFields(source: ServedSource, turns: readonly Turn[], reject: Reject): void {
   for (const [column, output] of Object.entries(source.outputs)) {
     if (!isPlain(output)) continue
     const { field, unlisted = false } = typeof output === 'string' ? { field: output } : output

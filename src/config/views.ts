@@ -1,5 +1,5 @@
 import type { SourceMapping } from '../domain/mapping.ts'
-import { type Price, type RunBudget, toLookupBudget } from '../domain/spend.ts'
+import { type Price, type ConfiguredBudget, toLookupBudget } from '../domain/spend.ts'
 import type { ParsedConfig } from './input-schema.ts'
 import { toOutputMapping } from './source-schema.ts'
 import { type ConfiguredService, outputFor, turnOf } from './turns.ts'
@@ -88,7 +88,7 @@ function resolveView(
   }
 }
 
-/** A source as a service sees it; null: it is not asked about it. */
+/** A source as a service sees it; null: it does not serve it. */
 function resolveSource(
   name: string,
   source: ParsedConfig['sources'][string],
@@ -96,15 +96,15 @@ function resolveSource(
   services: readonly ConfiguredService[],
   refreshAfterMs: number,
 ): SourceMapping | null {
-  const asked = turnOf(source, services, serviceName)
-  if (asked === null) return null
+  const serving = turnOf(source, services, serviceName)
+  if (serving === null) return null
   const { services: _, ...rest } = source
   return {
     name,
     ...rest,
-    turn: asked.turn,
+    turn: serving.turn,
     shapes: service.shapes[source.kind],
-    minConfidence: asked.minConfidence ?? source.minConfidence,
+    minConfidence: serving.minConfidence ?? source.minConfidence,
     freshness: source.freshness && toFreshness(source.freshness, refreshAfterMs),
     outputs: Object.entries(source.outputs).flatMap(([column, output]) => {
       const own = outputFor(output, serviceName ?? '')
@@ -124,7 +124,7 @@ const toPrices = ({ services, price }: Pick<ParsedConfig, 'services' | 'price'>)
 
 function resolveLiveSync(
   { liveSync: { budget, importBudget } }: Pick<ParsedConfig, 'liveSync'>,
-  ofRun: RunBudget | null,
+  ofRun: ConfiguredBudget | null,
   prices: readonly (Price | null)[],
 ) {
   const otherwise = toLookupBudget(ofRun, prices)

@@ -46,14 +46,14 @@ export interface Money {
 }
 
 /** What a run may spend: lookups, or money. */
-export type RunBudget = LookupBudget | Money
+export type ConfiguredBudget = LookupBudget | Money
 
 /**
  * A budget in lookups. Of one in money, as many as it pays for at the highest of the prices: never more than it, and less where
  * another lookup is cheaper.
  */
 export function toLookupBudget(
-  budget: RunBudget | null,
+  budget: ConfiguredBudget | null,
   prices: readonly (Price | null)[],
 ): LookupBudget | null {
   if (budget === null || typeof budget !== 'object') return budget
