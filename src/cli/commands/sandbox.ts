@@ -120,7 +120,7 @@ function parseFaultShares(text: string): SandboxOptions['faults'] {
 
 function parseKnownShare(text: string): number {
   const share = parseShare(text)
-  if (share === undefined) throw new ExpectedError('expected a share from 0 to 1, as 0.45 or 45%')
+  if (share === undefined) throw new ExpectedError('a share from 0 to 1, as 0.45 or 45%')
   return share
 }
 
