@@ -458,6 +458,7 @@ export const JSON_SHAPES = {
       'in the order in which they were made',
       object({
         name: text('what was checked'),
+        service: text('the one of several services that it is about, by name').optional(),
         verdict: text('`ok`, `warning`, `error` or `skipped`'),
         text: text('what was found'),
         todo: orNull(text('what to do; null: nothing')),

@@ -1,4 +1,4 @@
-import type { Environment } from '../config/environment.ts'
+import { type Environment, variableOf } from '../config/environment.ts'
 import { listBulkCalls, type Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 
@@ -14,7 +14,7 @@ export interface BulkAvailability {
 }
 
 export function checkBulkAvailability(
-  environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl'>,
+  environment: Pick<Environment, 'webhookSecrets' | 'publicUrl' | 'baseUrl' | 'prefix'>,
   { signature, ...service }: Pick<Service, 'bulk' | 'companyBulk' | 'signature'>,
 ): BulkAvailability {
   const bulkCalls = listBulkCalls(service)
@@ -27,7 +27,7 @@ export function checkBulkAvailability(
     ...(environment.webhookSecrets.length === 0
       ? [
           [
-            'FILLRATE_WEBHOOK_SECRET',
+            variableOf(environment, 'WEBHOOK_SECRET'),
             signature === 'none'
               ? 'a secret of your own, which makes the addresses of the webhooks (`openssl rand -hex 32`)'
               : 'the secret that the service signs webhooks with',

@@ -1,6 +1,6 @@
 import { requireSetting } from './validate-request.ts'
 import type { Config } from '../config/config.ts'
-import type { Environment } from '../config/environment.ts'
+import { type Environment, variableOf } from '../config/environment.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { readServiceEnvironment } from '../config/service-environment.ts'
 import { isKeyAccepted } from '../domain/trouble-facts.ts'
@@ -32,10 +32,14 @@ export function openServiceClient(
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   const { concurrency, timeoutMs } = config.service
   return new EnrichmentClient({
-    baseUrl: requireSetting(environment.baseUrl, 'FILLRATE_BASE_URL', 'the URL of the enrichment service'),
+    baseUrl: requireSetting(
+      environment.baseUrl,
+      variableOf(environment, 'BASE_URL'),
+      'the URL of the enrichment service',
+    ),
     apiKey: requireSetting(
       apiKeys.length > 0 ? apiKeys : null,
-      'FILLRATE_API_KEY',
+      variableOf(environment, 'API_KEY'),
       'a key of the enrichment service',
     ),
     service: config.adapter,

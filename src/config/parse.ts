@@ -27,16 +27,17 @@ export function parseConfig(
   const where = path ?? 'the configuration'
   const { config, services: split, problems: misplaced } = splitServices(value)
   const wrong: Problem[] = []
+  const invalidServices: (string | null)[] = []
   const services = split.map(({ name, given, module }): ConfiguredService => {
     const named = (module === null ? null : modules.get(module)) ?? given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
+    if (problems.length > 0) invalidServices.push(name)
     // A mistake in the service leaves nothing to hold the outputs against.
     return service === null
       ? { name, service: BUILT_IN_SERVICE, fields: ANY_FIELDS }
       : { name, service, fields: fieldsOf(service) }
   })
-  const hasInvalidService = wrong.length > 0
   const isOpen = hasUnknownServices(config, services)
   const schema = createConfigSchema(
     isOpen ? services.map((one) => ({ ...one, fields: ANY_FIELDS })) : services,
@@ -58,7 +59,7 @@ export function parseConfig(
         ),
       ],
       usable && withPath(usable, path),
-      { hasInvalidService },
+      invalidServices,
     )
   }
   const resolved = withPath(parsed.data, path)
@@ -68,7 +69,7 @@ export function parseConfig(
     ...checkSchedule(resolved),
     ...(resolved.views.length === 0 ? checkSources(resolved) : []),
   ]
-  if (problems.length > 0) throw new InvalidConfig(where, problems, resolved, { hasInvalidService })
+  if (problems.length > 0) throw new InvalidConfig(where, problems, resolved, invalidServices)
   return resolved
 }
 
@@ -86,18 +87,18 @@ const withPath = ({ views, ...config }: z.output<ConfigSchema>, path: string | n
 export class InvalidConfig extends ConfigProblems {
   /** The valid part, to be checked against the database; null if there is no valid source. */
   readonly usable: Config | null
-  /** The service that it describes is among the mistakes: nothing can be said about how it is called. */
-  readonly hasInvalidService: boolean
+  /** The services whose descriptions have mistakes, by name (null: the only one): nothing can be said about how they are called. */
+  readonly invalidServices: readonly (string | null)[]
 
   constructor(
     where: string,
     problems: readonly Problem[],
     usable: Config | null,
-    { hasInvalidService }: { readonly hasInvalidService: boolean },
+    invalidServices: readonly (string | null)[],
   ) {
     super(where, problems)
     this.usable = usable
-    this.hasInvalidService = hasInvalidService
+    this.invalidServices = invalidServices
   }
 }
 

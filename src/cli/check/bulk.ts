@@ -1,6 +1,6 @@
 import type { Log } from '../../util/log.ts'
 import { type BulkCall, listBulkCalls, type Service } from '../../domain/service/service.ts'
-import type { Environment } from '../../config/environment.ts'
+import { type Environment, variableOf } from '../../config/environment.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
@@ -65,7 +65,9 @@ export function describeUnsigned(environment: Environment, service: Service): Fi
         ? ['Use https in FILLRATE_PUBLIC_URL: without TLS the address can be read on its way.']
         : []),
       ...(isShort
-        ? [`FILLRATE_WEBHOOK_SECRET is short, and could be found out from an address: openssl rand -hex 32`]
+        ? [
+            `${variableOf(environment, 'WEBHOOK_SECRET')} is short, and could be found out from an address: openssl rand -hex 32`,
+          ]
         : []),
     ].join('\n'),
   })

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import type { Environment } from '../../config/environment.ts'
+import { type Environment, variableOf } from '../../config/environment.ts'
 import type { OAuthClient } from '../../domain/service/auth.ts'
 import { KeyRing } from '../../service/api-keys.ts'
 import { ClientTokens } from '../../service/client-tokens.ts'
@@ -12,10 +12,8 @@ import { createFailedFinding, createFinding, type Finding } from './finding.ts'
 const TOKEN_TIMEOUT_MS = 5_000
 
 /** Requests a token for each client, which is not billed, and shows whether the endpoint accepts it. */
-export async function checkClients(
-  { baseUrl, apiKeys, proxies, clientCertificate: certificate }: Environment,
-  oauth: OAuthClient,
-): Promise<Finding> {
+export async function checkClients(environment: Environment, oauth: OAuthClient): Promise<Finding> {
+  const { baseUrl, apiKeys, proxies, clientCertificate: certificate } = environment
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKeys.length === 0)
     return createFinding('key', 'skipped', 'the address or the client of the service is missing')
@@ -42,7 +40,7 @@ export async function checkClients(
     if (!(error instanceof TokenFailure || error instanceof ServiceError)) throw error
     const isRefused = error instanceof TokenFailure
     return createFailedFinding('key', {
-      place: isRefused ? 'FILLRATE_API_KEY' : 'auth.oauth.tokenUrl',
+      place: isRefused ? variableOf(environment, 'API_KEY') : 'auth.oauth.tokenUrl',
       found: error instanceof TokenUnavailableError ? error.reason : error.message,
       expected: 'an access token',
       todo: isRefused
@@ -73,13 +71,14 @@ const SOON_MS = 14 * 24 * 3_600_000
 export function describeCertificate(
   { cert }: NonNullable<Environment['clientCertificate']>,
   now: number,
+  variable = 'FILLRATE_CLIENT_CERT',
 ): Finding {
   const { subject, validToDate } = new X509Certificate(cert)
   const until = validToDate.toISOString().slice(0, 10)
   const name = /^CN=(.*)$/m.exec(subject)?.[1] ?? 'without a name'
   if (validToDate.getTime() <= now)
     return createFailedFinding('certificate', {
-      place: 'FILLRATE_CLIENT_CERT',
+      place: variable,
       found: `${name}, which ended on ${until}`,
       expected: 'a certificate that is valid',
       todo: 'Have it renewed, and restart.',

@@ -1,8 +1,9 @@
 import * as runs from '../../store/runs.ts'
 import * as services from '../../store/services.ts'
 import { sql } from 'kysely'
-import type { Config } from '../../config/config.ts'
-import type { Environment } from '../../config/environment.ts'
+import { type Config, listViews } from '../../config/config.ts'
+import { type Environment, environmentOf, variableOf } from '../../config/environment.ts'
+import { configuredAddress } from '../../pipeline/deps.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import { grantStatements } from '../../sources/grants.ts'
 import { openSource } from '../../sources/source.ts'
@@ -14,41 +15,56 @@ import type { ClockReading } from './clock.ts'
 import { checkDescription } from './description.ts'
 import { checkSchema } from './schema.ts'
 import { checkSource, checkTriggerFunctions, checkTriggers, type ReadMapping, readMapping } from './source.ts'
-import { type Finding, createFailedFinding, createFinding, createUnsetFinding, toFinding } from './finding.ts'
-import { toServiceAddress } from '../../service/dispatcher.ts'
+import {
+  type Finding,
+  createFailedFinding,
+  createFinding,
+  createUnsetFinding,
+  ofService,
+  toFinding,
+} from './finding.ts'
 import { toKeyId } from '../../service/api-keys.ts'
 
-/**
- * Checks the database, the schema "fillrate" and every source, and yields each finding as soon as it is known.
- * @returns its clock; null if it is unreachable
- */
+/** A database that was checked, with what else is checked in it. */
+interface CheckedDatabase {
+  /** Null: it is unreachable. */
+  readonly clock: ClockReading | null
+  /** The sources of a view, beside each other. */
+  readonly checkSources: (view: Config) => AsyncGenerator<Finding>
+  /** The statements that give this role every privilege that it lacks in what was checked. */
+  readonly summarizeGrants: () => Generator<Finding>
+  readonly close: () => Promise<void>
+}
+
+/** Checks the database and the schema "fillrate", and yields each finding as soon as it is known. */
 export async function* checkDatabase(
-  environment: Pick<Environment, 'databaseUrl' | 'baseUrl' | 'apiKeys'>,
+  environment: Environment,
   config: Config | null,
   {
     env,
     now,
-    hasInvalidService,
+    invalidServices,
   }: {
     readonly env: NodeJS.ProcessEnv
     readonly now: () => number
-    readonly hasInvalidService: boolean
+    readonly invalidServices: readonly (string | null)[]
   },
-): AsyncGenerator<Finding, ClockReading | null> {
+): AsyncGenerator<Finding, CheckedDatabase> {
   const { databaseUrl: url } = environment
   if (url === null) {
     const expected = 'the address of the CRM database, postgres://user:password@host:5432/name'
     yield createUnsetFinding('database', 'DATABASE_URL', expected)
-    yield* skipped(config, 'no database configured')
-    return null
+    yield createFinding('schema', 'skipped', 'no database configured')
+    return createSkipped('no database configured')
   }
   const db = openDatabase({ url, max: 1 })
   try {
     const connected = await connect(db, env)
     yield connected
     if (connected.verdict === 'error') {
-      yield* skipped(config, 'the database is unreachable')
-      return null
+      await db.destroy()
+      yield createFinding('schema', 'skipped', 'the database is unreachable')
+      return createSkipped('the database is unreachable')
     }
     const refused = describeRefusal(await tryWrite(db))
     if (refused !== null)
@@ -61,32 +77,65 @@ export async function* checkDatabase(
     const clock = await readClock(db, now)
     const schema = await checkSchema(db, env)
     yield schema
-    if (schema.verdict === 'ok') yield* checkScope(db, environment, hasInvalidService ? null : config)
+    if (schema.verdict === 'ok') yield* checkScopes(db, environment, config, invalidServices)
     const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
     const found = [schema]
-    // Read first: a condition of one source may read what another one writes.
-    const read: ReadMapping[] = []
-    for (const mapping of Object.values(config?.sources ?? {})) read.push(await readMapping(db, mapping))
-    for (const one of read) {
-      const { mapping } = one
-      const others = read.flatMap(({ resolved }) =>
-        'error' in resolved || resolved.source === null || resolved === one.resolved ? [] : [resolved.source],
-      )
-      const checked = await checkSource(db, one, others, env)
-      found.push(checked)
-      yield checked
-      if (mapping.follow && checked.verdict !== 'error' && schema.verdict !== 'error')
-        yield schema.verdict === 'ok'
-          ? await checkTriggers(db, await openSource(db, mapping))
-          : createFinding(`follow ${mapping.name}`, 'warning', 'triggers not installed', {
-              todo: `After \`fillrate migrate\`, run \`fillrate follow install ${mapping.name}\`.`,
-            })
+    return {
+      clock,
+      checkSources: (view) => checkSources(db, view, { env, schema, onFound: (one) => found.push(one) }),
+      summarizeGrants: () => summarizeGrants(found),
+      close: () => db.destroy(),
     }
-    yield* summarizeGrants(found)
-    return clock
-  } finally {
+  } catch (error) {
     await db.destroy()
+    throw error
+  }
+}
+
+/** @param why null: a finding has said it */
+export const createSkipped = (why: string | null): CheckedDatabase => ({
+  clock: null,
+  async *checkSources({ sources }) {
+    for (const name of why === null ? [] : Object.keys(sources))
+      yield createFinding(`source ${name}`, 'skipped', why ?? '')
+  },
+  *summarizeGrants() {},
+  close: async () => {},
+})
+
+async function* checkSources(
+  db: Database,
+  config: Config,
+  {
+    env,
+    schema,
+    onFound,
+  }: {
+    readonly env: NodeJS.ProcessEnv
+    readonly schema: Finding
+    readonly onFound: (finding: Finding) => void
+  },
+): AsyncGenerator<Finding> {
+  // Read first: a condition of one source may read what another one writes.
+  const read: ReadMapping[] = []
+  for (const mapping of Object.values(config.sources)) read.push(await readMapping(db, mapping))
+  for (const one of read) {
+    const { mapping } = one
+    const others = read.flatMap(({ resolved }) =>
+      'error' in resolved || resolved.source === null || resolved === one.resolved ? [] : [resolved.source],
+    )
+    const checked = await checkSource(db, one, others, env)
+    onFound(checked)
+    yield checked
+    // Of several services, the first is the one that follows the rows of the table.
+    const isFollowed = mapping.follow && mapping.turn.isFirst
+    if (isFollowed && checked.verdict !== 'error' && schema.verdict !== 'error')
+      yield schema.verdict === 'ok'
+        ? await checkTriggers(db, await openSource(db, mapping))
+        : createFinding(`follow ${mapping.name}`, 'warning', 'triggers not installed', {
+            todo: `After \`fillrate migrate\`, run \`fillrate follow install ${mapping.name}\`.`,
+          })
   }
 }
 
@@ -98,11 +147,6 @@ function* summarizeGrants(findings: readonly Finding[]): Generator<Finding> {
   yield createFinding('privileges', 'error', `The role ${first.role} lacks some. Run as the owner:`, {
     todo: grantStatements(grants).join('\n'),
   })
-}
-
-function* skipped(config: Config | null, why: string): Generator<Finding> {
-  yield createFinding('schema', 'skipped', why)
-  for (const name of Object.keys(config?.sources ?? {})) yield createFinding(`source ${name}`, 'skipped', why)
 }
 
 async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
@@ -125,42 +169,79 @@ async function readClock(db: Database, now: () => number): Promise<ClockReading>
   return { whose: 'Postgres', timeMs: time.getTime(), resolutionMs: 1, sentAt, receivedAt: now() }
 }
 
+interface OwnService {
+  readonly view: Config | null
+  readonly environment: Environment
+  readonly address: string
+}
+
 /**
  * Warns if the database holds results of another service, or of another form of its description, or a run with another key is
  * in progress.
  */
-async function* checkScope(
+async function* checkScopes(
   db: Database,
-  { baseUrl, apiKeys }: Pick<Environment, 'baseUrl' | 'apiKeys'>,
+  environment: Environment,
   config: Config | null,
+  invalidServices: readonly (string | null)[],
 ): AsyncGenerator<Finding> {
-  if (baseUrl === null || apiKeys.length === 0) return
-  const address = toServiceAddress(baseUrl)
+  const views = config === null ? [null] : listViews(config)
+  const own = views.flatMap((view): OwnService[] => {
+    const ofView = environmentOf(environment, view?.serviceName ?? null)
+    const address = configuredAddress(view ?? { serviceName: null, serviceNames: [] }, environment)
+    return address === null || ofView.apiKeys.length === 0 ? [] : [{ view, environment: ofView, address }]
+  })
+  if (own.length === 0) return
   const listed = await services.listServices(db)
-  const known = listed.map(({ host }) => host)
-  if (known.length > 0 && !known.includes(address))
-    yield createFinding(
-      'scope',
-      'warning',
-      `this database holds results of ${known.join(', ')}, and none of ${address}`,
-      {
-        todo:
-          `They are not used for ${address}, so lookups there are billed again. If the service has only moved, run ` +
-          `update fillrate.services set host = '${address}' where host = '${known[0]}';`,
-      },
-    )
-  const service = listed.find(({ host }) => host === address)
-  const earlier = service && config && (await checkDescription(db, service, config))
-  if (earlier) yield earlier
-  const own = new Set(apiKeys.map((key) => `${address} ${toKeyId(key)}`))
-  const others = (await runs.listRunning(db)).filter(({ scope }) => scope !== null && !own.has(scope))
-  if (others.length > 0)
-    yield createFinding(
-      'scope',
-      'warning',
-      `${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is in progress with another service or key`,
-      {
-        todo: 'Its rows and lookups are not shared. If this is unintended, correct FILLRATE_BASE_URL or FILLRATE_API_KEY there or here.',
-      },
-    )
+  const addresses = new Set(own.map(({ address }) => address))
+  const leftover = listed.map(({ host }) => host).filter((host) => !addresses.has(host))
+  for (const { view, address } of own) {
+    const name = view?.serviceName ?? null
+    const service = listed.find(({ host }) => host === address)
+    if (service === undefined && leftover.length > 0)
+      yield ofService(name, checkScope(address, name, leftover))
+    if (service === undefined || view === null || invalidServices.includes(name)) continue
+    const earlier = await checkDescription(db, service, view)
+    if (earlier !== null) yield ofService(name, earlier)
+  }
+  yield* checkRunning(db, own)
+}
+
+/** @param leftover what the database holds results of, and the configuration does not have */
+function checkScope(address: string, name: string | null, leftover: readonly string[]): Finding {
+  // A service that shares its host has its name after it, which it had not while it was the only one.
+  const before = leftover.find((host) => address === `${host}/${name}`) ?? leftover[0]
+  return createFinding(
+    'scope',
+    'warning',
+    `this database holds results of ${leftover.join(', ')}, and none of ${address}`,
+    {
+      todo:
+        `They are not used for ${address}, so lookups there are billed again. If the service has only moved, run ` +
+        `update fillrate.services set host = '${address}' where host = '${before}';`,
+    },
+  )
+}
+
+async function* checkRunning(db: Database, own: readonly OwnService[]): AsyncGenerator<Finding> {
+  const scopes = new Set(
+    own.flatMap(({ view, environment, address }) => [
+      ...environment.apiKeys.map((key) => `${address} ${toKeyId(key)}`),
+      ...(view === null || view.service.account === null ? [] : [`${address} ${view.service.account}`]),
+    ]),
+  )
+  const others = (await runs.listRunning(db)).filter(({ scope }) => scope !== null && !scopes.has(scope))
+  if (others.length === 0) return
+  const variables = own.flatMap(({ environment }) => [
+    variableOf(environment, 'BASE_URL'),
+    variableOf(environment, 'API_KEY'),
+  ])
+  yield createFinding(
+    'scope',
+    'warning',
+    `${others.map(({ id, scope }) => `run ${id} (${scope})`).join(', ')} is in progress with another service or key`,
+    {
+      todo: `Its rows and lookups are not shared. If this is unintended, correct ${variables.join(' or ')} there or here.`,
+    },
+  )
 }

@@ -20,6 +20,24 @@ export interface Finding {
   /** How to fix it, if no problem says it. */
   readonly todo: string | null
   readonly problems: readonly CheckedProblem[]
+  /** The service that it is about, by its name in the configuration; absent: it is about all, or there is one without a name. */
+  readonly service?: string
+}
+
+/** A finding, marked with the name of its service if it has one. */
+export const ofService = (name: string | null, finding: Finding): Finding =>
+  name === null ? finding : { ...finding, service: name }
+
+/** The findings of a service, marked with its name. */
+export async function* allOfService<Result>(
+  name: string | null,
+  findings: AsyncGenerator<Finding, Result>,
+): AsyncGenerator<Finding, Result> {
+  for (;;) {
+    const { done, value } = await findings.next()
+    if (done === true) return value
+    yield ofService(name, value)
+  }
 }
 
 /**
@@ -42,6 +60,16 @@ export function createFinding(
 
 export const createFailedFinding = (name: string, ...problems: readonly CheckedProblem[]): Finding =>
   createFinding(name, 'error', describeCounts(problems, 0), { problems })
+
+/** A check that needs a variable which is invalid says only so. Null: none of these is. */
+export function findInvalid(
+  invalid: ConfigProblems | null,
+  name: string,
+  variables: readonly string[],
+): Finding | null {
+  const wrong = invalid?.problems.find(({ place }) => variables.includes(place))
+  return wrong === undefined ? null : createFinding(name, 'skipped', `${wrong.place} is invalid`)
+}
 
 /** A variable that is required is not set. */
 export const createUnsetFinding = (name: string, variable: string, expected: string): Finding =>

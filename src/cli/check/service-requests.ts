@@ -1,5 +1,5 @@
 import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
-import type { Environment } from '../../config/environment.ts'
+import { type Environment, variableOf } from '../../config/environment.ts'
 import { readServiceEnvironment } from '../../config/service-environment.ts'
 import { isOAuth } from '../../domain/service/auth.ts'
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
@@ -27,7 +27,7 @@ type LookupInput = PersonInput | CompanyInput
 
 /** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
 export function* describeRequests(service: Service, environment: Environment): Generator<Finding> {
-  const base = environment.baseUrl ?? 'FILLRATE_BASE_URL'
+  const base = environment.baseUrl ?? variableOf(environment, 'BASE_URL')
   const auth = service.auth ?? authOfStyle(environment.auth)
   if (isOAuth(auth)) yield describeTokenRequest(auth.oauth, base)
   const credential = credentialFor(auth, PLACEHOLDER_KEY)
@@ -111,6 +111,7 @@ export async function* makeOneCall(
   service: Service,
   environment: Environment,
   input: LookupInput,
+  address = environment.baseUrl === null ? null : toServiceAddress(environment.baseUrl),
 ): AsyncGenerator<Finding> {
   const { baseUrl, apiKeys, auth, proxies, clientCertificate: certificate } = environment
   const [apiKey] = apiKeys
@@ -142,7 +143,7 @@ export async function* makeOneCall(
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
-      yield* endKeyTroubles(environment)
+      yield* endKeyTroubles(environment, address)
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
     const expected = 'one that the service describes'
@@ -165,13 +166,16 @@ const watchPerson = (service: Service, onBody: (body: unknown) => void): Service
 })
 
 /** A process that has nothing to look up would find out only with its next lookup. */
-async function* endKeyTroubles({ databaseUrl, baseUrl, apiKeys }: Environment): AsyncGenerator<Finding> {
-  if (databaseUrl === null || baseUrl === null) return
+async function* endKeyTroubles(
+  { databaseUrl, apiKeys }: Environment,
+  address: string | null,
+): AsyncGenerator<Finding> {
+  if (databaseUrl === null || address === null) return
   const db = openDatabase({ url: databaseUrl, max: 1 })
   // Of several keys, the trouble is named after the last one that was rejected.
   const proofs = apiKeys.map((key) => ({
     code: 'key_refused' as const,
-    subject: `${toServiceAddress(baseUrl)} ${toKeyId(key)}`,
+    subject: `${address} ${toKeyId(key)}`,
   }))
   try {
     const report = { reporter: 'fillrate check', codes: ['key_refused'], proofs } as const
@@ -199,6 +203,27 @@ function* describeRecord(service: Service, kind: 'person' | 'company', record: o
   const tops = new Set(known.map((field) => field.split('.')[0]))
   const unlisted = Object.keys(record).filter((field) => !tops.has(field))
   if (unlisted.length > 0) yield createFinding('not described', 'ok', unlisted.join(', '))
+}
+
+/** Whether a service is called with an input. */
+export const takesInput = ({ person, company }: Service, input: LookupInput): boolean =>
+  'domain' in input
+    ? company !== null
+    : person?.inputs.has(
+        'email' in input ? 'email' : 'linkedinUrl' in input ? 'linkedin_url' : 'name_company',
+      ) === true
+
+/** What to look up, and at which of several services; null: at each that takes it. */
+export interface CalledInput {
+  readonly input: LookupInput
+  readonly service: string | null
+}
+
+/** Reads `email=ada@example.com`, and `service=pdl` beside. Null: it names no input. */
+export function parseCall(texts: readonly string[]): CalledInput | null {
+  const input = parseCallInput(texts)
+  const service = texts.find((text) => text.startsWith('service='))?.slice('service='.length) ?? null
+  return input && { input, service }
 }
 
 /** Reads `email=ada@example.com`; several fields are given one after another. Null: it names no input. */

@@ -1,7 +1,7 @@
 import { isOAuth, type OAuthClient, type ServiceAuth } from '../../domain/service/auth.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { Service } from '../../domain/service/service.ts'
-import type { Environment } from '../../config/environment.ts'
+import { type Environment, variableOf } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 import { networkErrorCode } from '../../util/network-errors.ts'
@@ -21,11 +21,13 @@ import {
  * @returns its clock, if the response has a Date header
  */
 export async function* checkService(
-  { baseUrl, proxies, clientCertificate: certificate }: Environment,
+  environment: Environment,
   now: () => number,
 ): AsyncGenerator<Finding, ClockReading | null> {
+  const { baseUrl, proxies, clientCertificate: certificate } = environment
+  const variable = variableOf(environment, 'BASE_URL')
   if (baseUrl === null) {
-    yield createUnsetFinding('service', 'FILLRATE_BASE_URL', 'the base URL of the enrichment service')
+    yield createUnsetFinding('service', variable, 'the base URL of the enrichment service')
     return null
   }
   const { host } = new URL(baseUrl)
@@ -43,7 +45,7 @@ export async function* checkService(
   } catch (error) {
     const isUntrusted = /SELF_SIGNED|UNABLE_TO_VERIFY/.test(networkErrorCode(error) ?? '')
     yield createFailedFinding('service', {
-      place: 'FILLRATE_BASE_URL',
+      place: variable,
       found: `${baseUrl}: ${describeNetworkError(error)}`,
       expected: 'a reachable service',
       todo: isUntrusted
@@ -65,7 +67,11 @@ export async function checkApiKey(
   const { apiKeys } = environment
   const auth = ownAuth ?? environment.auth
   if (apiKeys.length === 0)
-    return createUnsetFinding('key', 'FILLRATE_API_KEY', 'an API key of the enrichment service')
+    return createUnsetFinding(
+      'key',
+      variableOf(environment, 'API_KEY'),
+      'an API key of the enrichment service',
+    )
   if (isOAuth(auth)) return checkClients(environment, auth.oauth)
   return createFinding(
     'key',

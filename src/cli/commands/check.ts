@@ -1,17 +1,23 @@
 import { basename } from 'node:path'
-import type { Config } from '../../config/config.ts'
-import { type Environment, readEnvironment } from '../../config/environment.ts'
+import { type Config, listViews } from '../../config/config.ts'
+import {
+  type Environment,
+  environmentOf,
+  listUnreadVariables,
+  readEnvironment,
+} from '../../config/environment.ts'
+import type { ClockReading } from '../check/clock.ts'
 import { ConfigProblems, formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import {
   type Finding,
-  createFailedFinding,
+  allOfService,
   createFinding,
+  findInvalid,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
 } from '../check/finding.ts'
-import { readServiceEnvironment } from '../../config/service-environment.ts'
 import {
   type CliCallOf,
   Exit,
@@ -36,7 +42,7 @@ const checkParser = createParser('check')
   .option('--service', 'also shows what each endpoint of the service would be sent; sends nothing')
   .option(
     '--call <INPUT...>',
-    'makes one lookup, which may be billed, and shows how its answer is understood: email=…, linkedin_url=…, domain=…, or name=… company=…',
+    'makes one lookup, which may be billed, and shows how its answer is understood: email=…, linkedin_url=…, domain=…, or name=… company=…; of several services at each that takes it, or at service=…',
   )
 
 export const checkCommand = defineCommand(checkParser, {
@@ -54,8 +60,12 @@ export const checkCommand = defineCommand(checkParser, {
     const { flags, stdout } = call
     const checks: Finding[] = []
     for await (const one of runChecks(call)) {
+      const isFirst = one.service !== checks.at(-1)?.service
       checks.push(one)
-      if (!flags.json) stdout.lines(renderFinding(one, stdout))
+      if (flags.json) continue
+      if (isFirst)
+        stdout.lines(['', ...(one.service === undefined ? [] : [stdout.paint('heading', one.service)])])
+      stdout.lines(renderFinding(one, stdout))
     }
     const ok = checks.every((one) => one.verdict !== 'error')
     return {
@@ -69,88 +79,90 @@ export const checkCommand = defineCommand(checkParser, {
 /** The checks, each after the checks that it depends on. An invalid part does not keep the valid ones from being checked. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, now, flags } = call
-  const { describeRequests, makeOneCall, parseCallInput } = await import('../check/service-requests.ts')
-  const callInput = flags.call ? parseCallInput(flags.call) : null
-  if (flags.call && callInput === null)
+  const { parseCall } = await import('../check/service-requests.ts')
+  const called = flags.call ? parseCall(flags.call) : null
+  if (flags.call && called === null)
     throw new UsageError(
       call.command,
       '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
     )
   let config: Config | null = null
-  let hasInvalidService = false
+  let invalidServices: readonly (string | null)[] = []
   try {
     config = await readConfig(call)
     yield* checkConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
     const { InvalidConfig } = await import('../../config/parse.ts')
-    if (error instanceof InvalidConfig) config = error.usable
-    hasInvalidService = error instanceof InvalidConfig && error.hasInvalidService
+    if (error instanceof InvalidConfig) ({ usable: config, invalidServices } = error)
   }
-  const service = config?.adapter ?? BUILT_IN_SERVICE
   const { environment, invalid } = readValidEnvironment(env)
   if (invalid !== null) yield toFinding('environment', invalid, env)
-  /** A check that needs a variable which is invalid says only so. */
-  const needs = (name: string, ...variables: string[]): Finding | null => {
-    const wrong = invalid?.problems.find(({ place }) => variables.includes(place))
-    return wrong === undefined ? null : createFinding(name, 'skipped', `${wrong.place} is invalid`)
-  }
-  const { checkDatabase } = await import('../check/database.ts')
-  const { checkApiKey, checkService, createRateFinding } = await import('../check/service.ts')
-  const { checkBulkSetup, describeUnsigned } = await import('../check/bulk.ts')
-  const { describeCertificate } = await import('../check/client.ts')
-  const { checkDescribed } = await import('../check/cases.ts')
-  const { compareClocks } = await import('../check/clock.ts')
-  const withoutDatabase = needs('database', 'DATABASE_URL')
-  if (withoutDatabase !== null) yield withoutDatabase
-  const inDatabase =
-    withoutDatabase === null
-      ? yield* checkDatabase(environment, config, { env, now, hasInvalidService })
-      : null
-  const withoutService = needs(
-    'service',
-    'FILLRATE_BASE_URL',
-    'HTTP_PROXY',
-    'HTTPS_PROXY',
-    ...CERTIFICATE_VARIABLES,
+  const views = config === null ? [] : listViews(config)
+  const names = views.flatMap(({ serviceName }) => serviceName ?? [])
+  if (
+    called !== null &&
+    called.service !== null &&
+    !views.some((view) => view.serviceName === called.service)
   )
-  if (withoutService !== null) yield withoutService
-  const inService = withoutService === null ? yield* checkService(environment, now) : null
-  if (hasInvalidService)
-    for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
-  else {
-    const { problems } = readServiceEnvironment(service, environment)
-    if (problems.length > 0) yield createFailedFinding('environment', ...problems)
-    yield (
-      needs('key', 'FILLRATE_API_KEY', 'FILLRATE_AUTH') ??
-        (problems.length > 0
-          ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
-          : await checkApiKey(environment, service))
+    throw new UsageError(
+      call.command,
+      `--call service=${called.service}: the configuration has no such service${names.length === 0 ? '' : `, but ${names.join(', ')}`}`,
     )
-    if (environment.clientCertificate !== null)
-      yield describeCertificate(environment.clientCertificate, now())
-    if (service !== BUILT_IN_SERVICE) yield await checkDescribed(service, environment, await readCases(call))
-    if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
-    yield (
-      needs('bulk', ...RECEIVER_VARIABLES, 'FILLRATE_BASE_URL') ??
-        (await checkBulkSetup(environment, service, await openLog(call, environment)))
-    )
-    const unsigned = describeUnsigned(environment, service)
-    if (unsigned !== null) yield unsigned
-    if (flags.service) yield* describeRequests(service, environment)
-    if (callInput !== null) yield* makeOneCall(service, environment, callInput)
+  const unread = checkUnreadVariables(environment, views)
+  if (unread !== null) yield unread
+  const { checkDatabase, createSkipped } = await import('../check/database.ts')
+  const { checkOneService } = await import('../check/one-service.ts')
+  const { compareClocks } = await import('../check/clock.ts')
+  const { configuredAddress } = await import('../../pipeline/deps.ts')
+  const withoutDatabase = findInvalid(invalid, 'database', ['DATABASE_URL'])
+  if (withoutDatabase !== null) yield withoutDatabase
+  const database =
+    withoutDatabase === null
+      ? yield* checkDatabase(environment, config, { env, now, invalidServices })
+      : createSkipped(null)
+  const clocks = [database.clock]
+  const isDescribed = views.some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
+  const modules = isDescribed ? await findServiceModules(call) : new Map<string | null, string>()
+  const checkView = (view: Config | null): AsyncGenerator<Finding, ClockReading | null> =>
+    checkOneService(view, {
+      environment: environmentOf(environment, view?.serviceName ?? null),
+      address: configuredAddress(view ?? ONLY_SERVICE_NAMES, environment),
+      invalid,
+      isInvalid: invalidServices.includes(view?.serviceName ?? null),
+      module: modules.get(view?.serviceName ?? null) ?? null,
+      showsRequests: flags.service === true,
+      called,
+      now,
+      openLog: () => openLog(call, environment),
+    })
+  try {
+    if (config === null || config.views.length === 0) {
+      if (config !== null) yield* database.checkSources(config)
+      yield* database.summarizeGrants()
+      clocks.push(yield* checkView(config))
+    } else {
+      for (const view of config.views) {
+        clocks.push(yield* allOfService(view.serviceName, checkView(view)))
+        yield* allOfService(view.serviceName, database.checkSources(view))
+      }
+      yield* database.summarizeGrants()
+    }
+  } finally {
+    await database.close()
   }
-  yield compareClocks([inDatabase, inService].filter((reading) => reading !== null))
+  yield compareClocks(clocks.filter((reading) => reading !== null))
 }
 
-const CERTIFICATE_VARIABLES = ['FILLRATE_CLIENT_CERT', 'FILLRATE_CLIENT_KEY'] as const
+const ONLY_SERVICE_NAMES = { serviceName: null, serviceNames: [] }
 
-/** The cases of the module that the configuration names as its service. */
-async function readCases({ cwd, flags }: CliCallOf<typeof checkParser>): Promise<readonly unknown[]> {
-  const { findServiceModules, loadServiceCases } = await import('../../config/load.ts')
-  const paths = await findServiceModules({ cwd, ...(flags.config !== null && { path: flags.config }) })
-  const path = paths.get(null)
-  return path === undefined ? [] : loadServiceCases(path)
+/** The modules of the services that the configuration names, which may export cases. */
+async function findServiceModules({
+  cwd,
+  flags,
+}: CliCallOf<typeof checkParser>): Promise<ReadonlyMap<string | null, string>> {
+  const load = await import('../../config/load.ts')
+  return load.findServiceModules({ cwd, ...(flags.config !== null && { path: flags.config }) })
 }
 
 /** The environment without its invalid variables, which are reported beside. */
@@ -162,33 +174,58 @@ function readValidEnvironment(env: NodeJS.ProcessEnv): {
     return { environment: readEnvironment(env), invalid: null }
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error
-    const wrong = new Set(error.problems.flatMap(({ place }) => [place, place.toLowerCase()]))
-    // One of them alone is a mistake, too.
-    if (CERTIFICATE_VARIABLES.some((name) => wrong.has(name)))
-      for (const name of CERTIFICATE_VARIABLES) wrong.add(name)
+    const wrong = new Set(
+      error.problems.flatMap(({ place }) => [
+        place,
+        place.toLowerCase(),
+        // One of them alone is a mistake, too.
+        place.replace(/CLIENT_CERT$/, 'CLIENT_KEY'),
+        place.replace(/CLIENT_KEY$/, 'CLIENT_CERT'),
+      ]),
+    )
     const valid = Object.entries(env).filter(([name]) => !wrong.has(name))
     return { environment: readEnvironment(Object.fromEntries(valid)), invalid: error }
   }
 }
 
+/** Of several services: variables of none of them, which are ignored silently. Null: there are none. */
+function checkUnreadVariables(environment: Environment, views: readonly Config[]): Finding | null {
+  const names = views.flatMap(({ serviceName }) => serviceName ?? [])
+  if (names.length === 0) return null
+  const problems = listUnreadVariables(environment, names)
+  return problems.length === 0
+    ? null
+    : createFinding('environment', 'warning', 'variables that nothing reads', { problems })
+}
+
 function* checkConfig(config: Config): Generator<Finding> {
-  const { budget, path } = config
-  const sources = pluralize(Object.keys(config.sources).length, 'source')
-  yield createFinding('configuration', 'ok', `${path === null ? 'from code' : basename(path)}, ${sources}`)
-  if (budget === null)
+  const { path, serviceNames } = config
+  const parts = [
+    path === null ? 'from code' : basename(path),
+    pluralize(Object.keys(config.sources).length, 'source'),
+    ...(serviceNames.length === 0 ? [] : [pluralize(serviceNames.length, 'service')]),
+  ]
+  yield createFinding('configuration', 'ok', parts.join(', '))
+  if (listViews(config).some(({ budget }) => budget === null))
     yield createFinding('budget', 'warning', 'none', {
       todo: 'Every run requires --budget. To set a default, add `budget` to the configuration.',
     })
   else {
-    const unit = config.adapter.credits.isFlat ? 'lookups' : 'credits'
-    const text =
-      budget === 'unlimited'
-        ? budget
-        : typeof budget === 'object'
-          ? `${formatMoney(budget)} a run`
-          : `${formatCount(budget)} ${unit} a run`
-    yield createFinding('budget', 'ok', text)
+    const own = config.views.filter(({ budget }) => budget !== config.budget)
+    const texts = [
+      ...(config.budget === null ? [] : [describeBudget(config, 'a run')]),
+      ...own.map((view) => describeBudget(view, `at ${view.serviceName}`)),
+    ]
+    yield createFinding('budget', 'ok', texts.join(', '))
   }
+}
+
+function describeBudget({ budget, adapter, views }: Config, per: string): string {
+  if (budget === null || budget === 'unlimited')
+    return views.length > 0 || per === 'a run' ? 'unlimited' : `unlimited ${per}`
+  if (typeof budget === 'object') return `${formatMoney(budget)} ${per}`
+  const isFlat = (views.length === 0 ? [{ adapter }] : views).every((one) => one.adapter.credits.isFlat)
+  return `${formatCount(budget)} ${isFlat ? 'lookups' : 'credits'} ${per}`
 }
 
 const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {

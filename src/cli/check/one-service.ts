@@ -1,0 +1,89 @@
+import type { Config } from '../../config/config.ts'
+import { type Environment, variableOf } from '../../config/environment.ts'
+import { loadServiceCases } from '../../config/load.ts'
+import type { ConfigProblems } from '../../config/problems.ts'
+import { readServiceEnvironment } from '../../config/service-environment.ts'
+import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
+import type { Log } from '../../util/log.ts'
+import { RECEIVER_VARIABLES } from '../command.ts'
+import { checkBulkSetup, describeUnsigned } from './bulk.ts'
+import { checkDescribed } from './cases.ts'
+import { describeCertificate } from './client.ts'
+import type { ClockReading } from './clock.ts'
+import { createFailedFinding, createFinding, type Finding, findInvalid } from './finding.ts'
+import { checkApiKey, checkService, createRateFinding } from './service.ts'
+import { type CalledInput, describeRequests, makeOneCall, takesInput } from './service-requests.ts'
+
+interface ServiceChecks {
+  /** As the service sees it. */
+  readonly environment: Environment
+  readonly address: string | null
+  /** Invalid variables; a check that needs one says only so. */
+  readonly invalid: ConfigProblems | null
+  /** Its description has mistakes. */
+  readonly isInvalid: boolean
+  /** The module of its description, which may export cases. */
+  readonly module: string | null
+  /** Shows what each endpoint would be sent. */
+  readonly showsRequests: boolean
+  readonly called: CalledInput | null
+  readonly now: () => number
+  readonly openLog: () => Promise<Log>
+}
+
+/**
+ * Checks a service: its address, key, description and deliveries.
+ * @param view null: there is no configuration
+ * @returns its clock; null if it is not known
+ */
+export async function* checkOneService(
+  view: Config | null,
+  checks: ServiceChecks,
+): AsyncGenerator<Finding, ClockReading | null> {
+  const { environment, invalid, now } = checks
+  const service = view?.adapter ?? BUILT_IN_SERVICE
+  const needs = (name: string, ...variables: string[]): Finding | null =>
+    findInvalid(invalid, name, variables)
+  const [url, key, auth, cert, certKey, secret] = (
+    ['BASE_URL', 'API_KEY', 'AUTH', 'CLIENT_CERT', 'CLIENT_KEY', 'WEBHOOK_SECRET'] as const
+  ).map((name) => variableOf(environment, name)) as [string, string, string, string, string, string]
+  if (view?.serviceName != null && Object.keys(view.sources).length === 0)
+    yield createFinding('sources', 'warning', 'none: no source has it among its services', {
+      todo: 'Name it in `services` of a source, or remove it.',
+    })
+  const withoutService = needs('service', url, 'HTTP_PROXY', 'HTTPS_PROXY', cert, certKey)
+  if (withoutService !== null) yield withoutService
+  const clock = withoutService === null ? yield* checkService(environment, now) : null
+  if (checks.isInvalid) {
+    for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
+    return clock
+  }
+  const { problems } = readServiceEnvironment(service, environment)
+  if (problems.length > 0) yield createFailedFinding('environment', ...problems)
+  yield (
+    needs('key', key, auth) ??
+      (problems.length > 0
+        ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
+        : await checkApiKey(environment, service))
+  )
+  if (environment.clientCertificate !== null)
+    yield describeCertificate(environment.clientCertificate, now(), cert)
+  if (service !== BUILT_IN_SERVICE) {
+    const cases = checks.module === null ? [] : await loadServiceCases(checks.module)
+    yield await checkDescribed(service, environment, cases)
+  }
+  if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
+  yield (
+    needs('bulk', ...RECEIVER_VARIABLES, secret, url) ??
+      (await checkBulkSetup(environment, service, await checks.openLog()))
+  )
+  const unsigned = describeUnsigned(environment, service)
+  if (unsigned !== null) yield unsigned
+  if (checks.showsRequests) yield* describeRequests(service, environment)
+  const { called } = checks
+  const name = view?.serviceName ?? null
+  const isCalled = called !== null && (name === null || (called.service ?? name) === name)
+  if (isCalled && (name === null || takesInput(service, called.input)))
+    yield* makeOneCall(service, environment, called.input, checks.address)
+  return clock
+}

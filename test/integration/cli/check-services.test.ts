@@ -1,0 +1,194 @@
+import { writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startLoopback } from '../../support/loopback.ts'
+import { openCommandLine } from './command-line.ts'
+
+/** Three services: the sandbox, one of its own description, and one whose variables are missing. */
+
+const LIBRARY = resolve(import.meta.dirname, '../../../src/index.ts')
+
+const { database, sandbox, cli, here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
+    create table people (id int primary key, email text, title text, phone text, score int);
+    insert into people (id, email) select n, 'p' || n || '@example.com' from generate_series(1, 20) n;
+    analyze`),
+})
+
+const received: string[] = []
+const finder = await startLoopback(({ method, url, headers }, response) => {
+  received.push(`${method} ${url} ${headers['x-key']}`)
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ role: 'CTO', mobile: '+4712345678' }))
+})
+afterAll(() => finder.close())
+
+beforeAll(async () => {
+  await writeFile(
+    join(cli.folder, 'finder.ts'),
+    `import { defineService } from '${LIBRARY}'
+     export default defineService({
+       name: 'Finder',
+       auth: { header: 'x-key' },
+       person: { path: '/find', inputs: ['email'], record: { confidence: null } },
+       fields: { person: { role: 'text', mobile: 'text', size: 'text' } },
+       rate: { limit: '60 per minute' },
+     })
+     export const cases = [
+       { name: 'found', input: { email: 'a@example.com' }, answer: { body: { role: 'CTO' } }, expect: { outcome: 'found' } },
+     ]`,
+  )
+  await cli.configure(config)
+})
+
+const config = {
+  services: {
+    acme: { budget: 50 },
+    finder: { adapter: './finder.ts', price: { currency: 'EUR', lookup: 0.1 } },
+    third: {},
+  },
+  sources: {
+    people: {
+      kind: 'person',
+      table: 'people',
+      inputs: { email: 't.email' },
+      services: ['acme', { name: 'finder', when: 'blank' }],
+      outputs: {
+        title: { acme: 'title', finder: 'role' },
+        phone: { acme: 'phone', finder: 'mobile' },
+        score: { finder: 'size' },
+      },
+    },
+  },
+  budget: 100,
+}
+
+/** Nothing of the only service; of `third` only a key, under a misspelled name. */
+const variables = (): NodeJS.ProcessEnv => ({
+  FILLRATE_BASE_URL: undefined,
+  FILLRATE_API_KEY: undefined,
+  FILLRATE_WEBHOOK_SECRET: undefined,
+  FILLRATE_ACME_BASE_URL: sandbox.url,
+  FILLRATE_ACME_API_KEY: cli.environment['FILLRATE_API_KEY'],
+  FILLRATE_ACME_WEBHOOK_SECRET: cli.environment['FILLRATE_WEBHOOK_SECRET'],
+  FILLRATE_FINDER_BASE_URL: finder.url,
+  FILLRATE_FINDER_API_KEY: 'finder-key',
+  FILLRATE_THIRDD_API_KEY: 'third-key',
+})
+
+interface Check {
+  readonly name: string
+  readonly service?: string
+  readonly verdict: string
+  readonly text: string
+  readonly todo: string | null
+  readonly problems: readonly { place: string; found: string; expected: string; todo: string | null }[]
+}
+
+async function check(changes: NodeJS.ProcessEnv = {}, ...words: string[]): Promise<Check[]> {
+  const { stdout } = await here(['check', '--json', ...words], { ...variables(), ...changes })
+  return (JSON.parse(stdout) as { checks: Check[] }).checks
+}
+
+describe('with several services', () => {
+  test('each is checked, with its key, description, cases, and columns of the source', async () => {
+    const checks = await check()
+    const of = (service: string | undefined) =>
+      checks.filter((one) => one.service === service).map(({ name, verdict }) => `${name} ${verdict}`)
+    expect(of(undefined)).toEqual([
+      'configuration ok',
+      'budget ok',
+      'environment warning',
+      'database ok',
+      'schema ok',
+      'clock ok',
+    ])
+    expect(checks.find(({ name }) => name === 'configuration')?.text).toBe(
+      'fillrate.config.json, 1 source, 3 services',
+    )
+    expect(checks.find(({ name }) => name === 'budget')?.text).toBe('100 lookups a run, 50 lookups at acme')
+    expect(of('acme')).toEqual(['service ok', 'key ok', 'bulk ok', 'source people ok'])
+    expect(of('finder')).toEqual([
+      'service ok',
+      'key ok',
+      'description ok',
+      'rate ok',
+      'bulk ok',
+      // A range of numbers does not fit into a number; which the other service does not fill it with.
+      expect.stringMatching(/^source people (?:warning|error)$/),
+    ])
+    expect(checks.find(({ name }) => name === 'description')?.text).toBe(
+      'Finder, tried with made-up inputs, and 1 case',
+    )
+    expect(of('third')).toEqual(['sources warning', 'service error', 'key error', 'bulk warning'])
+  })
+
+  test('what is missing is named by its variable, and a misspelled one is found', async () => {
+    const checks = await check()
+    const places = checks
+      .filter(({ service, verdict }) => service === 'third' && verdict === 'error')
+      .flatMap(({ problems }) => problems.map(({ place, found }) => `${place}: ${found}`))
+    expect(places).toEqual(['FILLRATE_THIRD_BASE_URL: not set', 'FILLRATE_THIRD_API_KEY: not set'])
+    const environment = checks.find(({ name }) => name === 'environment')
+    expect(environment?.problems).toMatchObject([
+      { place: 'FILLRATE_THIRDD_API_KEY', todo: 'Did you mean FILLRATE_THIRD_API_KEY?' },
+    ])
+    const old = await check({ FILLRATE_THIRDD_API_KEY: undefined, FILLRATE_API_KEY: 'old-key-of-one' })
+    expect(old.find(({ name }) => name === 'environment')?.problems).toMatchObject([
+      {
+        place: 'FILLRATE_API_KEY',
+        found: 'a variable of the only service, and the configuration has several',
+      },
+    ])
+    const invalid = await check({ FILLRATE_FINDER_API_KEY: 'two words' })
+    expect(invalid.find(({ name, service }) => name === 'key' && service === 'finder')).toMatchObject({
+      verdict: 'skipped',
+      text: 'FILLRATE_FINDER_API_KEY is invalid',
+    })
+  })
+
+  test('they are shown in groups', async () => {
+    const { stdout, code } = await here(['check'], variables())
+    expect(code).toBe(2)
+    expect(stdout).toMatch(/\n\nacme\n✓ service .*\n✓ key /)
+    expect(stdout).toMatch(/\n\nfinder\n✓ service .*\n✓ key /)
+    expect(stdout).toMatch(/\n\nthird\n! sources /)
+  })
+
+  test('--call looks up at each that takes the input, or at one', async () => {
+    received.length = 0
+    const all = await check({}, '--call', 'email=ada@example.com')
+    const called = all.filter(({ name }) => name === 'call').map(({ service }) => service)
+    expect(called).toEqual(['acme', 'finder', 'third'])
+    expect(received).toContain('POST /find finder-key')
+    const one = await check({}, '--call', 'service=finder', 'email=ada@example.com')
+    expect(one.filter(({ name }) => name === 'call')).toMatchObject([{ service: 'finder', text: 'found' }])
+    expect(one.find(({ name }) => name === 'record')?.todo).toContain('mobile: "+4712345678"')
+    const unknown = await here(['check', '--call', 'service=fnder', 'email=ada@example.com'], variables())
+    expect(unknown.code).toBe(2)
+    expect(unknown.stderr).toMatch(/--call service=fnder[\s\S]*acme, finder/)
+  })
+
+  test('runs and results of each are its own, and those of another are reported', async () => {
+    await here(['migrate'], variables())
+    const host = new URL(sandbox.url).host
+    await database.query(`insert into fillrate.services (id, host) values (0, $1), (1, 'old.example')`, [
+      host,
+    ])
+    const scopes = (checks: readonly Check[]) =>
+      checks.filter(({ name }) => name === 'scope').map(({ service, text }) => [service, text])
+    expect(scopes(await check())).toEqual([
+      ['finder', `this database holds results of old.example, and none of ${new URL(finder.url).host}`],
+    ])
+    // A second one at the same host: its results belong to one of them from now on.
+    const shared = await check({ FILLRATE_FINDER_BASE_URL: sandbox.url })
+    expect(scopes(shared)).toEqual([
+      ['acme', `this database holds results of ${host}, old.example, and none of ${host}/acme`],
+      ['finder', `this database holds results of ${host}, old.example, and none of ${host}/finder`],
+    ])
+    expect(shared.find(({ name }) => name === 'scope')?.todo).toContain(
+      `set host = '${host}/acme' where host = '${host}'`,
+    )
+  })
+})
