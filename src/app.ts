@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Actions, type OpenedConfig } from './actions/actions.ts'
+import type { OpenedConfig } from './actions/actions.ts'
 import { type PassRequest, requireBudget } from './actions/validate-request.ts'
 import { listDueTimes } from './config/cron.ts'
-import { requireDatabaseUrl } from './config/environment.ts'
+import { listViews } from './config/config.ts'
+import { environmentOf, requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
@@ -10,21 +12,19 @@ import { runService, type ServiceOptions } from './daemon/service.ts'
 import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
-import { registerService, SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
-import { createSlots, type PrioritySemaphore } from './pipeline/look-up/slots.ts'
-import { LeaderElector } from './runs/leader.ts'
+import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
+import { mergeReports } from './runs/group-report.ts'
 import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
-import { executeRun, type ExecuteRunOptions, type RunDeps } from './runs/run.ts'
-import { Breaker } from './service/breaker.ts'
-import { UnauthorizedError } from './service/errors.ts'
-import { openSources, reopenSources } from './sources/open-sources.ts'
+import { executeRun, type ExecuteRunOptions, executeRuns, type RunDeps, type ServiceRun } from './runs/run.ts'
+import { ServiceView } from './daemon/service-view.ts'
+import { reopenSources } from './sources/open-sources.ts'
+import { openViews, toWholeSources } from './sources/views.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations, SchemaMissingError } from './store/migrate.ts'
 import { openConnections, openDatabase } from './store/open.ts'
 import type { ProcessRole } from './store/processes.ts'
 import { WakeSignal } from './util/wake-signal.ts'
-import { toJobAddress } from './webhook/address.ts'
 
 export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' | 'log' | 'random'> {
   /** How long Postgres may stay silent before a connection is given up, in milliseconds. Default: 75 s. */
@@ -65,13 +65,17 @@ export async function openApp(options: AppOptions): Promise<App> {
   })
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
-    return new App(options, own, {
-      ...options,
-      ...(await openSources(db, options.config.sources, options.isRequired)),
-      db,
-      owner: own.owner,
-      onKeyAccepted: (scope) => own.acceptKey(scope),
+    const shared = { db, owner: own.owner, onKeyAccepted: (scope: string) => own.acceptKey(scope) }
+    const { views } = options.config
+    const mappings = listViews(options.config).map(({ sources }) => sources)
+    const opened = await openViews(db, mappings, options.isRequired)
+    const services = opened.flatMap((sources, n): OpenedConfig[] => {
+      const config = views[n]
+      if (config === undefined) return []
+      const own = environmentOf(environment, config.serviceName)
+      return [{ ...options, config, environment: own, ...sources, ...shared }]
     })
+    return new App(options, own, { ...options, ...toWholeSources(opened), ...shared }, services)
   } catch (error) {
     await db.destroy()
     throw error
@@ -79,21 +83,25 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 /** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
-export class App extends Actions {
+export class App extends ServiceView {
   readonly notifier: Notifier
   readonly #own: OwnTroubles
   /** The watch of another configuration's daemon goes on through this one. */
   readonly #isWatched: boolean
-  /** One for all runs of the process, since it reflects the state of the service. */
-  readonly #breaker = new Breaker()
-  readonly #slots: PrioritySemaphore
+  /** Each service of the configuration, in their order. */
+  readonly services: readonly ServiceView[]
 
-  constructor(options: AppOptions, own: OwnTroubles, opened: OpenedConfig) {
-    super(opened)
+  constructor(
+    options: AppOptions,
+    own: OwnTroubles,
+    opened: OpenedConfig,
+    services: readonly OpenedConfig[],
+  ) {
+    super(opened, own)
     const { config, environment, db, log } = opened
     this.#own = own
     this.#isWatched = options.own !== undefined
-    this.#slots = createSlots(config.service.concurrency, Object.values(config.sources))
+    this.services = services.length === 0 ? [this] : services.map((one) => new ServiceView(one, own))
     this.notifier = new Notifier({
       db,
       environment: environment.name,
@@ -109,25 +117,39 @@ export class App extends Actions {
   async run(request: RunRequest): Promise<RunReport> {
     await this.validate(request)
     const budget = requireBudget(request, this.config)
-    this.openClient()
+    const services = this.#listServing(request.sources)
+    for (const service of services) service.openClient()
     openConnections(this.db, FIRST_CONNECTIONS)
     const deliveries = new WakeSignal()
-    const receiver =
-      this.bulk.usesWebhook === true && request.route !== 'sync' ? await this.#openReceiver(deliveries) : null
+    const usesWebhook = services.some((service) => service.bulk.usesWebhook === true)
+    const receiver = usesWebhook && request.route !== 'sync' ? await this.#openReceiver(deliveries) : null
     try {
       // The watch reports once that Postgres is away, as in the middle of a run.
       const waiting = { giveUp: () => request.signal.aborted }
-      return await this.#work('run', async () =>
-        executeRun(await retryWhileUnavailable(() => this.#createRunDeps(receiver), waiting), {
-          trigger: 'manual',
-          ...request,
-          budget,
-          deliveries,
-        }),
-      )
+      const create = (service: ServiceView): Promise<RunDeps> =>
+        retryWhileUnavailable(() => service.createRunDeps(receiver, this.notifier), waiting)
+      const options = { trigger: 'manual', ...request, budget, deliveries } as const
+      return await this.#work('run', async () => {
+        if (services.length === 1 && services[0] === this) return executeRun(await create(this), options)
+        const budgetName = `services ${randomUUID()}`
+        const runs: ServiceRun[] = []
+        for (const service of services)
+          runs.push({
+            deps: await create(service),
+            options: { ...options, budgetName, ...service.limitRequest(request.sources) },
+          })
+        return mergeReports(await executeRuns(runs))
+      })
     } finally {
       await receiver?.close()
     }
+  }
+
+  /** The services of some sources; of all, if none is named. */
+  #listServing(sources: readonly string[]): ServiceView[] {
+    return this.services.filter(
+      ({ mappings }) => sources.length === 0 || sources.some((name) => mappings.has(name)),
+    )
   }
 
   /** The receiver, dashboard and metrics, without runs. */
@@ -153,13 +175,14 @@ export class App extends Actions {
     ...options
   }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
     const { config, notifier } = this
-    const deps = await this.#createRunDeps(this.bulk.usesWebhook === true ? receiver : null)
+    const deps = await this.createRunDeps(this.bulk.usesWebhook === true ? receiver : null, this.notifier)
     return this.#work('start', () => runService({ ...deps, config, notifier, own: this.#own }, options))
   }
 
   /** Sends what a single run has queued: the next process would send it too, perhaps tomorrow. */
   override async close(): Promise<void> {
     await Promise.race([this.notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
+    for (const service of this.services) if (service !== this) await service.closeClient()
     await super.close()
   }
 
@@ -185,42 +208,5 @@ export class App extends Actions {
   #openReceiver(deliveries: WakeSignal, dashboard: ReceiverOptions['dashboard'] = null): Promise<Receiver> {
     const { db, environment, log, config } = this.opened
     return openReceiver({ db, environment, log, service: () => config.adapter, deliveries, dashboard })
-  }
-
-  async #createRunDeps(receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> {
-    const { config, db, log, owner } = this.opened
-    const own = this.#own
-    const breaker = this.#breaker
-    return {
-      ...this.base,
-      service: await registerService(this.base, this.address, this.config.serviceName),
-      client: this.openClient(),
-      breaker,
-      slots: this.#slots,
-      onUnauthorized: (error) => {
-        // Without a reason: the key was rejected before, and no call was made.
-        if (error instanceof UnauthorizedError)
-          own.raise('key_refused', this.scope ?? '', error.reason === null ? {} : { reason: error.reason })
-      },
-      keyAccepted: own.keyAccepted,
-      describeOutage: () => own.describeOutage(),
-      recordRun: (tx, report, run) => this.notifier.recordRun(tx, report, run),
-      webhookUrl:
-        receiver &&
-        ((job) =>
-          toJobAddress(
-            { publicUrl: receiver.publicUrl, job, secrets: this.opened.environment.webhookSecrets },
-            config.adapter,
-          )),
-      elector: new LeaderElector({
-        db,
-        scope: () => this.scope ?? '',
-        owner,
-        log,
-        reserve: config.service.reserve,
-        documented: config.adapter.rateLimits,
-        breaker,
-      }),
-    }
   }
 }

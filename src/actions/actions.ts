@@ -156,9 +156,14 @@ export class Actions implements OpenedSources {
   }
 
   async close(): Promise<void> {
+    await this.closeClient()
+    await this.db.destroy()
+  }
+
+  /** Closes what is its own, and not the connections to Postgres. */
+  async closeClient(): Promise<void> {
     await this.#client?.close()
     await this.base.metrics.close()
-    await this.db.destroy()
   }
 
   protected async deps(): Promise<MaintenanceDeps> {
@@ -166,7 +171,7 @@ export class Actions implements OpenedSources {
   }
 
   /** @throws a problem of the configuration if the service's URL or its key is missing */
-  protected openClient(): EnrichmentClient {
+  openClient(): EnrichmentClient {
     return (this.#client ??= openServiceClient(this.opened, this.base.metrics, () =>
       this.opened.onKeyAccepted(this.scope ?? ''),
     ))

@@ -106,6 +106,7 @@ export function turnOf(
   const taken = listTaken(source, own.service)
   return {
     turn: {
+      service: own.name,
       services: turns.flatMap((one) => one.name ?? []),
       takes: taken.length === Object.keys(source.inputs).length ? null : taken,
       isFirst: index === 0,

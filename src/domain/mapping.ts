@@ -70,6 +70,8 @@ export type NextWhen = (typeof NEXT_WHEN)[number]
 
 /** The turn of a service among those that serve a source. */
 export interface ServiceTurn {
+  /** Its name. Null: the configuration has one service. */
+  readonly service: string | null
   /** The services of the source, in their order. Empty: the configuration has one. */
   readonly services: readonly string[]
   /** It picks the rows of the table; others get those that the service before them hands on. */
@@ -83,7 +85,13 @@ export interface ServiceTurn {
   readonly takes: readonly InputName[] | null
 }
 
-export const ONLY_SERVICE: ServiceTurn = { services: [], isFirst: true, next: null, takes: null }
+export const ONLY_SERVICE: ServiceTurn = {
+  service: null,
+  services: [],
+  isFirst: true,
+  next: null,
+  takes: null,
+}
 
 export interface SourceMapping {
   readonly name: string

@@ -116,6 +116,14 @@ export function billedUnits({
     : { count: credits, inDoubt: creditsInDoubt, noun: 'credit' }
 }
 
+/** The sum of some costs; null if one is unknown, or the currencies differ. */
+export function sumCosts(costs: readonly (Money | null)[]): Money | null {
+  const [first = null] = costs
+  if (first === null || costs.some((cost) => cost?.currency !== first.currency)) return null
+  const amount = costs.reduce((sum, cost) => sum + (cost?.amount ?? 0), 0)
+  return { amount: Math.round(amount * 1e6) / 1e6, currency: first.currency }
+}
+
 /** The cost of some lookups, or of their credits; null without a price. */
 export function costOf(
   lookups: { readonly person: number; readonly company: number },

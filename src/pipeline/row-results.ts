@@ -1,5 +1,13 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { afterAnswer, afterWrite, Row, ROW_MISSING_REASON, toEarlierValues } from '../domain/row.ts'
+import { afterEarlier } from '../domain/hand-on.ts'
+import {
+  afterAnswer,
+  afterWrite,
+  Row,
+  ROW_MISSING_REASON,
+  type RowOutcome,
+  toEarlierValues,
+} from '../domain/row.ts'
 import { describeSkip, isRejectedByDatabase, type SkippedCell } from '../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
 import type { Source } from '../sources/source-model.ts'
@@ -29,7 +37,7 @@ export function partitionAnswered(
     if (nextState === null) toWrite.push(fitRow(source, row))
     else if (nextState.state === Row.waiting)
       finished.push({ ...baseResult(row), ...nextState, nextAt: null, missed: true })
-    else finished.push({ ...baseResult(row), ...nextState })
+    else finished.push({ ...baseResult(row), ...withPassed(row, nextState) })
   }
   return { finished, fitted: toWrite }
 }
@@ -42,7 +50,16 @@ function fitRow(source: Source, row: PlacedRow): FittedRow {
   return {
     row,
     skipped,
-    write: { key, inputHash, values, misfits, lastWritten: written, earlier, confidence },
+    write: {
+      key,
+      inputHash,
+      values,
+      misfits,
+      lastWritten: written,
+      earlier,
+      confidence,
+      ...(row.passed?.onlyBlanks === true && { onlyBlanks: true }),
+    },
   }
 }
 
@@ -53,12 +70,20 @@ const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
 /** An answered row, and where it is, if it is locked. */
 type PlacedRow = writeBackQueue.AnsweredRow & Partial<Pick<writeBackQueue.ClaimedRow, 'ctid'>>
 
+/** What it adds to what services before this one have left. */
+const withPassed = ({ passed }: PlacedRow, outcome: RowOutcome): RowOutcome =>
+  passed === undefined ? outcome : afterEarlier(outcome, passed)
+
+/** A record of an earlier service is refreshed when it is out of date, whenever this one is to be called again. */
+const dueAfter = ({ state, dueAt, passed }: PlacedRow): Date | null =>
+  passed?.foundDueAt == null || state === 'found' ? dueAt : new Date(passed.foundDueAt)
+
 const baseResult = (row: PlacedRow) => ({
   key: row.key,
   ctid: row.ctid,
   change: null,
   notes: null,
-  nextAt: row.dueAt,
+  nextAt: dueAfter(row),
   cells: NO_CELLS,
   skipped: [],
 })
@@ -79,13 +104,14 @@ export function toFinishedRow(
       reason: 'its inputs changed meanwhile: picked again',
       nextAt: null,
     }
+  const ended = withPassed(row, finished)
   const change = toChange(row, result)
   const isMissing = result.outcome === 'row_missing'
   return {
     key: row.key,
     ctid: row.ctid,
-    state: finished.state,
-    reason: finished.reason,
+    state: ended.state,
+    reason: ended.reason,
     change,
     ownWrites: result.ownWrites ?? null,
     notes: null,

@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRowError } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source-model.ts'
-import { NO_RESULT, writeBatch } from '../sources/write/write.ts'
+import { toBlankOnlySource } from '../sources/views.ts'
+import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
+import type { WriteRow } from '../sources/write/write-update.ts'
+import { handOnRows } from '../store/hand-on.ts'
 import {
   inTableTransaction,
   inTransaction,
@@ -132,13 +135,13 @@ function writeClaimed(
   const write = async (tx: Tx, onTable: OnTable): ReturnType<typeof writeClaimed> => {
     // Claimed under the same timeouts: a batch that takes long to claim is too large as well.
     const { finished, outcomes, tookMs } = await onTable(async () => {
-      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, limit)
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, limit, source.mapping.turn)
       const { finished, fitted } = partitionAnswered(source, claim.rows)
       const { rows: claimed, entries, bytes } = claim
       Object.assign(batch, { claimed, entries, bytes, fitted })
       const startedAt = performance.now()
       const writes = fitted.map((one) => one.write)
-      const results = await writeBatch(tx, source, writes, { isUnguarded })
+      const results = await writeInTurn(tx, source, writes, { isUnguarded })
       const outcomes = new Map(results.map((result) => [result.key, result]))
       return { finished, outcomes, tookMs: performance.now() - startedAt }
     })
@@ -156,6 +159,8 @@ function writeClaimed(
       finished.push(toFinishedRow(source, one, result))
     }
     await writeBackQueue.finishRows(tx, source.name, finished, untrackedColumns(source))
+    const keys = finished.filter(({ isMissing }) => isMissing !== true).map(({ key }) => key)
+    await handOnRows(tx, source.name, keys, source.mapping.turn)
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
     return {
@@ -167,6 +172,22 @@ function writeClaimed(
     }
   }
   return inTableTransaction(deps.db, write, timeouts)
+}
+
+/** Rows that a service before this one has found get their blank cells filled, and no other. */
+async function writeInTurn(
+  tx: Tx,
+  source: Source,
+  writes: readonly WriteRow[],
+  options: { readonly isUnguarded: boolean },
+): Promise<WriteResult[]> {
+  const blanks = writes.filter((row) => row.onlyBlanks === true)
+  if (blanks.length === 0) return writeBatch(tx, source, writes, options)
+  const others = writes.filter((row) => row.onlyBlanks !== true)
+  return [
+    ...(await writeBatch(tx, source, others, options)),
+    ...(await writeBatch(tx, toBlankOnlySource(source), blanks, options)),
+  ]
 }
 
 /** Reason of a deferred row. */

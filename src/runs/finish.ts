@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describeError } from '../util/error-text.ts'
 import { CIRCUIT_TROUBLES } from '../domain/causes.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
@@ -9,6 +10,7 @@ import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
+import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
@@ -120,6 +122,15 @@ export async function finishRun(
   else deps.log.info({ event: 'run_ended', ...fields }, 'run ended')
   if (failure !== undefined) throw failure
   return report
+}
+
+/** Waits for what a cancelled run has in flight: its workers may be shared, or belong to another process. */
+export async function finishWorkUnderWay({ db }: Pick<Deps, 'db'>, id: number): Promise<void> {
+  const until = performance.now() + LEASE_MS / 2
+  while (performance.now() < until) {
+    if (!(await hasWorkUnderWay(db, id).catch(() => true))) return
+    await sleep(200)
+  }
 }
 
 const END_STATES = {

@@ -247,8 +247,10 @@ async function repickSources(
 ): Promise<boolean> {
   let hasPicked = false
   for (const source of run.sources) {
+    // What a dead run had been handed begins anew with the first service, which answers from what is stored.
+    const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
     const result = await unlessBroken(deps, source, () =>
-      repick(deps, run, source, { ...options, limit: run.limit }),
+      repick(deps, run, source, { ...options, includeAbandoned, limit: run.limit }),
     )
     if (result === null) continue
     run.counters.picked += result.picked

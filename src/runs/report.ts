@@ -76,8 +76,20 @@ export interface RunReport {
     readonly shared_key?: boolean
   }
   readonly duration_ms: number
+  /** Of a run with several services: each of them, in their order. The numbers above are those of all. */
+  readonly services?: readonly ServiceReport[]
   /** Dry runs only. The states and cells above are then those that the run would have produced. */
   readonly dry_run?: DryRunReport
+}
+
+/** What one of several services did in a run. */
+interface ServiceReport extends Pick<
+  RunReport,
+  'run' | 'status' | 'reason' | 'lookups' | 'spend' | 'cells' | 'rate'
+> {
+  readonly service: string
+  /** Rows that ended with this service: the others were handed on to the next one. */
+  readonly rows: number
 }
 
 interface RequestCounts {

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { LEASE_MS } from '../pipeline/deps.ts'
 import { type Preview, previewRun } from '../pipeline/preview.ts'
+import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
@@ -11,16 +10,20 @@ import { RunCounters, type RunProgress } from './counters.ts'
 import { type FillRateSampleOptions, sampleFillRates } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
 import { isAbort, repeating, runLoop } from './loop.ts'
-import { finishRun, type RecordRun } from './finish.ts'
+import { finishRun, finishWorkUnderWay, type RecordRun } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
+import type { EndedServiceRun } from './group-report.ts'
 import type { RunReport } from './report.ts'
+import { pickHandedOn, RunGroup } from './run-group.ts'
 import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
 import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
 import { type CallSetup, Workers } from './workers.ts'
 
 export interface RunDeps extends CallSetup {
+  /** In the configuration; null or absent: it has one service. */
+  readonly serviceName?: string | null
   /** Only the leader of its scope serves the runs of this process. */
   readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
   /** Identifies this process in tables and logs; unique for each start. */
@@ -42,6 +45,12 @@ export interface ExecuteRunOptions extends StartRunOptions {
   readonly workers?: Workers
 }
 
+/** A run of one service, with what it needs of its process. */
+export interface ServiceRun {
+  readonly deps: RunDeps
+  readonly options: ExecuteRunOptions
+}
+
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
  * runs may share a database; each finishes what it picked, and takes over from dead ones. A paused source is skipped,
@@ -52,11 +61,40 @@ export async function executeRun(deps: RunDeps, options: ExecuteRunOptions): Pro
   return new RunExecution(deps, options, await startRun(deps, options)).execute()
 }
 
+/**
+ * The same with several services, a run for each, started together: a row goes from the run of one service to that of the next. One
+ * that fails holds up only the rows that wait for it.
+ * @returns how each of them ended, in their order
+ */
+export async function executeRuns(runs: readonly ServiceRun[]): Promise<readonly EndedServiceRun[]> {
+  const group = new RunGroup()
+  const started: (ServiceRun & { readonly run: StartedRun })[] = []
+  for (const { deps, options } of runs) {
+    const run = await startRun(deps, { ...options, group: started[0]?.run.id ?? null })
+    started.push({ deps, options, run })
+    group.add(run)
+  }
+  return Promise.all(
+    started.map(async ({ deps, options, run }): Promise<EndedServiceRun> => {
+      const ended = { run: run.id, service: deps.serviceName ?? null }
+      try {
+        return { ...ended, report: await new RunExecution(deps, options, run, group).execute(), error: null }
+      } catch (error) {
+        return { ...ended, report: null, error }
+      } finally {
+        group.markEnded(run.id)
+      }
+    }),
+  )
+}
+
 /** The steps of one run. The first that fails ends the others, and their failures are reported together. */
 class RunExecution {
   readonly #deps: RunDeps
   readonly #options: ExecuteRunOptions
   readonly #run: StartedRun
+  /** The runs of other services that it is started with. Null: it is alone. */
+  readonly #group: RunGroup | null
   readonly #workers: Workers
   readonly #counters = new RunCounters()
   readonly #finished = new AbortController()
@@ -70,7 +108,8 @@ class RunExecution {
   #isPicking = true
   readonly #firstPage = Promise.withResolvers<void>()
 
-  constructor(deps: RunDeps, options: ExecuteRunOptions, run: StartedRun) {
+  constructor(deps: RunDeps, options: ExecuteRunOptions, run: StartedRun, group: RunGroup | null = null) {
+    this.#group = group
     this.#deps = deps
     this.#options = options
     this.#run = run
@@ -154,7 +193,7 @@ class RunExecution {
       run: this.#run,
       options: {
         ...this.#options,
-        sources,
+        sources: sources.filter(({ mapping }) => mapping.turn.isFirst),
         interrupted: this.#interrupted,
         onAwaitingCredits: async () => {
           await markPicked(this.#stopping)
@@ -174,11 +213,27 @@ class RunExecution {
       if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
     })
     this.#firstPage.resolve()
+    if (this.#group !== null) await this.#pickHandedOn(this.#group)
     if (this.#stopping.aborted) return
     await markPicked(this.#finished.signal)
     this.#isPicking = false
     this.#counters.maybeComplete.notify()
     wakeCalls()
+  }
+
+  async #pickHandedOn(group: RunGroup): Promise<void> {
+    group.markScanned(this.#run.id)
+    await pickHandedOn(this.#deps, group, this.#run, {
+      signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
+      onPicked: (rows) => {
+        this.#counters.picked += rows
+        this.#counters.touch()
+        this.#workers.wakeCalls()
+        this.#workers.wakeWriters()
+      },
+    }).catch((error: unknown) => {
+      if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
+    })
   }
 
   /** Samples fill rates while the run writes. */
@@ -206,7 +261,7 @@ class RunExecution {
       deps,
       {
         ...this.#run,
-        cascading: sources.filter(({ mapping }) => hasCascade(mapping)).map(({ name }) => name),
+        cascading: sources.filter(goesOnAfterMiss).map(({ name }) => name),
         limit: this.#options.limit,
         counters: this.#counters,
         waitMs: this.#options.waitMs,
@@ -251,14 +306,8 @@ class RunExecution {
   }
 }
 
-/** Waits for what a cancelled run has in flight: its workers may be shared, or belong to another process. */
-async function finishWorkUnderWay({ db }: RunDeps, id: number): Promise<void> {
-  const until = performance.now() + LEASE_MS / 2
-  while (performance.now() < until) {
-    if (!(await hasWorkUnderWay(db, id).catch(() => true))) return
-    await sleep(200)
-  }
-}
+/** In a dry run, to the next identifier or the next service. */
+const goesOnAfterMiss = ({ mapping }: Source): boolean => hasCascade(mapping) || mapping.turn.next !== null
 
 /** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
 const FIRST_PAGE_MS = 500

@@ -20,6 +20,10 @@ export interface StartRunOptions extends RunSpec {
   readonly budgetName?: string | null
   /** Requests lookups but writes nothing: the report shows what would be written, with this many rows as a sample. */
   readonly dryRun?: { readonly sample: number } | null
+  /** One for each service: the first of the runs that this one is started with, null for that one. Absent: it is alone. */
+  readonly group?: number | null
+  /** The most for this service, where a budget is shared by several. */
+  readonly serviceBudget?: number | null
   /** Interrupts the run: nothing new starts, calls in flight finish, the state is saved. */
   readonly signal: AbortSignal
 }
@@ -73,8 +77,10 @@ export async function startRun(
     budgetName: options.budgetName ?? null,
     scope: deps.elector.scope,
     service: deps.service,
+    group: options.group ?? null,
   }
   const id = await retryWhileUnavailable(() => runs.insertRun(deps.db, inserted), whileAway)
+  if (options.group === null) await retryWhileUnavailable(() => runs.beginGroup(deps.db, id), whileAway)
   deps.log.info(
     { event: 'run_started', run: id, trigger, sources: inserted.sources, budget, dry: isDryRun },
     'run started',
@@ -88,7 +94,12 @@ export async function startRun(
     sources,
     startedAt,
     observations,
-    budget: new RunBudget(budget, resolveSourceBudgets(mappings, budget), deps.adapter.credits),
+    budget: new RunBudget(
+      budget,
+      resolveSourceBudgets(mappings, budget),
+      deps.adapter.credits,
+      options.serviceBudget,
+    ),
     isDryRun,
     service: deps.service,
   }

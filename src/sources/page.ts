@@ -32,6 +32,8 @@ export interface PageRow extends Partial<RawInputs> {
   readonly filled?: Readonly<Partial<Record<InputName, string>>> | null
   /** Whether any cell of the row may be written. */
   readonly lacks: boolean
+  /** The same of the cells that this service fills. Absent where others fill no further ones. */
+  readonly lacks_here?: boolean
   /** Until when its stamp keeps it fresh; null: no stamp. Absent without `freshness`. */
   readonly fresh_until?: Date | null
   /** The stamp, as it is stored with what Fillrate wrote. Absent without `freshness`. */
@@ -68,6 +70,7 @@ const pageColumns = (source: Source): readonly (keyof PageRow)[] => [
   ...(source.ownWrites?.isInput === true ? (['filled'] as const) : []),
   ...MAPPING_INPUTS.filter((name) => source.mapping.inputs[name] !== undefined),
   'lacks',
+  ...(source.laterOutputs === undefined ? [] : (['lacks_here'] as const)),
   ...(source.freshness === null ? [] : (['fresh_until', 'stamp'] as const)),
 ]
 
@@ -167,6 +170,7 @@ function pageRelation(
     filled: inputs.filled,
     ...inputs.values,
     lacks: isIncompleteSql(source),
+    lacks_here: isIncompleteSql({ outputs: source.laterOutputs ?? [] }),
     fresh_until: freshUntilSql(source),
     stamp: stampJsonSql(source),
   }
@@ -196,9 +200,13 @@ function pageRelation(
         sql`(select r.*, count(*) over (partition by key) as copies from (${rows}) as r)`,
       ]
     : ['key', sql`(${rows})`]
-  const given = names.map((name) =>
-    name === 'lacks' ? sql`${lacks} as lacks` : sql.raw(name === 'key' ? `${key} as key` : name),
-  )
+  // Inside, `lacks` is of this service's cells, and `lacks_here` of the others.
+  const hasLater = names.includes('lacks_here')
+  const given = names.map((name) => {
+    if (name === 'lacks') return hasLater ? sql`${lacks} or lacks_here as lacks` : sql`${lacks} as lacks`
+    if (name === 'lacks_here') return sql`${lacks} as lacks_here`
+    return sql.raw(name === 'key' ? `${key} as key` : name)
+  })
   return sql`
     select ${sql.join(given)}, ${sql.raw(order)}
       from ${relation} as r`
@@ -208,7 +216,7 @@ function pageRelation(
  * SQL: whether any cell may be written, whatever Fillrate wrote before. Looks for a NULL first: that costs nothing, and most
  * rows that lack something have one.
  */
-function isIncompleteSql(source: Source): string {
+function isIncompleteSql(source: Pick<Source, 'outputs'>): string {
   const nulls = source.outputs
     .filter(({ path, mapping }) => path.length === 0 && !POLICY_RULES[mapping.policy].replacesOthers)
     .map((output) => `${currentCellSql(output)} is null`)

@@ -12,6 +12,8 @@ export interface Source {
   /** The same columns in the order of the index that pages follow. */
   readonly keyOrder: readonly KeyColumn[]
   readonly outputs: readonly MappedOutput[]
+  /** What only services after this one fill. Absent: nothing, or a row goes on only where this one finds nothing. */
+  readonly laterOutputs?: readonly MappedOutput[]
   readonly touches: readonly MappedTouch[]
   /** Its cell is among `touches`. Null: the source has none. */
   readonly freshness: MappedFreshness | null

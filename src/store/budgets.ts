@@ -11,6 +11,8 @@ export interface BudgetUsage {
   /** Credits: of a service that bills by the lookup, lookups. */
   readonly lookups: number
   readonly bySource: Readonly<Record<string, number>>
+  /** What the run itself has spent of it. */
+  readonly own?: number
   /** Other runs spend from the same budget. */
   readonly isShared: boolean
 }
@@ -64,12 +66,14 @@ export function toNetUsage({
   }
 }
 
-type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'>
+type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'> & { readonly own: number }
 
 const usageColumnsSql = sql`
            case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end::float8 as lookups,
            case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
            r.budget_name is not null as "isShared",
+           case when r.budget_name is null then r.lookups_spent
+                else r.lookups_spent - ${returnedSumSql(ofRunSql(sql`r.id`))} end::float8 as own,
            ${returnedBySourceSql(ofSpenderSql)} as returned`
 
 const fromUsageSql = (run: number): RawBuilder<unknown> => sql`
@@ -77,7 +81,9 @@ const fromUsageSql = (run: number): RawBuilder<unknown> => sql`
      where r.id = ${run}`
 
 const toUsage = (usage: UsageRow | undefined): BudgetUsage =>
-  usage ? { ...toNetUsage(usage), isShared: usage.isShared } : { lookups: 0, bySource: {}, isShared: false }
+  usage
+    ? { ...toNetUsage(usage), own: usage.own, isShared: usage.isShared }
+    : { lookups: 0, bySource: {}, own: 0, isShared: false }
 
 /** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
 export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
@@ -105,6 +111,8 @@ export async function readBeforeClaim(
 export interface ChargeLimits {
   readonly run: number | null
   readonly source: number | null
+  /** Of a shared budget, for this run alone. */
+  readonly own?: number | null
 }
 
 /**
@@ -143,6 +151,10 @@ export async function chargeBudget(
   }
   // Prepared where it goes by primary keys alone: what was returned is found by indexes that a plan from before may not use.
   const isUnlimited = limits.run === null && limits.source === null
+  const isOwnCovered =
+    limits.own == null
+      ? sql``
+      : sql`and r.lookups_spent + ${lookups}::numeric - ${returnedSumSql(ofRunSql(sql`r.id`))} <= ${limits.own}::numeric`
   const result = await sql`${isUnlimited ? PREPARED : sql``}
     with shared as (
       update fillrate.budgets b set ${addedSql(sql`b`)}
@@ -153,9 +165,8 @@ export async function chargeBudget(
     )
     update fillrate.runs r set ${addedSql(sql`r`)}
      where r.id = ${run} and r.state = 'running'
-       and case when r.budget_name is null then ${isCoveredSql(sql`r`, ofRunSql(sql`r.id`))} else exists (select from shared) end`.execute(
-    tx,
-  )
+       and case when r.budget_name is null then ${isCoveredSql(sql`r`, ofRunSql(sql`r.id`))} else exists (select from shared) end
+       ${isOwnCovered}`.execute(tx)
   return result.numAffectedRows === 1n
 }
 

@@ -31,9 +31,11 @@ export async function insertRun(
     /** The service and key that it calls with; null if it makes no calls. */
     readonly scope?: string | null
     readonly service?: number
+    /** The first of the runs that it is started with. Default: it is alone, or the first. */
+    readonly group?: number | null
   },
 ): Promise<number> {
-  const { budgetName = null, scope = null, service = 0 } = run
+  const { budgetName = null, scope = null, service = 0, group = null } = run
   const { rows } = await sql<{ id: number }>`
     with budget as (
       insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
@@ -42,10 +44,10 @@ export async function insertRun(
       select id from fillrate.runs where state = 'running' and lease_token = ${run.token}
     ), inserted as (
       insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
-                                 scope, service_id)
+                                 scope, service_id, group_id)
       select ${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
              ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text, ${scope}::text,
-             ${service}::smallint
+             ${service}::smallint, ${group}::bigint
        where not exists (select from existing)
       returning id
     )
@@ -53,6 +55,11 @@ export async function insertRun(
   const id = rows[0]?.id
   if (id === undefined) throw new Error('inserting the run returned no row')
   return id
+}
+
+/** Makes a run the first of a group. */
+export async function beginGroup(db: Connection, run: number): Promise<void> {
+  await db.updateTable('fillrate.runs').set({ group_id: run }).where('id', '=', run).execute()
 }
 
 /**

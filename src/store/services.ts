@@ -1,10 +1,14 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { DescriptionForm, StoredForm } from '../domain/service/description-form.ts'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import type { Connection } from './transaction.ts'
 
 type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
+
+/** SQL: the number of a service that the configuration names; NULL if it was never called. */
+export const serviceNumberSql = (name: string): RawBuilder<number | null> =>
+  sql`(select max(id) from fillrate.services where name = ${name})`
 
 /** The services that this database knows, the first one first. */
 export const listServices = (db: Database): Promise<KnownService[]> =>
@@ -50,8 +54,10 @@ export async function insertService(
   }
 }
 
-/** Notes what the configuration calls a service. */
+/** Notes what the configuration calls a service. Another one that had the name before loses it. */
 export async function recordServiceName(db: Database, id: number, name: string): Promise<void> {
+  const others = db.updateTable('fillrate.services').set({ name: null }).where('id', '<>', id)
+  await others.where('name', '=', name).execute()
   const named = db.updateTable('fillrate.services').set({ name }).where('id', '=', id)
   await named.where('name', 'is distinct from', name).execute()
 }

@@ -1,12 +1,15 @@
 import { sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
+import type { EarlierServices } from '../domain/hand-on.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
+import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import { earlierWritesSql, withoutColumnsSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
+import { serviceNumberSql } from './services.ts'
 import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -24,6 +27,14 @@ export interface AnsweredRow {
   readonly record: unknown
   readonly confidence: number | null
   readonly dueAt: Date | null
+  /** What other services have left of the row. Absent: there is one service. */
+  readonly passed?: PassedServices
+}
+
+/** What services before this one have left of a row. */
+interface PassedServices extends EarlierServices {
+  /** When the first of their records is out of date; null: they have found none. */
+  readonly foundDueAt: string | null
 }
 
 /** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
@@ -70,17 +81,24 @@ interface ClaimedRows {
  * say (`offset 0`): the planner would otherwise scan all lookups in order, or all waiting rows, at every poll. Both return
  * the entry's id, or Postgres would cache them by what they depend on (Memoize), which never hits.
  */
-export async function claimForWriteBack(tx: Tx, source: string, limit: number): Promise<ClaimedRows> {
+export async function claimForWriteBack(
+  tx: Tx,
+  source: string,
+  limit: number,
+  { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
+): Promise<ClaimedRows> {
   const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: number }>`
     select r.entry, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
-           l.record::text, l.confidence, l.refresh_at as "dueAt"
+           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
       from (select id, lookup_ids from fillrate.write_back_queue order by id) u
      cross join lateral (
        select u.id as entry, id, state, reason, record, confidence, refresh_at from fillrate.lookups
-        where id = any(u.lookup_ids) and ${opaque(sql`state in (${ANSWERED_STATES})`)} offset 0
+        where id = any(u.lookup_ids) and ${opaque(sql`state in (${ANSWERED_STATES})`)}
+          ${service === null ? sql`` : sql`and ${opaque(sql`service_id = ${serviceNumberSql(service)}`)}`} offset 0
      ) l
      cross join lateral (
-       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes from fillrate.rows
+       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, only_blanks, cells_written`}
+         from fillrate.rows
         where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
@@ -95,6 +113,10 @@ export async function claimForWriteBack(tx: Tx, source: string, limit: number): 
     bytes: rows.reduce((sum, row) => sum + (row.record?.length ?? 0), 0),
   }
 }
+
+/** SQL: `PassedServices` of the row `r`. */
+const passedSql = sql`, jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written, 'foundDueAt', (
+             select min(refresh_at) from fillrate.lookups where id = any(r.missed_lookup_ids) and state = 'found')) as passed`
 
 export interface FinishedRow {
   readonly key: string
@@ -169,8 +191,10 @@ export async function finishRows(
                                  when v.after is null or r.earlier_writes is null then r.earlier_writes
                                  else ${withoutColumnsSql(sql`v.after`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
-           notes = coalesce(v.notes, r.notes), cells_written = coalesce(v."cellsWritten", 0),
-           cells_protected = coalesce(v."cellsProtected", 0), cells_skipped = coalesce(v."cellsSkipped", 0)
+           notes = coalesce(v.notes, r.notes),
+           cells_written = coalesce(v."cellsWritten", 0) + case when r.only_blanks then r.cells_written else 0 end,
+           cells_protected = coalesce(v."cellsProtected", 0) + case when r.only_blanks then r.cells_protected else 0 end,
+           cells_skipped = coalesce(v."cellsSkipped", 0) + case when r.only_blanks then r.cells_skipped else 0 end
       from ${records}
      where r.ctid = v.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
     returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore"

@@ -2,7 +2,7 @@ import type { InputName, SourceKind } from '../mapping.ts'
 import { normalizeDomain } from './domain.ts'
 import { normalizeEmail } from './email.ts'
 import type { LookupInput, LookupKind, NormalizedInput } from './kind.ts'
-import { INPUT_NAMES, LOOKUP_KINDS } from './kind.ts'
+import { INPUT_NAMES, LOOKUP_KINDS, toLookupKind } from './kind.ts'
 import { normalizeNameCompany } from './name-company.ts'
 import { normalizeProfileUrl } from './profile-url.ts'
 
@@ -22,17 +22,19 @@ export interface ChosenLookup {
 
 /**
  * Chooses the lookup for a row: its first usable identifier, in the order of `LOOKUP_KINDS`. `notes` lists the invalid
- * ones before it. With `after`, only identifiers that follow that kind count: the next step of a cascade. If none is
- * usable the lookup is null and the notes say why, `no input` if all are blank.
+ * ones before it. With `after`, only identifiers that follow that kind count: the next step of a cascade; with `takes`, those
+ * that the service takes. If none is usable the lookup is null and the notes say why, `no input` if all are blank.
  * @param raw without the inputs that the source does not have
  */
 export function chooseLookup(
   kind: SourceKind,
   raw: Partial<RawInputs>,
-  options: { after?: LookupKind } = {},
+  options: { after?: LookupKind; takes?: readonly InputName[] | null } = {},
 ): ChosenLookup {
   const notes: InputNote[] = []
+  const { takes = null } = options
   for (const lookupKind of listKindsAfter(LOOKUP_KINDS[kind], options.after)) {
+    if (takes !== null && !takes.some((input) => toLookupKind(input) === lookupKind)) continue
     const normalized = normalizeInput(lookupKind, raw)
     if (normalized === null) continue
     if (normalized.ok)

@@ -14,6 +14,8 @@ export class RunBudget {
   /** What lookups cost. */
   readonly credits: ServiceCredits
   readonly #sourceLimits: ReadonlyMap<string, number>
+  /** Of a budget that is shared, the most for this run. */
+  readonly #ownLimit: number | null
   readonly #spentSources = new Set<string>()
   /** What may be spent until the current source's share ends; null: the whole budget. */
   #shareEnd: number | null = null
@@ -27,11 +29,18 @@ export class RunBudget {
   /**
    * @param limit credits; null is unlimited
    * @param sourceLimits of it, the most for a source
+   * @param ownLimit of it, the most for this run; null: all
    */
-  constructor(limit: number | null, sourceLimits: ReadonlyMap<string, number>, credits: ServiceCredits) {
+  constructor(
+    limit: number | null,
+    sourceLimits: ReadonlyMap<string, number>,
+    credits: ServiceCredits,
+    ownLimit: number | null = null,
+  ) {
     this.limit = limit
     this.credits = credits
     this.#sourceLimits = sourceLimits
+    this.#ownLimit = ownLimit
   }
 
   /** What is charged for a lookup: the most that it may cost. */
@@ -44,7 +53,7 @@ export class RunBudget {
     const left = roundCredits((this.#shareEnd ?? this.limit ?? Number.POSITIVE_INFINITY) - spent.lookups)
     const leftOfSource = this.#leftOfSource(spent, source)
     if (leftOfSource <= 0) this.#spentSources.add(source)
-    return Math.max(0, Math.min(left, leftOfSource))
+    return Math.max(0, Math.min(left, leftOfSource, this.#leftOfOwn(spent)))
   }
 
   /** Credits that may still be spent, in all and by the sources with a budget of their own. */
@@ -52,18 +61,30 @@ export class RunBudget {
     const sources = [...this.#sourceLimits.keys()]
     return {
       all:
-        this.limit === null ? Number.MAX_SAFE_INTEGER : Math.max(0, roundCredits(this.limit - spent.lookups)),
+        this.limit === null && this.#ownLimit === null
+          ? Number.MAX_SAFE_INTEGER
+          : Math.max(
+              0,
+              Math.min(
+                roundCredits((this.limit ?? Number.MAX_SAFE_INTEGER) - spent.lookups),
+                this.#leftOfOwn(spent),
+              ),
+            ),
       bySource: Object.fromEntries(sources.map((name) => [name, this.#leftOfSource(spent, name)])),
     }
   }
 
   limits(source: string): ChargeLimits {
-    return { run: this.limit, source: this.#sourceLimits.get(source) ?? null }
+    return { run: this.limit, source: this.#sourceLimits.get(source) ?? null, own: this.#ownLimit }
   }
 
   /** Sources that have used up a budget of their own, with it. */
   get spentSources(): ReadonlyMap<string, number> {
     return new Map([...this.#sourceLimits].filter(([name]) => this.#spentSources.has(name)))
+  }
+
+  #leftOfOwn({ own = 0 }: BudgetUsage): number {
+    return this.#ownLimit === null ? Number.MAX_SAFE_INTEGER : roundCredits(this.#ownLimit - own)
   }
 
   #leftOfSource(spent: BudgetUsage, source: string): number {

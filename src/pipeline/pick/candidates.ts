@@ -1,5 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { type EarlierServices, handedOnStates } from '../../domain/hand-on.ts'
 import { Row } from '../../domain/row.ts'
 import {
   filterCastableKeys,
@@ -13,6 +14,7 @@ import {
 import { readsLastWritten } from '../../sources/write/write-update.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
+import { serviceNumberSql } from '../../store/services.ts'
 import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 
@@ -29,8 +31,8 @@ export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'sta
 
 export interface PickCandidate extends PageRow {
   readonly disposition: Disposition
-  /** Lookups of a cascade that found nothing for these inputs; null: none. */
-  readonly missed: MissedLookups | null
+  /** Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null: none, and no service before it. */
+  readonly missed: EarlierLookups | null
   /** Until when its `freshness` column keeps it from being picked; null: it does not. */
   readonly settledUntil: Date | null
   /** Whether it is finished and due again. */
@@ -39,12 +41,15 @@ export interface PickCandidate extends PageRow {
   readonly settledAt: string | null
 }
 
-/** Lookups without a match, in the order of their requests. */
-interface MissedLookups {
+/** Lookups that were requested before the next one, in the order of their requests. */
+interface EarlierLookups {
   readonly ids: readonly number[]
+  /** Of those of this service, which found nothing. */
   readonly kinds: readonly LookupKind[]
-  /** When the last of them may be requested again. */
+  /** When the last of them may be requested again; the first that has found a record, where one has. */
   readonly dueAt: string | null
+  /** What other services have left. Absent: there is one service. */
+  readonly earlier?: EarlierServices
 }
 
 export interface CandidatePage {
@@ -212,7 +217,7 @@ export async function readCandidatesByKey(
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
@@ -224,7 +229,7 @@ export const finishedDispositionSql = (source: Source, service: number): RawBuil
   case when not page.lacks then 'complete'
        when ${settledUntilSql(source)} is not null then 'stamped'
        when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now() or r.deleted_at is not null
-            or ${isFromOtherServiceSql(service)} or ${isStampRemovedSql(source)} then 'eligible'
+            or ${isFromOtherServiceSql(source, service)} or ${isStampRemovedSql(source)} then 'eligible'
        else 'fresh' end`
 
 /**
@@ -266,11 +271,20 @@ function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
 }
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
-const isFromOtherServiceSql = (service: number): RawBuilder<boolean> =>
-  sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
+function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder<boolean> {
+  const { services } = mapping.turn
+  const last = services.at(-1)
+  if (last === undefined)
+    return sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
+  // One that the services before the last have left without a match goes on to those that were added since.
+  return sql`(r.service_id is distinct from ${serviceNumberSql(last)} and (
+      r.state in (${sql.join(handedOnStates('miss').map((state) => sql.lit(state)))})
+      or r.service_id <> all(array(select id from fillrate.services where name = any(${[...services]}::text[])))))`
+}
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
-function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLookups | null> {
+function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
+  if (source.mapping.turn.services.length > 0) return earlierLookupsSql(service)
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
@@ -278,6 +292,16 @@ function missedLookupsSql(source: Source, service: number): RawBuilder<MissedLoo
       from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id and l.service_id = ${service}
     having count(*) > 0) end`
 }
+
+/** The same with the lookups of all services. Not null where the row waits with these inputs. */
+const earlierLookupsSql = (service: number): RawBuilder<EarlierLookups | null> => sql`
+  case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
+    select jsonb_build_object(
+             'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
+             'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
+             'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), max(l.refresh_at)),
+             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
+      from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`
 
 /** What Fillrate wrote last, for the policies that need it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {

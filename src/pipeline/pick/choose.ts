@@ -1,5 +1,6 @@
 import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
+import type { ServiceTurn } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
 import type { Database } from '../../store/open.ts'
@@ -20,10 +21,11 @@ export interface LookupChoice {
  * Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
+  const { kind, turn } = source.mapping
   const missedKinds = candidate.missed?.kinds ?? []
   const isFirst = missedKinds.length === 0
   const { lookup, notes } = isFirst
-    ? chooseLookup(source.mapping.kind, candidate)
+    ? chooseLookup(kind, candidate, turn)
     : chooseNext(source, candidate, missedKinds)
   const all = lookup === null ? [...notes, ...noteFilledInputs(candidate.filled)] : notes
   return { candidate, lookup, notes: isFirst && !candidate.filled ? all : all.filter(isInformative) }
@@ -36,7 +38,8 @@ function chooseNext(
   missedKinds: readonly LookupKind[],
 ): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
-  for (const choice of listIdentifiers(source, candidate)) {
+  if (!hasCascade(source.mapping)) return { lookup: null, notes }
+  for (const choice of listIdentifiers(source, candidate, source.mapping.turn)) {
     notes.push(...choice.notes)
     if (choice.lookup === null || !missedKinds.includes(choice.lookup.kind))
       return { lookup: choice.lookup, notes }
@@ -52,12 +55,16 @@ const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
   }))
 
 /** A candidate's usable identifiers, best first. The last item has no lookup, only the reasons. */
-export function* listIdentifiers(source: Source, inputs: Partial<RawInputs>) {
+export function* listIdentifiers(
+  source: Source,
+  inputs: Partial<RawInputs>,
+  { takes }: Pick<ServiceTurn, 'takes'> = { takes: null },
+) {
   for (let previous: LookupKind | null = null; ;) {
     const choice: ChosenLookup = chooseLookup(
       source.mapping.kind,
       inputs,
-      previous === null ? {} : { after: previous },
+      previous === null ? { takes } : { after: previous, takes },
     )
     yield choice
     if (choice.lookup === null) return
@@ -89,6 +96,7 @@ const KIND_NAMES: Readonly<Record<LookupKind, string>> = {
 
 /** Describes a miss, with the identifiers requested. */
 export function describeMiss(kinds: readonly LookupKind[]): string {
+  if (kinds.length === 0) return 'no service found a match, and this one takes none of its inputs'
   const descriptions = kinds.map((kind) => `by ${KIND_NAMES[kind]}`)
   const lastDescription = descriptions.at(-1) ?? ''
   return `the service found no match ${descriptions.length < 2 ? lastDescription : `${descriptions.slice(0, -1).join(', ')} or ${lastDescription}`}`

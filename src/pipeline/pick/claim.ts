@@ -1,8 +1,10 @@
-import { Row } from '../../domain/row.ts'
+import { afterEarlier } from '../../domain/hand-on.ts'
+import { Row, type RowOutcome } from '../../domain/row.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import * as budgets from '../../store/budgets.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
+import { handOnRows } from '../../store/hand-on.ts'
 import { adoptLookups } from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
@@ -77,7 +79,7 @@ export async function claimCandidates(
   if (candidates.length === 0) return NOTHING_CLAIMED
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
-  const wanted = choices.map(({ candidate, lookup }) => (candidate.lacks ? lookup : null))
+  const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
   const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id)
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
@@ -123,6 +125,16 @@ export async function claimCandidates(
       'fillrate.rows': takenRows.length,
       'fillrate.lookup.ids': toIdList(upserted.map(({ id }) => id)),
     }))
+  // Not to be requested from this service: the next one may take another identifier, or fill other cells.
+  const unanswered = selection.taken.filter(
+    (n) => wanted[n] === null && choices[n]?.candidate.lacks === true && !suppressed.has(n),
+  )
+  await handOnRows(
+    tx,
+    source.name,
+    unanswered.flatMap((n) => candidates[n]?.key ?? []),
+    source.mapping.turn,
+  )
   const charged = claimed.filter((lookup) => !paid.has(lookup))
   await chargeLookups(tx, run, source.name, sumOfCharges(run.budget, charged))
   return {
@@ -231,6 +243,9 @@ async function findBillable(
   return toSet(unpaid, await lookups.needCall(tx, unpaid, run.live, run.service))
 }
 
+/** A row may lack only what services after this one fill. */
+const lacksHere = ({ lacks, lacks_here: here = true }: PickCandidate): boolean => lacks && here
+
 /** Those of some lookups that have a flag. */
 function toSet(of: readonly lookups.LookupSpec[], flags: readonly boolean[]): LookupMap<true> {
   const set = new LookupMap<true>()
@@ -245,23 +260,25 @@ function toPickedRow(
   reason: string | null,
 ): rows.PickedRow {
   const { missed, lacks } = candidate
+  const earlier = missed?.earlier ?? null
   const picked = {
     key: candidate.key,
     inputHash: candidate.input_hash,
     settledAt: candidate.settledAt,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
+    ...(earlier?.onlyBlanks === true && { onlyBlanks: true }),
   }
-  const finished = (state: rows.PickedRow['state'], why: string): rows.PickedRow => ({
+  const finished = (state: RowOutcome['state'], why: string): rows.PickedRow => ({
     ...picked,
-    state,
-    reason: why,
+    ...(earlier === null ? { state, reason: why } : afterEarlier({ state, reason: why }, earlier)),
     lookup: null,
+    ...(earlier !== null && { nextAt: missed?.dueAt ?? null }),
   })
-  if (!lacks) return finished(Row.unchanged, 'nothing left to fill')
-  if (isSuppressed) return { ...finished(Row.suppressed, SUPPRESSED_REASON), tried: [] }
-  if (lookup === null && missed !== null)
-    return { ...finished(Row.notFound, describeMiss(missed.kinds)), nextAt: missed.dueAt }
+  if (!lacks || !lacksHere(candidate)) return finished(Row.unchanged, 'nothing left to fill')
+  if (isSuppressed) return { ...finished(Row.suppressed, SUPPRESSED_REASON), tried: [], nextAt: null }
+  if (lookup === null && picked.tried.length > 0)
+    return { ...finished(Row.notFound, describeMiss(missed?.kinds ?? [])), nextAt: missed?.dueAt ?? null }
   if (lookup === null) return finished(Row.invalidInput, describeUnusable(notes))
   return { ...picked, state: Row.waiting, reason, lookup: ids.get(lookup) ?? null }
 }

@@ -1,4 +1,6 @@
+import { toBlankOnlySource } from '../../sources/views.ts'
 import { listDueRows } from '../../store/due-rows.ts'
+import { releaseHandedOn } from '../../store/hand-on.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
@@ -58,7 +60,11 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
   )
   // In the order of the list, because a claim may end within it.
-  const found = keys.flatMap((key) => byKey.get(key) ?? [])
+  const found = await readHandedOn(
+    tick,
+    tx,
+    keys.flatMap((key) => byKey.get(key) ?? []),
+  )
   const candidates = await settleStamped(tx, pass.source, found)
   const isWaiting = pass.phase !== 'due'
   return {
@@ -70,6 +76,25 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     scanned: keys.length,
     densest: candidates.length,
   }
+}
+
+/**
+ * Rows that a service before this one has handed on. Where it has found a record, only a blank cell is lacking, whatever the
+ * policies. With other inputs than it was requested with a row begins anew, with the first service.
+ */
+async function readHandedOn(
+  { run, pass }: PickTick,
+  tx: Tx,
+  found: PickCandidate[],
+): Promise<PickCandidate[]> {
+  const { source, phase } = pass
+  if (phase !== 'requeued' || source.mapping.turn.isFirst) return found
+  const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
+  await releaseHandedOn(tx, source.name, changed)
+  const filled = found.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
+  const blanks = await readCandidatesByKey(tx, toBlankOnlySource(source), filled, run.service)
+  const lacking = new Map(blanks.map((one) => [one.key, one]))
+  return found.flatMap((one) => (one.missed === null ? [] : (lacking.get(one.key) ?? one)))
 }
 
 /** The most keys of a page that is listed. */

@@ -41,6 +41,8 @@ export interface WriteRow {
   readonly earlier?: Readonly<Record<string, unknown>> | null
   /** 0..1. */
   readonly confidence: number | null
+  /** A service before this one has found the row: only its blank cells are filled. */
+  readonly onlyBlanks?: boolean
   /** Leaves the touched columns as they are; read only while bisecting. */
   readonly withoutTouches?: boolean
 }

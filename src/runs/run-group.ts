@@ -1,0 +1,113 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Deps } from '../pipeline/deps.ts'
+import { repick } from '../pipeline/pick/pick.ts'
+import type { Source } from '../sources/source-model.ts'
+import { retryWhileUnavailable } from '../store/connectivity.ts'
+import { findWaitingRows } from '../store/run-progress.ts'
+import { hasWaitingRows } from '../store/waiting-rows.ts'
+import { isConflict, TableBusyError } from '../store/transaction.ts'
+import { logWait } from './loop.ts'
+import { isFit, unlessBroken } from './source-health.ts'
+import type { StartedRun } from './start-run.ts'
+
+interface GroupMember {
+  readonly run: StartedRun
+  /** It has read all tables whose rows it picks itself. */
+  hasScanned: boolean
+  hasEnded: boolean
+}
+
+/**
+ * The runs that are started together, one for each of several services. A row goes from one to the next, so that a run has all its
+ * rows once those before it have none left.
+ */
+export class RunGroup {
+  readonly #members = new Map<number, GroupMember>()
+
+  add(run: StartedRun): void {
+    this.#members.set(run.id, { run, hasScanned: false, hasEnded: false })
+  }
+
+  markScanned(run: number): void {
+    const member = this.#members.get(run)
+    if (member) member.hasScanned = true
+  }
+
+  markEnded(run: number): void {
+    const member = this.#members.get(run)
+    if (member) member.hasEnded = true
+  }
+
+  /** Whether rows may still be handed on to a run. */
+  async mayReceive(db: Deps['db'], { sources }: Pick<StartedRun, 'sources'>): Promise<boolean> {
+    for (const source of sources) {
+      const earlier = this.#listEarlier(source)
+      // Looked at before the rows: what is picked after that waits in one of these runs.
+      if (earlier.some(({ isFirst, member }) => isFirst && !member.hasScanned)) return true
+      const runs = earlier.map(({ member }) => member.run.id)
+      if (runs.length > 0 && (await hasWaitingRows(db, runs, source.name))) return true
+    }
+    return false
+  }
+
+  /** The running ones of the services before this one. */
+  #listEarlier({ name, mapping }: Source): { readonly isFirst: boolean; readonly member: GroupMember }[] {
+    const { service, services } = mapping.turn
+    const before = new Set(services.slice(0, services.indexOf(service ?? '')))
+    return [...this.#members.values()].flatMap((member) => {
+      const turn = member.run.sources.find((one) => one.name === name)?.mapping.turn
+      const isEarlier = turn !== undefined && before.has(turn.service ?? '')
+      return isEarlier && !member.hasEnded ? [{ isFirst: turn.isFirst, member }] : []
+    })
+  }
+}
+
+/** How often rows that are handed on are looked for, in milliseconds; and while the budget cannot pay some of them. */
+const HANDED_ON_POLL_MS = 200
+const UNPAID_POLL_MS = 2_000
+
+/** Picks the rows that services before this one hand on to a run, until none can come any more. */
+export async function pickHandedOn(
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
+  group: RunGroup,
+  run: StartedRun,
+  { signal, onPicked }: { readonly signal: AbortSignal; readonly onPicked: (rows: number) => void },
+): Promise<void> {
+  const sources = run.sources.filter(({ mapping }) => !mapping.turn.isFirst)
+  if (sources.length === 0) return
+  const options = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
+  for (let isLast = false; !isLast && !signal.aborted;) {
+    isLast = !(await retryWhileUnavailable(() => group.mayReceive(deps.db, { sources }), options))
+    const picked = await retryWhileUnavailable(() => pickOnce(deps, run, sources, signal), options)
+    if (picked > 0) {
+      onPicked(picked)
+      isLast = false
+    } else if (!isLast)
+      await sleep(run.budget.rowsAwaitingBudget > 0 ? UNPAID_POLL_MS : HANDED_ON_POLL_MS, undefined, {
+        signal,
+      }).catch(() => {})
+  }
+}
+
+async function pickOnce(
+  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
+  run: StartedRun,
+  sources: readonly Source[],
+  signal: AbortSignal,
+): Promise<number> {
+  const fit = sources.filter(isFit)
+  const names = fit.map((source) => source.name)
+  if (!(await findWaitingRows(deps.db, run.id, names)).hasRequeued) return 0
+  let picked = 0
+  for (const source of fit)
+    try {
+      const result = await unlessBroken(deps, source, () =>
+        repick(deps, run, source, { includeAbandoned: false, signal }),
+      )
+      picked += result?.repicked ?? 0
+    } catch (error) {
+      // Another transaction has locked the table, or a row: the next look finds them again.
+      if (!(error instanceof TableBusyError) && !isConflict(error)) throw error
+    }
+  return picked
+}

@@ -1,0 +1,89 @@
+import type { SourceMapping } from '../domain/mapping.ts'
+import type { Db } from './db.ts'
+import { linkSources } from './link.ts'
+import { type OpenedSources, openSources } from './open-sources.ts'
+import type { MappedOutput, Source } from './source-model.ts'
+
+const toBlankOnly = (output: MappedOutput): MappedOutput => ({
+  ...output,
+  mapping: { ...output.mapping, policy: 'blank' },
+})
+
+const blankOnlySources = new WeakMap<Source, Source>()
+
+/** The source as a service fills it after another one that has found the row: blank cells alone, whatever their policy. */
+export function toBlankOnlySource(source: Source): Source {
+  const known = blankOnlySources.get(source)
+  if (known !== undefined) return known
+  const blankOnly = { ...source, outputs: source.outputs.map(toBlankOnly) }
+  blankOnlySources.set(source, blankOnly)
+  return blankOnly
+}
+
+type Mappings = Readonly<Record<string, SourceMapping>>
+
+/**
+ * Opens the sources of a configuration with several services, as each of them fills them. A source may be opened for one service and
+ * broken for another.
+ * @param views the sources of each service, in the services' order
+ * @throws SourceProblems if none of a service's sources fits, or one is required to
+ */
+export async function openViews(
+  db: Db,
+  views: readonly Mappings[],
+  isRequired?: (mapping: SourceMapping) => boolean,
+): Promise<OpenedSources[]> {
+  const opened: OpenedSources[] = []
+  for (const mappings of views) opened.push(await openSources(db, mappings, isRequired))
+  if (views.length > 1) await linkViews(db, opened)
+  return opened
+}
+
+/** All sources, each as its first service fills it. */
+export function toWholeSources(views: readonly OpenedSources[]): OpenedSources {
+  const [only] = views
+  if (only !== undefined && views.length === 1) return only
+  const sources = views.flatMap((view) => [...view.sources])
+  const broken = views.flatMap((view) => [...view.brokenSources])
+  return {
+    sources: new Map(sources.filter(([, { mapping }]) => mapping.turn.isFirst)),
+    brokenSources: new Map(broken.filter(([, { mapping }]) => mapping.turn.isFirst)),
+  }
+}
+
+/** What one service fills may be what another is requested with: the inputs are those of the user for each of them. */
+async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void> {
+  const merged = new Map<string, Source>()
+  for (const { sources } of views)
+    for (const [name, source] of sources) {
+      const { outputs = [], ...known } = merged.get(name) ?? source
+      merged.set(name, { ...source, ...known, outputs: [...outputs, ...notAmong(source.outputs, outputs)] })
+    }
+  const linked = new Map((await linkSources(db, [...merged.values()])).map((one) => [one.name, one]))
+  for (const { sources } of views)
+    for (const [name, source] of sources) {
+      const { ownWrites, freshness = source.freshness } = linked.get(name) ?? {}
+      const later = listLaterOutputs(source, views)
+      sources.set(name, {
+        ...source,
+        freshness,
+        ...(ownWrites && { ownWrites }),
+        ...(later.length > 0 && { laterOutputs: later }),
+      })
+    }
+}
+
+const notAmong = (outputs: readonly MappedOutput[], known: readonly MappedOutput[]): MappedOutput[] =>
+  outputs.filter((output) => known.every(({ column }) => column !== output.column))
+
+/** What the services after this one fill of a row that goes on to them for its blank cells. */
+function listLaterOutputs(source: Source, views: readonly OpenedSources[]): MappedOutput[] {
+  const { next } = source.mapping.turn
+  if (next?.when !== 'blank') return []
+  const after = views
+    .flatMap(({ sources }) => sources.get(source.name) ?? [])
+    .find(({ mapping }) => mapping.turn.service === next.service)
+  if (after === undefined) return []
+  const outputs = [...after.outputs, ...listLaterOutputs(after, views)]
+  return notAmong(outputs, source.outputs).map(toBlankOnly)
+}

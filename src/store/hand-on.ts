@@ -1,0 +1,45 @@
+import { sql } from 'kysely'
+import { handedOnStates } from '../domain/hand-on.ts'
+import type { ServiceTurn } from '../domain/mapping.ts'
+import { serviceNumberSql } from './services.ts'
+import { opaque } from './sql.ts'
+import type { Tx } from './transaction.ts'
+
+/**
+ * Hands finished rows on to the next service: each waits for the run that was started together with its own for that service,
+ * which picks it next. A run that has ended leaves it to the next pass, as any row that waits. A row whose run is alone stays finished.
+ * Call it in the transaction that finishes them.
+ * @returns how many went on
+ */
+export async function handOnRows(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+  { next }: ServiceTurn,
+): Promise<number> {
+  if (next === null || keys.length === 0) return 0
+  const { numAffectedRows } = await sql`
+    update fillrate.rows r
+       set state = 'waiting', reason = null, run_id = next.id, settled_at = null, due_at = null,
+           only_blanks = r.only_blanks or r.state in ('enriched', 'unchanged'),
+           missed_lookup_ids = case when r.lookup_id is null then r.missed_lookup_ids else r.missed_lookup_ids || r.lookup_id end,
+           lookup_id = null
+      from fillrate.runs own join fillrate.runs next on next.group_id = own.group_id
+     where r.source = ${source} and r.key = any(${[...keys]}::text[]) and own.id = r.run_id
+       and next.service_id = ${serviceNumberSql(next.service)}
+       and ${opaque(sql`r.state = any(${[...handedOnStates(next.when)]}::text[]) and r.input_hash is not null`)}`.execute(
+    tx,
+  )
+  return Number(numAffectedRows ?? 0)
+}
+
+/**
+ * Lets the first service begin anew with rows whose inputs have changed since they were handed on: they wait for whichever run picks
+ * the source next.
+ */
+export async function releaseHandedOn(tx: Tx, source: string, keys: readonly string[]): Promise<void> {
+  if (keys.length === 0) return
+  await sql`
+    update fillrate.rows set run_id = null, missed_lookup_ids = null, only_blanks = false
+     where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`is_requeued`)}`.execute(tx)
+}
