@@ -207,6 +207,6 @@ export class App extends ServiceView {
 
   #openReceiver(deliveries: WakeSignal, dashboard: ReceiverOptions['dashboard'] = null): Promise<Receiver> {
     const { db, environment, log, config } = this.opened
-    return openReceiver({ db, environment, log, service: () => config.adapter, deliveries, dashboard })
+    return openReceiver({ db, environment, log, services: () => listViews(config), deliveries, dashboard })
   }
 }

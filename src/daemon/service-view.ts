@@ -65,7 +65,12 @@ export class ServiceView extends Actions {
         receiver &&
         ((job) =>
           toJobAddress(
-            { publicUrl: receiver.publicUrl, job, secrets: this.opened.environment.webhookSecrets },
+            {
+              publicUrl: receiver.publicUrl,
+              service: config.serviceName,
+              job,
+              secrets: this.opened.environment.webhookSecrets,
+            },
             config.adapter,
           )),
       elector: new LeaderElector({

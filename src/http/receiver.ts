@@ -1,23 +1,27 @@
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import { request } from 'undici'
-import type { Environment } from '../config/environment.ts'
-import type { Service } from '../domain/service/service.ts'
+import type { Config } from '../config/config.ts'
+import { type Environment, environmentOf } from '../config/environment.ts'
+import { toWebhookPath } from '../webhook/address.ts'
+import type { HttpServerOptions } from './server.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { configuredAddress } from '../pipeline/deps.ts'
-import { createWebhookReceiver } from '../pipeline/receive.ts'
+import { createWebhookReceiver, type ReceiveWebhook } from '../pipeline/receive.ts'
 import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
 import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
 import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 
+type ReceivingService = Pick<Config, 'serviceName' | 'serviceNames' | 'adapter'>
+
 export interface ReceiverOptions {
   readonly db: Database
   readonly environment: Environment
   readonly log: Log
-  /** How the service is called; null while it is not known. */
-  readonly service: () => Service | null
+  /** The services, each with its name if there are several; null while they are not known. A reload may change them. */
+  readonly services: () => readonly ReceivingService[] | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
@@ -41,7 +45,7 @@ export const DEFAULT_HOST = '127.0.0.1'
  * @throws ConfigProblems if this process cannot listen there
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { db, environment, log, service, dashboard } = options
+  const { db, environment, log, services, dashboard } = options
   const host = environment.host ?? DEFAULT_HOST
   const port = environment.port ?? 0
   // Imported here, because a run that calls one by one needs no server, and would load its modules at the start.
@@ -50,11 +54,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
     const server = await openHttpServer({
       host,
       port,
-      receive:
-        environment.webhookSecrets.length > 0
-          ? createWebhookReceiver(db, environment.webhookSecrets, service, findOwnService(db, environment))
-          : null,
-      signature: () => service()?.signature ?? null,
+      ...createReceivers(db, environment, services),
       deliveries: options.deliveries,
       notReadyReason: async () => {
         const pending = await pendingMigrations(db).catch((error: unknown) =>
@@ -91,13 +91,58 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
   }
 }
 
-/** Finds the number of the configured service, and remembers it; null: none is configured, or it has made no job yet. */
-function findOwnService(db: Database, environment: Environment): () => Promise<number | null> {
-  const address = configuredAddress({ serviceName: null, serviceNames: [] }, environment)
-  let id: number | null = null
+/** Receives for each service that has a secret, by its path: in its own reading, and under its own number. */
+function createReceivers(
+  db: Database,
+  environment: Environment,
+  services: ReceiverOptions['services'],
+): Pick<HttpServerOptions, 'receive' | 'signature'> {
+  const all = [environment, ...Object.values(environment.services ?? {})]
+  // Without a secret nothing can be verified, so there is no webhook.
+  if (all.every(({ webhookSecrets }) => webhookSecrets.length === 0))
+    return { receive: null, signature: () => null }
+  const secretsOf = (name: string | null): readonly string[] =>
+    environmentOf(environment, name).webhookSecrets
+  const find = (path: string): ReceivingService | undefined =>
+    services()?.find(
+      ({ serviceName }) => toWebhookPath(serviceName) === path && secretsOf(serviceName).length > 0,
+    )
+  const receivers = new Map<string, ReceiveWebhook>()
+  const open = (path: string, { serviceName }: ReceivingService): ReceiveWebhook => {
+    const opened =
+      receivers.get(path) ??
+      createWebhookReceiver(
+        db,
+        secretsOf(serviceName),
+        () => find(path)?.adapter ?? null,
+        findOwnNumber(db, () => {
+          const service = find(path)
+          return service === undefined ? null : configuredAddress(service, environment)
+        }),
+      )
+    receivers.set(path, opened)
+    return opened
+  }
+  return {
+    receive: async (post) => {
+      const path = post.service ?? toWebhookPath(null)
+      const service = find(path)
+      if (service === undefined) throw new Error('the configuration has changed')
+      return open(path, service)(post)
+    },
+    signature: (path) => (services() === null ? null : find(path)?.adapter.signature),
+  }
+}
+
+/** Finds the number of a service, and remembers it; null: none is configured, or it has made no job yet. */
+function findOwnNumber(db: Database, addressOf: () => string | null): () => Promise<number | null> {
+  const known = new Map<string, number>()
   return async () => {
-    if (address !== null) id ??= (await listServices(db)).find(({ host }) => host === address)?.id ?? null
-    return id
+    const address = addressOf()
+    if (address === null) return null
+    const id = known.get(address) ?? (await listServices(db)).find(({ host }) => host === address)?.id
+    if (id !== undefined) known.set(address, id)
+    return id ?? null
   }
 }
 

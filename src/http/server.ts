@@ -10,14 +10,14 @@ import { limitConnections } from './connections.ts'
 import type { Service } from '../domain/service/service.ts'
 import { registerWebhook } from './webhook.ts'
 
-interface HttpServerOptions {
+export interface HttpServerOptions {
   readonly host: string
   /** 0 picks a free port. */
   readonly port: number
   /** Null without a secret: deliveries cannot be verified, so there is no webhook. */
   readonly receive: ReceiveWebhook | null
-  /** How the service signs its deliveries; null while that is not known. */
-  readonly signature: () => Service['signature'] | null
+  /** How the service of a path signs its deliveries; null while that is not known, undefined: there is no such service. */
+  readonly signature: (service: string) => Service['signature'] | null | undefined
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Why the process is not ready; null if it is. */

@@ -21,8 +21,11 @@ const RETRY_AFTER_S = '5'
 
 interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
-  /** How the service signs its deliveries; null while that is not known: its sender retries. */
-  readonly signature: () => Service['signature'] | null
+  /**
+   * How the service of this path signs its deliveries; null while that is not known: its sender retries. Undefined: there is no such
+   * service.
+   */
+  readonly signature: (service: string) => Service['signature'] | null | undefined
   /** Notified when a delivery is stored, so that it is settled at once. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Called for a delivery that could not be stored; its sender retries. */
@@ -43,7 +46,7 @@ class RequestError extends FillrateError {
 }
 
 /**
- * `POST /webhooks/enrichment/:job`, and `/:job/:token` for deliveries without a signature. The body stays bytes: the
+ * `POST /webhooks/enrichment/:job`, of several services `/webhooks/NAME/:job`, and `/:job/:token` for deliveries without a signature. The body stays bytes: the
  * signature covers them, and nothing is parsed before it is verified. Requests that their headers rule out are answered before the body is read, and the memory of
  * concurrent bodies is bounded.
  */
@@ -62,7 +65,8 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
       return reply.code(status).send({ error: describeError(error) })
     })
     scope.addHook<{ Params: WebhookParams }>('onRequest', async (request, reply) => {
-      const signature = options.signature()
+      const signature = options.signature(request.params.service)
+      if (signature === undefined) throw new RequestError(404, 'no service has this address')
       if (signature === null) throw new RequestError(503, 'starting, please retry')
       checkProof(request.raw, request.params.token ?? null, signature)
       checkHeaders(request.raw)
@@ -71,16 +75,17 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
     })
     for (const path of ['', '/:job', '/:job/:token'])
       scope.post<{ Params: WebhookParams }>(
-        `/webhooks/enrichment${path}`,
+        `/webhooks/:service${path}`,
         { bodyLimit: MAX_DELIVERY_BYTES },
         async (request, reply) => {
-          const signature = options.signature()
+          const signature = options.signature(request.params.service)
           const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
           try {
             const receipt = await options.receive({
               body,
               signature: signature === 'none' ? undefined : request.headers[signature?.header ?? ''],
               headers: request.headers,
+              service: request.params.service,
               job: request.params.job ?? null,
               token: request.params.token ?? null,
             })
@@ -103,6 +108,7 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
 }
 
 interface WebhookParams {
+  readonly service: string
   readonly job?: string
   /** Of an address that stands for a signature. */
   readonly token?: string

@@ -20,6 +20,8 @@ interface WebhookPost {
   readonly signature: string | string[] | undefined
   /** For a signature over more than the body. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>
+  /** From the path: of several services, whose it is. */
+  readonly service?: string
   /** From the path; anything but a UUID is none of our jobs. */
   readonly job: string | null
   /** From the path, where deliveries have no signature. */

@@ -6,9 +6,14 @@ const JOB_TOKEN = /^[\w-]{43}$/
 /** Signed with it, so that nothing else that is signed with the secret is a token. */
 const PURPOSE = 'fillrate webhook address\n'
 
+/** The last part of the address for deliveries of a service. @param name null: it is the only one */
+export const toWebhookPath = (name: string | null): string => name ?? 'enrichment'
+
 /** Where the service delivers the results of a job. */
 interface JobAddress {
   readonly publicUrl: string
+  /** The name of the service, of several. */
+  readonly service?: string | null
   readonly job: string
   /** Newest first. */
   readonly secrets: readonly string[]
@@ -20,10 +25,10 @@ interface JobAddress {
  * @throws TypeError if there is no secret to make the token with
  */
 export function toJobAddress(
-  { publicUrl, job, secrets }: JobAddress,
+  { publicUrl, service = null, job, secrets }: JobAddress,
   { signature }: { readonly signature: object | 'none' },
 ): string {
-  const address = `${publicUrl}/webhooks/enrichment/${job}`
+  const address = `${publicUrl}/webhooks/${toWebhookPath(service)}/${job}`
   if (signature !== 'none') return address
   const [newest] = secrets
   if (newest === undefined) throw new TypeError('no webhook secret: expected one (FILLRATE_WEBHOOK_SECRET)')

@@ -2,6 +2,7 @@ import type { Log } from '../../util/log.ts'
 import { type BulkCall, listBulkCalls, type Service } from '../../domain/service/service.ts'
 import { type Environment, variableOf } from '../../config/environment.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
+import { toWebhookPath } from '../../webhook/address.ts'
 import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
@@ -15,7 +16,13 @@ import {
 } from './finding.ts'
 
 /** Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error. */
-export async function checkBulkSetup(environment: Environment, service: Service, log: Log): Promise<Finding> {
+/** @param name of several services */
+export async function checkBulkSetup(
+  environment: Environment,
+  service: Service,
+  log: Log,
+  name: string | null = null,
+): Promise<Finding> {
   const bulk = checkBulkAvailability(environment, service)
   if (!bulk.isPossible)
     // A service that has none misses nothing.
@@ -35,7 +42,7 @@ export async function checkBulkSetup(environment: Environment, service: Service,
   const receiver = await openTemporaryReceiver(environment, service, log)
   if (receiver !== null && 'wrong' in receiver) return receiver.wrong
   try {
-    return await deliver(environment, publicUrl, secrets)
+    return await deliver(environment, `${publicUrl}/webhooks/${toWebhookPath(name)}`, secrets)
   } finally {
     await receiver?.close()
   }
@@ -101,8 +108,12 @@ async function openTemporaryReceiver(
 }
 
 /** Sends a webhook without a signature, which a receiver must reject. */
-async function deliver({ port, proxies }: Environment, publicUrl: string, secrets: string): Promise<Finding> {
-  const url = `${publicUrl}/webhooks/enrichment`
+/** @param url for deliveries of the service */
+async function deliver(
+  { port, publicUrl, proxies }: Environment,
+  url: string,
+  secrets: string,
+): Promise<Finding> {
   const wrong = (found: string): Finding =>
     createFailedFinding('bulk', {
       place: 'FILLRATE_PUBLIC_URL',

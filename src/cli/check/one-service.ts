@@ -42,12 +42,13 @@ export async function* checkOneService(
 ): AsyncGenerator<Finding, ClockReading | null> {
   const { environment, invalid, now } = checks
   const service = view?.adapter ?? BUILT_IN_SERVICE
-  const needs = (name: string, ...variables: string[]): Finding | null =>
-    findInvalid(invalid, name, variables)
+  const name = view?.serviceName ?? null
+  const needs = (check: string, ...variables: string[]): Finding | null =>
+    findInvalid(invalid, check, variables)
   const [url, key, auth, cert, certKey, secret] = (
     ['BASE_URL', 'API_KEY', 'AUTH', 'CLIENT_CERT', 'CLIENT_KEY', 'WEBHOOK_SECRET'] as const
   ).map((name) => variableOf(environment, name)) as [string, string, string, string, string, string]
-  if (view?.serviceName != null && Object.keys(view.sources).length === 0)
+  if (view !== null && name !== null && Object.keys(view.sources).length === 0)
     yield createFinding('sources', 'warning', 'none: no source has it among its services', {
       todo: 'Name it in `services` of a source, or remove it.',
     })
@@ -55,7 +56,7 @@ export async function* checkOneService(
   if (withoutService !== null) yield withoutService
   const clock = withoutService === null ? yield* checkService(environment, now) : null
   if (checks.isInvalid) {
-    for (const name of ['key', 'bulk']) yield createFinding(name, 'skipped', 'the service has mistakes')
+    for (const check of ['key', 'bulk']) yield createFinding(check, 'skipped', 'the service has mistakes')
     return clock
   }
   const { problems } = readServiceEnvironment(service, environment)
@@ -75,13 +76,12 @@ export async function* checkOneService(
   if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
   yield (
     needs('bulk', ...RECEIVER_VARIABLES, secret, url) ??
-      (await checkBulkSetup(environment, service, await checks.openLog()))
+      (await checkBulkSetup(environment, service, await checks.openLog(), name))
   )
   const unsigned = describeUnsigned(environment, service)
   if (unsigned !== null) yield unsigned
-  if (checks.showsRequests) yield* describeRequests(service, environment)
+  if (checks.showsRequests) yield* describeRequests(service, environment, name)
   const { called } = checks
-  const name = view?.serviceName ?? null
   const isCalled = called !== null && (name === null || (called.service ?? name) === name)
   if (isCalled && (name === null || takesInput(service, called.input)))
     yield* makeOneCall(service, environment, called.input, checks.address)

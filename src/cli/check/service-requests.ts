@@ -14,6 +14,7 @@ import {
 import { EnrichmentClient } from '../../service/client.ts'
 import { authOfStyle, credentialFor, toKeyId } from '../../service/api-keys.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
+import { toWebhookPath } from '../../webhook/address.ts'
 import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
 import { describeTrouble } from '../../domain/trouble.ts'
@@ -26,7 +27,11 @@ import { createFailedFinding, createFinding, type Finding, type FindingVerdict }
 type LookupInput = PersonInput | CompanyInput
 
 /** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
-export function* describeRequests(service: Service, environment: Environment): Generator<Finding> {
+export function* describeRequests(
+  service: Service,
+  environment: Environment,
+  serviceName: string | null = null,
+): Generator<Finding> {
   const base = environment.baseUrl ?? variableOf(environment, 'BASE_URL')
   const auth = service.auth ?? authOfStyle(environment.auth)
   if (isOAuth(auth)) yield describeTokenRequest(auth.oauth, base)
@@ -67,7 +72,9 @@ export function* describeRequests(service: Service, environment: Environment): G
     const name = bulk === service.bulk ? 'bulk' : 'companyBulk'
     const isDelivered = bulk.results === 'webhook'
     const token = service.signature === 'none' ? '/TOKEN' : ''
-    const webhookUrl = isDelivered ? `https://fillrate.example/webhooks/enrichment/JOB${token}` : null
+    const webhookUrl = isDelivered
+      ? `https://fillrate.example/webhooks/${toWebhookPath(serviceName)}/JOB${token}`
+      : null
     let sent = ''
     yield describe(name, bulk.endpoint, () => {
       const parts = bulk.build({ ...sampleJob(bulk.kinds), webhookUrl })

@@ -9,6 +9,7 @@ import {
 } from '../command.ts'
 import { hostOption, portOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
+import { toWebhookPath } from '../../webhook/address.ts'
 import { useApp } from '../settings.ts'
 
 export const serveCommand = defineCommand(
@@ -32,13 +33,13 @@ export const serveCommand = defineCommand(
       const { flags, stdout, signal } = call
       const given = readEnvironment(call.env)
       const host = flags.host ?? given.host
-      const { app, environment } = await useApp(call, { port: flags.port ?? given.port, host })
+      const { app, environment, config } = await useApp(call, { port: flags.port ?? given.port, host })
       const { closedReason } = await import('../../http/auth.ts')
       const { DEFAULT_HOST } = await import('../../http/receiver.ts')
       const { publicUrl, dashboardTokens: tokens } = environment
       const closed = closedReason({ tokens, host: host ?? DEFAULT_HOST, publicUrl })
       const describe = (address: string): string[] => [
-        `Receiving webhooks at ${stdout.paint('type', `${address}/webhooks/enrichment`)} until stopped.`,
+        `Receiving webhooks at ${stdout.paint('type', `${address}/webhooks/${config.views.length === 0 ? toWebhookPath(null) : 'NAME'}`)} until stopped.`,
         closed === null
           ? `The dashboard is at ${stdout.paint('type', `${address}/`)}`
           : `${stdout.paint('warn', 'The dashboard is closed:')} ${closed}.`,

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readEnvironment } from '../../../src/config/environment.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { openReceiver } from '../../../src/http/receiver.ts'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 import { settleReceived } from '../../../src/pipeline/settle.ts'
 import { findService, insertService } from '../../../src/store/services.ts'
+import { toJobAddress } from '../../../src/webhook/address.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { testEnvironment } from '../../support/environment.ts'
@@ -47,7 +49,7 @@ test('a delivery is settled only by the service that received it, in its own rea
     db,
     environment,
     log,
-    service: () => BUILT_IN_SERVICE,
+    services: () => [{ serviceName: null, serviceNames: [], adapter: BUILT_IN_SERVICE }],
     deliveries: { notify() {} },
     dashboard: null,
   })
@@ -69,4 +71,76 @@ test('a delivery is settled only by the service that received it, in its own rea
   const rows = await database.query('select service_id, state, quarantined_results from fillrate.deliveries')
   expect(rows).toEqual([{ service_id: ready, state: 'quarantined', quarantined_results: 3 }])
   expect(await findService(db, 'ordered.example')).toBe(ordered)
+})
+
+test('each of several services delivers to an address of its own, with its own secret, under its own number', async () => {
+  const { db } = database
+  const host = 'https://shared.example'
+  const environment = {
+    ...readEnvironment({
+      DATABASE_URL: database.url,
+      FILLRATE_ACME_BASE_URL: host,
+      FILLRATE_ACME_WEBHOOK_SECRET: 'secret-of-acme',
+      FILLRATE_OTHER_BASE_URL: host,
+      FILLRATE_OTHER_WEBHOOK_SECRET: 'secret-of-other',
+      FILLRATE_MUTE_BASE_URL: 'https://mute.example',
+    }),
+    port: 0,
+  }
+  const serviceNames = ['acme', 'other', 'mute']
+  const unsigned = createService({
+    name: 'Unsigned',
+    person: { path: '/' },
+    bulk: { path: '/bulk' },
+    webhook: { signature: 'none' },
+  })
+  let services: { serviceName: string; serviceNames: string[]; adapter: typeof unsigned }[] | null = null
+  const receiver = await openReceiver({
+    db,
+    environment,
+    log,
+    services: () => services,
+    deliveries: { notify() {} },
+    dashboard: null,
+  })
+  const ids = new Map<string, number>()
+  for (const name of ['acme', 'other']) ids.set(name, await insertService(db, `shared.example/${name}`, []))
+  const job = randomUUID()
+  const deliver = async (path: string, body: string, signature = ''): Promise<number> => {
+    const headers = { 'x-webhook-signature': signature, 'content-type': 'application/json' }
+    return (await fetch(`${receiver.publicUrl}${path}`, { method: 'POST', body, headers })).status
+  }
+  const bodyOf = (event: string) =>
+    JSON.stringify({ event_id: event, job_id: event, status: 'completed', results: [] })
+  const signed = (event: string, secret: string) =>
+    [bodyOf(event), signWebhook(bodyOf(event), secret)] as const
+
+  // Until the configuration is read, the sender repeats it.
+  expect(await deliver(`/webhooks/acme/${job}`, ...signed('early', 'secret-of-acme'))).toBe(503)
+  services = [
+    { serviceName: 'acme', serviceNames, adapter: BUILT_IN_SERVICE },
+    { serviceName: 'other', serviceNames, adapter: unsigned },
+    { serviceName: 'mute', serviceNames, adapter: BUILT_IN_SERVICE },
+  ]
+  expect(await deliver(`/webhooks/acme/${job}`, ...signed('a', 'secret-of-acme'))).toBe(200)
+  expect(await deliver(`/webhooks/acme/${job}`, ...signed('b', 'secret-of-other'))).toBe(401)
+  const address = toJobAddress(
+    { publicUrl: '', service: 'other', job, secrets: ['secret-of-other'] },
+    unsigned,
+  )
+  expect(address).toMatch(/^\/webhooks\/other\//)
+  expect(await deliver(address, bodyOf('c'))).toBe(200)
+  expect(await deliver(address.replace('/other/', '/acme/'), bodyOf('d'))).toBe(401)
+  // Neither has the address of an only service; one without a secret, and one that there is not, have none.
+  for (const path of ['enrichment', 'mute', 'nobody'])
+    expect(await deliver(`/webhooks/${path}/${job}`, ...signed('e', 'secret-of-acme'))).toBe(404)
+  await receiver.close()
+  expect(
+    await database.query(
+      `select event_id, service_id from fillrate.deliveries where event_id in ('a', 'b', 'c', 'd', 'e', 'early') order by 1`,
+    ),
+  ).toEqual([
+    { event_id: 'a', service_id: ids.get('acme') },
+    { event_id: 'c', service_id: ids.get('other') },
+  ])
 })
